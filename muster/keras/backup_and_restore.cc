@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/train/failed_saves.h"
 
 namespace muster::inline v0_1::keras {
 
@@ -18,6 +19,7 @@ BackupAndRestore::BackupAndRestore(std::string backup_dir, BackupAndRestoreOptio
                                        *options_.save_freq),
                            "leave it out to save behind each epoch");
   }
+  check_max_failed_saves(options_.max_failed_saves, "BackupAndRestoreOptions.max_failed_saves");
 }
 
 }  // namespace muster::inline v0_1::keras

@@ -18,6 +18,11 @@ struct BackupAndRestoreOptions {
   std::optional<int64_t> save_freq = {};
   // Whether the backup is deleted when fit() ends as it should.
   bool delete_checkpoint = true;
+  // So many backups in a row may fail, and fit() goes on and tries again with the next; one more
+  // ends it. The first must not fail, nor one for a task that was told to stop, nor the last where
+  // it stays. Unset: 2 where backup_dir is in a bucket, 0 on a disk. 0 or more; the same on all
+  // workers. With parameter servers each must be there.
+  std::optional<int64_t> max_failed_saves = {};
 };
 
 // Goes into FitOptions::callbacks, once. On a cluster fit() has one by itself, in
@@ -30,7 +35,7 @@ struct BackupAndRestoreOptions {
 // is refused with InvalidArgument.
 class BackupAndRestore : public Callback {
  public:
-  // Throws InvalidArgument for an empty directory and for save_freq < 1.
+  // Throws InvalidArgument for an empty directory, save_freq < 1 and max_failed_saves < 0.
   explicit BackupAndRestore(std::string backup_dir, BackupAndRestoreOptions options = {});
 
   const std::string& backup_dir() const { return backup_dir_; }

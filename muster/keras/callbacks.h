@@ -20,6 +20,7 @@
 
 #include "muster/keras/callback.h"
 #include "muster/tensor/tensor.h"
+#include "muster/train/failed_saves.h"
 
 namespace muster::inline v0_1::summary {
 class EventWriter;
@@ -66,6 +67,11 @@ struct ModelCheckpointOptions {
   std::optional<int64_t> save_freq = {};
   // A value that has to be beaten for the first save of save_best_only.
   std::optional<double> initial_value_threshold = {};
+  // So many saves in a row may fail, and fit() goes on and tries again with the next; one more ends
+  // it. The first must not fail, nor the last: what failed last is saved at the end of fit(), with
+  // the weights of then. Of save_best_only what failed is not the best, and a later one may be.
+  // Unset: 2 where the path is in a bucket, 0 on a disk. 0 or more.
+  std::optional<int64_t> max_failed_saves = {};
 };
 
 // Saves the model. "{epoch}" and "{val_loss}", any of the Logs, may stand in the path, with
@@ -74,23 +80,33 @@ struct ModelCheckpointOptions {
 class ModelCheckpoint : public Callback {
  public:
   // Throws InvalidArgument for an empty path, weights whose path does not end in ".safetensors",
-  // save_freq < 1, and save_freq with save_best_only: the best of what, is known behind an epoch.
+  // save_freq < 1, max_failed_saves < 0, and save_freq with save_best_only: the best of what, is
+  // known behind an epoch.
   explicit ModelCheckpoint(std::string path, ModelCheckpointOptions options = {});
 
   void on_train_batch_end(const BatchInfo& info) override;
   void on_epoch_begin(int64_t epoch) override { epoch_ = epoch; }
   void on_epoch_end(int64_t epoch, Logs& logs) override;
+  void on_train_end(const Logs& logs) override;
   std::string name() const override { return "ModelCheckpoint:" + path_; }
   nlohmann::json state() const override;
   void restore(const nlohmann::json& state) override;
 
  private:
-  void save(const Logs& logs);
+  // Returns whether it is saved; otherwise the log says why.
+  bool save(const Logs& logs, bool must);
 
   const std::string path_;
   const ModelCheckpointOptions options_;
   Monitor monitor_;
   int64_t epoch_ = 0;
+  FailedSaves failures_;
+  bool has_saved_ = false;
+  struct Unsaved {
+    int64_t epoch;
+    Logs logs;
+  };
+  std::optional<Unsaved> unsaved_;  // what the last save was to be, where it failed
 };
 
 // Options of EarlyStopping.
@@ -212,20 +228,29 @@ class TensorBoard : public Callback {
 // on adds to what is there. On a cluster the chief writes.
 class CSVLogger : public Callback {
  public:
-  // `append`: adds to a file that is there, in place of beginning it anew. Throws InvalidArgument
-  // for an empty path.
-  explicit CSVLogger(std::string path, std::string separator = ",", bool append = false);
+  // `append`: adds to a file that is there, in place of beginning it anew. `max_failed_saves`: so
+  // many writes in a row may fail, but neither the first nor the last, and the next one brings all
+  // lines; unset: 2 where the path is in a bucket, 0 on a disk. Throws InvalidArgument for an empty
+  // path and for max_failed_saves < 0.
+  explicit CSVLogger(std::string path, std::string separator = ",", bool append = false,
+                     std::optional<int64_t> max_failed_saves = {});
 
   void on_train_begin(const FitInfo& info) override;
   void on_epoch_end(int64_t epoch, Logs& logs) override;
+  void on_train_end(const Logs& logs) override;
   std::string name() const override { return "CSVLogger:" + path_; }
   nlohmann::json state() const override;
   void restore(const nlohmann::json& state) override;
 
  private:
   const std::string path_, separator_;
+  void write() const;
+
   const bool append_;
-  std::string columns_, text_;  // of the header; all that was written
+  std::string columns_, text_;  // of the header; all lines
+  FailedSaves failures_;
+  bool written_ = false;  // all lines, on the chief
+  bool has_written_ = false;
 };
 
 // Ends fit() with NonFinite where the loss of a batch is no number. Without it a loss that is not

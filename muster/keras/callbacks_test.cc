@@ -27,24 +27,9 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using testing::rows_of;
 using ::testing::StartsWith;
+using testing::Told;
+using testing::Weights;
 using testing::weights_of;
-
-// Puts values into the Logs, as if they had been measured.
-class Told : public Callback {
- public:
-  explicit Told(std::vector<double> values) : values_(std::move(values)) {}
-  void on_epoch_end(int64_t epoch, Logs& logs) override {
-    logs["val_told"] = values_[static_cast<size_t>(epoch)];
-  }
-
- private:
-  const std::vector<double> values_;
-};
-
-struct Weights : Callback {
-  std::vector<std::map<std::string, Tensor>> of_epochs;
-  void on_epoch_end(int64_t, Logs&) override { of_epochs.push_back(weights_of(model())); }
-};
 
 TEST(EarlyStoppingTest, StopsBehindItsPatienceAndGivesTheBestWeightsBack) {
   for (const bool restore : {false, true}) {

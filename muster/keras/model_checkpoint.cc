@@ -8,8 +8,8 @@
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/keras/callbacks.h"
+#include "muster/keras/internal/model_files.h"
 #include "muster/keras/model.h"
-#include "muster/stores/file_systems.h"
 #include "muster/train/progress_line.h"
 
 namespace muster::inline v0_1::keras {
@@ -17,7 +17,9 @@ namespace muster::inline v0_1::keras {
 ModelCheckpoint::ModelCheckpoint(std::string path, ModelCheckpointOptions options)
     : path_(std::move(path)),
       options_(std::move(options)),
-      monitor_("ModelCheckpoint", options_.monitor, options_.mode) {
+      monitor_("ModelCheckpoint", options_.monitor, options_.mode),
+      failures_(most_failed_saves(options_.max_failed_saves, path_),
+                "ModelCheckpointOptions.max_failed_saves") {
   if (path_.empty()) throw invalid_argument("ModelCheckpoint: the path is empty", "name one");
   if (options_.save_weights_only && !path_.ends_with(".safetensors")) {
     throw invalid_argument(
@@ -32,28 +34,45 @@ ModelCheckpoint::ModelCheckpoint(std::string path, ModelCheckpointOptions option
     throw invalid_argument("ModelCheckpoint: both save_freq and save_best_only are set",
                            "the best is known behind an epoch: leave out save_freq");
   }
+  check_max_failed_saves(options_.max_failed_saves, "ModelCheckpointOptions.max_failed_saves");
   if (options_.initial_value_threshold) monitor_.set_best(*options_.initial_value_threshold);
 }
 
 void ModelCheckpoint::on_train_batch_end(const BatchInfo& info) {
-  if (options_.save_freq && model().step() % *options_.save_freq == 0) save(info.logs());
+  if (options_.save_freq && model().step() % *options_.save_freq == 0)
+    (void)save(info.logs(), /*must=*/false);
 }
 
 void ModelCheckpoint::on_epoch_end(int64_t epoch, Logs& logs) {
   epoch_ = epoch;
   if (options_.save_freq) return;
-  if (!options_.save_best_only) return save(logs);
+  if (!options_.save_best_only) {
+    (void)save(logs, /*must=*/false);
+    return;
+  }
   const std::optional<double> value = monitor_.value(logs);
   if (!value || !monitor_.is_better(*value)) return;
   if (model().is_chief()) {
     log::info(fmt::format("{} went from {} to {}: the model is saved", options_.monitor,
                           value_text(monitor_.best()), value_text(*value)));
   }
+  const double before = monitor_.best();
   monitor_.set_best(*value);
-  save(logs);
+  // What could not be saved is not the best that is there.
+  if (!save(logs, /*must=*/false)) monitor_.set_best(before);
 }
 
-void ModelCheckpoint::save(const Logs& logs) {
+void ModelCheckpoint::on_train_end(const Logs& /*logs*/) {
+  if (!unsaved_) return;
+  // The weights of an epoch before the last are gone.
+  const Unsaved last = *std::exchange(unsaved_, std::nullopt);
+  if (options_.save_best_only && last.epoch != epoch_) return;
+  (void)save(last.logs, /*must=*/true);
+  if (const auto value = monitor_.value(last.logs); options_.save_best_only && value)
+    monitor_.set_best(*value);
+}
+
+bool ModelCheckpoint::save(const Logs& logs, bool must) {
   fmt::dynamic_format_arg_store<fmt::format_context> arguments;
   arguments.push_back(fmt::arg("epoch", epoch_ + 1));
   std::vector<std::string> names{"epoch"};
@@ -69,9 +88,13 @@ void ModelCheckpoint::save(const Logs& logs) {
         fmt::format("ModelCheckpoint: the path '{}' cannot be filled in: {}", path_, error.what()),
         "there are " + join_quoted(names) + ", with formats such as {epoch:02d} and {loss:.3f}");
   }
-  if (!options_.save_weights_only) return model().save(path);
-  if (model().is_chief()) stores::file_systems().make_directories(directory_of(path)).value();
-  model().save_weights(path);
+  const auto write = options_.save_weights_only ? internal::save_weights : internal::save_model;
+  // The first one shows that it can be written.
+  const bool saved = write(model(), path, &failures_, must || !has_saved_);
+  has_saved_ = true;
+  unsaved_.reset();
+  if (!saved) unsaved_ = {epoch_, logs};
+  return saved;
 }
 
 nlohmann::json ModelCheckpoint::state() const {

@@ -83,14 +83,20 @@ void TensorBoard::on_train_end(const Logs& /*logs*/) {
   validation_ = nullptr;
 }
 
-CSVLogger::CSVLogger(std::string path, std::string separator, bool append)
-    : path_(std::move(path)), separator_(std::move(separator)), append_(append) {
+CSVLogger::CSVLogger(std::string path, std::string separator, bool append,
+                     std::optional<int64_t> max_failed_saves)
+    : path_(std::move(path)),
+      separator_(std::move(separator)),
+      append_(append),
+      failures_(most_failed_saves(max_failed_saves, path_), "CSVLogger's max_failed_saves") {
   if (path_.empty()) throw invalid_argument("CSVLogger: the path is empty", "name a file");
+  check_max_failed_saves(max_failed_saves, "CSVLogger's max_failed_saves");
 }
 
 void CSVLogger::on_train_begin(const FitInfo& /*info*/) {
   columns_.clear();
   text_.clear();
+  written_ = true;
   FileSystem& files = stores::file_systems();
   if (append_ && model().is_chief() && files.exists(path_).value())
     text_ = files.read_file(path_).value();
@@ -120,8 +126,19 @@ void CSVLogger::on_epoch_end(int64_t epoch, Logs& logs) {
     }
   }
   text_ += line + "\n";
-  if (model().is_chief()) stores::file_systems().write_atomically(path_, text_).value();
+  if (!model().is_chief()) return;
+  // The first one shows that it can be written.
+  written_ = failures_.attempt(!has_written_, [&] { write(); });
+  has_written_ = true;
 }
+
+void CSVLogger::on_train_end(const Logs& /*logs*/) {
+  if (!model().is_chief() || written_) return;
+  write();
+  written_ = true;
+}
+
+void CSVLogger::write() const { stores::file_systems().write_atomically(path_, text_).value(); }
 
 nlohmann::json CSVLogger::state() const { return {{"columns", columns_}, {"text", text_}}; }
 

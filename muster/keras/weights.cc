@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -13,6 +14,7 @@
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/checkpoint/read_tensors.h"
+#include "muster/keras/internal/model_files.h"
 #include "muster/keras/internal/model_impl.h"
 #include "muster/loop/replica_context.h"
 #include "muster/stores/file_systems.h"
@@ -58,12 +60,26 @@ std::string misfits(const char* call, const std::string& file, const std::string
                      model, problems.size(), weights, list_lines(problems, kShown, "    "));
 }
 
-// Where all processes are: on a cluster, what the chief did is done for all of them.
-void meet(const distribute::Strategy& strategy) {
-  (void)strategy.run({.training = false}, [] {
-    return distribute::ReplicaContext::current().all_reduce(distribute::ReduceOp::kSum,
-                                                            torch::zeros({}, at::kLong));
+// The chief writes. All processes meet behind it: what it did is done for all of them. Returns
+// whether it wrote, as save_model() says.
+bool write_on_chief(Model& model, const std::function<void()>& write, FailedSaves* failures,
+                    bool must) {
+  const distribute::Scope here = model.impl().scope();
+  bool written = true;
+  if (here.is_chief()) {
+    if (failures != nullptr) {
+      written = failures->attempt(must, write);
+    } else {
+      write();
+    }
+  }
+  const auto failed = model.impl().strategy().run({.training = false}, [&] {
+    const distribute::ReplicaContext& replica = distribute::ReplicaContext::current();
+    return replica.all_reduce(
+        distribute::ReduceOp::kSum,
+        torch::full({}, replica.replica_id() == 0 && !written ? 1 : 0, at::kLong));
   });
+  return failed[0].item<int64_t>() == 0;
 }
 
 }  // namespace
@@ -85,18 +101,25 @@ void Model::set_weights(const std::map<std::string, Tensor>& weights) {
   impl_->assign_from_chief(weights);
 }
 
-void Model::save_weights(const std::string& path) {
+void Model::save_weights(const std::string& path) { internal::save_weights(*this, path); }
+
+bool internal::save_weights(Model& model, const std::string& path, FailedSaves* failures,
+                            bool must) {
   if (!path.ends_with(".safetensors")) {
     throw invalid_argument(fmt::format("save_weights: the path is '{}'", path),
                            "let it end in .safetensors");
   }
-  if (impl_->bystander()) return;
-  Checkpoint weights{.global_step = step()};
-  for (auto& [name, value] : get_weights()) weights.tensors[name] = std::move(value);
-  weights.notes[kModelNote] = name();
-  const distribute::Scope here = impl_->scope();
-  if (here.is_chief()) write_checkpoint(stores::file_systems(), path, weights);
-  meet(impl_->strategy());
+  if (model.impl().bystander()) return true;
+  Checkpoint weights{.global_step = model.step()};
+  for (auto& [name, value] : model.get_weights()) weights.tensors[name] = std::move(value);
+  weights.notes[kModelNote] = model.name();
+  return write_on_chief(
+      model,
+      [&] {
+        stores::file_systems().make_directories(directory_of(path)).value();
+        write_checkpoint(stores::file_systems(), path, weights);
+      },
+      failures, must);
 }
 
 LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOptions& options) {
@@ -173,23 +196,27 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
   return result;
 }
 
-void Model::save(const std::string& path) {
-  if (impl_->bystander()) return;
-  impl_->require_built("save");
-  const distribute::Scope here = impl_->scope();
-  Checkpoint state = impl_->state();
+void Model::save(const std::string& path) { internal::save_model(*this, path); }
+
+bool internal::save_model(Model& model, const std::string& path, FailedSaves* failures, bool must) {
+  Model::Impl& impl = model.impl();
+  if (impl.bystander()) return true;
+  impl.require_built("save");
+  Checkpoint state = impl.state();
   state.notes[kModelNote] = json{
-      {"name", name()},
-      {"optimizer", compiled() ? impl_->compiled->base.describe() : ""},
+      {"name", model.name()},
+      {"optimizer", model.compiled() ? impl.compiled->base.describe() : ""},
       {"rate_factor",
-       compiled() ? impl_->compiled->rate_factor->load()
-                  : 1.0}}.dump();
-  if (here.is_chief()) {
-    CheckpointManager manager(path, {.keep_checkpoint_max = 1});
-    manager.ensure_writable();
-    manager.save(state);
-  }
-  meet(impl_->strategy());
+       model.compiled() ? impl.compiled->rate_factor->load()
+                        : 1.0}}.dump();
+  return write_on_chief(
+      model,
+      [&] {
+        CheckpointManager manager(path, {.keep_checkpoint_max = 1});
+        manager.ensure_writable();
+        manager.save(state);
+      },
+      failures, must);
 }
 
 void Model::load(const std::string& path) {

@@ -10,8 +10,10 @@
 #include <utility>
 
 #include "muster/base/error_of.h"
+#include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/directory_lock.h"
+#include "muster/checkpoint/manager.h"
 #include "muster/distribute/strategy.h"
 #include "muster/layers/core.h"
 #include "muster/loop/distributed_dataset.h"
@@ -20,6 +22,8 @@
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
 #include "muster/optim/train_op.h"
+#include "muster/stores/file_systems.h"
+#include "muster/stores/testing/memory_store.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -95,6 +99,90 @@ TEST(LoopCheckpointsTest, WhatItSavedItselfIsNoObstacle) {
     EXPECT_FALSE(fs::exists(temp / fmt::format("model.ckpt-{}.safetensors", 3 * run + 2)));
     EXPECT_TRUE(fs::exists(temp / fmt::format("model.ckpt-{}.safetensors", 3 * run + 3)));
   }
+}
+
+// Checkpoints cannot be written to the store from now on.
+void fail_saves() {
+  stores::memory_store().set_plan({.fail_from = 0, .only = [](const std::string& path) {
+                                     return path.ends_with(".safetensors");
+                                   }});
+}
+
+// On any number of replicas, in a store that fails: the loop goes on, tries again until the limit,
+// and the last good one stays.
+TEST(LoopCheckpointsTest, ASaveThatMayFailIsTriedAgain) {
+  stores::MemoryStore& store = stores::memory_store();
+  const std::string dir = "mem://loops/mine";
+  for (const auto& strategy : {one_device(), mirrored({.replicas = 2})}) {
+    store.clear();
+    const auto scope = strategy->scope(alone());
+    Line line(strategy);
+    const auto step_and_save = [&] {
+      line.train();
+      return scope.save(dir, {.max_failed_saves = 2});
+    };
+    EXPECT_EQ(step_and_save(), dir + "/model.ckpt-1");
+    fail_saves();
+    ::testing::internal::CaptureStderr();
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(step_and_save(), "");
+    log::flush();
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+                AllOf(HasSubstr("model.ckpt-2"), HasSubstr("1 of the 2 that may fail in a row"),
+                      HasSubstr("2 of the 2 that may fail in a row")));
+    EXPECT_EQ(CheckpointManager(dir).latest(), dir + "/model.ckpt-1");
+    store.set_plan({});
+    EXPECT_EQ(step_and_save(), dir + "/model.ckpt-4") << "and it is counted anew";
+    fail_saves();
+    ::testing::internal::CaptureStderr();
+    for (int i = 0; i < 2; ++i) EXPECT_EQ(step_and_save(), "");
+    const Error error = error_of(step_and_save);
+    log::flush();
+    (void)::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+    EXPECT_THAT(error.message(), HasSubstr("3 saves in a row failed, and no more may"));
+    EXPECT_THAT(error.hint(), HasSubstr("SaveOptions.max_failed_saves"));
+    EXPECT_EQ(CheckpointManager(dir).latest(), dir + "/model.ckpt-4");
+  }
+  store.clear();
+}
+
+// The first save shows that it can be written.
+TEST(LoopCheckpointsTest, TheFirstSaveMustNotFail) {
+  stores::memory_store().clear();
+  fail_saves();
+  const auto strategy = one_device();
+  const auto scope = strategy->scope(alone());
+  Line line(strategy);
+  line.train();
+  EXPECT_EQ(error_of([&] { scope.save("mem://loops/mine", {.max_failed_saves = 2}); }).kind(),
+            ErrorKind::kUnavailable);
+  stores::memory_store().clear();
+}
+
+// Whoever says nothing is told of each; so is a task that was told to stop.
+TEST(LoopCheckpointsTest, WhatMustNotFailIsAnError) {
+  stores::MemoryStore& store = stores::memory_store();
+  const std::string dir = "mem://loops/mine";
+  for (const bool stopped : {false, true}) {
+    store.clear();
+    bool cancelled = false;
+    ScopeOptions options = alone();
+    options.cancelled = [&] { return cancelled; };
+    const auto strategy = one_device();
+    const auto scope = strategy->scope(options);
+    Line line(strategy);
+    line.train();
+    scope.save(dir);
+    line.train();
+    EXPECT_THAT(message_of([&] { scope.save(dir, {.max_failed_saves = -1}); }),
+                HasSubstr("SaveOptions.max_failed_saves is -1"));
+    cancelled = stopped;
+    fail_saves();
+    EXPECT_THAT(error_of([&] { scope.save(dir, {.max_failed_saves = stopped ? 2 : 0}); }).message(),
+                HasSubstr("cannot save the checkpoint 'mem://loops/mine/model.ckpt-2'"));
+    store.set_plan({});
+  }
+  store.clear();
 }
 
 TEST(LoopCheckpointsTest, SavingHoldsTheLockUntilTheScopeEnds) {

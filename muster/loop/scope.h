@@ -70,6 +70,12 @@ struct SaveOptions {
   int keep_checkpoint_max = 5;  // the newest ones; 0 keeps all
   // What the program wants to find again: Scope::restored_notes(). The chief's are saved.
   std::map<std::string, std::string> notes{};
+  // So many saves to model_dir in a row may fail, as RunConfig::max_failed_saves says of an
+  // Estimator: the loop goes on without this one, with a warning, and its next save tries again.
+  // The program knows which saves it can do without: 0, the default, lets none fail, as the one
+  // behind the loop must not. The first one of a scope, and one where should_stop() is true, must
+  // not fail either. 0 or more, the same on all processes.
+  int64_t max_failed_saves = 0;
 };
 
 // An entered strategy. The replicas live as long as the outermost scope of it; scopes of one
@@ -134,7 +140,8 @@ class Scope {
   // Saves variables, optimizer slots, the number of updates and where the data sets of this scope
   // stand as the checkpoint model_dir/model.ckpt-<step>: the file an Estimator writes. All
   // processes call it after the same run(); when it returns, the file is there. The chief writes,
-  // and gets its prefix; the others get "". On parameter servers the chief alone saves, whenever it
+  // and gets its prefix, or "" where SaveOptions::max_failed_saves lets this save fail; the others
+  // get "". On parameter servers the chief alone saves, whenever it
   // calls this, with the positions of all workers, while they go on; where it has continued and
   // made no step yet, there is nothing to save. Throws InvalidArgument before anything was trained
   // and where batches wait for an update; NonFinite when a variable is not finite; Unavailable when

@@ -8,6 +8,8 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
+#include "muster/checkpoint/manager.h"
+#include "muster/stores/testing/memory_store.h"
 #include "muster/trees/internal/test_rows.h"
 
 namespace muster::inline v0_1 {
@@ -61,6 +63,40 @@ TEST(BoostedTreesTest, PenaltiesMakeLeavesSmall) {
   EXPECT_THAT(predicted(model, data, "predictions"),
               ElementsAre(FloatNear(3.5, 1e-4), FloatNear(3.5, 1e-4), FloatNear(-8.5, 1e-4),
                           FloatNear(-8.5, 1e-4)));
+}
+
+// In a store that fails: the run goes on, tries again until the limit, and the last good checkpoint
+// stays; what it ends with is what it would have been.
+TEST(BoostedTreesTest, SavesThatFailAreTriedAgain) {
+  stores::MemoryStore& store = stores::memory_store();
+  const std::string dir = "mem://trees/mine";
+  const auto train = [&](const std::string& model_dir, const std::vector<int64_t>& failing) {
+    store.clear();
+    store.set_plan({.fail_from = 0, .only = [failing](const std::string& path) {
+                      return std::ranges::find(failing, checkpoint_step(path)) != failing.end();
+                    }});
+    RunConfig config = trees_config(model_dir);
+    config.save_checkpoints_steps = 1;
+    BoostedTreesRegressor model({.n_trees = 6, .max_depth = 1}, config);
+    model.train([] { return points({1, 2, 3, 4}, {1, 2, 3, 5}); });
+    store.set_plan({});
+    return predicted(model, points({1, 2, 3, 4}, {0, 0, 0, 0}), "predictions");
+  };
+  const TempDirectory disk;
+  const auto expected = train(disk / "m", {});
+  EXPECT_EQ(train(dir, {2, 3, 5}), expected);
+  EXPECT_EQ(CheckpointManager(dir).latest(), dir + "/model.ckpt-6");
+  const Error error = error_of([&] { train(dir, {2, 3, 4}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(error.message(), HasSubstr("3 saves in a row failed, and no more may"));
+  EXPECT_THAT(error.hint(), HasSubstr("RunConfig.max_failed_saves"));
+  EXPECT_EQ(CheckpointManager(dir).latest(), dir + "/model.ckpt-1");
+  // Neither the first nor the last may fail.
+  for (const int64_t step : {1, 6}) {
+    EXPECT_THAT(error_of([&] { train(dir, {step}); }).message(),
+                HasSubstr("cannot save the checkpoint"));
+  }
+  store.clear();
 }
 
 TEST(BoostedTreesTest, ANodeNeedsItsWeight) {

@@ -313,7 +313,8 @@ void Fit::end_epoch(int64_t epoch) {
   logs_ = std::move(logs);
   // Chief and servers that are started again tell by the last backup which epoch they are in.
   if (servers_ || (backups_ != nullptr && !backups_->options().save_freq && waiting_ == 0))
-    backup(epoch + 1, 0);
+    backup(epoch + 1, 0,
+           /*must=*/epoch + 1 >= options_.epochs && !backups_->options().delete_checkpoint);
 }
 
 void Fit::validate(Logs& logs) {
@@ -341,7 +342,7 @@ bool Fit::agree_on_end() {
 
 void Fit::stop_if_told(int64_t epoch) {
   if (!scope_.should_stop()) return;
-  if (backups_ != nullptr) backup(epoch, step_);
+  if (backups_ != nullptr) backup(epoch, step_, /*must=*/true);
   scope_.stop();
 }
 
@@ -442,8 +443,6 @@ std::string Fit::note(int64_t epoch, int64_t step) const {
 }
 
 void Fit::save_tensors_of_callbacks() {
-  tensors_at_ = impl_.step();
-  if (!scope_.is_chief()) return;
   std::map<std::string, Tensor> tensors;
   for (const auto& callback : callbacks_) {
     for (const auto& [name, tensor] : callback->tensors())
@@ -455,17 +454,34 @@ void Fit::save_tensors_of_callbacks() {
   write_checkpoint(files, tensors_of_callbacks(tensors_at_), {.tensors = std::move(tensors)});
 }
 
-void Fit::backup(int64_t epoch, int64_t step) {
+void Fit::backup(int64_t epoch, int64_t step, bool must) {
   if (saved_ == impl_.step() && step > 0) return;
+  const int64_t may_fail =
+      servers_ || must || saved_ < 0
+          ? 0
+          : most_failed_saves(backups_->options().max_failed_saves, backups_->backup_dir());
   // First what callbacks keep, so that a backup that is there has all it needs.
-  const int64_t tensors_before = tensors_at_;
-  save_tensors_of_callbacks();
-  if (servers_) {
+  const int64_t tensors_before = std::exchange(tensors_at_, impl_.step());
+  failed_tensors_.set_limit(may_fail);
+  bool saved =
+      !scope_.is_chief() || failed_tensors_.attempt(false, [&] { save_tensors_of_callbacks(); });
+  if (may_fail > 0) saved = from_chief(saved ? 1 : 0) > 0;
+  if (saved && servers_) {
     place_ = {.epoch = epoch, .step = step, .began = step > 0 ? place_.began : impl_.step()};
     servers_->save();
-  } else {
-    scope_.save(backups_->backup_dir(),
-                {.keep_checkpoint_max = 1, .notes = {{kFitNote, note(epoch, step)}}});
+  } else if (saved) {
+    const std::string prefix =
+        scope_.save(backups_->backup_dir(), {.keep_checkpoint_max = 1,
+                                             .notes = {{kFitNote, note(epoch, step)}},
+                                             .max_failed_saves = may_fail});
+    if (may_fail > 0) saved = from_chief(prefix.empty() ? 0 : 1) > 0;
+  }
+  if (!saved) {
+    // The backup before is the good one, and so are its tensors.
+    if (scope_.is_chief() && tensors_before != tensors_at_)
+      (void)stores::file_systems().remove(tensors_of_callbacks(tensors_at_));
+    tensors_at_ = tensors_before;
+    return;
   }
   if (scope_.is_chief() && tensors_before >= 0 && tensors_before != tensors_at_) {
     // Those of the backup before; where there are none, nothing has to go.

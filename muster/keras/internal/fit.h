@@ -14,6 +14,7 @@
 #include "muster/keras/internal/served_steps.h"
 #include "muster/keras/internal/tally.h"
 #include "muster/loop/distributed_dataset.h"
+#include "muster/train/failed_saves.h"
 
 namespace muster::inline v0_1::keras::internal {
 
@@ -33,9 +34,11 @@ class Fit {
   // An earlier fit() than the one that was stopped is not trained again.
   bool belongs_to_later_fit() const { return found_fit_ > number_; }
   void resume();
-  void backup(int64_t epoch, int64_t step);
+  // It may fail, as BackupAndRestoreOptions::max_failed_saves says, unless it `must` not.
+  void backup(int64_t epoch, int64_t step, bool must = false);
   // What fit() has to remember there.
   std::string note(int64_t epoch, int64_t step) const;
+  // On the chief.
   void save_tensors_of_callbacks();
   void end_backups();
   // The file of what callbacks keep beside the backup of that step.
@@ -88,6 +91,7 @@ class Fit {
   int64_t saved_ = -1;       // the step of the model at the last backup
   int64_t waiting_ = 0;      // batches that wait for an update
   int64_t tensors_at_ = -1;  // the step of the model at which those of callbacks were saved
+  FailedSaves failed_tensors_{0, "BackupAndRestoreOptions.max_failed_saves"};
 
   // On servers: the steps; where the run stands, and the step of the model at which its epoch
   // began; and the batches of the data that all epochs together may have.

@@ -1,7 +1,9 @@
 // Models and data for tests: two classes on a plane, told apart by two dense layers.
 #pragma once
 
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/keras/model.h"
@@ -68,5 +70,23 @@ inline double difference(const std::map<std::string, Tensor>& a,
     largest = std::max(largest, (value - b.at(name)).abs().max().item<double>());
   return largest;
 }
+
+// Puts values into the Logs, as if they had been measured.
+class Told : public Callback {
+ public:
+  explicit Told(std::vector<double> values) : values_(std::move(values)) {}
+  void on_epoch_end(int64_t epoch, Logs& logs) override {
+    logs["val_told"] = values_[static_cast<size_t>(epoch)];
+  }
+
+ private:
+  const std::vector<double> values_;
+};
+
+// Keeps the weights behind each epoch.
+struct Weights : Callback {
+  std::vector<std::map<std::string, Tensor>> of_epochs;
+  void on_epoch_end(int64_t, Logs&) override { of_epochs.push_back(weights_of(model())); }
+};
 
 }  // namespace muster::inline v0_1::keras::testing

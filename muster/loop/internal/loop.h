@@ -26,6 +26,7 @@
 #include "muster/loop/scope.h"
 #include "muster/metrics/metric.h"
 #include "muster/train/engine.h"
+#include "muster/train/failed_saves.h"
 #include "muster/train/report_hooks.h"
 #include "muster/train/step_summaries.h"
 
@@ -184,6 +185,8 @@ class Loop : public std::enable_shared_from_this<Loop> {
   std::unique_ptr<SummaryHook> summary_hook_;  // on the chief, from the first step on
   // On the chief, by directory: who writes there, and the checkpoints that restore() saw there.
   std::map<std::string, CheckpointWriter> writers_;
+  // Of the directories that were saved to in this scope, on all processes.
+  std::map<std::string, FailedSaves> failed_saves_;
   std::map<std::string, std::set<std::string>> seen_;
   bool restored_ = false;                  // a checkpoint was found
   std::optional<std::string> warm_start_;  // what warm_start() was called with

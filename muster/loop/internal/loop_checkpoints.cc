@@ -109,6 +109,15 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
                                        model_dir, options_.model_dir),
                            "give both the same directory, or leave that of ScopeOptions empty");
   }
+  check_max_failed_saves(options.max_failed_saves, "SaveOptions.max_failed_saves");
+  const std::string key = key_of(model_dir);
+  const auto known_failures = failed_saves_.find(key);
+  const bool patient =
+      options.max_failed_saves > 0 && known_failures != failed_saves_.end() && !should_stop();
+  FailedSaves failures = known_failures != failed_saves_.end()
+                             ? known_failures->second
+                             : FailedSaves(0, "SaveOptions.max_failed_saves");
+  failures.set_limit(options.max_failed_saves);
   int64_t epoch = 0;  // of the first data set
   for (const auto& known : data_) {
     const auto progress = known.lock();
@@ -119,23 +128,37 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
   // On servers the ledger has the positions of all workers, this one's among them.
   const json positions = on_servers ? json::object() : json{{"loop", positions_of_data()}};
   std::string prefix;
+  bool saved = true;
   each([&](Replica& replica, size_t local) {
-    meet_others(replica, "save", {{"the step to save", std::to_string(step_)}});
+    meet_others(replica, "save",
+                {{"the step to save", std::to_string(step_)},
+                 {"SaveOptions.max_failed_saves", std::to_string(options.max_failed_saves)}});
     const std::string mine = replicas_[local]->engine.save(
         [&] { return positions; }, epoch,
         [&]() -> CheckpointWriter& {
           return writer(model_dir, {.keep_checkpoint_max = options.keep_checkpoint_max});
         },
-        [&](const std::string& saved) {
-          if (summary_hook_ != nullptr) summary_hook_->after_save(step_, saved);
+        [&](const std::string& written) {
+          if (summary_hook_ != nullptr) summary_hook_->after_save(step_, written);
         },
-        options.notes);
-    if (local == 0) prefix = mine;
+        options.notes,
+        patient ? [&](const Error& error) { failures.note(error); }
+                : std::function<void(const Error&)>());
+    const bool all_saved =
+        !patient || agree_on_saved(replica.group(), replica.is_chief(), !mine.empty());
+    if (local == 0) {
+      prefix = mine;
+      saved = all_saved;
+    }
     replica.group().report(Phase::kEvaluating, step_);
   });
   // Others have gone on until the save.
   step_ = replicas_.front()->engine.step();
-  saved_step_ = step_;
+  if (saved) {
+    saved_step_ = step_;
+    failures.forget();
+  }
+  failed_saves_.insert_or_assign(key, std::move(failures));
   last_save_ = {model_dir, options};
   return prefix;
 }

@@ -170,7 +170,8 @@ void Loop::end_steps(SharedRun::End end) {
 
 void Loop::save_last() {
   if (!built() || !last_save_ || saved_step_ == step_) return;
-  const LastSave last = *last_save_;
+  LastSave last = *last_save_;
+  last.options.max_failed_saves = 0;
   save(last.model_dir, last.options);
 }
 

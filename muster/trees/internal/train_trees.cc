@@ -24,6 +24,7 @@
 #include "muster/tensor/libtorch.h"
 #include "muster/train/checkpoint_writer.h"
 #include "muster/train/engine.h"
+#include "muster/train/failed_saves.h"
 #include "muster/train/save_timer.h"
 #include "muster/train/stop_reason.h"
 #include "muster/train/stop_signal.h"
@@ -72,7 +73,9 @@ class TrainTrees {
       : options_(options),
         config_(*options.config),
         replica_(replica),
-        clock_(config_.clock != nullptr ? *config_.clock : system_clock()) {}
+        clock_(config_.clock != nullptr ? *config_.clock : system_clock()),
+        failed_saves_(most_failed_saves(config_.max_failed_saves, options.model_dir),
+                      "RunConfig.max_failed_saves") {}
 
   int64_t step() const { return step_; }
 
@@ -176,6 +179,7 @@ class TrainTrees {
     Tensor at = torch::full({1}, found ? found->checkpoint.global_step : 0, kInt64);
     replica_.exchange().broadcast({at});
     step_ = at.item<int64_t>();
+    has_saved_ = true;
     Ensemble ensemble =
         Ensemble::from_checkpoint(share(replica_, found ? found->checkpoint : Checkpoint()), where);
     check_trees(ensemble, options_.form, where);
@@ -271,6 +275,7 @@ class TrainTrees {
     replica_.group().report(Phase::kTraining, step_);
     const TimePoint begun = clock_.now();
     SaveTimer timer(save_steps_, save_secs_, clock_, step_);
+    if (timer.enabled()) failed_saves_.take_chiefs_limit(replica_.group(), replica_.is_chief());
     int64_t told = step_;
     while (!done(boosting.ensemble())) {
       Wishes wishes{.stop = stop_signal() != 0, .save = timer.wanted_by_clock(replica_.is_chief())};
@@ -280,11 +285,13 @@ class TrainTrees {
         tell(boosting, begun);
         told = step_;
       }
-      if (timer.due(step_, wishes.save)) save(boosting, timer);
+      // The first save of a run shows that it can be saved, and the last is what all was done for.
+      if (timer.due(step_, wishes.save))
+        save(boosting, timer, !has_saved_ || wishes.stop || done(boosting.ensemble()));
       if (wishes.stop) stop(boosting, timer);
     }
     if (told != step_) tell(boosting, begun);
-    if (timer.enabled() && timer.saved_step() != step_) save(boosting, timer);
+    if (timer.enabled() && timer.saved_step() != step_) save(boosting, timer, /*must=*/true);
     return {};
   }
 
@@ -301,18 +308,30 @@ class TrainTrees {
                            options_.n_trees, loss, to_seconds(clock_.now() - begun)));
   }
 
-  void save(const Boosting& boosting, SaveTimer& timer) {
+  // Where it need not save, it may fail.
+  void save(const Boosting& boosting, SaveTimer& timer, bool must) {
     replica_.group().report(Phase::kSaving, step_);
-    if (replica_.is_chief()) writer_->save(boosting.ensemble().to_checkpoint(step_));
+    bool mine = true;
+    if (replica_.is_chief()) {
+      writer_->check();  // what it throws is no failed save: this run must not write there any more
+      mine = failed_saves_.attempt(
+          must, [&] { writer_->save(boosting.ensemble().to_checkpoint(step_)); });
+    }
     replica_.group().barrier("saved");
-    timer.saved(step_);
+    const bool may_fail = !must && failed_saves_.patient();
+    if (!may_fail || agree_on_saved(replica_.group(), replica_.is_chief(), mine)) {
+      timer.saved(step_);
+      has_saved_ = true;
+    } else {
+      timer.failed(step_);
+    }
     replica_.group().report(Phase::kTraining, step_);
   }
 
   void stop(const Boosting& boosting, SaveTimer& timer) {
     const auto reason = StopReason::agree(replica_.group(), stop_signal() != 0);
     if (!reason) return;
-    if (timer.enabled() && timer.saved_step() != step_) save(boosting, timer);
+    if (timer.enabled() && timer.saved_step() != step_) save(boosting, timer, /*must=*/true);
     const std::string saved = timer.enabled()
                                   ? fmt::format("after saving step {}", step_)
                                   : fmt::format("at step {}, without checkpoints", step_);
@@ -324,6 +343,8 @@ class TrainTrees {
   const RunConfig& config_;
   Replica& replica_;
   Clock& clock_;
+  FailedSaves failed_saves_;
+  bool has_saved_ = false;  // this run, or the one it continues
   std::optional<int64_t> save_steps_;
   std::optional<double> save_secs_;
   std::optional<CheckpointWriter> writer_;        // on the chief, if it saves

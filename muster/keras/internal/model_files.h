@@ -1,0 +1,18 @@
+// Files of models, written by the chief while the others wait. Thread safety: as Model.
+#pragma once
+
+#include <string>
+
+#include "muster/keras/model.h"
+#include "muster/train/failed_saves.h"
+
+namespace muster::inline v0_1::keras::internal {
+
+// Do what Model::save() and Model::save_weights() say. Where `failures` are given a write may fail,
+// unless it `must` not. Return whether it is there, the same on all processes.
+bool save_model(Model& model, const std::string& path, FailedSaves* failures = nullptr,
+                bool must = true);
+bool save_weights(Model& model, const std::string& path, FailedSaves* failures = nullptr,
+                  bool must = true);
+
+}  // namespace muster::inline v0_1::keras::internal

@@ -1,0 +1,180 @@
+// What callbacks write into a store that fails now and then.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "muster/base/error_of.h"
+#include "muster/keras/backup_and_restore.h"
+#include "muster/keras/callbacks.h"
+#include "muster/keras/internal/test_models.h"
+#include "muster/stores/file_systems.h"
+#include "muster/stores/testing/memory_store.h"
+
+namespace muster::inline v0_1::keras {
+namespace {
+
+using testing::compiled;
+using testing::difference;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::rows_of;
+using testing::Told;
+using testing::Weights;
+using testing::weights_of;
+
+// What fails between the first save and the last is tried again.
+class StoreCallbacks : public ::testing::Test {
+ protected:
+  StoreCallbacks() { stores::memory_store().clear(); }
+  ~StoreCallbacks() override { stores::memory_store().clear(); }
+
+  // Behind these epochs, from 0, nothing can be written whose name has this in it.
+  struct Fails : Callback {
+    Fails(std::vector<int64_t> in, std::string what)
+        : epochs(std::move(in)), name(std::move(what)) {}
+    void on_epoch_begin(int64_t epoch) override {
+      const bool fails = std::ranges::find(epochs, epoch) != epochs.end();
+      stores::memory_store().set_plan(
+          {.fail_from = fails ? 0 : -1, .only = [what = name](const std::string& path) {
+             return path.find(what) != std::string::npos;
+           }});
+    }
+    void on_train_end(const Logs& /*logs*/) override { stores::memory_store().set_plan({}); }
+    const std::vector<int64_t> epochs;
+    const std::string name;
+  };
+  static History fit(Model& model, const std::vector<int64_t>& failing, const std::string& what,
+                     std::vector<std::shared_ptr<Callback>> callbacks, int64_t epochs = 5) {
+    callbacks.insert(callbacks.begin(), std::make_shared<Fails>(failing, what));
+    ::testing::internal::CaptureStderr();
+    try {
+      const History history =
+          model.fit(rows_of(20).batch(10), {.epochs = epochs, .callbacks = callbacks});
+      said() = ::testing::internal::GetCapturedStderr();
+      return history;
+    } catch (...) {
+      said() = ::testing::internal::GetCapturedStderr();
+      stores::memory_store().set_plan({});
+      throw;
+    }
+  }
+  static std::string& said() {
+    static std::string text;
+    return text;
+  }
+};
+
+TEST_F(StoreCallbacks, ModelCheckpointTriesAgain) {
+  for (const bool weights_only : {true, false}) {
+    stores::memory_store().clear();
+    const std::string path = weights_only ? "mem://keras/w.safetensors" : "mem://keras/model";
+    const auto saves = [&] {
+      return std::make_shared<ModelCheckpoint>(
+          path, ModelCheckpointOptions{.save_weights_only = weights_only});
+    };
+    for (const std::vector<int64_t>& failing :
+         {std::vector<int64_t>{1, 2}, std::vector<int64_t>{1, 3, 4}}) {
+      Model model = compiled();
+      fit(model, failing, "mem://keras", {saves()});
+      EXPECT_THAT(said(), HasSubstr("1 of the 2 that may fail in a row"));
+      // Also where the last one failed: it is made at the end.
+      Model other = compiled();
+      other.build({4});
+      weights_only ? (void)other.load_weights(path) : other.load(path);
+      EXPECT_EQ(difference(weights_of(other), weights_of(model)), 0);
+    }
+    Model model = compiled();
+    const Error error = error_of([&] { fit(model, {1, 2, 3}, "mem://keras", {saves()}); });
+    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+    EXPECT_THAT(error.message(), HasSubstr("3 saves in a row failed"));
+    EXPECT_THAT(error.hint(), HasSubstr("ModelCheckpointOptions.max_failed_saves"));
+    EXPECT_EQ(error_of([&] { fit(model, {0}, "mem://keras", {saves()}); }).kind(),
+              ErrorKind::kUnavailable)
+        << "the first shows that it can be written";
+  }
+}
+
+// What could not be saved is not the best that is there: a later one that beats what is, is saved.
+TEST_F(StoreCallbacks, TheBestIsThatOfThoseThatAreSaved) {
+  const auto values = [] { return std::make_shared<Told>(std::vector<double>{5, 1, 4, 6, 6}); };
+  const auto weights = std::make_shared<Weights>();
+  Model model = compiled();
+  fit(model, {1}, "mem://keras",
+      {values(), weights,
+       std::make_shared<ModelCheckpoint>(
+           "mem://keras/w.safetensors",
+           ModelCheckpointOptions{
+               .monitor = "val_told", .save_best_only = true, .save_weights_only = true})});
+  Model other = compiled();
+  other.build({4});
+  other.load_weights("mem://keras/w.safetensors");
+  EXPECT_EQ(difference(weights_of(other), weights->of_epochs[2]), 0);
+}
+
+TEST_F(StoreCallbacks, CSVLoggerBringsAllLinesLater) {
+  for (const std::vector<int64_t>& failing :
+       {std::vector<int64_t>{1, 2}, std::vector<int64_t>{1, 3, 4}}) {
+    Model model = compiled();
+    const History history =
+        fit(model, failing, "log.csv", {std::make_shared<CSVLogger>("mem://keras/log.csv")});
+    EXPECT_EQ(stores::file_systems().read_file("mem://keras/log.csv").value(), history.to_csv());
+  }
+  Model model = compiled();
+  const Error error = error_of([&] {
+    fit(model, {1}, "log.csv",
+        {std::make_shared<CSVLogger>("mem://keras/log.csv", ",", false, /*max_failed_saves=*/0)});
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+}
+
+// The run goes on without a backup; killed then, it continues from the one before.
+TEST_F(StoreCallbacks, BackupAndRestoreTriesAgain) {
+  struct Killed : Callback {
+    void on_epoch_begin(int64_t epoch) override {
+      if (epoch == 3) throw std::runtime_error("killed");
+    }
+  };
+  const std::vector<double> told{5, 3, 2, 1, 1, 1};
+  const auto callbacks = [&](bool killed) {
+    // EarlyStopping keeps tensors beside the backup.
+    std::vector<std::shared_ptr<Callback>> all{
+        std::make_shared<Told>(told),
+        std::make_shared<EarlyStopping>(EarlyStoppingOptions{
+            .monitor = "val_told", .patience = 4, .restore_best_weights = true}),
+        std::make_shared<BackupAndRestore>("mem://keras/backup")};
+    if (killed) all.push_back(std::make_shared<Killed>());
+    return all;
+  };
+  Model whole = compiled();
+  fit(whole, {}, "", callbacks(false));
+  for (const std::string what : {"model.ckpt-", "callbacks-"}) {
+    stores::memory_store().clear();
+    {
+      Model first = compiled();
+      EXPECT_THROW(fit(first, {1, 2}, what, callbacks(true)), std::exception);
+      EXPECT_THAT(said(), HasSubstr("2 of the 2 that may fail in a row"));
+    }
+    const std::vector<std::string> left = stores::memory_store().objects();
+    EXPECT_EQ(std::ranges::count_if(
+                  left, [](const auto& name) { return name.ends_with(".safetensors"); }),
+              2)
+        << "the backup and its tensors, and nothing of those that failed";
+    Model second = compiled();
+    const History history = fit(second, {}, "", callbacks(false));
+    EXPECT_THAT(history.epoch, ElementsAre(0, 1, 2, 3, 4));
+    EXPECT_EQ(difference(weights_of(whole), weights_of(second)), 0) << what;
+  }
+  stores::memory_store().clear();
+  Model model = compiled();
+  const Error error = error_of([&] { fit(model, {1, 2, 3}, "model.ckpt-", callbacks(false)); });
+  EXPECT_THAT(error.hint(), HasSubstr("max_failed_saves"));
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::keras
