@@ -27,8 +27,7 @@ void check_one_process(const cluster::ResolvedCluster& cluster, std::string_view
                   plural ? "describe" : "describes", cluster.num_workers, strategy),
       "take distribute::multi_worker_mirrored(), for an Estimator as RunConfig{.train_distribute = "
       "...} and in a loop also by name, strategy_by_name(\"multi_worker\"); or " +
-          (source == "TF_CONFIG" ? std::string("unset TF_CONFIG")
-                                 : std::string("set MUSTER_CLUSTER=local")));
+          std::string(source == "TF_CONFIG" ? "unset TF_CONFIG" : "set MUSTER_CLUSTER=local"));
 }
 
 }  // namespace muster::inline v0_1::distribute::internal
