@@ -304,6 +304,10 @@ TEST_F(JobsCommandTest, AJobThatCannotBeAskedForIsNotForgotten) {
   EXPECT_EQ(status("b")["state"], "unknown");
   muster("jobs cancel b");
   EXPECT_FALSE(std::filesystem::exists(directory_ / "cancelled"));
+  // What is cut says what it is, and not that the job is gone.
+  tool("scontrol", "echo 'JobId=17 JobSt'");
+  EXPECT_THAT(muster("jobs status b").text,
+              HasSubstr("scontrol --oneliner show job 17 answered 'JobId=17 JobSt', without"));
 }
 
 // A controller is restarted now and then.
@@ -371,6 +375,14 @@ TEST_F(JobsCommandTest, ASubmissionWithoutAnAnswerIsRecognised) {
   // The comment is the last one's: the first is not there.
   EXPECT_EQ(status("true-1")["state"], "unknown");
   EXPECT_EQ(muster("jobs remove true-1").code, 0);
+  // An answer that is none is no other case.
+  tool("squeue", "exit 0");
+  tool("sbatch", "echo welcome");
+  const ShellOutput odd = muster("submit --to=slurm --name=odd true -- --odd");
+  EXPECT_THAT(odd.text, AllOf(HasSubstr("answered 'welcome', where a job's number belongs"),
+                              HasSubstr("whether slurm has the job odd now is not known")));
+  tool("sbatch", "sed -n 's/#SBATCH --comment=//p' \"$2\" > comment; echo lost");
+  tool("squeue", "echo '16 another'; echo \"17 $(cat comment)\"");
   // Where Slurm shows the job, its number is all that was missing.
   const ShellOutput there = muster("submit --to=slurm true");
   EXPECT_EQ(there.code, 0) << there.text;

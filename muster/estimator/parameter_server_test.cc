@@ -474,6 +474,7 @@ TEST(ParameterServerTest, AStrategyWithoutServersIsRefusedByAll) {
     EXPECT_THAT(chiefs.message(),
                 HasSubstr("lists parameter servers, which " + name + " does not use"));
     EXPECT_THAT(chiefs.hint(), HasSubstr(".train_distribute = distribute::parameter_server()"));
+    EXPECT_THAT(chiefs.hint(), HasSubstr("--strategy=parameter_server"));
   }
 }
 

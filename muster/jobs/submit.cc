@@ -227,12 +227,15 @@ struct Claim {
   FileDescriptor lock;
 };
 
+// What tells a record from a later one of the same name.
+std::string key_of(const JobRecord& record) { return record.name + " " + record.submission; }
+
 // Adds the record, unless another process has taken the directory since `known` was read.
 Claim claim(JobStore& store, const Target& target, JobSpec& job, Clock& clock,
             const std::set<std::string>& known) {
   const FileDescriptor held = lock_store(store);
   for (const JobRecord& record : store.list()) {
-    if (known.contains(record.name) || !same_dir(record, job.job_dir)) continue;
+    if (known.contains(key_of(record)) || !same_dir(record, job.job_dir)) continue;
     throw_taken(job.job_dir, record, "which was submitted just now",
                 "look at that one: muster jobs status " + record.name);
   }
@@ -261,7 +264,7 @@ Claim claim(JobStore& store, const Target& target, JobSpec& job, Clock& clock,
 JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
                      const StatusOf& status_of) {
   std::set<std::string> known;
-  for (const JobRecord& record : store.list()) known.insert(record.name);
+  for (const JobRecord& record : store.list()) known.insert(key_of(record));
   check_job_dir(store, job.job_dir, status_of);
   {
     JobSpec copy = job;

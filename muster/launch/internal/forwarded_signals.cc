@@ -41,6 +41,7 @@ void install() {
   for (std::size_t i = 0; i < kForwarded.size(); ++i) {
     struct sigaction action {};
     action.sa_handler = forward_signal;
+    action.sa_flags = SA_RESTART;  // as std::signal() has it, whose handlers it stands before
     sigaction(kForwarded[i], nullptr, &former_actions[i]);
     // Handlers that want more than a number are nobody's of ours.
     const bool plain = (former_actions[i].sa_flags & SA_SIGINFO) == 0;
