@@ -103,6 +103,21 @@ TEST_F(S3rverTest, FilesAreWrittenReadListedRenamedAndRemoved) {
   EXPECT_THAT(files_->list_directory("s3://bucket").value(), ElementsAre("c"));
 }
 
+// s3rver knows no checksums of what is written, and lets them pass.
+TEST_F(S3rverTest, ContentsMayGoWithChecksums) {
+  S3Options options = S3Options::from({{"AWS_ENDPOINT_URL", server_->url()},
+                                       {"AWS_ACCESS_KEY_ID", "S3RVER"},
+                                       {"AWS_SECRET_ACCESS_KEY", "S3RVER"},
+                                       {"MUSTER_S3_UNSIGNED_HTTP", "1"}});
+  options.limits.part_bytes = size_t{5} << 20;
+  const auto files = make_s3_store(options);
+  const std::string large(12'000'000, 'x');
+  files->write_atomically("s3://bucket/small", std::string_view("x")).value();
+  files->write_atomically("s3://bucket/large", large).value();
+  EXPECT_EQ(files_->read_file("s3://bucket/small").value(), "x");
+  EXPECT_TRUE(files_->read_file("s3://bucket/large").value() == large);
+}
+
 // s3rver copies nothing into parts: what is there comes here and goes back.
 TEST_F(S3rverTest, FilesGrow) {
   const std::string large(6'000'000, 'x');

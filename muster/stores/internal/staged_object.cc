@@ -34,13 +34,6 @@ void StagedObject::make_room(size_t bytes) {
     part_.reserve(std::min(part_bytes_, std::max(part_.capacity() * 2, part_.size() + bytes)));
     return;
   }
-  if (part_.empty()) {
-    std::lock_guard lock(mutex_);
-    if (!spare_.empty()) {
-      part_ = std::move(spare_.back());
-      spare_.pop_back();
-    }
-  }
   part_.reserve(part_bytes_);
 }
 
@@ -102,6 +95,10 @@ Status StagedObject::send(bool last) {
   part_ = {};
   part_bytes_ = upload_->part_bytes(number + 1);
   std::lock_guard lock(mutex_);
+  if (!spare_.empty()) {
+    part_ = std::move(spare_.back());
+    spare_.pop_back();
+  }
   ++sending_;
   transfers_->threads.submit([this, number, part, last] {
     const Status sent = upload_->send(number, bytes_of(*part), last, cancellation_);
