@@ -1,6 +1,7 @@
 // What stores say and what their users name, as anything: it ends, and what is read makes sense.
 #include <cmath>
 
+#include "muster/base/base64.h"
 #include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/aws_profile.h"
 #include "muster/stores/internal/digest.h"

@@ -7,6 +7,7 @@
 #include <span>
 #include <utility>
 
+#include "muster/base/base64.h"
 #include "muster/base/strings.h"
 #include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/digest.h"
@@ -435,7 +436,7 @@ Status S3Service::remove_all(const ObjectName& bucket, const std::vector<std::st
                                       .method = "POST",
                                       .object = whole,
                                       .query = {{"delete", ""}},
-                                      .headers = {{"content-md5", base64(md5(bytes_of(body.text)))},
+                                      .headers = {{"content-md5", to_base64(md5(bytes_of(body.text)))},
                                                   {"content-type", "application/xml"}},
                                       .body = bytes_of(body.text)});
   if (!answer.ok()) return answer.error();
