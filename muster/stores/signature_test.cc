@@ -1,11 +1,11 @@
 // Signatures against the examples of Amazon's documentation ("Signature Calculations for the
 // Authorization Header"), and digests against the examples of their standards.
-#include "muster/base/base64.h"
 #include "muster/stores/internal/signature.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "muster/base/base64.h"
 #include "muster/base/crc32c.h"
 #include "muster/stores/internal/digest.h"
 #include "muster/stores/internal/object_name.h"
