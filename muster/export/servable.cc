@@ -93,6 +93,32 @@ struct Servable::Impl {
     warm_up();
   }
 
+  // The features of serialized examples. An error speaks to who sent them: which one it is, and
+  // what the signature takes.
+  Element parse(const Call& call, const std::vector<std::string>& examples) const {
+    try {
+      return (*parser)(Strings(examples));
+    } catch (const Error&) {
+      for (size_t row = 0; row < examples.size(); ++row) parse_one(call, examples[row], row);
+      throw;
+    }
+  }
+  void parse_one(const Call& call, const std::string& example, size_t row) const {
+    try {
+      (void)(*parser)(Strings(std::vector<std::string>{example}));
+    } catch (const Error& error) {
+      std::vector<std::string> taken;
+      for (const auto& [name, feature] : call.signature->features)
+        taken.push_back(fmt::format("'{}' {}", name, feature.describe()));
+      if (taken.empty()) {
+        for (const auto& [name, info] : call.signature->inputs)
+          taken.push_back(fmt::format("'{}' {}", name, info.describe()));
+      }
+      throw Error(error.kind(), fmt::format("examples[{}]: {}", row, error.message()),
+                  fmt::format("signature '{}' takes {}", *call.name, join(taken, ", ")));
+    }
+  }
+
   // How what a client gives becomes the inputs, which all signatures share.
   void read_features() {
     if (description.columns.empty() || description.signatures.empty()) {
@@ -253,7 +279,7 @@ Servable::Tensors Servable::run_examples(const std::string& signature,
                                          const std::vector<std::string>& examples) const {
   const Call& call = impl_->call_of(signature);
   if (!impl_->parser) Impl::refuse(call, "it takes no serialized tf.Examples");
-  const Element parsed = (*impl_->parser)(Strings(examples));
+  const Element parsed = impl_->parse(call, examples);
   if (impl_->raw) return impl_->compute(call, impl_->raw->inputs_of(parsed));
   Tensors inputs;
   for (const auto& [name, info] : call.signature->inputs)

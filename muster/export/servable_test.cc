@@ -157,12 +157,20 @@ TEST_F(ServableTest, ParsesExamples) {
       model.run_examples("serving_default", {example({1, 2}), example({-1, 0.5})})["output"];
   const Tensor x = torch::tensor({1.0, 2.0, 3.0, 3.0, -1.0, 0.5, 3.0, 3.0}, at::kFloat);
   EXPECT_TRUE(got.allclose(x.reshape({2, 4}).matmul(weight_.detach()) + 5, 1e-5, 1e-6));
-  EXPECT_EQ(error_of([&] { model.run_examples("serving_default", {"\xff"}); }).kind(),
-            ErrorKind::kCorrupt);
-  EXPECT_THAT(error_of([&] {
-                model.run_examples("serving_default", {formats::encode_example({})});
-              }).message(),
-              HasSubstr("\"a\""));
+  const auto fault_of = [&](const std::string& wrong) {
+    return error_of([&] { model.run_examples("serving_default", {example({1, 2}), wrong}); });
+  };
+  EXPECT_EQ(fault_of("\xff").kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(fault_of("\xff").message(), HasSubstr("examples[1]: 1 bytes are no tf.Example"));
+  EXPECT_EQ(
+      fault_of("\xff").hint(),
+      "signature 'serving_default' takes 'a' float32[-1, 2], 'b' float32[-1, 2], 'n' int64[-1]");
+  EXPECT_THAT(fault_of(formats::encode_example({})).message(),
+              HasSubstr("examples[1]: the feature \"a\" is missing"));
+  EXPECT_EQ(fault_of(formats::encode_example({{{"a", std::vector<int64_t>{1, 2}}}})).message(),
+            "examples[1]: the feature \"a\" holds int64 values, not float");
+  EXPECT_EQ(fault_of(example({1, 2, 3})).message(),
+            "examples[1]: the feature \"a\" holds 3 values, but its shape [2] takes 2");
 }
 
 TEST_F(ServableTest, TextsBecomeIds) {

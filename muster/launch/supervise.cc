@@ -18,6 +18,7 @@
 #include "muster/launch/internal/process.h"
 #include "muster/launch/internal/processor_times.h"
 #include "muster/launch/internal/signal_scope.h"
+#include "muster/launch/internal/verdict.h"
 
 namespace muster::inline v0_1::launch {
 namespace {
@@ -98,7 +99,6 @@ class Supervisor {
       look_for_idle();
     }
     Outcome outcome = conclude();
-    report(outcome);
     flush();
     return outcome;
   }
@@ -421,88 +421,27 @@ class Supervisor {
   }
 
   Outcome conclude() {
-    Outcome outcome{.address_in_use = address_in_use_, .stop_signal = stop_signal_};
-    bool all_ok = true;
-    int best = 0;
-    for (std::size_t i = 0; i < tasks_.size(); ++i) {
-      TaskExit& exit = tasks_[i].exit;
-      if (!exit.ended)
-        exit = {.status = {.signal = SIGKILL},
-                .after_our_signal = true,
-                .stuck = exit.stuck,
-                .order = ended_++};
-      outcome.tasks.push_back(exit);
-      const int mine = internal::failure_rank(exit, *tasks_[i].spec);
-      if (mine == 0) continue;
-      all_ok = false;
-      if (best == 0 || mine < best ||
-          (mine == best && exit.order < tasks_[*outcome.root_cause].exit.order)) {
-        best = mine;
-        outcome.root_cause = i;
-      }
+    std::vector<const ProcessSpec*> specs;
+    std::vector<TaskExit> exits;
+    for (const Task& task : tasks_) {
+      specs.push_back(task.spec);
+      exits.push_back(task.exit);
     }
-    if (stop_signal_ != 0 && best != 1) {
-      outcome.root_cause = who_could_not_save();
-      outcome.exit_code = outcome.root_cause ? tasks_[*outcome.root_cause].exit.status.shell_code()
-                          : all_ok           ? 0
-                                             : 128 + stop_signal_;
-    } else if (outcome.root_cause) {
-      // A task that was stuck ended because we killed it, so its own exit code says nothing; the
-      // tasks that waited for it ask for a restart.
-      const bool stuck = tasks_[*outcome.root_cause].exit.stuck;
-      outcome.exit_code = stuck ? 138 : tasks_[*outcome.root_cause].exit.status.shell_code();
-    }
-    return outcome;
-  }
-
-  // Of those who were told to stop, one whose own words say that it failed.
-  std::optional<std::size_t> who_could_not_save() const {
-    for (std::size_t i = 0; i < tasks_.size(); ++i) {
-      const TaskExit& exit = tasks_[i].exit;
-      const int code = exit.status.code;
-      const bool stopped = exit.status.signal != 0 || code == 0 || code == 130 || code == 143;
-      const auto says = [&](const char* words) {
-        return exit.last_error.find(words) != std::string::npos;
-      };
-      // The signal may have come to another task first, which took this one along.
-      const bool follows = says("PeerLost: ") || says("was asked to stop");
-      if (!stopped && !exit.last_error.empty() && !follows) return i;
-    }
-    return std::nullopt;
-  }
-
-  void report(const Outcome& outcome) {
+    Outcome outcome = internal::judge(specs, std::move(exits), stop_signal_);
+    outcome.address_in_use = address_in_use_;
     for (const Task& task : tasks_) {
       if (!task.exit.ended) {
         say(fmt::format("{} (process {}) did not end after SIGKILL; it is left behind",
                         task.spec->name, task.process.pid));
       }
     }
-    if (outcome.address_in_use || outcome.exit_code == 0) return;
-    if (!outcome.root_cause) {
-      say(fmt::format("stopped; exit code {}", outcome.exit_code));
-      return;
-    }
-    const Task& task = tasks_[*outcome.root_cause];
-    if (task.exit.stuck) {
-      say(fmt::format("stopped because {} hung: it had not ended {} after the others",
-                      task.spec->name,
-                      seconds(first_done_.empty() ? options_.survivor_time : options_.idle_time)));
-      if (!task.exit.last_error.empty()) say(fmt::format("its words: {}", task.exit.last_error));
-      return;
-    }
-    say(fmt::format("{} {} failed: {}",
-                    task.spec->beside ? "the others ended well, but" : "stopped because",
-                    task.spec->name, explain(task.exit.status)));
-    // Whoever ended too early did not fail, and yet the others lost it.
-    for (const Task& other : tasks_) {
-      if (internal::failure_rank(task.exit, *task.spec) == 5 && other.exit.status.ok() &&
-          other.exit.order < task.exit.order)
-        say(fmt::format("{} had ended before, with exit code 0", other.spec->name));
-    }
-    if (!task.exit.last_error.empty() && all_lines_ - task.error_line > kOnScreen) {
-      say(fmt::format("its words: {}", task.exit.last_error));
-    }
+    if (outcome.address_in_use) return outcome;
+    const bool on_screen =
+        outcome.root_cause && all_lines_ - tasks_[*outcome.root_cause].error_line <= kOnScreen;
+    const auto hung = first_done_.empty() ? options_.survivor_time : options_.idle_time;
+    for (const std::string& line : internal::reasons(outcome, specs, seconds(hung), on_screen))
+      say(line);
+    return outcome;
   }
 
   // Waits for the reader, as any program does at its end; a signal ends the wait.

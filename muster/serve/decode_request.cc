@@ -279,6 +279,7 @@ DecodedRequest decode_request(Verb verb, std::string_view body,
   request.columnar = key == "inputs";
   const bool serialized = signature.takes_examples && !signature.inputs.contains(kExamplesInput) &&
                           holds_examples(tape, values);
+  if (serialized) request.examples_key = key;
   const Infos examples = {{kExamplesInput, {ElementType::kBytes, {-1}}}};
   const Infos& infos = serialized ? examples : signature.inputs;
   if (infos.empty()) {

@@ -7,9 +7,9 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 
+#include "muster/base/base64.h"
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
-#include "muster/serve/internal/base64.h"
 
 namespace muster::inline v0_1::serve {
 namespace {
@@ -66,7 +66,7 @@ void write_element(std::string& out, const Array& array, int64_t index, bool bin
   }
   const std::string& bytes = array.texts[static_cast<size_t>(index)];
   if (!binary && is_utf8(bytes)) return write_text(out, bytes);
-  out += "{\"b64\": \"" + internal::encode_base64(bytes) + "\"}";
+  out += "{\"b64\": \"" + to_base64(bytes) + "\"}";
 }
 
 // Writes what lies below `axis`, from element `first` on; returns the element behind it.

@@ -52,7 +52,8 @@ class Model {
   virtual ~Model() = default;
   virtual const std::map<std::string, Signature>& signatures() const = 0;
   // Answers one batch. `inputs` are those of the signature, or kExamplesInput alone. Throws
-  // InvalidArgument or Corrupt for values that the model cannot take.
+  // InvalidArgument or Corrupt for values that the model cannot take; what is wrong with one
+  // serialized tf.Example begins with its place, "examples[2]: ".
   virtual Arrays run(const std::string& signature, const Arrays& inputs) = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "muster/base/log.h"
@@ -66,6 +67,18 @@ Json tensors_json(const std::map<std::string, ArrayInfo>& infos) {
                  {"name", name}};
   }
   return all;
+}
+
+// Calls `answer`. An error of a serialized tf.Example names it as it stands in the request.
+Arrays in_words_of(const DecodedRequest& request, const std::function<Arrays()>& answer) {
+  try {
+    return answer();
+  } catch (const Error& error) {
+    const std::string place = std::string(kExamplesInput) + "[";
+    if (request.examples_key.empty() || !error.message().starts_with(place)) throw;
+    throw Error(error.kind(), request.examples_key + error.message().substr(place.size() - 1),
+                error.hint());
+  }
 }
 
 }  // namespace
@@ -179,8 +192,10 @@ HttpAnswer RestApi::infer(Verb verb, const Target& target, const HttpRequest& re
   const auto& signatures = version->model->signatures();
   DecodedRequest decoded = decode_request(verb, request.body, signatures);
   const Signature& signature = signatures.at(decoded.signature);
-  const Arrays outputs = version->batcher.answer(decoded.signature, std::move(decoded.inputs),
-                                                 decoded.rows, signature.joins(), request.deadline);
+  const Arrays outputs = in_words_of(decoded, [&] {
+    return version->batcher.answer(decoded.signature, std::move(decoded.inputs), decoded.rows,
+                                   signature.joins(), request.deadline);
+  });
   HttpAnswer answer;
   if (verb == Verb::kClassify) {
     answer.body = encode_classes(signature, outputs);

@@ -53,6 +53,20 @@ TEST_F(RestApiTest, Verbs) {
             "{\"predictions\": [[2.0, 2.0]]}\n");
 }
 
+// Whatever the model calls its examples, who sent them reads where they stand in the request.
+TEST_F(RestApiTest, AnErrorNamesTheExampleByItsPlaceInTheRequest) {
+  const auto body_of = [&](const char* path, const char* body) {
+    const HttpAnswer answer = ask("POST", path, body);
+    EXPECT_EQ(answer.status, 400);
+    return answer.body;
+  };
+  // "NjY2" are the bytes 666.
+  EXPECT_EQ(body_of("/v1/models/m:predict", R"({"instances": [{"b64": "AP8="}, {"b64": "NjY2"}]})"),
+            "{\"error\": \"instances[1]: it is 666; give none\"}\n");
+  EXPECT_EQ(body_of("/v1/models/m:predict", R"({"inputs": {"examples": [{"b64": "NjY2"}]}})"),
+            "{\"error\": \"inputs[0]: it is 666; give none\"}\n");
+}
+
 TEST_F(RestApiTest, StatusAndMetadata) {
   const auto status = nlohmann::json::parse(ask("GET", "/v1/models/m").body);
   EXPECT_EQ(status, nlohmann::json::parse(R"({"model_version_status": [{"version": "7",

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 
+#include "muster/base/base64.h"
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/stores/internal/aws_credentials.h"

@@ -1,7 +1,11 @@
 // What stores say and what their users name, as anything: it ends, and what is read makes sense.
 #include <cmath>
 
-#include "muster/stores/testing/readers.h"
+#include "muster/base/base64.h"
+#include "muster/stores/internal/answers.h"
+#include "muster/stores/internal/aws_profile.h"
+#include "muster/stores/internal/digest.h"
+#include "muster/stores/internal/object_name.h"
 #include "tests/fuzz/target.h"
 
 std::vector<std::string> muster::fuzz::seeds() {

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "muster/base/base64.h"
 #include "muster/base/error.h"
-#include "muster/serve/internal/base64.h"
 
 namespace muster::inline v0_1::serve::internal {
 namespace {
@@ -146,7 +146,7 @@ void InputReader::append_bytes(size_t index) {
     refuse(
         fmt::format("is {}, a text or {{\"b64\": \"...\"}} was expected", tape_.kind_name(index)));
   }
-  auto bytes = decode_base64(tape_.text(tape_[index + 2]));
+  auto bytes = from_base64(tape_.text(tape_[index + 2]));
   if (!bytes) refuse("has a \"b64\" that is no base64 (A-Z, a-z, 0-9, + and /, padded with =)");
   array_.texts.push_back(*std::move(bytes));
 }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "muster/base/base64.h"
+
 namespace muster::inline v0_1::stores::internal {
 
 std::string sha256(Bytes bytes) {
@@ -26,31 +28,8 @@ std::string hex(std::string_view bytes) {
   return text;
 }
 
-std::string base64(std::string_view bytes) {
-  // OpenSSL writes a zero behind the text.
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
-  const int count = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                                    reinterpret_cast<const unsigned char*>(bytes.data()),
-                                    static_cast<int>(bytes.size()));
-  text.resize(static_cast<size_t>(count));
-  return text;
-}
-
-std::optional<std::string> from_base64(std::string_view text) {
-  if (text.size() % 4 != 0 || text.size() > INT32_MAX) return std::nullopt;
-  std::string bytes(text.size() / 4 * 3, '\0');
-  const int count = EVP_DecodeBlock(reinterpret_cast<unsigned char*>(bytes.data()),
-                                    reinterpret_cast<const unsigned char*>(text.data()),
-                                    static_cast<int>(text.size()));
-  if (count < 0) return std::nullopt;
-  const auto padding = static_cast<size_t>(std::ranges::count(text, '='));
-  if (padding > 2) return std::nullopt;
-  bytes.resize(static_cast<size_t>(count) - padding);
-  return bytes;
-}
-
 std::string base64url(std::string_view bytes) {
-  std::string text = base64(bytes);
+  std::string text = to_base64(bytes);
   std::ranges::replace(text, '+', '-');
   std::ranges::replace(text, '/', '_');
   text.resize(std::min(text.find('='), text.size()));
@@ -60,7 +39,7 @@ std::string base64url(std::string_view bytes) {
 std::string crc32c_text(uint32_t crc) {
   std::string bytes;
   for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(crc >> shift);
-  return base64(bytes);
+  return to_base64(bytes);
 }
 
 Md5::Md5() : context_(EVP_MD_CTX_new(), EVP_MD_CTX_free) {

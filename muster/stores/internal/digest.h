@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -18,9 +17,6 @@ namespace muster::inline v0_1::stores::internal {
 std::string sha256(Bytes bytes);
 // "1f8b08", without blanks.
 std::string hex(std::string_view bytes);
-// Base64 with the standard alphabet and padding, and its reverse; nothing when `text` is none.
-std::string base64(std::string_view bytes);
-std::optional<std::string> from_base64(std::string_view text);
 // Base64 with the alphabet of URLs and without padding (RFC 7515).
 std::string base64url(std::string_view bytes);
 // The checksum as Google and Amazon write it: base64 of four bytes, the highest first.

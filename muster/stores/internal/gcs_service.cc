@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "muster/base/base64.h"
 #include "muster/base/crc32c.h"
 #include "muster/base/file_system.h"
 #include "muster/base/json.h"

@@ -7,7 +7,11 @@
 #include <span>
 #include <utility>
 
+<<<<<<< HEAD
 #include "muster/base/crc32c.h"
+=======
+#include "muster/base/base64.h"
+>>>>>>> refs/remotes/w7
 #include "muster/base/strings.h"
 #include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/digest.h"
@@ -485,13 +489,14 @@ Status S3Service::remove_all(const ObjectName& bucket, const std::vector<std::st
   const ObjectName whole = bucket.with_key("");
   const std::string what = "remove " + std::to_string(keys.size()) + " objects of '" + whole.uri() +
                            "', of which the first is '" + (keys.empty() ? "" : keys[0]) + "'";
-  Result<HttpResponse> answer = send({.what = what,
-                                      .method = "POST",
-                                      .object = whole,
-                                      .query = {{"delete", ""}},
-                                      .headers = {{"content-md5", base64(md5(bytes_of(body.text)))},
-                                                  {"content-type", "application/xml"}},
-                                      .body = bytes_of(body.text)});
+  Result<HttpResponse> answer =
+      send({.what = what,
+            .method = "POST",
+            .object = whole,
+            .query = {{"delete", ""}},
+            .headers = {{"content-md5", to_base64(md5(bytes_of(body.text)))},
+                        {"content-type", "application/xml"}},
+            .body = bytes_of(body.text)});
   if (!answer.ok()) return answer.error();
   pugi::xml_document said;
   said.load_buffer(answer.value().body.data(), answer.value().body.size());

@@ -1,13 +1,24 @@
-#include "muster/serve/internal/base64.h"
+#include "muster/base/base64.h"
 
 #include <openssl/evp.h>
 
 #include <algorithm>
 #include <cctype>
+#include <cstdint>
 
-namespace muster::inline v0_1::serve::internal {
+namespace muster::inline v0_1 {
 
-std::optional<std::string> decode_base64(std::string_view text) {
+std::string to_base64(std::string_view bytes) {
+  // OpenSSL writes a zero behind the text.
+  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
+  const int count = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
+                                    reinterpret_cast<const unsigned char*>(bytes.data()),
+                                    static_cast<int>(bytes.size()));
+  text.resize(static_cast<size_t>(count));
+  return text;
+}
+
+std::optional<std::string> from_base64(std::string_view text) {
   if (text.size() % 4 != 0 || text.size() > INT32_MAX) return std::nullopt;
   if (text.empty()) return "";
   // OpenSSL takes padding and blanks in places where none may be.
@@ -28,14 +39,4 @@ std::optional<std::string> decode_base64(std::string_view text) {
   return bytes;
 }
 
-std::string encode_base64(std::string_view bytes) {
-  // OpenSSL writes a zero behind the text.
-  std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
-  const int count = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
-                                    reinterpret_cast<const unsigned char*>(bytes.data()),
-                                    static_cast<int>(bytes.size()));
-  text.resize(static_cast<size_t>(count));
-  return text;
-}
-
-}  // namespace muster::inline v0_1::serve::internal
+}  // namespace muster::inline v0_1
