@@ -7,11 +7,8 @@
 #include <span>
 #include <utility>
 
-<<<<<<< HEAD
-#include "muster/base/crc32c.h"
-=======
 #include "muster/base/base64.h"
->>>>>>> refs/remotes/w7
+#include "muster/base/crc32c.h"
 #include "muster/base/strings.h"
 #include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/digest.h"
