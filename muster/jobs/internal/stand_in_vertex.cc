@@ -51,14 +51,20 @@ void StandInVertex::Impl::answer(const httplib::Request& request, httplib::Respo
   if (!text.empty()) return response.set_content(text, "application/json");
   std::smatch parts;
   if (std::regex_match(request.path, parts, kJobs) && request.method == "GET") {
-    // "labels.KEY="VALUE"", the one form that is asked for.
+    // labels.KEY="VALUE", the one form that is asked for; gcloud asks for all, and looks itself.
     static const std::regex kFilter("labels\\.([a-z-]+)=\"([a-z0-9-]+)\"");
     const std::string filter = request.get_param_value("filter");
     std::smatch label;
     json found = json::object();
-    if (std::regex_match(filter, label, kFilter) &&
-        created.value(json::json_pointer("/labels/" + label[1].str()), "") == label[2].str()) {
-      found[parts[2].str()] = json::array({{{"name", parts[1].str() + "/7"}}});
+    const bool wanted =
+        filter.empty() ||
+        (std::regex_match(filter, label, kFilter) &&
+         created.value(json::json_pointer("/labels/" + label[1].str()), "") == label[2].str());
+    if (wanted && !created.is_null()) {
+      json job = created;
+      job["name"] = parts[1].str() + "/7";
+      job.update(state);
+      found[parts[2].str()] = json::array({job});
     }
     return reply(found);
   }
