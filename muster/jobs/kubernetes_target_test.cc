@@ -132,6 +132,18 @@ TEST_F(KubernetesTargetTest, ANameIsTakenOnce) {
   EXPECT_THAT(cluster_.names("jobs"), ElementsAre("leaf-disease-1-chief", "leaf-disease-1-worker"));
 }
 
+TEST_F(KubernetesTargetTest, AJobIsRecognisedByItsSubmission) {
+  record_.submission = "s1";
+  JobRecord lost = record_;
+  target_.locate(internal::leaf_disease_job(), lost);
+  EXPECT_FALSE(target_.recognise(lost));  // not there
+  target_.submit(internal::leaf_disease_job(), record_);
+  EXPECT_TRUE(target_.recognise(lost));
+  EXPECT_EQ(lost, record_);
+  lost.submission = "s2";
+  EXPECT_FALSE(target_.recognise(lost));  // somebody else's
+}
+
 TEST_F(KubernetesTargetTest, WhatCannotBeWholeIsNotThere) {
   cluster_.forbid("secrets");
   const Error error = error_of([&] { target_.submit(internal::leaf_disease_job(), record_); });

@@ -126,6 +126,17 @@ TEST_F(RealGcloud, SendsATuningJob) {
   EXPECT_EQ(record_.id, "projects/lab/locations/us-central1/hyperparameterTuningJobs/7");
 }
 
+TEST_F(RealGcloud, FindsAJobByItsLabel) {
+  record_.submission = "s1";
+  target_.submit(internal::leaf_disease_job(), record_);
+  JobRecord lost = record_;
+  lost.id.clear();
+  EXPECT_TRUE(target_.recognise(lost)) << server_.requests().back();
+  EXPECT_EQ(lost.id, record_.id);
+  lost.submission = "s2";
+  EXPECT_FALSE(target_.recognise(lost)) << server_.requests().back();
+}
+
 TEST_F(RealGcloud, WithoutCredentialsNothingIsSent) {
   unsetenv("CLOUDSDK_AUTH_ACCESS_TOKEN_FILE");
   const Error error = error_of([&] { target_.submit(internal::leaf_disease_job(), record_); });

@@ -188,6 +188,11 @@ void StandInCluster::Impl::answer(const httplib::Request& request, httplib::Resp
     documents["paths"][place] = {{"serverRelativeURL", "/openapi/v3/" + place + "?hash=1"}};
   }
   if (path == "/openapi/v3") return reply(documents);
+  // Asked by kubectl when something in the namespace is not there.
+  if (path == std::string("/api/v1/namespaces/") + kNamespace) {
+    return reply(
+        {{"kind", "Namespace"}, {"apiVersion", "v1"}, {"metadata", {{"name", kNamespace}}}});
+  }
   RegularExpression::Groups parts;
   if (!kPath.full_match(path, &parts)) {
     unknown.push_back(request.method + " " + request.target);

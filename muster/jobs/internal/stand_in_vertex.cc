@@ -51,14 +51,20 @@ void StandInVertex::Impl::answer(const httplib::Request& request, httplib::Respo
   if (!text.empty()) return response.set_content(text, "application/json");
   RegularExpression::Groups parts;
   if (kJobs.full_match(request.path, &parts) && request.method == "GET") {
-    // "labels.KEY="VALUE"", the one form that is asked for.
+    // labels.KEY="VALUE", the one form that is asked for; gcloud asks for all, and looks itself.
     static const RegularExpression kFilter("labels\\.([a-z-]+)=\"([a-z0-9-]+)\"");
     const std::string filter = request.get_param_value("filter");
     RegularExpression::Groups label;
     json found = json::object();
-    if (kFilter.full_match(filter, &label) &&
-        created.value(json::json_pointer("/labels/" + label[1]), "") == label[2]) {
-      found[parts[2]] = json::array({{{"name", parts[1] + "/7"}}});
+    const bool wanted =
+        filter.empty() ||
+        (kFilter.full_match(filter, &label) &&
+         created.value(json::json_pointer("/labels/" + label[1]), "") == label[2]);
+    if (wanted && !created.is_null()) {
+      json job = created;
+      job["name"] = parts[1] + "/7";
+      job.update(state);
+      found[parts[2]] = json::array({job});
     }
     return reply(found);
   }
