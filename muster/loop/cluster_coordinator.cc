@@ -21,6 +21,7 @@
 #include "muster/loop/internal/ended_run.h"
 #include "muster/loop/internal/remote_functions.h"
 #include "muster/loop/internal/remote_replica.h"
+#include "muster/loop/internal/run_watch.h"
 #include "muster/loop/session.h"
 #include "muster/ps/closures.h"
 #include "muster/tensor/element_spec.h"
@@ -32,10 +33,7 @@
 namespace muster::inline v0_1::distribute {
 namespace {
 
-constexpr double kLookSeconds = 0.5;    // between two looks at what else may end a wait
-constexpr double kServersEvery = 1;     // they are looked at
-constexpr double kEndedSeconds = 5;     // for servers of a run that has ended
-constexpr double kRunningSeconds = 60;  // for calls that run when the run ends
+constexpr double kEndedSeconds = 5;  // for servers of a run that has ended
 
 const ParameterServerOptions& checked(const Strategy& strategy) {
   const ParameterServerOptions* servers = ps::options_of(strategy);
@@ -315,6 +313,7 @@ class ClusterCoordinator::Impl {
                                  .refreshed = std::move(refreshed),
                                  .capacity = options_.queue_capacity,
                                  .max_attempts = options_.max_attempts});
+      watch_.emplace(*host_, *replica_, options_.join_timeout, servers_.restart_timeout_seconds);
     }
   }
 
@@ -385,56 +384,15 @@ class ClusterCoordinator::Impl {
     uint64_t seen = host_->wait_for_change(0, 0);
     while (!ready()) {
       if (start_.cancelled()) end_on_request();
-      guarded_by_run([&] { look(); });
-      seen = host_->wait_for_change(seen, kLookSeconds);
-    }
-  }
-
-  void look() {
-    replica_->replica().group().check_failure();
-    if (const auto lonely = host_->without_workers()) {
-      const double patience =
-          lonely->came ? servers_.restart_timeout_seconds : options_.join_timeout;
-      if (lonely->seconds > patience) {
-        throw Error(ErrorKind::kTimeout,
-                    fmt::format("for {:.0f} s no worker is there to make calls; {} {}",
-                                lonely->seconds, host_->unfinished(), "have not ended"),
-                    "start the workers of TF_CONFIG; CoordinatorOptions::join_timeout is how long "
-                    "the first is waited for, ParameterServerOptions::restart_timeout_seconds how "
-                    "long others");
-      }
-    }
-    const TimePoint now = system_clock().now();
-    if (looked_ && to_seconds(now - *looked_) < kServersEvery) return;
-    looked_ = now;
-    try {
-      replica_->engine().follow(replica_->replica().shared()->check());
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::kPeerLost) throw;
-      throw Error(ErrorKind::kPeerLost, error.message(),
-                  "start the server and this program again: it continues from the last checkpoint");
-    }
-  }
-
-  void cancel(const std::string& why) {
-    host_->cancel(Error(ErrorKind::kCancelled, why, "schedule it again in the next run"));
-  }
-
-  // What runs is waited for, within limits.
-  void wait_for_running() {
-    const TimePoint deadline = system_clock().now() + from_seconds(kRunningSeconds);
-    uint64_t seen = host_->wait_for_change(0, 0);
-    while (host_->unfinished() > 0 && system_clock().now() < deadline) {
-      replica_->replica().group().check_failure();
-      seen = host_->wait_for_change(seen, kLookSeconds);
+      guarded_by_run([&] { watch_->look(); });
+      seen = host_->wait_for_change(seen, RunWatch::kLookSeconds);
     }
   }
 
   void end() {
     if (host_ != nullptr) {
-      cancel("the chief has ended the run");
-      wait_for_running();
-      host_->close(kRunningSeconds);
+      watch_->cancel("the chief has ended the run");
+      host_->close(RunWatch::kRunningSeconds);
       replica_->replica().shared()->end_steps(SharedRun::End::kTold, {});
       note_end_of_run(local_file_system(), options_.model_dir, cluster().job.id);
     }
@@ -445,10 +403,7 @@ class ClusterCoordinator::Impl {
   [[noreturn]] void end_on_request() {
     Error told = told_to_stop("");
     guarded_by_run([&] {
-      if (host_ != nullptr) {
-        cancel("the chief was told to stop");
-        wait_for_running();
-      }
+      if (host_ != nullptr) watch_->cancel("the chief was told to stop");
       if (writer_ && saved_step_ != step()) save();
       told = told_to_stop(writer_ ? fmt::format("after saving step {}", saved_step_)
                                   : fmt::format("at step {}, which was not saved", step()));
@@ -480,8 +435,8 @@ class ClusterCoordinator::Impl {
   std::unique_ptr<CallMaker> maker_;        // alone
   std::optional<Error> failure_;            // alone: of the first call that failed
   std::unique_ptr<ps::ClosureHost> host_;   // on the chief
-  std::optional<TimePoint> looked_;
-  std::optional<Error> thrown_;  // of a function, last
+  std::optional<RunWatch> watch_;           // of host_
+  std::optional<Error> thrown_;             // of a function, last
   int64_t saved_step_ = -1;
   std::optional<Error> broken_;
   bool over_ = false;
