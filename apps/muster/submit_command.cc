@@ -156,6 +156,12 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
                            "give one, in which each trial has a folder: --job-dir=DIR");
   }
   jobs::JobStore store = jobs::JobStore::of(Environment::process());
+  // Vertex AI searches by itself.
+  const bool searches = job.search && flags.to != "vertex";
+  if (flags.dry_run && searches) {
+    fputs(jobs::describe_search_job(store, *target, job, flags.seed).c_str(), stdout);
+    return 0;
+  }
   if (flags.dry_run) {
     const jobs::JobRecord record = jobs::preview_job(store, *target, job);
     fputs(target->describe(job, record).c_str(), stdout);
@@ -163,8 +169,7 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
   }
   jobs::check_job_dir(store, job.job_dir,
                       [&](const jobs::JobRecord& record) { return status_of(record, options); });
-  // Vertex AI searches by itself.
-  if (job.search && flags.to != "vertex") return search(flags, job, store, *target);
+  if (searches) return search(flags, job, store, *target);
   const jobs::JobRecord record = jobs::submit_job(store, *target, job, system_clock());
   if (flags.wait) return follow_job(*target, record);
   fmt::print("{} is submitted to {}{}\n", record.name, record.target,
