@@ -323,6 +323,31 @@ TEST_F(JobsCommandTest, ASearchTellsOfItsTrials) {
   const ShellOutput other = muster("submit --config=search.yaml --job-dir=tune ./train");
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.text, HasSubstr("error: the folder tune holds a search that runs "));
+  EXPECT_EQ(status("train-1")["state"], "succeeded");  // what was refused has changed nothing
+}
+
+TEST_F(JobsCommandTest, TheLogsOfASearchAreFollowedFromTrialToTrial) {
+  write("search.yaml", search_of(2, 1));
+  // At most 60 s, should nobody follow.
+  program(std::string("for i in {1..1200}; do [ -e go ] && break; sleep 0.05; done\n"
+                      "echo \"this is $CLOUD_ML_TRIAL_ID\"\n") +
+          kReport);
+  std::thread search([&] {
+    EXPECT_EQ(muster("submit --config=search.yaml --job-dir=tune --name=tune ./train").code, 0);
+  });
+  ASSERT_TRUE(appears("state/muster/jobs/tune/trials/1/record.json"));
+  EXPECT_THAT(muster("submit --config=search.yaml --job-dir=tune ./train").text,
+              HasSubstr("is that of the job tune, which is running"));
+  std::thread follower([&] {
+    const ShellOutput followed = muster("jobs logs --follow tune");
+    EXPECT_EQ(followed.code, 0) << followed.text;
+    EXPECT_THAT(followed.text,
+                AllOf(HasSubstr("[trial-1] [chief-0] this is 1\n"),
+                      HasSubstr("[trial-2] [chief-0] this is 2\n"), HasSubstr("tune succeeded")));
+  });
+  write("go", "");
+  search.join();
+  follower.join();
 }
 
 TEST_F(JobsCommandTest, AWrongCommandLineEndsASearch) {

@@ -52,6 +52,12 @@ std::vector<JobRecord> searches_in(const JobStore& store, const std::string& job
   return records;
 }
 
+Error runs_already(const JobRecord& record) {
+  return invalid_argument(
+      fmt::format("the search {} in {} is run by another process", record.name, record.job_dir),
+      fmt::format("follow it: muster jobs logs --follow {}", record.name));
+}
+
 // What an earlier search left running in the job directory would be started a second time beside.
 void end_what_is_left(const JobRecord& earlier, Target& target, Clock& clock) {
   const auto state = internal::read_state(earlier.folder);
@@ -70,43 +76,53 @@ void end_what_is_left(const JobRecord& earlier, Target& target, Clock& clock) {
       fmt::format("end them first: muster jobs cancel {}", earlier.name));
 }
 
-// The record of the search: the one it had when it goes on, else a new one.
-JobRecord record_for(JobStore& store, Target& target, const std::string& name, JobSpec& job) {
+// The record of the search: the one it had when it goes on, else a new one. Sets the job's name.
+struct Place {
+  JobRecord record;
+  bool is_new = true;
+};
+Place place_of(JobStore& store, Target& target, JobSpec& job) {
+  const std::string name = job.name;
   const JobRecord preview = preview_job(store, target, job);
   const std::vector<JobRecord> earlier = searches_in(store, preview.job_dir);
   const bool goes_on = stores::file_systems().exists(join_path(job.job_dir, kSearchFile)).value();
   if (goes_on && !earlier.empty()) {
     const JobRecord& last = earlier.back();
     if (last.target == target.name() && (name.empty() || name == last.name)) {
-      JobRecord record = last;
-      record.command = preview.command;
-      job.name = record.name;
-      return record;
+      job.name = last.name;
+      return {.record = last, .is_new = false};
     }
   }
   JobRecord record = store.add(job.name, job.name);
   record.target = preview.target;
   record.job_dir = preview.job_dir;
-  record.command = preview.command;
-  return record;
+  return {.record = std::move(record)};
 }
 
 }  // namespace
 
 SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
                                const SearchJobOptions& options) {
-  const std::string name = job.name;
-  JobRecord record = record_for(store, target, name, job);
+  auto [record, is_new] = place_of(store, target, job);
   const FileDescriptor lock = internal::lock_folder(record.folder);
-  if (!lock.is_open()) {
-    throw invalid_argument(fmt::format("the search {} is run by another process", record.name),
-                           fmt::format("follow it: muster jobs logs --follow {}", record.name));
+  if (!lock.is_open()) throw runs_already(record);
+  record.command = preview_job(store, target, job).command;
+  record.details[kSearch] = fmt::format("{} trials", job.search ? job.search->max_trials : 0);
+  try {
+    (void)known_search(job, stores::file_systems(), options.seed);
+    // Of two that begin at once, each sees the other.
+    if (is_new) store.save(record);
+    for (const JobRecord& earlier : searches_in(store, record.job_dir)) {
+      if (earlier.name != record.name && internal::is_kept(earlier.folder))
+        throw runs_already(earlier);
+      end_what_is_left(earlier, target, clock);
+    }
+  } catch (...) {
+    if (is_new) store.remove(record);
+    throw;
   }
-  for (const JobRecord& earlier : searches_in(store, record.job_dir))
-    end_what_is_left(earlier, target, clock);
   record.submitted = clock.wall_seconds();
   record.id = std::to_string(getpid());
-  record.details[kSearch] = fmt::format("{} trials", job.search ? job.search->max_trials : 0);
   internal::LocalState state{.status = {.state = JobState::kRunning},
                              .keeper = internal::keeper_of(getpid())};
   internal::write_state(record.folder, state);

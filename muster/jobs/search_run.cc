@@ -64,6 +64,23 @@ std::vector<std::string> commands_of(const JobSpec& job) {
   return commands;
 }
 
+// Trials of another program, or with other arguments, cannot be compared.
+void check_commands(const JobSpec& job, const nlohmann::json& saved, const std::string& path) {
+  const auto before = saved.find("commands");
+  if (before == saved.end() || !before->is_array()) {
+    throw invalid_argument(fmt::format("{} does not say which program was run", path),
+                           "begin the search in a new folder");
+  }
+  const std::vector<std::string> now = commands_of(job);
+  if (*before == nlohmann::json(now)) return;
+  std::vector<std::string> then;
+  for (const nlohmann::json& command : *before) then.push_back(command.is_string() ? command : "");
+  throw invalid_argument(
+      fmt::format("the folder {} holds a search that runs {}, and this one runs {}", job.job_dir,
+                  join(then, "; "), join(now, "; ")),
+      "give another --job-dir, or the program and the arguments that the search began with");
+}
+
 class SearchRun {
  public:
   SearchRun(const JobSpec& job, TrialHost& host, FileSystem& files, Clock& clock,
@@ -73,10 +90,10 @@ class SearchRun {
         files_(files),
         clock_(clock),
         options_(options),
-        search_(job.search.value(), options.seed) {}
+        search_(known_search(job, files, options.seed)) {}
 
   Search run() {
-    restore();
+    tell_where_it_is();
     try {
       while (!search_.done() && !options_.interrupted()) {
         begin_trials();
@@ -107,14 +124,8 @@ class SearchRun {
     bool asked_to_stop = false;
   };
 
-  std::string state_file() const { return join_path(job_.job_dir, kSearchFile); }
-
-  void restore() {
-    const Result<std::string> saved = files_.read_file(state_file());
-    if (!saved.ok() && saved.error().kind() == ErrorKind::kNotFound) return;
-    const nlohmann::json json = parse_json(saved.value(), state_file()).value();
-    search_.restore(json);
-    check_commands(json);
+  void tell_where_it_is() {
+    if (search_.trials().empty()) return;
     log::info(fmt::format("the search goes on behind trial {} of {}", search_.trials().size(),
                           search_.planned()));
     if (const std::string why = search_.gave_up(); !why.empty()) {
@@ -123,30 +134,12 @@ class SearchRun {
     }
   }
 
-  // Trials of another program, or with other arguments, cannot be compared.
-  void check_commands(const nlohmann::json& saved) const {
-    const auto before = saved.find("commands");
-    if (before == saved.end() || !before->is_array()) {
-      throw invalid_argument(fmt::format("{} does not say which program was run", state_file()),
-                             "begin the search in a new folder");
-    }
-    const std::vector<std::string> now = commands_of(job_);
-    if (*before == nlohmann::json(now)) return;
-    std::vector<std::string> then;
-    for (const nlohmann::json& command : *before)
-      then.push_back(command.is_string() ? command : "");
-    throw invalid_argument(
-        fmt::format("the folder {} holds a search that runs {}, and this one runs {}", job_.job_dir,
-                    join(then, "; "), join(now, "; ")),
-        "give another --job-dir, or the program and the arguments that the search began with");
-  }
-
   void save() {
     nlohmann::json json = search_.to_json();
     json["commands"] = commands_of(job_);
     files_.make_directories(job_.job_dir).value();
     files_
-        .write_atomically(state_file(),
+        .write_atomically(join_path(job_.job_dir, kSearchFile),
                           json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n")
         .value();
     files_.write_atomically(join_path(job_.job_dir, "search.svg"), search_picture(search_)).value();
@@ -278,15 +271,15 @@ JobSpec trial_job(const JobSpec& job, const Trial& trial) {
         std::ranges::any_of(pool.environment, [&](const auto& one) { return one.first == name; });
     if (!there) pool.environment.emplace_back(name, value);
   };
-  // Tasks may have another working directory.
+  // Tasks may have another working directory. In a bucket the file could not be written.
   const auto folder = local_path(one.job_dir);
+  const std::string report =
+      folder.ok() ? join_path(std::filesystem::absolute(folder.value()).string(), kReportFile)
+                  : "/dev/null";
   for (Pool& pool : one.pools) {
     set(pool, "CLOUD_ML_TRIAL_ID", number);
     if (job.search) set(pool, "CLOUD_ML_HP_METRIC_TAG", job.search->metric_tag);
-    if (folder.ok()) {
-      set(pool, "CLOUD_ML_HP_METRIC_FILE",
-          join_path(std::filesystem::absolute(folder.value()).string(), kReportFile));
-    }
+    set(pool, "CLOUD_ML_HP_METRIC_FILE", report);
     if (pool.args.empty()) continue;
     for (const auto& [name, value] : trial.values)
       pool.args.push_back(fmt::format("--{}={}", name, value));
@@ -294,14 +287,25 @@ JobSpec trial_job(const JobSpec& job, const Trial& trial) {
   return one;
 }
 
-Search run_search(const JobSpec& job, TrialHost& host, FileSystem& files, Clock& clock,
-                  const SearchOptions& options) {
+Search known_search(const JobSpec& job, FileSystem& files, uint64_t seed) {
   if (!job.search) {
     throw invalid_argument("the job has no search", "give its configuration 'hyperparameters'");
   }
   if (job.job_dir.empty()) {
     throw invalid_argument("the search has no folder", "give one: --job-dir=DIR");
   }
+  Search search(*job.search, seed);
+  const std::string path = join_path(job.job_dir, kSearchFile);
+  const Result<std::string> saved = files.read_file(path);
+  if (!saved.ok() && saved.error().kind() == ErrorKind::kNotFound) return search;
+  const nlohmann::json json = parse_json(saved.value(), path).value();
+  search.restore(json);
+  check_commands(job, json, path);
+  return search;
+}
+
+Search run_search(const JobSpec& job, TrialHost& host, FileSystem& files, Clock& clock,
+                  const SearchOptions& options) {
   return SearchRun(job, host, files, clock, options).run();
 }
 
