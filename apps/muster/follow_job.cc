@@ -6,12 +6,16 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <functional>
 #include <string>
+#include <string_view>
 #include <thread>
+#include <utility>
 
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/jobs/search_job.h"
+#include "muster/jobs/search_logs.h"
 #include "muster/jobs/submit.h"
 
 namespace muster::app {
@@ -31,6 +35,45 @@ extern "C" void on_interrupt(int number) {
 constexpr std::chrono::seconds kEndTime{60};
 constexpr std::chrono::milliseconds kEndLook{100};
 
+using Logs = std::function<void(const jobs::LogOptions& options, const jobs::LogSink& sink)>;
+using Status = std::function<jobs::JobStatus()>;
+
+int follow(const jobs::JobRecord& record, jobs::LogOptions options, const Logs& logs,
+           const Status& status_now) {
+  const InterruptScope interrupts;
+  options.follow = true;
+  options.interrupted = was_interrupted;
+  logs(options, [](std::string_view line) {
+    fwrite(line.data(), 1, line.size(), stdout);
+    fputc('\n', stdout);
+    fflush(stdout);
+  });
+  // The job has ended: that its target is away for a moment is no end of it.
+  const auto look = [&]() -> jobs::JobStatus {
+    try {
+      return status_now();
+    } catch (const Error& error) {
+      return {.state = jobs::JobState::kUnknown, .detail = error.message()};
+    }
+  };
+  jobs::JobStatus status = look();
+  const auto end = std::chrono::steady_clock::now() + kEndTime;
+  while (!was_interrupted() && !jobs::is_final(status.state) &&
+         std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(kEndLook);
+    status = look();
+  }
+  if (was_interrupted() && !jobs::is_final(status.state)) {
+    fmt::print(stderr, "{0} goes on; muster jobs cancel {0} ends it\n", record.name);
+    return 130;
+  }
+  fmt::print(stderr, "{} {}{}\n", record.name, jobs::to_string(status.state),
+             status.detail.empty() ? "" : ": " + status.detail);
+  if (status.state == jobs::JobState::kSucceeded) return 0;
+  const int code = status.exit_code.value_or(1);
+  return code == 0 ? 1 : code;
+}
+
 }  // namespace
 
 InterruptScope::InterruptScope() {
@@ -48,7 +91,7 @@ InterruptScope::~InterruptScope() {
 bool was_interrupted() { return interrupted; }
 
 void check_submitted(jobs::JobRecord& record, const jobs::TargetOptions& options) {
-  if (jobs::was_submitted(record)) return;
+  if (jobs::is_search(record) || jobs::was_submitted(record)) return;
   if (jobs::is_being_submitted(record)) {
     throw Error(ErrorKind::kUnavailable,
                 fmt::format("the job {} is being submitted to {} by another command", record.name,
@@ -70,9 +113,10 @@ void check_submitted(jobs::JobRecord& record, const jobs::TargetOptions& options
 }
 
 jobs::JobStatus ask_for(jobs::JobRecord record, const jobs::TargetOptions& options) {
-  if (jobs::is_search(record)) return jobs::search_status(record);
+  const auto target = jobs::make_target(record.target, options);
+  if (jobs::is_search(record)) return jobs::search_status(record, *target);
   check_submitted(record, options);
-  return jobs::make_target(record.target, options)->status(record);
+  return target->status(record);
 }
 
 jobs::JobStatus status_of(const jobs::JobRecord& record, const jobs::TargetOptions& options) {
@@ -84,38 +128,23 @@ jobs::JobStatus status_of(const jobs::JobRecord& record, const jobs::TargetOptio
 }
 
 int follow_job(jobs::Target& target, const jobs::JobRecord& record, jobs::LogOptions options) {
-  const InterruptScope interrupts;
-  options.follow = true;
-  options.interrupted = was_interrupted;
-  target.logs(record, options, [](std::string_view line) {
-    fwrite(line.data(), 1, line.size(), stdout);
-    fputc('\n', stdout);
-    fflush(stdout);
-  });
-  // The job has ended: that its target is away for a moment is no end of it.
-  const auto look = [&]() -> jobs::JobStatus {
-    try {
-      return target.status(record);
-    } catch (const Error& error) {
-      return {.state = jobs::JobState::kUnknown, .detail = error.message()};
-    }
-  };
-  jobs::JobStatus status = look();
-  const auto end = std::chrono::steady_clock::now() + kEndTime;
-  while (!was_interrupted() && !jobs::is_final(status.state) &&
-         std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(kEndLook);
-    status = look();
-  }
-  if (was_interrupted() && !jobs::is_final(status.state)) {
-    fmt::print(stderr, "{0} goes on; muster jobs cancel {0} ends it\n", record.name);
-    return 130;
-  }
-  fmt::print(stderr, "{} {}{}\n", record.name, jobs::to_string(status.state),
-             status.detail.empty() ? "" : ": " + status.detail);
-  if (status.state == jobs::JobState::kSucceeded) return 0;
-  const int code = status.exit_code.value_or(1);
-  return code == 0 ? 1 : code;
+  return follow(
+      record, std::move(options),
+      [&](const jobs::LogOptions& how, const jobs::LogSink& sink) {
+        target.logs(record, how, sink);
+      },
+      [&] { return target.status(record); });
+}
+
+int follow_search(const jobs::JobRecord& record, const jobs::TargetOptions& target,
+                  jobs::LogOptions options) {
+  return follow(
+      record, std::move(options),
+      [&](const jobs::LogOptions& how, const jobs::LogSink& sink) {
+        const auto make = [&] { return jobs::make_target(record.target, target); };
+        jobs::search_logs(record, make, how, sink);
+      },
+      [&] { return ask_for(record, target); });
 }
 
 }  // namespace muster::app

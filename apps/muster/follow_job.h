@@ -32,5 +32,8 @@ jobs::JobStatus status_of(const jobs::JobRecord& record, const jobs::TargetOptio
 // Prints the job's log until it has ended, and returns its exit code: 0 when it succeeded. Ctrl-C
 // ends the printing, not the job.
 int follow_job(jobs::Target& target, const jobs::JobRecord& record, jobs::LogOptions options = {});
+// The same of a search, with the logs of its trials.
+int follow_search(const jobs::JobRecord& record, const jobs::TargetOptions& target,
+                  jobs::LogOptions options = {});
 
 }  // namespace muster::app

@@ -7,17 +7,22 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/muster/commands.h"
 #include "apps/muster/follow_job.h"
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
+#include "muster/base/log.h"
 #include "muster/base/text_table.h"
 #include "muster/command/command_line.h"
 #include "muster/jobs/local_target.h"
 #include "muster/jobs/search_job.h"
+#include "muster/jobs/search_logs.h"
+#include "muster/jobs/search_report.h"
 #include "muster/jobs/slurm_task.h"
 #include "muster/jobs/submit.h"
+#include "muster/jobs/target_trials.h"
 #include "muster/jobs/targets.h"
 #include "muster/launch/run.h"
 
@@ -120,12 +125,27 @@ int list(const JobsFlags& flags) {
   return 0;
 }
 
+// What a search has found; nothing for other jobs, before its first trial, and where its job
+// directory cannot be read, which is told.
+std::optional<jobs::Search> found_so_far(const JobRecord& record) {
+  if (!jobs::is_search(record)) return std::nullopt;
+  try {
+    return jobs::found_by(record);
+  } catch (const Error& error) {
+    log::warning(fmt::format("the trials cannot be shown: {}", error.message()));
+    return std::nullopt;
+  }
+}
+
 int show(const JobsFlags& flags) {
   JobRecord record = store().find(flags.name);
   const JobStatus status = status_of(record, flags.options);
   record = store().find(flags.name);  // which may have found out where it is
+  const auto found = found_so_far(record);
   if (flags.json) {
-    print(to_json(record, status));
+    nlohmann::ordered_json json = to_json(record, status);
+    if (found) json["trials"] = found->to_json()["trials"];
+    print(json);
     return 0;
   }
   const auto line = [](const char* what, const std::string& value) {
@@ -141,6 +161,7 @@ int show(const JobsFlags& flags) {
   line("job directory", record.job_dir);
   line("record", record.folder);
   line("command", record.command);
+  if (found) fputs(jobs::search_table(*found).c_str(), stdout);
   if (status.tasks.empty()) return 0;
   TextTable table({"task", "state", ">exit code", "place"});
   for (const jobs::TaskStatus& task : status.tasks) {
@@ -153,35 +174,46 @@ int show(const JobsFlags& flags) {
 
 int logs(const JobsFlags& flags) {
   JobRecord record = store().find(flags.name);
-  if (jobs::is_search(record)) {
-    throw invalid_argument(fmt::format("{} is a search, whose trials have logs", record.name),
-                           fmt::format("they are files in {}/trials", record.folder));
-  }
   check_submitted(record, flags.options);
-  const auto target = jobs::make_target(record.target, flags.options);
   jobs::LogOptions options{.task = flags.task};
   if (flags.tail) options.tail = static_cast<int>(*flags.tail);
-  if (flags.follow) return follow_job(*target, record, options);
-  target->logs(record, options, [](std::string_view line) {
+  const auto print = [](std::string_view line) {
     fwrite(line.data(), 1, line.size(), stdout);
     fputc('\n', stdout);
-  });
+  };
+  const auto make = [&] { return jobs::make_target(record.target, flags.options); };
+  if (jobs::is_search(record)) {
+    if (flags.follow) return follow_search(record, flags.options, options);
+    jobs::search_logs(record, make, options, print);
+    return 0;
+  }
+  const auto target = make();
+  if (flags.follow) return follow_job(*target, record, options);
+  target->logs(record, options, print);
   return 0;
+}
+
+// Whether trials run on whose search has ended: its process was killed.
+bool outlived(const JobRecord& record, const jobs::TargetOptions& options) {
+  if (!jobs::is_search(record)) return false;
+  const auto target = jobs::make_target(record.target, options);
+  return !jobs::running_trials(record, *target).empty();
 }
 
 int cancel(const JobsFlags& flags) {
   JobRecord record = store().find(flags.name);
   check_submitted(record, flags.options);
   const JobState state = status_of(record, flags.options).state;
-  if (jobs::is_final(state)) {
+  if (jobs::is_final(state) && !outlived(record, flags.options)) {
     fmt::print("{} {} already\n", record.name,
                state == JobState::kSucceeded ? "has ended" : jobs::to_string(state));
     return 0;
   }
+  const auto target = jobs::make_target(record.target, flags.options);
   if (jobs::is_search(record)) {
-    jobs::cancel_search(record);
+    jobs::cancel_search(record, *target);
   } else {
-    jobs::make_target(record.target, flags.options)->cancel(record);
+    target->cancel(record);
   }
   fmt::print("{0} is asked to end; its tasks save first: muster jobs status {0}\n", record.name);
   return 0;
@@ -206,8 +238,10 @@ int remove(const JobsFlags& flags) {
   jobs::JobStore jobs_there = store();
   const JobRecord record = jobs_there.find(flags.name);
   const JobState state = state_to_forget(record, flags.options);
-  if (state == JobState::kQueued || state == JobState::kRunning) {
-    throw invalid_argument(fmt::format("{} is {}", record.name, jobs::to_string(state)),
+  const bool trials = outlived(record, flags.options);
+  if (trials || state == JobState::kQueued || state == JobState::kRunning) {
+    throw invalid_argument(trials ? fmt::format("trials of {} run", record.name)
+                                  : fmt::format("{} is {}", record.name, jobs::to_string(state)),
                            fmt::format("end it first: muster jobs cancel {}", record.name));
   }
   jobs_there.remove(record);
@@ -250,7 +284,9 @@ void add_jobs(CLI::App& app, const std::string& own_folder, Action& action) {
       *logs_command,
       {"follow", &flags->follow,
        "Go on until the job ends, and return its exit code; Ctrl-C ends the printing"});
-  command::add_flag(*logs_command, {"task", &flags->task, "Of one task, such as worker-1"});
+  command::add_flag(*logs_command,
+                    {"task", &flags->task,
+                     "Of one task, such as worker-1; of a search one trial, such as trial-3"});
   command::add_flag(*logs_command, {"tail",
                                     &flags->tail,
                                     "Only the last lines of what is there",

@@ -159,6 +159,12 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
   const jobs::StatusOf status = [&](const jobs::JobRecord& record) {
     return status_of(record, options);
   };
+  // Vertex AI searches by itself.
+  const bool searches = job.search && flags.to != "vertex";
+  if (flags.dry_run && searches) {
+    fputs(jobs::describe_search_job(store, *target, job, flags.seed).c_str(), stdout);
+    return 0;
+  }
   if (flags.dry_run) {
     for (const std::string& why : jobs::reasons_against(store, *target, job, status)) {
       log::warning("this job would not be submitted: " + why);
@@ -167,8 +173,7 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
     fputs(target->describe(job, record).c_str(), stdout);
     return 0;
   }
-  // Vertex AI searches by itself.
-  if (job.search && flags.to != "vertex") {
+  if (searches) {
     jobs::check_job_dir(store, job.job_dir, status);
     return search(flags, job, store, *target);
   }

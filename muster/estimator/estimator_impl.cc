@@ -10,6 +10,7 @@
 #include "muster/base/uri.h"
 #include "muster/estimator/run_end.h"
 #include "muster/ps/closures.h"
+#include "muster/summary/tuning_report.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/optimizer_tensors.h"
@@ -222,6 +223,7 @@ void Estimator::Impl::write_metrics(const std::string& eval_dir, const EvalResul
     if (name != "global_step") scalars.emplace_back(name, value);
   }
   writer->add_scalars(scalars, step);
+  summary::report_to_tuner(environment(), clock(), std::string(base_name(eval_dir)), scalars, step);
   std::erase_if(summaries,
                 [&](const formats::SummaryValue& value) { return result.contains(value.tag); });
   writer->add_values(std::move(summaries), step);

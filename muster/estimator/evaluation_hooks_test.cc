@@ -2,7 +2,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+
+#include "muster/base/environment.h"
 #include "muster/base/error_of.h"
+#include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/in_memory_evaluator.h"
 #include "muster/estimator/internal/test_model.h"
@@ -136,6 +143,32 @@ class Evaluated : public Hook {
   }
   std::map<int64_t, std::map<std::string, double>> all;
 };
+
+// A service that tries hyper-parameters, such as Vertex AI's, is told what each evaluation found.
+TEST(TrialTest, ReportsWhatIsEvaluated) {
+  TempDirectory directory;
+  const std::string report = directory / "output.metrics";
+  RunConfig config = quiet_config(directory / "model");
+  config.save_checkpoints_steps = 4;
+  config.environment = Environment{{"CLOUD_ML_TRIAL_ID", "3"},
+                                   {"CLOUD_ML_HP_METRIC_TAG", "loss"},
+                                   {"CLOUD_ML_HP_METRIC_FILE", report}};
+  const auto hook = std::make_shared<Evaluated>();
+  Estimator estimator(two_layers, config);
+  train_and_evaluate(estimator,
+                     {.input_fn = shuffled_batches(50, 7), .max_steps = 8, .hooks = {hook}},
+                     {.input_fn = [] { return examples(30, 2).batch(8); }, .steps = std::nullopt});
+  std::map<int64_t, double> reported;
+  std::istringstream lines(local_file_system().read_file(report).value());
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json fields = nlohmann::json::parse(line);
+    EXPECT_EQ(fields.size(), 4u) << line;
+    reported[std::stoll(fields.at("global_step").get<std::string>())] =
+        std::stod(fields.at("loss").get<std::string>());
+  }
+  EXPECT_EQ(reported.size(), 2u);
+  for (const auto& [step, value] : reported) EXPECT_EQ(value, hook->all.at(step).at("loss"));
+}
 
 TEST(InMemoryEvaluatorTest, SaysWhatCheckpointsSayAndLeavesTrainingAlone) {
   TempDirectory directory;

@@ -277,8 +277,8 @@ class AiPlatformReader {
                          "write goal: MAXIMIZE or goal: MINIMIZE");
     }
     search.maximize = *goal == 0;
-    search.max_trials = static_cast<int>(fields.whole("maxTrials").value_or(1));
-    search.max_parallel_trials = static_cast<int>(fields.whole("maxParallelTrials").value_or(1));
+    search.max_trials = count_of_trials(fields, "maxTrials");
+    search.max_parallel_trials = count_of_trials(fields, "maxParallelTrials");
     search.max_failed_trials = static_cast<int>(fields.whole("maxFailedTrials").value_or(0));
     if (const auto tag = fields.text("hyperparameterMetricTag")) search.metric_tag = *tag;
     search.early_stopping = fields.truth("enableTrialEarlyStopping").value_or(false);

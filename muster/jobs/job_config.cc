@@ -80,6 +80,15 @@ void check_search_at(const HyperParameterSearch& search, const ConfigFields& fie
   }
 }
 
+int count_of_trials(const ConfigFields& fields, const std::string& key) {
+  const auto count = parse_int(fields.text(key).value_or("1"));
+  if (count && *count < 1) {
+    throw fields.error(key, fmt::format("{} is {}", fields.path(key), *count),
+                       fmt::format("write 1 or more; without {} it is 1", key));
+  }
+  return static_cast<int>(fields.whole(key).value_or(1));
+}
+
 }  // namespace internal
 
 JobConfig read_job_config(const std::string& text, const std::string& name) {

@@ -213,6 +213,18 @@ INSTANTIATE_TEST_SUITE_P(
                "MAXIMIZE"},
         Broken{"hyperparameters:\n  goal: MAXIMIZE\n", "job.yaml:1:1: ", "no hyper-parameters",
                "params"},
+        Broken{"hyperparameters:\n  goal: MAXIMIZE\n  maxTrials: 0\n",
+               "job.yaml:3:3: ", "hyperparameters.maxTrials is 0", "1 or more"},
+        Broken{"hyperparameters:\n  goal: MAXIMIZE\n  maxTrials: -3\n",
+               "job.yaml:3:3: ", "maxTrials is -3", "1 or more"},
+        Broken{"hyperparameters:\n  goal: MAXIMIZE\n  maxParallelTrials: '0'\n",
+               "job.yaml:3:3: ", "maxParallelTrials is 0", "1 or more"},
+        Broken{"hyperparameters:\n  goal: MAXIMIZE\n  maxTrials: many\n",
+               "job.yaml:3:14: ", "'many'; it must be a whole number", ""},
+        Broken{"parallelTrialCount: 0\nstudySpec: {}\ntrialJobSpec:\n  workerPoolSpecs:\n  - "
+               "replicaCount: 1\n    machineSpec: {machineType: a}\n    containerSpec: {imageUri: "
+               "x}\n",
+               "job.yaml:1:1: ", "parallelTrialCount is 0", "1 or more"},
         Broken{"hyperparameters:\n  goal: MAXIMIZE\n  params:\n  - parameterName: x\n",
                "job.yaml:4:5: ", "type is not there", "parameterName and a type"},
         Broken{"hyperparameters:\n  goal: MAXIMIZE\n  params:\n  - parameterName: x\n    type: "

@@ -1,10 +1,14 @@
 #include "muster/jobs/metric_follower.h"
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <utility>
 #include <variant>
 
+#include "muster/base/json.h"
+#include "muster/base/strings.h"
 #include "muster/formats/event.h"
+#include "muster/formats/number_text.h"
 #include "muster/formats/tfrecord.h"
 
 namespace muster::inline v0_1::jobs {
@@ -21,16 +25,50 @@ bool evaluates(const std::string& folder) {
   return folder.find("eval") != std::string::npos || folder.find("valid") != std::string::npos;
 }
 
+// Reads a number, or a text of one.
+bool number_of(const nlohmann::json& value, double* number) {
+  if (value.is_string()) return formats::parse_number(value.get<std::string>(), number);
+  if (!value.is_number()) return false;
+  *number = value.get<double>();
+  return true;
+}
+
 }  // namespace
 
 MetricFollower::MetricFollower(FileSystem& files, std::string directory, std::string metric)
     : files_(files), directory_(std::move(directory)), metric_(std::move(metric)) {}
 
-Status MetricFollower::read() { return read_folder("", 0); }
+Status MetricFollower::read() {
+  if (Status read = read_folder("", 0); !read.ok()) return read;
+  return read_report();
+}
+
+// The file is written anew each time, so a look may meet half of it: what it had before stays.
+Status MetricFollower::read_report() {
+  const Result<std::string> text = files_.read_file(join_path(directory_, kReportFile));
+  if (!text.ok())
+    return text.error().kind() == ErrorKind::kNotFound ? Status() : Status(text.error());
+  for (const std::string& line : split(text.value(), '\n')) {
+    const Result<nlohmann::json> parsed = parse_json(line, kReportFile);
+    if (!parsed.ok() || !parsed.value().is_object()) continue;
+    double step = 0;
+    for (const auto& [name, value] : parsed.value().items()) {
+      if (name == "global_step") number_of(value, &step);
+    }
+    for (const auto& [name, value] : parsed.value().items()) {
+      if (name == "global_step" || name == "timestamp" || name == "trial") continue;
+      names_.insert(name);
+      double number = 0;
+      if (name == metric_ && number_of(value, &number))
+        reported_[static_cast<int64_t>(step)] = number;
+    }
+  }
+  return {};
+}
 
 const std::map<int64_t, double>& MetricFollower::measurements(bool ended) const {
   static const std::map<int64_t, double> none;
-  if (by_folder_.empty()) return none;
+  if (by_folder_.empty()) return reported_;
   const auto evaluated = std::find_if(by_folder_.begin(), by_folder_.end(),
                                       [](const auto& one) { return evaluates(one.first); });
   if (evaluated != by_folder_.end()) return evaluated->second;

@@ -64,6 +64,30 @@ TEST_F(MetricFollowerTest, AFolderChoosesBetweenTags) {
   EXPECT_THAT(follower.measurements(/*ended=*/false), ElementsAre(Pair(1, 14)));
 }
 
+// As the hypertune package of Google's services writes it.
+TEST_F(MetricFollowerTest, AReportCountsWhereNoEventFileHasTheMetric) {
+  const auto report = [&](const std::string& text) {
+    local_file_system().make_directories(directory_ / "run").value();
+    local_file_system().write_atomically(directory_ / "run" + "/output.metrics", text).value();
+  };
+  const std::string line =
+      R"({"global_step": "10", "accuracy": "0.5", "timestamp": 1525851440.1, "trial": "3"})";
+  MetricFollower follower(local_file_system(), directory_ / "run", "accuracy");
+  report(line + "\n" + R"({"accuracy": 0.25, "global_st)");
+  follower.read().value();
+  EXPECT_THAT(follower.measurements(/*ended=*/false), ElementsAre(Pair(10, 0.5)));
+  // The file keeps the last lines; what was read before stays.
+  report(R"({"accuracy": 0.25, "global_step": 20, "f1": "1"})");
+  follower.read().value();
+  EXPECT_THAT(follower.measurements(/*ended=*/false), ElementsAre(Pair(10, 0.5), Pair(20, 0.25)));
+  EXPECT_THAT(follower.names(), UnorderedElementsAre("accuracy", "f1"));
+  auto events = writer("run/eval");
+  events.add_scalar("accuracy", 1, 10);
+  events.flush();
+  follower.read().value();
+  EXPECT_THAT(follower.measurements(/*ended=*/false), ElementsAre(Pair(10, 1)));
+}
+
 TEST_F(MetricFollowerTest, ADamagedFileIsLeftAndOthersAreRead) {
   auto events = writer("run");
   events.add_scalar("loss", 3, 1);

@@ -17,8 +17,12 @@ namespace {
 constexpr size_t kReduction = 3;
 constexpr size_t kLeastCurves = 3;
 constexpr int kDraws = 100;
+// What a program owes who gave it a wrong argument, and so many failures of one kind are no chance.
+constexpr int kWrongArguments = 2;
+constexpr size_t kAlike = 3;
 
-constexpr std::array<std::string_view, 4> kStates = {"running", "done", "stopped early", "failed"};
+constexpr std::array<std::string_view, 5> kStates = {"running", "done", "stopped early", "failed",
+                                                     "interrupted"};
 
 TrialState state_named(const std::string& name) {
   const auto it = std::find(kStates.begin(), kStates.end(), name);
@@ -108,9 +112,8 @@ std::optional<TrialValues> Search::values_of(int number) const {
 
 std::optional<Trial> Search::begin_next() {
   if (running() >= what_.max_parallel_trials || !gave_up().empty()) return std::nullopt;
-  if (!again_.empty()) {
-    Trial& trial = trials_[static_cast<size_t>(again_.front() - 1)];
-    again_.erase(again_.begin());
+  for (Trial& trial : trials_) {
+    if (trial.state != TrialState::kInterrupted) continue;
     trial.state = TrialState::kRunning;
     return trial;
   }
@@ -118,7 +121,7 @@ std::optional<Trial> Search::begin_next() {
   if (number > planned()) return std::nullopt;
   std::optional<TrialValues> values = values_of(number);
   if (!values) return std::nullopt;
-  trials_.push_back({number, *std::move(values), TrialState::kRunning, {}, {}});
+  trials_.push_back({.number = number, .values = *std::move(values)});
   return trials_.back();
 }
 
@@ -183,10 +186,14 @@ bool Search::behind_the_median(const Trial& trial) const {
   return better(*middle, *trial.best(what_.maximize));
 }
 
-void Search::finish(int number, TrialState state, const std::string& failure) {
+void Search::set_log(int number, const std::string& log) { running_trial(number).log = log; }
+
+void Search::finish(int number, TrialState state, const std::string& failure,
+                    std::optional<int> exit_code) {
   Trial& trial = running_trial(number);
   trial.state = state;
   trial.failure = failure;
+  trial.exit_code = exit_code;
   if (trial.measurements.empty() && state != TrialState::kFailed) {
     trial.state = TrialState::kFailed;
     trial.failure =
@@ -194,34 +201,73 @@ void Search::finish(int number, TrialState state, const std::string& failure) {
   }
 }
 
-int Search::running() const {
-  const auto all = std::count_if(trials_.begin(), trials_.end(), [](const Trial& trial) {
-    return trial.state == TrialState::kRunning;
-  });
-  return static_cast<int>(all) - static_cast<int>(again_.size());
+void Search::interrupt() {
+  for (Trial& trial : trials_) {
+    if (trial.state == TrialState::kRunning) trial.state = TrialState::kInterrupted;
+  }
 }
 
-int Search::failures() const {
-  return static_cast<int>(std::count_if(trials_.begin(), trials_.end(), [](const Trial& trial) {
-    return trial.state == TrialState::kFailed;
-  }));
+void Search::try_again() {
+  for (Trial& trial : trials_) {
+    if (trial.state != TrialState::kFailed) continue;
+    trial = {.number = trial.number, .values = trial.values, .state = TrialState::kInterrupted};
+  }
 }
+
+int Search::count(TrialState state) const {
+  return static_cast<int>(std::ranges::count(trials_, state, &Trial::state));
+}
+
+int Search::running() const { return count(TrialState::kRunning); }
 
 int Search::allowed_failures() const {
   if (what_.max_failed_trials > 0) return what_.max_failed_trials;
   return static_cast<int>(std::max<int64_t>(2, planned() / 2));
 }
 
+bool Search::has_measured() const {
+  return std::ranges::any_of(trials_, [](const Trial& one) { return !one.measurements.empty(); });
+}
+
+const Trial* Search::refused() const {
+  if (has_measured()) return nullptr;
+  const auto it = std::ranges::find_if(trials_, [](const Trial& trial) {
+    return trial.state == TrialState::kFailed && trial.exit_code == kWrongArguments;
+  });
+  return it == trials_.end() ? nullptr : &*it;
+}
+
+// The first of the trials when they all fail in one way, so that there is nothing to search;
+// nullptr when they do not.
+const Trial* Search::failed_alike() const {
+  if (what_.max_failed_trials > 0 || trials_.size() < kAlike || has_measured()) return nullptr;
+  const bool alike =
+      std::all_of(trials_.begin(), trials_.begin() + kAlike, [&](const Trial& trial) {
+        return trial.state == TrialState::kFailed && trial.exit_code == trials_.front().exit_code;
+      });
+  return alike ? &trials_.front() : nullptr;
+}
+
 std::string Search::gave_up() const {
-  if (failures() <= allowed_failures()) return {};
-  return fmt::format("{} trials failed, and at most {} may{}", failures(), allowed_failures(),
+  if (const Trial* trial = refused()) {
+    return fmt::format(
+        "trial {} says by its exit code that its command line is wrong, as it is for all trials: "
+        "{}",
+        trial->number, trial->failure);
+  }
+  if (const Trial* trial = failed_alike()) {
+    return fmt::format("the first {} trials failed in the same way: {}", kAlike, trial->failure);
+  }
+  const int failures = count(TrialState::kFailed);
+  if (failures <= allowed_failures()) return {};
+  return fmt::format("{} trials failed, and at most {} may{}", failures, allowed_failures(),
                      what_.max_failed_trials > 0 ? " (maxFailedTrials)" : "");
 }
 
 bool Search::done() const {
   if (running() > 0) return false;
   if (!gave_up().empty()) return true;
-  return again_.empty() && static_cast<int64_t>(trials_.size()) >= planned();
+  return count(TrialState::kInterrupted) == 0 && static_cast<int64_t>(trials_.size()) >= planned();
 }
 
 std::vector<const Trial*> Search::ranking() const {
@@ -249,12 +295,14 @@ nlohmann::json Search::to_json() const {
                       {"values", trial.values},
                       {"state", std::string(to_string(trial.state))},
                       {"measurements", measurements},
-                      {"failure", trial.failure}});
+                      {"failure", trial.failure},
+                      {"exit_code", trial.exit_code ? nlohmann::json(*trial.exit_code) : nullptr},
+                      {"log", trial.log}});
   }
   return {{"search", identity(what_)}, {"seed", seed_}, {"trials", trials}};
 }
 
-void Search::restore(const nlohmann::json& saved) {
+void Search::restore(const nlohmann::json& saved, TrialState unfinished) {
   try {
     if (saved.at("search") != identity(what_) || saved.at("seed").get<uint64_t>() != seed_) {
       throw invalid_argument(
@@ -262,25 +310,28 @@ void Search::restore(const nlohmann::json& saved) {
           "give another --job-dir, or the configuration that the search began with");
     }
     std::vector<Trial> trials;
-    std::vector<int> again;
     for (const nlohmann::json& entry : saved.at("trials")) {
       Trial trial{.number = entry.at("number").get<int>(),
                   .values = entry.at("values").get<TrialValues>(),
                   .state = state_named(entry.at("state").get<std::string>()),
                   .measurements = {},
-                  .failure = entry.at("failure").get<std::string>()};
+                  .failure = entry.at("failure").get<std::string>(),
+                  .exit_code = std::nullopt,
+                  .log = entry.at("log").get<std::string>()};
+      if (const nlohmann::json& code = entry.at("exit_code"); !code.is_null())
+        trial.exit_code = code.get<int>();
       if (trial.number != static_cast<int>(trials.size()) + 1) {
         throw invalid_argument(fmt::format("the saved search has trial {} in place {}",
                                            trial.number, trials.size() + 1),
                                "begin the search in a new folder");
       }
-      if (trial.state == TrialState::kRunning) again.push_back(trial.number);
+      if (trial.state == TrialState::kRunning || trial.state == TrialState::kInterrupted)
+        trial.state = unfinished;
       for (const nlohmann::json& measured : entry.at("measurements"))
         trial.measurements[measured.at(0).get<int64_t>()] = measured.at(1).get<double>();
       trials.push_back(std::move(trial));
     }
     trials_ = std::move(trials);
-    again_ = std::move(again);
   } catch (const nlohmann::json::exception& error) {
     throw invalid_argument(fmt::format("the saved search is damaged: {}", error.what()),
                            "begin the search in a new folder");

@@ -31,11 +31,12 @@ namespace muster::inline v0_1::jobs {
 // Where a trial is.
 enum class TrialState {
   kRunning,
-  kDone,     // it ended well
-  kStopped,  // it was stopped early, and what it measured counts
-  kFailed,   // it failed, or measured nothing
+  kDone,         // it ended well
+  kStopped,      // it was stopped early, and what it measured counts
+  kFailed,       // it failed, or measured nothing
+  kInterrupted,  // the search was stopped while it ran; it begins anew when that goes on
 };
-// "running", "done", "stopped early", "failed".
+// "running", "done", "stopped early", "failed", "interrupted".
 std::string_view to_string(TrialState state);
 
 // One run of the job.
@@ -45,6 +46,8 @@ struct Trial {
   TrialState state = TrialState::kRunning;
   std::map<int64_t, double> measurements;  // by step; numbers that are finite
   std::string failure;                     // why it failed
+  std::optional<int> exit_code;            // of one that failed, where its program was started
+  std::string log;                         // what shows what it printed; empty: not known
   bool operator==(const Trial&) const = default;
 
   // The best measurement; nothing when there is none.
@@ -65,8 +68,13 @@ class Search {
   void measure(int trial, const std::map<int64_t, double>& measurements);
   // Whether a running trial shall be stopped because it will not become the best.
   bool should_stop(int trial) const;
+  // Notes what shows what a trial prints, such as a command.
+  void set_log(int trial, const std::string& log);
   // Ends a trial that runs. One that ended well without any measurement counts as failed.
-  void finish(int trial, TrialState state, const std::string& failure = {});
+  void finish(int trial, TrialState state, const std::string& failure = {},
+              std::optional<int> exit_code = {});
+  // The search is stopped: what runs is interrupted, and begin_next() begins it anew.
+  void interrupt();
 
   const HyperParameterSearch& what() const { return what_; }
   uint64_t seed() const { return seed_; }
@@ -79,8 +87,14 @@ class Search {
   int64_t planned() const;
   // Whether nothing runs and nothing will begin.
   bool done() const;
-  // Why the search ended before its time: too many trials failed. Empty: it did not.
+  // Why no trial begins any more though some are left; empty: nothing is wrong. A trial said by its
+  // exit code that the command line is wrong (refused()); more trials failed than may; or, where
+  // the search does not say how many may, the first three failed in the same way. As soon as a
+  // trial has measured something, the program can be run, and only the number of failures counts.
   std::string gave_up() const;
+  // The first trial that ended with exit code 2, a wrong command line, while none has measured
+  // anything; nullptr when there is none.
+  const Trial* refused() const;
   // The best trial that ended well or was stopped; nullptr when there is none. Of equal ones it is
   // the first.
   const Trial* best() const;
@@ -89,8 +103,11 @@ class Search {
 
   // What a search that is interrupted needs to go on: trials that ended. Those that ran begin anew.
   nlohmann::json to_json() const;
-  // Goes on from what to_json() gave. Throws InvalidArgument when that is of another search.
-  void restore(const nlohmann::json& saved);
+  // Takes what to_json() gave; trials that ran then are `unfinished` now. Throws InvalidArgument
+  // when that is of another search.
+  void restore(const nlohmann::json& saved, TrialState unfinished = TrialState::kInterrupted);
+  // A search that gave up is tried once more: its failed trials begin anew.
+  void try_again();
 
  private:
   Trial& running_trial(int number);
@@ -98,13 +115,14 @@ class Search {
   bool behind_the_median(const Trial& trial) const;
   bool behind_its_rung(const Trial& trial) const;
   bool better(double a, double b) const { return what_.maximize ? a > b : a < b; }
-  int failures() const;
+  int count(TrialState state) const;
   int allowed_failures() const;
+  bool has_measured() const;
+  const Trial* failed_alike() const;
 
   HyperParameterSearch what_;
   uint64_t seed_;
   std::vector<Trial> trials_;  // in order of their numbers
-  std::vector<int> again_;     // of an interrupted search: begun, not ended; in order
 };
 
 }  // namespace muster::inline v0_1::jobs

@@ -3,20 +3,31 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <vector>
+
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
+#include "muster/base/json.h"
 #include "muster/base/strings.h"
 #include "muster/jobs/internal/local_state.h"
+#include "muster/jobs/job_spec_json.h"
 #include "muster/jobs/search_report.h"
 #include "muster/jobs/search_run.h"
 #include "muster/jobs/submit.h"
 #include "muster/jobs/target_trials.h"
+#include "muster/jobs/task_start.h"
+#include "muster/launch/run.h"
 #include "muster/stores/file_systems.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
 
 constexpr const char* kSearch = "search";  // of JobRecord::details
+constexpr int kShownTrials = 3;            // by --dry-run
+// For trials that outlived a search: they save, as when it is stopped.
+constexpr Duration kEndTime = std::chrono::seconds(120);
 
 std::string summary_of(const Search& search, const JobSpec& job) {
   if (!search.done()) return "the search is interrupted; the same command goes on with it";
@@ -28,28 +39,96 @@ std::string summary_of(const Search& search, const JobSpec& job) {
   } else {
     text += "no trial has measured anything\n";
   }
-  return text + "the picture is " + join_path(job.job_dir, "search.svg");
+  text += fmt::format("the picture is {}\n", join_path(job.job_dir, "search.svg"));
+  return text + fmt::format("the logs of the trials: muster jobs logs {}", job.name);
+}
+
+// The searches of the store that have that job directory, the newest last.
+std::vector<JobRecord> searches_in(const JobStore& store, const std::string& job_dir) {
+  std::vector<JobRecord> records = store.list();
+  std::erase_if(records, [&](const JobRecord& record) {
+    return !is_search(record) || record.job_dir != job_dir;
+  });
+  return records;
+}
+
+Error runs_already(const JobRecord& record) {
+  return invalid_argument(
+      fmt::format("the search {} in {} is run by another process", record.name, record.job_dir),
+      fmt::format("follow it: muster jobs logs --follow {}", record.name));
+}
+
+// What an earlier search left running in the job directory would be started a second time beside.
+void end_what_is_left(const JobRecord& earlier, Target& target, Clock& clock) {
+  const auto state = internal::read_state(earlier.folder);
+  const bool ended = state && is_final(state->status.state);
+  if (state && !ended && !internal::is_here(state->keeper)) {
+    throw invalid_argument(
+        fmt::format("the job directory {} is that of the search {}, which runs on {}",
+                    earlier.job_dir, earlier.name, state->keeper.host),
+        fmt::format("go on with it there, or end it there: muster jobs cancel {}", earlier.name));
+  }
+  if (earlier.target == target.name()) return end_trials(earlier, target, clock, kEndTime);
+  if (ended) return;
+  throw invalid_argument(
+      fmt::format("the search {} in {} was killed, and its trials may run on, on {}", earlier.name,
+                  earlier.job_dir, earlier.target),
+      fmt::format("end them first: muster jobs cancel {}", earlier.name));
+}
+
+// The record of the search: the one it had when it goes on, else a new one. Sets the job's name.
+struct Place {
+  JobRecord record;
+  bool is_new = true;
+};
+Place place_of(JobStore& store, Target& target, JobSpec& job) {
+  const std::string name = job.name;
+  const JobRecord preview = preview_job(store, target, job);
+  const std::vector<JobRecord> earlier = searches_in(store, preview.job_dir);
+  const bool goes_on = stores::file_systems().exists(join_path(job.job_dir, kSearchFile)).value();
+  if (goes_on && !earlier.empty()) {
+    const JobRecord& last = earlier.back();
+    if (last.target == target.name() && (name.empty() || name == last.name)) {
+      job.name = last.name;
+      return {.record = last, .is_new = false};
+    }
+  }
+  JobRecord record = store.add(job.name, job.name);
+  record.target = preview.target;
+  record.job_dir = preview.job_dir;
+  return {.record = std::move(record)};
 }
 
 }  // namespace
 
 SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
                                const SearchJobOptions& options) {
-  JobRecord record = preview_job(store, target, job);
-  record = [&] {
-    JobRecord made = store.add(job.name, job.name);
-    made.target = record.target;
-    made.job_dir = record.job_dir;
-    made.command = record.command;
-    return made;
-  }();
+  auto [record, is_new] = place_of(store, target, job);
+  const FileDescriptor lock = internal::lock_folder(record.folder);
+  if (!lock.is_open()) throw runs_already(record);
+  record.command = preview_job(store, target, job).command;
+  record.details[kSearch] = fmt::format("{} trials", job.search ? job.search->max_trials : 0);
+  try {
+    (void)known_search(job, stores::file_systems(), options.seed);
+    // Of two that begin at once, each sees the other.
+    if (is_new) store.save(record);
+    for (const JobRecord& earlier : searches_in(store, record.job_dir)) {
+      if (earlier.name != record.name && internal::is_kept(earlier.folder))
+        throw runs_already(earlier);
+      end_what_is_left(earlier, target, clock);
+    }
+  } catch (...) {
+    if (is_new) store.remove(record);
+    throw;
+  }
   record.submitted = clock.wall_seconds();
   record.id = std::to_string(getpid());
-  record.details[kSearch] = fmt::format("{} trials", job.search ? job.search->max_trials : 0);
-  const FileDescriptor lock = internal::lock_folder(record.folder);
   internal::LocalState state{.status = {.state = JobState::kRunning},
                              .keeper = internal::keeper_of(getpid())};
   internal::write_state(record.folder, state);
+  local_file_system()
+      .write_atomically(join_path(record.folder, internal::kJobFile), to_json_text(job))
+      .value();
   store.save(record);
   const auto finish = [&](JobState how, int code, const std::string& detail) {
     state.status = {.state = how, .exit_code = code, .detail = detail};
@@ -66,7 +145,9 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
       result.exit_code = 130;
       finish(JobState::kCancelled, result.exit_code, first);
     } else {
-      result.exit_code = search.best() == nullptr ? 1 : 0;
+      result.exit_code = search.refused() != nullptr ? exit_code(ErrorKind::kInvalidArgument)
+                         : search.best() == nullptr  ? 1
+                                                     : 0;
       finish(result.exit_code == 0 ? JobState::kSucceeded : JobState::kFailed, result.exit_code,
              first);
     }
@@ -77,9 +158,35 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
   }
 }
 
+std::string describe_search_job(const JobStore& store, const Target& target, JobSpec job,
+                                uint64_t seed) {
+  JobRecord record = preview_job(store, target, job);
+  // As many as are shown may begin at a time.
+  HyperParameterSearch what = job.search.value();
+  what.max_parallel_trials = kShownTrials;
+  Search search(what, seed);
+  std::string text = fmt::format("# {}, in {}\n{}", record.name, record.job_dir,
+                                 search_plan(Search(*job.search, seed)));
+  while (const auto trial = search.begin_next()) {
+    const JobSpec one = trial_job(job, *trial);
+    text += fmt::format("# trial {}, in {}\n", trial->number, one.job_dir);
+    for (const Pool& pool : one.pools) {
+      std::vector<std::string> words;
+      for (const std::string& word : words_of(one, pool))
+        words.push_back(launch::shell_quoted(word));
+      text += fmt::format("#   {}: {}\n", pool.role, join(words, " "));
+    }
+  }
+  const JobSpec first = trial_job(job, search.trial(1));
+  record.name = first.name;
+  record.folder = join_path(record.folder, "trials/1");
+  record.job_dir = first.job_dir;
+  return text + "# what is started for trial 1\n" + target.describe(first, record);
+}
+
 bool is_search(const JobRecord& record) { return record.details.contains(kSearch); }
 
-JobStatus search_status(const JobRecord& record) {
+JobStatus search_status(const JobRecord& record, Target& target) {
   const bool kept = internal::is_kept(record.folder);
   const auto state = internal::read_state(record.folder);
   if (!state) return {.detail = "it never began"};
@@ -90,17 +197,44 @@ JobStatus search_status(const JobRecord& record) {
     status.detail = fmt::format("it runs on {}, where it can be asked for", state->keeper.host);
     return status;
   }
+  const size_t left = running_trials(record, target).size();
   status.state = JobState::kFailed;
-  status.detail = "the process that ran the search is gone; the same command goes on with it";
+  status.detail =
+      fmt::format("the process that ran the search is gone{}; the same command goes on with it",
+                  left == 0 ? "" : fmt::format(", and {} of its trials run on", left));
   return status;
 }
 
-void cancel_search(const JobRecord& record) {
+std::optional<Search> found_by(const JobRecord& record) {
+  const std::string path = join_path(record.folder, internal::kJobFile);
+  const JobSpec job = job_spec_from_json(local_file_system().read_file(path).value(), path);
+  const std::string file = join_path(record.job_dir, kSearchFile);
+  const Result<std::string> saved = stores::file_systems().read_file(file);
+  if (!saved.ok() && saved.error().kind() == ErrorKind::kNotFound) return std::nullopt;
+  const nlohmann::json json = parse_json(saved.value(), file).value();
+  const auto seed = json.find("seed");
+  if (!job.search || seed == json.end() || !seed->is_number_unsigned()) {
+    throw corrupt(file + " is not what this search wrote", "begin the search in a new folder");
+  }
+  Search search(*job.search, seed->get<uint64_t>());
+  const bool kept = internal::is_kept(record.folder);
+  search.restore(json, kept ? TrialState::kRunning : TrialState::kInterrupted);
+  return search;
+}
+
+void cancel_search(const JobRecord& record, Target& target) {
   const auto state = internal::read_state(record.folder);
-  if (!state || is_final(state->status.state)) return;
-  internal::check_is_here(state->keeper, record.name);
-  if (!internal::is_kept(record.folder)) return;
-  internal::end_keeper(state->keeper);
+  if (!state) return;
+  if (!is_final(state->status.state)) internal::check_is_here(state->keeper, record.name);
+  if (internal::is_kept(record.folder)) return internal::end_keeper(state->keeper);
+  cancel_trials(record, target);
+  if (is_final(state->status.state)) return;
+  internal::LocalState ended = *state;
+  ended.status = {
+      .state = JobState::kCancelled,
+      .exit_code = 137,
+      .detail = "the process that ran the search was killed, and its trials were ended"};
+  internal::write_state(record.folder, ended);
 }
 
 }  // namespace muster::inline v0_1::jobs

@@ -4,11 +4,13 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 
 #include "muster/base/clock.h"
 #include "muster/jobs/job_record.h"
 #include "muster/jobs/job_spec.h"
+#include "muster/jobs/search.h"
 #include "muster/jobs/target.h"
 
 namespace muster::inline v0_1::jobs {
@@ -22,21 +24,35 @@ struct SearchJobOptions {
 // How it ended.
 struct SearchJobResult {
   std::string table;    // search_table(); empty when no trial has ended
-  std::string summary;  // one or more lines: what is best, and where the picture is
-  int exit_code = 0;    // 0: over, and a trial is best; 1: none is; 130: it was interrupted
+  std::string summary;  // one or more lines: what is best, and where the picture and the logs are
+  // 0: over, and a trial is best; 1: none is; 2: the command line of the trials is wrong; 130: it
+  // was interrupted.
+  int exit_code = 0;
 };
 
-// Runs the search of `job` in this process until it is over or interrupted. Throws what
-// run_search() throws.
+// Runs the search of `job` in this process until it is over or interrupted. One that goes on has
+// the record that it had, unless the job has another name or target now. Trials that outlived a
+// search in the same job directory, whose process was killed, are ended first, so that none runs
+// twice. Throws what run_search() and end_trials() throw, and InvalidArgument when a search in
+// that directory runs on another machine, or was killed on another target.
 SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
                                const SearchJobOptions& options);
 
+// What run_search_job() would do, for --dry-run: the search, its first trials, and what the target
+// starts for the first of them.
+std::string describe_search_job(const JobStore& store, const Target& target, JobSpec job,
+                                uint64_t seed);
+
 // Whether the record is one of a search.
 bool is_search(const JobRecord& record);
-// What its folder tells: it runs while a process keeps it.
-JobStatus search_status(const JobRecord& record);
-// Sends SIGTERM to the process that keeps the search, which stops the trials; nothing when none
-// does.
-void cancel_search(const JobRecord& record);
+// What its folder tells: it runs while a process keeps it. Where that was killed, `target`, that of
+// the record, is asked for trials that run on.
+JobStatus search_status(const JobRecord& record, Target& target);
+// What it has found so far, from its job directory; nothing before its first trial. Throws when
+// that cannot be read.
+std::optional<Search> found_by(const JobRecord& record);
+// Asks the search to end: the process that keeps it stops the trials. Where that was killed, the
+// trials that run on are asked.
+void cancel_search(const JobRecord& record, Target& target);
 
 }  // namespace muster::inline v0_1::jobs

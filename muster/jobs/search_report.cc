@@ -1,11 +1,13 @@
 #include "muster/jobs/search_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <utility>
 
+#include "muster/base/strings.h"
 #include "muster/base/text_table.h"
 #include "muster/formats/number_text.h"
 #include "muster/formats/svg.h"
@@ -25,6 +27,31 @@ int64_t step_of_best(const Trial& trial, bool maximize) {
   return std::find_if(trial.measurements.begin(), trial.measurements.end(),
                       [&](const auto& one) { return one.second == best; })
       ->first;
+}
+
+std::string algorithm_of(const HyperParameterSearch& what) {
+  using Algorithm = HyperParameterSearch::Algorithm;
+  if (what.algorithm == Algorithm::kDefault)
+    return "values are drawn at random; successive halving stops those that fall behind";
+  return fmt::format("{}; {}",
+                     what.algorithm == Algorithm::kGrid
+                         ? "GRID_SEARCH: all combinations, in order"
+                         : "RANDOM_SEARCH: values are drawn at random",
+                     what.early_stopping ? "the median rule stops those that fall behind"
+                                         : "no trial is stopped early");
+}
+
+std::string range_of(const HyperParameter& parameter) {
+  using Type = HyperParameter::Type;
+  using Scale = HyperParameter::Scale;
+  if (parameter.type == Type::kCategorical) return "one of " + join(parameter.categories, ", ");
+  if (parameter.type == Type::kDiscrete)
+    return fmt::format("one of {}", fmt::join(parameter.values, ", "));
+  return fmt::format("{} {} to {}{}", parameter.type == Type::kInteger ? "INTEGER" : "DOUBLE",
+                     parameter.min_value, parameter.max_value,
+                     parameter.scale == Scale::kLog          ? ", UNIT_LOG_SCALE"
+                     : parameter.scale == Scale::kReverseLog ? ", UNIT_REVERSE_LOG_SCALE"
+                                                             : "");
 }
 
 // An upright line with a place for each value.
@@ -115,6 +142,17 @@ std::string search_table(const Search& search) {
     table.add(std::move(cells));
   }
   return table.text("");
+}
+
+std::string search_plan(const Search& search) {
+  const HyperParameterSearch& what = search.what();
+  std::string text = fmt::format("# a search: {} trials, {} at a time; the {} {} is best\n",
+                                 search.planned(), what.max_parallel_trials,
+                                 what.maximize ? "largest" : "smallest", what.metric_tag);
+  text += fmt::format("#   {}\n", algorithm_of(what));
+  for (const HyperParameter& parameter : what.parameters)
+    text += fmt::format("#   {}: {}\n", parameter.name, range_of(parameter));
+  return text;
 }
 
 std::string search_picture(const Search& search) {

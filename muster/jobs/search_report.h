@@ -11,6 +11,11 @@ namespace muster::inline v0_1::jobs {
 // how many measurements there are, and how it ended.
 std::string search_table(const Search& search);
 
+// What a search is about to do, in lines that begin with '#': how many trials there are and how
+// many at a time, what is compared, how values are chosen and who is stopped early, and the range
+// of each hyper-parameter.
+std::string search_plan(const Search& search);
+
 // An SVG picture of parallel axes: one for each hyper-parameter and one for the metric, and a line
 // across them for each trial, the best one on top.
 std::string search_picture(const Search& search);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -9,12 +11,15 @@
 
 #include "muster/base/error.h"
 #include "muster/base/json.h"
+#include "muster/base/local_path.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/formats/hparams.h"
 #include "muster/formats/number_text.h"
 #include "muster/jobs/metric_follower.h"
 #include "muster/jobs/search_report.h"
+#include "muster/jobs/task_start.h"
+#include "muster/launch/run.h"
 #include "muster/summary/event_writer.h"
 
 namespace muster::inline v0_1::jobs {
@@ -41,6 +46,41 @@ std::map<std::string, formats::HParam> hparams_of(const TrialValues& values) {
   return hparams;
 }
 
+// What each role runs, without the values and the folder of a trial. Where a program stands in the
+// image, that is named.
+std::vector<std::string> commands_of(const JobSpec& job) {
+  JobSpec plain = job;
+  plain.job_dir.clear();
+  std::vector<std::string> commands;
+  for (const Pool& pool : plain.pools) {
+    std::vector<std::string> words;
+    if (plain.program.empty() && !pool.image.empty()) words.push_back(pool.image);
+    for (const std::string& word : words_of(plain, pool))
+      words.push_back(launch::shell_quoted(word));
+    std::string command = join(words, " ");
+    if (std::ranges::find(commands, command) == commands.end())
+      commands.push_back(std::move(command));
+  }
+  return commands;
+}
+
+// Trials of another program, or with other arguments, cannot be compared.
+void check_commands(const JobSpec& job, const nlohmann::json& saved, const std::string& path) {
+  const auto before = saved.find("commands");
+  if (before == saved.end() || !before->is_array()) {
+    throw invalid_argument(fmt::format("{} does not say which program was run", path),
+                           "begin the search in a new folder");
+  }
+  const std::vector<std::string> now = commands_of(job);
+  if (*before == nlohmann::json(now)) return;
+  std::vector<std::string> then;
+  for (const nlohmann::json& command : *before) then.push_back(command.is_string() ? command : "");
+  throw invalid_argument(
+      fmt::format("the folder {} holds a search that runs {}, and this one runs {}", job.job_dir,
+                  join(then, "; "), join(now, "; ")),
+      "give another --job-dir, or the program and the arguments that the search began with");
+}
+
 class SearchRun {
  public:
   SearchRun(const JobSpec& job, TrialHost& host, FileSystem& files, Clock& clock,
@@ -50,10 +90,10 @@ class SearchRun {
         files_(files),
         clock_(clock),
         options_(options),
-        search_(job.search.value(), options.seed) {}
+        search_(known_search(job, files, options.seed)) {}
 
   Search run() {
-    restore();
+    tell_where_it_is();
     try {
       while (!search_.done() && !options_.interrupted()) {
         begin_trials();
@@ -69,6 +109,7 @@ class SearchRun {
       log::info(fmt::format("stopping {} trials; the same command goes on with the search",
                             search_.running()));
       stop_all();
+      search_.interrupt();
     }
     save();
     return std::move(search_);
@@ -83,19 +124,24 @@ class SearchRun {
     bool asked_to_stop = false;
   };
 
-  std::string state_file() const { return join_path(job_.job_dir, "search.json"); }
-
-  void restore() {
-    const Result<std::string> saved = files_.read_file(state_file());
-    if (!saved.ok() && saved.error().kind() == ErrorKind::kNotFound) return;
-    search_.restore(parse_json(saved.value(), state_file()).value());
+  void tell_where_it_is() {
+    if (search_.trials().empty()) return;
     log::info(fmt::format("the search goes on behind trial {} of {}", search_.trials().size(),
                           search_.planned()));
+    if (const std::string why = search_.gave_up(); !why.empty()) {
+      log::info(fmt::format("it had ended early, and tries the failed trials once more: {}", why));
+      search_.try_again();
+    }
   }
 
   void save() {
+    nlohmann::json json = search_.to_json();
+    json["commands"] = commands_of(job_);
     files_.make_directories(job_.job_dir).value();
-    files_.write_atomically(state_file(), search_.to_json().dump(1) + "\n").value();
+    files_
+        .write_atomically(join_path(job_.job_dir, kSearchFile),
+                          json.dump(1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n")
+        .value();
     files_.write_atomically(join_path(job_.job_dir, "search.svg"), search_picture(search_)).value();
   }
 
@@ -115,6 +161,7 @@ class SearchRun {
                             described(trial->values)));
       try {
         host_.start(trial->number, job);
+        search_.set_log(trial->number, host_.log_of(trial->number));
       } catch (const Error& error) {
         end(trial->number, TrialState::kFailed, error.message());
         continue;
@@ -151,19 +198,25 @@ class SearchRun {
   void ended(int number, int code) {
     const Running& trial = running_.at(number);
     if (trial.asked_to_stop) return end(number, TrialState::kStopped);
-    if (code != 0) return end(number, TrialState::kFailed, fmt::format("exit code {}", code));
+    if (code != 0) {
+      const std::string words = host_.last_words(number);
+      return end(number, TrialState::kFailed,
+                 fmt::format("exit code {}{}{}", code, words.empty() ? "" : ": ", words), code);
+    }
     if (trial.metric.measurements(/*ended=*/true).empty()) {
       const std::set<std::string>& names = trial.metric.names();
       const std::string known = join(std::vector<std::string>(names.begin(), names.end()), ", ");
       return end(number, TrialState::kFailed,
                  fmt::format("it never wrote the summary '{}'; its event files have {}",
-                             search_.what().metric_tag, known.empty() ? "no scalars" : known));
+                             search_.what().metric_tag, known.empty() ? "no scalars" : known),
+                 code);
     }
     end(number, TrialState::kDone);
   }
 
-  void end(int number, TrialState state, const std::string& failure = {}) {
-    search_.finish(number, state, failure);
+  void end(int number, TrialState state, const std::string& failure = {},
+           std::optional<int> exit_code = {}) {
+    search_.finish(number, state, failure, exit_code);
     const auto node = running_.extract(number);
     const Trial& trial = search_.trial(number);
     const bool failed = trial.state == TrialState::kFailed;
@@ -174,7 +227,8 @@ class SearchRun {
         0);
     node.mapped().events.close();
     if (failed) {
-      log::warning(fmt::format("trial {} failed: {}", number, trial.failure));
+      log::warning(fmt::format("trial {} failed: {}{}{}", number, trial.failure,
+                               trial.log.empty() ? "" : "; its log: ", trial.log));
     } else {
       log::info(fmt::format("trial {} is {}: {} {:.6g}", number, to_string(trial.state),
                             search_.what().metric_tag, *trial.best(search_.what().maximize)));
@@ -212,8 +266,20 @@ JobSpec trial_job(const JobSpec& job, const Trial& trial) {
   one.job_dir = join_path(job.job_dir, number);
   for (const auto& [name, value] : trial.values)
     one.args.push_back(fmt::format("--{}={}", name, value));
+  const auto set = [](Pool& pool, const char* name, const std::string& value) {
+    const bool there =
+        std::ranges::any_of(pool.environment, [&](const auto& one) { return one.first == name; });
+    if (!there) pool.environment.emplace_back(name, value);
+  };
+  // Tasks may have another working directory. In a bucket the file could not be written.
+  const auto folder = local_path(one.job_dir);
+  const std::string report =
+      folder.ok() ? join_path(std::filesystem::absolute(folder.value()).string(), kReportFile)
+                  : "/dev/null";
   for (Pool& pool : one.pools) {
-    pool.environment.emplace_back("CLOUD_ML_TRIAL_ID", number);
+    set(pool, "CLOUD_ML_TRIAL_ID", number);
+    if (job.search) set(pool, "CLOUD_ML_HP_METRIC_TAG", job.search->metric_tag);
+    set(pool, "CLOUD_ML_HP_METRIC_FILE", report);
     if (pool.args.empty()) continue;
     for (const auto& [name, value] : trial.values)
       pool.args.push_back(fmt::format("--{}={}", name, value));
@@ -221,14 +287,25 @@ JobSpec trial_job(const JobSpec& job, const Trial& trial) {
   return one;
 }
 
-Search run_search(const JobSpec& job, TrialHost& host, FileSystem& files, Clock& clock,
-                  const SearchOptions& options) {
+Search known_search(const JobSpec& job, FileSystem& files, uint64_t seed) {
   if (!job.search) {
     throw invalid_argument("the job has no search", "give its configuration 'hyperparameters'");
   }
   if (job.job_dir.empty()) {
     throw invalid_argument("the search has no folder", "give one: --job-dir=DIR");
   }
+  Search search(*job.search, seed);
+  const std::string path = join_path(job.job_dir, kSearchFile);
+  const Result<std::string> saved = files.read_file(path);
+  if (!saved.ok() && saved.error().kind() == ErrorKind::kNotFound) return search;
+  const nlohmann::json json = parse_json(saved.value(), path).value();
+  search.restore(json);
+  check_commands(job, json, path);
+  return search;
+}
+
+Search run_search(const JobSpec& job, TrialHost& host, FileSystem& files, Clock& clock,
+                  const SearchOptions& options) {
   return SearchRun(job, host, files, clock, options).run();
 }
 

@@ -28,6 +28,10 @@ class TrialHost {
   virtual void start(int number, const JobSpec& job) = 0;
   // Returns nothing while the trial runs, then its exit code.
   virtual std::optional<int> exit_code(int number) = 0;
+  // The line with which a trial that failed says why, as far as its log shows; "" when it does not.
+  virtual std::string last_words(int number) = 0;
+  // What shows the log of a trial that was started, for people: a command.
+  virtual std::string log_of(int number) const = 0;
   // Asks the trial to end; exit_code() tells when it has.
   virtual void stop(int number) = 0;
 };
@@ -41,12 +45,22 @@ struct SearchOptions {
 };
 
 // The job of one trial: without the search, with the trial's values as flags behind the arguments,
-// its folder below the job's, and CLOUD_ML_TRIAL_ID in its environment.
+// its folder below the job's, and what programs written for Google's service look for in their
+// environment: CLOUD_ML_TRIAL_ID, CLOUD_ML_HP_METRIC_TAG and CLOUD_ML_HP_METRIC_FILE, which is in
+// the folder, or /dev/null where that is in a bucket. What the configuration sets of these stays.
 JobSpec trial_job(const JobSpec& job, const Trial& trial);
 
+// The name of the file in a search's folder that holds what is known.
+constexpr const char* kSearchFile = "search.json";
+
+// The search of `job` with what its folder knows of it. Throws InvalidArgument when the job has no
+// search or no folder, or the folder holds another search, or one of another program or with other
+// arguments.
+Search known_search(const JobSpec& job, FileSystem& files, uint64_t seed);
+
 // Runs the search of `job` to its end, or until it is interrupted, and returns it. One that finds
-// search.json goes on. Throws InvalidArgument when the job has no search or no folder, or the
-// folder holds another search; and Error when its files cannot be written, after it has stopped the
+// search.json goes on; where it had given up, the trials that failed begin anew. Throws what
+// known_search() throws; and Error when its files cannot be written, after it has stopped the
 // trials.
 Search run_search(const JobSpec& job, TrialHost& host, FileSystem& files, Clock& clock,
                   const SearchOptions& options = {});

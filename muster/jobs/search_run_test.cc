@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 #include <set>
 
 #include "muster/base/error_of.h"
+#include "muster/base/json.h"
 #include "muster/base/temp_directory.h"
 #include "muster/formats/number_text.h"
 #include "muster/jobs/search_report.h"
@@ -46,12 +49,15 @@ class PretendedTrials : public TrialHost {
     ++ended_;
     return stopped.contains(number) ? 143 : codes[number];
   }
+  std::string last_words(int number) override { return words[number]; }
+  std::string log_of(int number) const override { return "log " + std::to_string(number); }
   void stop(int number) override { stopped.insert(number); }
 
   size_t most_at_a_time() const { return most_; }
 
   std::set<int> fails, stopped;
   std::map<int, int> codes;
+  std::map<int, std::string> words;
   std::map<int, JobSpec> jobs;
   bool silent = false;
 
@@ -79,6 +85,9 @@ class SearchRunTest : public ::testing::Test {
   }
   Search run(TrialHost& host, SearchOptions options = {}) {
     return run_search(job_, host, local_file_system(), clock_, options);
+  }
+  std::string read(const std::string& name) const {
+    return local_file_system().read_file(job_.job_dir + "/" + name).value();
   }
 
   TempDirectory directory_;
@@ -121,13 +130,14 @@ TEST_F(SearchRunTest, AnInterruptedSearchGoesOn) {
   int looks = 0;
   const Search first = run(before, {.interrupted = [&] { return ++looks > 10; }});
   EXPECT_FALSE(first.done());
-  EXPECT_EQ(first.running(), 2);
+  EXPECT_EQ(first.running(), 0);
+  EXPECT_EQ(std::ranges::count(first.trials(), TrialState::kInterrupted, &Trial::state), 2);
   const Search second = run(after);
   EXPECT_EQ(second.trials().size(), 9u);
   EXPECT_EQ(second.best()->values.at("x"), "3");
   // Those that had ended are not run again, those that ran are.
   for (const Trial& trial : first.trials())
-    EXPECT_EQ(after.jobs.contains(trial.number), trial.state == TrialState::kRunning);
+    EXPECT_EQ(after.jobs.contains(trial.number), trial.state == TrialState::kInterrupted);
 }
 
 TEST_F(SearchRunTest, FailuresAreToldAndTheOthersGoOn) {
@@ -138,6 +148,72 @@ TEST_F(SearchRunTest, FailuresAreToldAndTheOthersGoOn) {
   EXPECT_EQ(search.trial(1).failure, "no machine is free");
   EXPECT_EQ(search.trial(2).failure, "exit code 2");
   EXPECT_EQ(search.best()->values.at("x"), "3");
+}
+
+TEST_F(SearchRunTest, AFailureIsToldWithTheProgramsWordsAndItsLog) {
+  PretendedTrials trials;
+  trials.codes[2] = 1;
+  trials.words[2] = "error: the disk is full";
+  const Search search = run(trials);
+  EXPECT_EQ(search.trial(2).failure, "exit code 1: error: the disk is full");
+  EXPECT_THAT(search_table(search), HasSubstr("failed: exit code 1: error: the disk is full"));
+  const nlohmann::json saved =
+      parse_json(read("search.json"), "search.json").value().at("trials").at(1);
+  EXPECT_EQ(saved.at("failure"), search.trial(2).failure);
+  EXPECT_EQ(saved.at("exit_code"), 1);
+  EXPECT_EQ(saved.at("log"), "log 2");
+}
+
+// Whoever mends what was wrong outside, such as a folder of data, gives the same command again.
+TEST_F(SearchRunTest, AWrongCommandLineEndsTheSearchAndTheSameCommandTriesOnceMore) {
+  PretendedTrials wrong, right;
+  wrong.silent = true;
+  for (int number = 1; number <= 9; ++number) {
+    wrong.codes[number] = 2;
+    wrong.words[number] = "error: --lr is not a flag";
+  }
+  const Search first = run(wrong);
+  EXPECT_EQ(first.trials().size(), 2u);  // those that ran at a time
+  ASSERT_NE(first.refused(), nullptr);
+  EXPECT_THAT(first.gave_up(),
+              AllOf(HasSubstr("trial 1 "), HasSubstr("exit code 2: error: --lr is not a flag")));
+  const Search second = run(right);
+  EXPECT_EQ(second.gave_up(), "");
+  EXPECT_EQ(right.jobs.size(), 9u);
+  EXPECT_EQ(second.best()->values.at("x"), "3");
+}
+
+TEST_F(SearchRunTest, AFolderOfAnotherProgramOrOtherArgumentsIsRefused) {
+  PretendedTrials trials;
+  job_.program = {"/bin/train"};
+  (void)run(trials);
+  const std::vector<std::string> before = job_.args;
+  job_.args.push_back("--data_dir=else where");
+  EXPECT_THAT(message_of([&] { (void)run(trials); }),
+              AllOf(HasSubstr("holds a search that runs /bin/train --epochs=2, and"),
+                    HasSubstr("runs /bin/train --epochs=2 '--data_dir=else where'")));
+  job_.args = before;
+  job_.program = {"/bin/other"};
+  EXPECT_THAT(message_of([&] { (void)run(trials); }), HasSubstr("/bin/other --epochs=2"));
+  // More trials, and more at a time, are the same search.
+  job_.program = {"/bin/train"};
+  job_.search->max_parallel_trials = 3;
+  EXPECT_EQ(run(trials).trials().size(), 9u);
+}
+
+// Programs for Google's service report in a file, and say what for by its variables.
+TEST_F(SearchRunTest, TrialsFindOutWhereAndWhatToReport) {
+  job_.pools[0].environment = {{"CLOUD_ML_HP_METRIC_FILE", "/mine"}};
+  job_.pools.push_back({.role = "worker", .count = 1});
+  const JobSpec one = trial_job(job_, {.number = 4});
+  EXPECT_THAT(one.pools[0].environment, Contains(Pair("CLOUD_ML_HP_METRIC_FILE", "/mine")));
+  EXPECT_THAT(one.pools[1].environment,
+              ::testing::UnorderedElementsAre(
+                  Pair("CLOUD_ML_TRIAL_ID", "4"), Pair("CLOUD_ML_HP_METRIC_TAG", "score"),
+                  Pair("CLOUD_ML_HP_METRIC_FILE", job_.job_dir + "/4/output.metrics")));
+  job_.job_dir = "gs://bucket/search";
+  EXPECT_THAT(trial_job(job_, {.number = 4}).pools[1].environment,
+              Contains(Pair("CLOUD_ML_HP_METRIC_FILE", "/dev/null")));
 }
 
 TEST_F(SearchRunTest, AMetricThatNobodyWritesIsToldWithWhatThereIs) {

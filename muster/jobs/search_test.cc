@@ -13,6 +13,7 @@
 namespace muster::inline v0_1::jobs {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
@@ -192,6 +193,48 @@ TEST(SearchTest, TooManyFailuresEndTheSearch) {
   EXPECT_FALSE(search.begin_next());
   EXPECT_TRUE(search.done());
   EXPECT_THAT(search.gave_up(), HasSubstr("maxFailedTrials"));
+}
+
+TEST(SearchTest, FailuresOfOneKindEndTheSearchWhereNobodySaysHowManyMayFail) {
+  const auto fail = [](HyperParameterSearch what, const std::vector<int>& codes) {
+    Search search(std::move(what), 1);
+    for (const int code : codes)
+      search.finish(search.begin_next()->number, TrialState::kFailed, "no memory", code);
+    return search.gave_up();
+  };
+  HyperParameterSearch what = two_parameters(Algorithm::kRandom, 100);
+  EXPECT_THAT(fail(what, {137, 137, 137}),
+              AllOf(HasSubstr("first 3 trials"), HasSubstr("no memory")));
+  EXPECT_EQ(fail(what, {137, 137}), "");
+  EXPECT_EQ(fail(what, {137, 1, 137}), "");
+  what.max_failed_trials = 5;
+  EXPECT_EQ(fail(what, {137, 137, 137}), "");
+  // A command line that is wrong is so for all trials, however many may fail.
+  EXPECT_THAT(fail(what, {1, 2}), HasSubstr("trial 2 says by its exit code"));
+}
+
+// Values that a program refuses are no reason to end a search in which others could be tried.
+TEST(SearchTest, AProgramThatHasMeasuredCanBeRun) {
+  Search search(two_parameters(Algorithm::kRandom, 100), 1);
+  const int good = search.begin_next()->number;
+  search.measure(good, {{1, 0.5}});
+  search.finish(good, TrialState::kDone);
+  for (int i = 0; i < 3; ++i)
+    search.finish(search.begin_next()->number, TrialState::kFailed, "exit code 2", 2);
+  EXPECT_EQ(search.refused(), nullptr);
+  EXPECT_EQ(search.gave_up(), "");
+}
+
+TEST(SearchTest, WhatRanIsInterruptedAndASearchThatGaveUpIsTriedAgain) {
+  Search search(two_parameters(Algorithm::kRandom, 4, 2), 1);
+  const Trial first = *search.begin_next(), second = *search.begin_next();
+  search.finish(first.number, TrialState::kFailed, "exit code 2", 2);
+  search.interrupt();
+  EXPECT_EQ(search.trial(second.number).state, TrialState::kInterrupted);
+  EXPECT_FALSE(search.begin_next());  // it gave up
+  search.try_again();
+  EXPECT_EQ(search.begin_next(), first);
+  EXPECT_EQ(search.begin_next(), second);
 }
 
 TEST(SearchTest, AnInterruptedSearchGoesOnAsIfItHadNotBeen) {

@@ -250,8 +250,8 @@ class VertexReader {
 
   void read_study() {
     HyperParameterSearch search;
-    search.max_trials = static_cast<int>(root_.whole("maxTrialCount").value_or(1));
-    search.max_parallel_trials = static_cast<int>(root_.whole("parallelTrialCount").value_or(1));
+    search.max_trials = count_of_trials(root_, "maxTrialCount");
+    search.max_parallel_trials = count_of_trials(root_, "parallelTrialCount");
     search.max_failed_trials = static_cast<int>(root_.whole("maxFailedTrialCount").value_or(0));
     if (root_.find("studySpec") == nullptr) {
       throw root_.error("trialJobSpec", "there is no studySpec",

@@ -4,8 +4,10 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
+#include <vector>
 
 #include "muster/base/clock.h"
+#include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/keras/callbacks.h"
@@ -13,6 +15,7 @@
 #include "muster/layers/model_graph.h"
 #include "muster/stores/file_systems.h"
 #include "muster/summary/event_writer.h"
+#include "muster/summary/tuning_report.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::keras {
@@ -60,11 +63,14 @@ void TensorBoard::on_epoch_end(int64_t epoch, Logs& logs) {
   const auto weights =
       histograms ? model().get_weights() : std::vector<std::pair<std::string, Tensor>>();
   if (train_ == nullptr) return;
+  std::vector<std::pair<std::string, double>> validation;
   for (const auto& [name, value] : logs) {
     const bool validated = name.starts_with("val_");
-    (validated ? validation_ : train_)
-        ->add_scalar("epoch_" + (validated ? name.substr(4) : name), value, epoch);
+    const std::string tag = "epoch_" + (validated ? name.substr(4) : name);
+    (validated ? validation_ : train_)->add_scalar(tag, value, epoch);
+    if (validated) validation.emplace_back(tag, value);
   }
+  summary::report_to_tuner(Environment::process(), system_clock(), "validation", validation, epoch);
   if (!logs.contains("learning_rate"))
     train_->add_scalar("epoch_learning_rate", model().learning_rate(), epoch);
   for (const auto& [name, value] : weights) {

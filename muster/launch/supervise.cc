@@ -40,12 +40,6 @@ bool contains_ignoring_case(std::string_view text, std::string_view lower) {
          }) != text.end();
 }
 
-// Whether a line is "error: ..." of a command, or "E 12:03:45 ..." of the log.
-bool is_error_line(std::string_view text) {
-  return text.starts_with("error:") ||
-         (text.size() > 2 && text.starts_with("E ") && text[2] >= '0' && text[2] <= '9');
-}
-
 // Returns a short text for lines in between; the last line explains more.
 std::string short_text(const ExitStatus& status) {
   return status.signal != 0 ? "killed by " + signal_name(status.signal)
@@ -481,6 +475,11 @@ class Supervisor {
 };
 
 }  // namespace
+
+bool is_error_line(std::string_view line) {
+  return line.starts_with("error:") ||
+         (line.size() > 2 && line.starts_with("E ") && line[2] >= '0' && line[2] <= '9');
+}
 
 Outcome supervise(const std::vector<ProcessSpec>& processes, const SuperviseOptions& options) {
   return Supervisor(processes, options).run();

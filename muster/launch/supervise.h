@@ -91,6 +91,10 @@ struct SuperviseOptions {
   std::function<void(std::size_t task, const ExitStatus& status)> on_exit = {};
 };
 
+// Whether a line a program printed is one of an error: "error: ..." of a command, or "E 12:03:45
+// ..." of the log.
+bool is_error_line(std::string_view line);
+
 // How one process ended.
 struct TaskExit {
   ExitStatus status;
@@ -99,7 +103,7 @@ struct TaskExit {
   bool stuck = false;      // it ran on when survivor_time or idle_time was over
   bool too_late = false;   // it was started again, and the run was over without it
   int order = 0;           // 0 for the first to end
-  std::string last_error;  // its last line "error: ..." or, of the log, "E 12:03:45 ..."
+  std::string last_error;  // its last line for which is_error_line() holds
 };
 
 // How the group ended.

@@ -19,6 +19,9 @@ JobConfig read_vertex(const ConfigFile& file, const ConfigValue& root, VertexKin
 void check_search_at(const HyperParameterSearch& search, const ConfigFields& fields,
                      const std::string& key, const std::vector<ConfigPlace>& places);
 
+// How many trials a key asks for: 1 where it is not there. Throws for less than one.
+int count_of_trials(const ConfigFields& fields, const std::string& key);
+
 // The most tasks of one pool.
 constexpr int kMostTasks = 4096;
 

@@ -233,11 +233,10 @@ class Maker {
     if (search.early_stopping) {
       spec["medianAutomatedStoppingSpec"]["useElapsedDuration"] = false;
     }
-    notes_.push_back(
-        fmt::format("Vertex AI takes the metric {} from what the program writes with its hypertune "
-                    "library, not "
-                    "from summaries",
-                    search.metric_tag));
+    notes_.push_back(fmt::format(
+        "Vertex AI takes the metric {} from what the program reports in the file of its "
+        "hypertune package, as programs of Muster do with what they evaluate",
+        search.metric_tag));
     return spec;
   }
 
