@@ -359,8 +359,8 @@ TEST_F(JobsCommandTest, AWrongCommandLineEndsASearch) {
   const ShellOutput ran = muster("submit --config=search.yaml --job-dir=tune ./train");
   EXPECT_EQ(ran.code, 2) << ran.text;
   EXPECT_THAT(ran.text,
-              HasSubstr("trial 1 says by its exit code that its command line is wrong, "
-                        "as it is for all trials: exit code 2: error: --x is not a flag"));
+              HasSubstr("trial 1 failed as all would, by a wrong argument or something that was "
+                        "not found: exit code 2: error: --x is not a flag of train\n"));
   EXPECT_EQ(read("runs"), "run\n");
 }
 

@@ -17,7 +17,8 @@ namespace {
 constexpr size_t kReduction = 3;
 constexpr size_t kLeastCurves = 3;
 constexpr int kDraws = 100;
-// What a program owes who gave it a wrong argument, and so many failures of one kind are no chance.
+// What a program owes whoever gave it a wrong argument, and so many failures of one kind are no
+// chance.
 constexpr int kWrongArguments = 2;
 constexpr size_t kAlike = 3;
 
@@ -251,8 +252,7 @@ const Trial* Search::failed_alike() const {
 std::string Search::gave_up() const {
   if (const Trial* trial = refused()) {
     return fmt::format(
-        "trial {} says by its exit code that its command line is wrong, as it is for all trials: "
-        "{}",
+        "trial {} failed as all would, by a wrong argument or something that was not found: {}",
         trial->number, trial->failure);
   }
   if (const Trial* trial = failed_alike()) {

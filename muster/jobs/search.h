@@ -88,12 +88,12 @@ class Search {
   // Whether nothing runs and nothing will begin.
   bool done() const;
   // Why no trial begins any more though some are left; empty: nothing is wrong. A trial said by its
-  // exit code that the command line is wrong (refused()); more trials failed than may; or, where
+  // exit code that all would fail (refused()); more trials failed than may; or, where
   // the search does not say how many may, the first three failed in the same way. As soon as a
   // trial has measured something, the program can be run, and only the number of failures counts.
   std::string gave_up() const;
-  // The first trial that ended with exit code 2, a wrong command line, while none has measured
-  // anything; nullptr when there is none.
+  // The first trial that ended with exit code 2, which is for a wrong argument and for what was not
+  // found, while none has measured anything; nullptr when there is none.
   const Trial* refused() const;
   // The best trial that ended well or was stopped; nullptr when there is none. Of equal ones it is
   // the first.

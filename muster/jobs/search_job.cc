@@ -76,27 +76,34 @@ void end_what_is_left(const JobRecord& earlier, Target& target, Clock& clock) {
       fmt::format("end them first: muster jobs cancel {}", earlier.name));
 }
 
-// The record of the search: the one it had when it goes on, else a new one. Sets the job's name.
+// The record of the search in the folder, where that goes on; nothing where it begins.
+std::optional<JobRecord> goes_on_as(const JobStore& store, const Target& target, const JobSpec& job,
+                                    const std::string& job_dir) {
+  if (!stores::file_systems().exists(join_path(job.job_dir, kSearchFile)).value())
+    return std::nullopt;
+  std::optional<JobRecord> newest;
+  for (const JobRecord& earlier : searches_in(store, job_dir)) {
+    if (earlier.target != target.name() || (!job.name.empty() && job.name != earlier.name))
+      continue;
+    newest = earlier;
+  }
+  return newest;
+}
+
+// The record that the job has, or will have: of these the name, the target, the job directory, the
+// command and the folder. Sets the job's name.
 struct Place {
   JobRecord record;
   bool is_new = true;
 };
-Place place_of(JobStore& store, Target& target, JobSpec& job) {
-  const std::string name = job.name;
-  const JobRecord preview = preview_job(store, target, job);
-  const std::vector<JobRecord> earlier = searches_in(store, preview.job_dir);
-  const bool goes_on = stores::file_systems().exists(join_path(job.job_dir, kSearchFile)).value();
-  if (goes_on && !earlier.empty()) {
-    const JobRecord& last = earlier.back();
-    if (last.target == target.name() && (name.empty() || name == last.name)) {
-      job.name = last.name;
-      return {.record = last, .is_new = false};
-    }
-  }
-  JobRecord record = store.add(job.name, job.name);
-  record.target = preview.target;
-  record.job_dir = preview.job_dir;
-  return {.record = std::move(record)};
+Place place_of(const JobStore& store, const Target& target, JobSpec& job) {
+  JobSpec named = job;
+  const JobRecord preview = preview_job(store, target, named);
+  std::optional<JobRecord> earlier = goes_on_as(store, target, job, preview.job_dir);
+  Place place{.record = earlier.value_or(preview), .is_new = !earlier};
+  place.record.command = preview.command;
+  job.name = place.record.name;
+  return place;
 }
 
 }  // namespace
@@ -104,9 +111,9 @@ Place place_of(JobStore& store, Target& target, JobSpec& job) {
 SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
                                const SearchJobOptions& options) {
   auto [record, is_new] = place_of(store, target, job);
+  if (is_new) record.folder = store.add(job.name, job.name).folder;
   const FileDescriptor lock = internal::lock_folder(record.folder);
   if (!lock.is_open()) throw runs_already(record);
-  record.command = preview_job(store, target, job).command;
   record.details[kSearch] = fmt::format("{} trials", job.search ? job.search->max_trials : 0);
   try {
     (void)known_search(job, stores::file_systems(), options.seed);
@@ -145,9 +152,10 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
       result.exit_code = 130;
       finish(JobState::kCancelled, result.exit_code, first);
     } else {
+      const bool gave_up = !search.gave_up().empty();
       result.exit_code = search.refused() != nullptr ? exit_code(ErrorKind::kInvalidArgument)
-                         : search.best() == nullptr  ? 1
-                                                     : 0;
+                         : gave_up || search.best() == nullptr ? 1
+                                                               : 0;
       finish(result.exit_code == 0 ? JobState::kSucceeded : JobState::kFailed, result.exit_code,
              first);
     }
@@ -160,12 +168,12 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
 
 std::string describe_search_job(const JobStore& store, const Target& target, JobSpec job,
                                 uint64_t seed) {
-  JobRecord record = preview_job(store, target, job);
+  JobRecord record = place_of(store, target, job).record;
   // As many as are shown may begin at a time.
   HyperParameterSearch what = job.search.value();
   what.max_parallel_trials = kShownTrials;
   Search search(what, seed);
-  std::string text = fmt::format("# {}, in {}\n{}", record.name, record.job_dir,
+  std::string text = fmt::format("# {}, in {}\n{}", record.name, job.job_dir,
                                  search_plan(Search(*job.search, seed)));
   while (const auto trial = search.begin_next()) {
     const JobSpec one = trial_job(job, *trial);

@@ -21,6 +21,14 @@ namespace {
 // Trials begin every few seconds at most.
 constexpr std::chrono::milliseconds kLookForTrials{200};
 
+// The records of trials that their target knows. Of others there is nothing to read, and a log that
+// is read too early seems to have ended.
+std::map<int, JobRecord> submitted_trials(const JobRecord& search) {
+  std::map<int, JobRecord> records = trial_records(search);
+  std::erase_if(records, [](const auto& one) { return one.second.id.empty(); });
+  return records;
+}
+
 // The trial and the task that `--task` names: "trial-3/worker-0".
 struct Chosen {
   std::string trial;  // empty: all
@@ -90,7 +98,8 @@ void search_logs(const JobRecord& search,
   const Chosen chosen = chosen_by(options.task);
   if (!chosen.trial.empty()) {
     std::vector<std::string> names;
-    for (const auto& [number, record] : trial_records(search)) names.push_back(trial_name(number));
+    for (const auto& [number, record] : submitted_trials(search))
+      names.push_back(trial_name(number));
     check_task(search, chosen.trial, names);
   }
   const auto wanted = [&](int number) {
@@ -100,7 +109,7 @@ void search_logs(const JobRecord& search,
     LogOptions one = options;
     one.task = chosen.task;
     const auto target = make_target();
-    for (const auto& [number, record] : trial_records(search)) {
+    for (const auto& [number, record] : submitted_trials(search)) {
       if (!wanted(number)) continue;
       target->logs(record, one, [&, name = trial_name(number)](std::string_view line) {
         sink(fmt::format("[{}] {}", name, line));
@@ -110,7 +119,7 @@ void search_logs(const JobRecord& search,
   }
   Followers followers(make_target, options, sink);
   for (bool last = false; !options.interrupted();) {
-    for (const auto& [number, record] : trial_records(search)) {
+    for (const auto& [number, record] : submitted_trials(search)) {
       if (wanted(number)) followers.add(number, record, chosen.task);
     }
     // A trial that began just before the search ended is read too. One that was chosen is all.

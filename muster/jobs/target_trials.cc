@@ -27,6 +27,12 @@ std::string_view without_task(std::string_view line) {
   return line.starts_with('[') && end != std::string_view::npos ? line.substr(end + 2) : line;
 }
 
+// A line of the log without its time, which the search's own line has: "E 12:03:45 NotFound: ...".
+std::string_view without_time(std::string_view line) {
+  const size_t end = line.find(' ', 2);
+  return line.starts_with("E ") && end != std::string_view::npos ? line.substr(end + 1) : line;
+}
+
 bool runs(const JobRecord& record, Target& target) {
   if (record.details.contains(kEnded)) return false;
   // Whoever submitted it was killed before its target had said by what name it knows it.
@@ -98,7 +104,7 @@ std::string TargetTrials::last_words(int number) {
   try {
     target_.logs(trials_.at(number).record, {.tail = kLastLines}, [&](std::string_view line) {
       const std::string_view words = trim(without_task(line));
-      if (launch::is_error_line(words)) error = words;
+      if (launch::is_error_line(words)) error = without_time(words);
       // What starts the tasks says only that one failed.
       const bool of_starter = line.starts_with("[muster] ") || line.starts_with("[slurm] ");
       if (!words.empty() && !of_starter) last = words;

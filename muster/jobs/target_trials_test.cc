@@ -88,6 +88,8 @@ TEST_F(TargetTrialsTest, TheLastErrorOfALogIsWhatATrialSays) {
   EXPECT_EQ(trials_.last_words(3), "ValueError: x");
   target_.lines = {"[worker-0] error: first", "[worker-1] error: second", "[worker-0] hint: that"};
   EXPECT_EQ(trials_.last_words(3), "error: second");
+  target_.lines = {"E 12:03:45 NotFound: there is no digits", "  hint: make it"};
+  EXPECT_EQ(trials_.last_words(3), "NotFound: there is no digits");
   EXPECT_EQ(trials_.log_of(3), "muster jobs logs --task=trial-3 fit");
 }
 
