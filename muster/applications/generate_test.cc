@@ -106,7 +106,7 @@ TEST(Generate, DrawsTheSameWithTheSameSeed) {
     return torch::zeros({tokens.size(0), tokens.size(1), 30});
   };
   const auto draw = [&](uint64_t seed) {
-    return generate(any, {0}, {.max_new_tokens = 12, .seed = seed});
+    return generate(any, std::vector<int64_t>{0}, {.max_new_tokens = 12, .seed = seed});
   };
   EXPECT_EQ(draw(1), draw(1));
   EXPECT_NE(draw(1), draw(2));
