@@ -1,0 +1,65 @@
+// `muster submit` and `muster jobs` in a folder of a test, where records of jobs are its own, with
+// programs that are scripts. For tests. Thread safety: threads may run commands at a time.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "apps/muster/run_muster.h"
+#include "muster/base/file_system.h"
+#include "muster/base/temp_directory.h"
+
+namespace muster::app {
+
+class JobCommands : public ::testing::Test {
+ protected:
+  void write(const std::string& name, const std::string& text) {
+    std::ofstream(directory_ / name) << text;
+  }
+  // A program that is these lines of a shell.
+  void program(const std::string& lines) {
+    write("train", "#!/bin/bash\n" + lines);
+    std::filesystem::permissions(directory_ / "train", std::filesystem::perms::owner_all);
+  }
+  std::string read(const std::string& name) const {
+    return local_file_system().read_file(directory_ / name).value_or("");
+  }
+  // Runs muster where records of jobs are this test's own.
+  ShellOutput muster(const std::string& arguments) const {
+    return run_shell("cd " + directory_.path() + " && " + environment_ + "XDG_STATE_HOME=\"$PWD/" +
+                     state_ + "\" " + muster_line(arguments));
+  }
+  nlohmann::json status(const std::string& job) const {
+    return nlohmann::json::parse(muster("jobs status --json " + job).text, nullptr, false);
+  }
+  // Waits until the job is in that state, at most 60 s: Slurm looks at its queue every few seconds.
+  bool becomes(const std::string& job, const std::string& state) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (std::chrono::steady_clock::now() < end) {
+      if (status(job).value("state", "") == state) return true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+    return false;
+  }
+  // Waits until the file is there, which a program makes, at most 60 s.
+  bool appears(const std::string& name) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!std::filesystem::exists(directory_ / name)) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return true;
+  }
+
+  TempDirectory directory_;
+  std::string environment_;  // in front of the command
+  std::string state_ = "state";
+};
+
+}  // namespace muster::app

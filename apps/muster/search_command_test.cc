@@ -1,0 +1,195 @@
+// A search of `muster submit` as a user meets it, with trials that are scripts.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <thread>
+
+#include "apps/muster/job_commands.h"
+
+namespace muster::app {
+namespace {
+
+using namespace std::chrono_literals;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// A search of so many trials, so many at a time.
+std::string search_of(int trials, int parallel) {
+  return "scaleTier: BASIC\nhyperparameters:\n  goal: MAXIMIZE\n  maxTrials: " +
+         std::to_string(trials) + "\n  maxParallelTrials: " + std::to_string(parallel) +
+         "\n  algorithm: GRID_SEARCH\n  hyperparameterMetricTag: score\n  params:\n"
+         "  - {parameterName: x, type: INTEGER, minValue: 1, maxValue: 9}\n";
+}
+
+// Reports as programs do that were written for Google's service: in a file.
+constexpr const char* kReport =
+    "echo '{\"global_step\": \"1\", \"'$CLOUD_ML_HP_METRIC_TAG'\": \"0.'$CLOUD_ML_TRIAL_ID'\"}' "
+    "> $CLOUD_ML_HP_METRIC_FILE\n";
+
+class SearchCommandTest : public JobCommands {
+ protected:
+  // Kills the process that runs the search.
+  void kill_search(const std::string& name) const {
+    const auto record =
+        nlohmann::json::parse(read(state_ + "/muster/jobs/" + name + "/record.json"));
+    ASSERT_EQ(kill(std::stoi(record["id"].get<std::string>()), SIGKILL), 0);
+  }
+};
+
+// The search's own tests are in search_run_test.cc; here real jobs of this machine are its trials.
+TEST_F(SearchCommandTest, AConfigurationWithHyperparametersIsASearch) {
+  program("[[ $TF_CONFIG == *'\"trial\":\"'$CLOUD_ML_TRIAL_ID'\"'* ]] || exit 2; exit 3");
+  write(
+      "search.yaml",
+      "scaleTier: BASIC\nhyperparameters:\n  goal: MAXIMIZE\n  maxTrials: 2\n  maxFailedTrials: 9\n"
+      "  algorithm: GRID_SEARCH\n  params:\n"
+      "  - {parameterName: x, type: INTEGER, minValue: 1, maxValue: 2}\n");
+  const ShellOutput ran = muster("submit --config=search.yaml --job-dir=tune --name=tune ./train");
+  EXPECT_EQ(ran.code, 1) << ran.text;
+  EXPECT_THAT(ran.text, AllOf(HasSubstr("trial 1 failed: exit code 3"), HasSubstr("search.svg")));
+  EXPECT_EQ(status("tune")["state"], "failed");
+}
+
+TEST_F(SearchCommandTest, ASearchTellsOfItsTrials) {
+  write("search.yaml", search_of(3, 3));
+  program(std::string("echo \"values: $*\"\n[ $CLOUD_ML_TRIAL_ID = 2 ] && { echo 'error: no "
+                      "more memory' >&2; exit 1; }\n") +
+          kReport);
+  const std::string command = "submit --config=search.yaml --job-dir=tune ./train -- --epochs=2";
+  const ShellOutput planned = muster(
+      "submit --dry-run --config=search.yaml --job-dir=tune "
+      "./train -- --epochs=2");
+  EXPECT_EQ(planned.code, 0) << planned.text;
+  EXPECT_THAT(planned.text,
+              AllOf(HasSubstr("# a search: 3 trials, 3 at a time; the largest score is best\n"),
+                    HasSubstr("GRID_SEARCH"), HasSubstr("#   x: INTEGER 1 to 9\n"),
+                    HasSubstr("/train --epochs=2 --x=3 --job-dir tune/3\n")));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "state"));
+
+  const ShellOutput ran = muster(command);
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text,
+              AllOf(HasSubstr("trial 2 failed: exit code 1: error: no more memory; its log: muster "
+                              "jobs logs --task=trial-2 train-1\n"),
+                    HasSubstr("failed: exit code 1: error: no more memory\n"),
+                    HasSubstr("the best is trial 3"), HasSubstr("muster jobs logs train-1\n")));
+  const std::string logs = muster("jobs logs train-1").text;
+  EXPECT_THAT(logs,
+              AllOf(HasSubstr("[trial-1] [chief-0] values: --epochs=2 --x=1 --job-dir tune/1\n"),
+                    HasSubstr("[trial-3] [chief-0] values: --epochs=2 --x=3")));
+  EXPECT_THAT(
+      muster("jobs logs --follow --task=trial-2 train-1").text,
+      AllOf(HasSubstr("[trial-2] [chief-0] error: no more memory\n"), Not(HasSubstr("trial-1"))));
+  EXPECT_THAT(muster("jobs logs --task=trial-1/chief-0 train-1").text,
+              StartsWith("[trial-1] values: "));
+  EXPECT_THAT(muster("jobs logs --task=trial-4 train-1").text, HasSubstr("has no task 'trial-4'"));
+  EXPECT_EQ(status("train-1")["trials"][1]["failure"], "exit code 1: error: no more memory");
+  EXPECT_THAT(muster("jobs status train-1").text, HasSubstr("error: no more memory\n"));
+
+  const ShellOutput other = muster("submit --config=search.yaml --job-dir=tune ./train");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.text, HasSubstr("error: the folder tune holds a search that runs "));
+  EXPECT_EQ(status("train-1")["state"], "succeeded");  // what was refused has changed nothing
+}
+
+TEST_F(SearchCommandTest, TheLogsOfASearchAreFollowedFromTrialToTrial) {
+  write("search.yaml", search_of(2, 1));
+  // At most 60 s, should nobody follow.
+  program(std::string("for i in {1..1200}; do [ -e go ] && break; sleep 0.05; done\n"
+                      "echo \"this is $CLOUD_ML_TRIAL_ID\"\n") +
+          kReport);
+  std::thread search([&] {
+    EXPECT_EQ(muster("submit --config=search.yaml --job-dir=tune --name=tune ./train").code, 0);
+  });
+  ASSERT_TRUE(appears("state/muster/jobs/tune/trials/1/record.json"));
+  EXPECT_THAT(muster("submit --config=search.yaml --job-dir=tune ./train").text,
+              HasSubstr("is that of the job tune, which is running"));
+  std::thread follower([&] {
+    const ShellOutput followed = muster("jobs logs --follow tune");
+    EXPECT_EQ(followed.code, 0) << followed.text;
+    EXPECT_THAT(followed.text,
+                AllOf(HasSubstr("[trial-1] [chief-0] this is 1\n"),
+                      HasSubstr("[trial-2] [chief-0] this is 2\n"), HasSubstr("tune succeeded")));
+  });
+  write("go", "");
+  search.join();
+  follower.join();
+}
+
+TEST_F(SearchCommandTest, AWrongCommandLineEndsASearch) {
+  write("search.yaml", search_of(9, 1));
+  program("echo run >> runs; echo 'error: --x is not a flag of train' >&2; exit 2");
+  const ShellOutput ran = muster("submit --config=search.yaml --job-dir=tune ./train");
+  EXPECT_EQ(ran.code, 2) << ran.text;
+  EXPECT_THAT(ran.text,
+              HasSubstr("trial 1 failed as all would, by a wrong argument or something that was "
+                        "not found: exit code 2: error: --x is not a flag of train\n"));
+  EXPECT_EQ(read("runs"), "run\n");
+}
+
+// The process that runs a search is killed, and its trials cannot know.
+TEST_F(SearchCommandTest, ASearchThatWasKilledStartsNoTrialBesideItself) {
+  write("search.yaml", search_of(2, 2));
+  // Each holds a folder while it runs, and notes when another one has it.
+  program(std::string("echo $$ >> pids-$CLOUD_ML_TRIAL_ID\n"
+                      "mkdir running-$CLOUD_ML_TRIAL_ID || touch twice\n"
+                      "trap 'rmdir running-$CLOUD_ML_TRIAL_ID; exit 143' TERM\n"
+                      "touch began-$CLOUD_ML_TRIAL_ID\n"
+                      // At most 60 s, should the test not come to its end.
+                      "for i in {1..1200}; do [ -e go ] && break; sleep 0.05; done\n") +
+          kReport + "rmdir running-$CLOUD_ML_TRIAL_ID\n");
+  const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train";
+  std::thread first([&] { EXPECT_EQ(muster(command).code, 137); });
+  ASSERT_TRUE(appears("began-1") && appears("began-2"));
+  kill_search("tune");
+  first.join();
+  EXPECT_THAT(muster("jobs status tune").text,
+              AllOf(HasSubstr("2 of its trials run on"), HasSubstr("interrupted")));
+  EXPECT_THAT(muster("jobs remove tune").text, HasSubstr("error: trials of tune run"));
+
+  std::thread second([&] {
+    const ShellOutput ran = muster(command);
+    EXPECT_EQ(ran.code, 0) << ran.text;
+    EXPECT_THAT(ran.text, HasSubstr("trials of tune outlived it, and are ended: 2"));
+  });
+  const auto starts = [&](const std::string& trial) {
+    return std::ranges::count(read("pids-" + trial), '\n');
+  };
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  while ((starts("1") < 2 || starts("2") < 2) && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(20ms);
+  write("go", "");
+  second.join();
+  EXPECT_EQ(starts("1"), 2);
+  EXPECT_EQ(starts("2"), 2);
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "twice"));
+  EXPECT_EQ(muster("jobs remove tune").code, 0);
+}
+
+TEST_F(SearchCommandTest, TrialsThatOutlivedTheirSearchAreCancelled) {
+  write("search.yaml", search_of(1, 1));
+  program(
+      "trap 'touch saved; exit 143' TERM\ntouch began\n"
+      // At most 60 s, should the test not come to its end.
+      "for i in {1..1200}; do sleep 0.05; done\n");
+  std::thread first([&] {
+    EXPECT_EQ(muster("submit --config=search.yaml --job-dir=tune --name=tune ./train").code, 137);
+  });
+  ASSERT_TRUE(appears("began"));
+  kill_search("tune");
+  first.join();
+  EXPECT_EQ(muster("jobs cancel tune").code, 0);
+  EXPECT_TRUE(appears("saved"));
+  EXPECT_EQ(status("tune")["state"], "cancelled");
+}
+
+}  // namespace
+}  // namespace muster::app
