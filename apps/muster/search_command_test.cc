@@ -164,6 +164,7 @@ TEST_F(SearchCommandTest, ASearchThatWasKilledStartsNoTrialBesideItself) {
     return std::ranges::count(read("pids-" + trial), '\n');
   };
   const auto end = std::chrono::steady_clock::now() + 60s;
+  // Trials tell of their start by a line in a file, which is looked at now and then.
   while ((starts("1") < 2 || starts("2") < 2) && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(20ms);
   write("go", "");

@@ -47,7 +47,8 @@ class CountingUpload : public PartUpload {
       arrived_.parts[number] = text_of(part);
       if (!last) arrived_.buffers.insert(part.data());
     }
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // the network
+    std::this_thread::sleep_for(
+        std::chrono::milliseconds(2));  // the network: parts that go beside each other meet
     const std::lock_guard lock(arrived_.mutex);
     arrived_.bytes_now -= part.size();
     --arrived_.parts_now;
