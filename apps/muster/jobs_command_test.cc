@@ -529,6 +529,16 @@ TEST_F(SlurmJobsTest, ItsLongestTimeEndsAJob) {
   EXPECT_EQ(muster("jobs cancel lost").code, 0);
 }
 
+// Nor is it cancelled when its tasks have to be killed.
+TEST_F(SlurmJobsTest, WhatDoesNotSaveInItsLongestTimeIsKilled) {
+  program("trap '' USR1\nwhile :; do sleep 0.05; done");
+  const ShellOutput ran =
+      muster("submit --to=slurm --max-running-time=2 --name=deaf --wait ./train");
+  EXPECT_EQ(ran.code, 124) << ran.text << slurm_->logs();
+  EXPECT_THAT(ran.text, AllOf(HasSubstr("deaf failed: it ran for longer than 2 s"),
+                              Not(HasSubstr("No such file"))));
+}
+
 TEST_F(SlurmJobsTest, RestartsCancelsAndGoesBackIntoTheQueue) {
   // Saves when it is told to stop, and says that it should go on.
   program(
