@@ -441,6 +441,29 @@ TEST_F(JobsCommandTest, OfTwoSubmissionsAtATimeOneWins) {
   for (const auto& job : jobs) EXPECT_TRUE(becomes(job["name"], "cancelled"));
 }
 
+// A search is claimed as a job is; its trials go on until the other command has ended.
+TEST_F(JobsCommandTest, OfTwoSearchesAtATimeOneWins) {
+  program("for i in {1..600}; do [ -e go ] && exit 3; sleep 0.05; done");
+  write("search.yaml",
+        "scaleTier: BASIC\nhyperparameters:\n  goal: MAXIMIZE\n  maxTrials: 1\n  params:\n"
+        "  - {parameterName: lr, type: DOUBLE, minValue: 1, maxValue: 2}\n");
+  const auto line = [&](const std::string& flags, const char* out) {
+    return "{ XDG_STATE_HOME=$PWD/state " + muster_line("submit --job-dir=run " + flags) +
+           " ./train > " + out + " 2>&1; } & ";
+  };
+  const std::string search = "--config=search.yaml";
+  for (const std::string& other : {search, std::string("--wait")}) {
+    write("both", line(search, "one") + line(other, "two") + "wait -n; touch go; wait\n");
+    run_shell("cd " + directory_.path() + "; bash both; rm go");
+    int lost = 0;
+    for (const std::string& text : {read("one"), read("two")}) {
+      if (text.find("error: the job directory run is that of the job ") != std::string::npos)
+        ++lost;
+    }
+    EXPECT_EQ(lost, 1) << read("one") << read("two");
+  }
+}
+
 class SlurmJobsTest : public JobsCommandTest {
  protected:
   void SetUp() override {

@@ -35,22 +35,16 @@ std::string summary_of(const Search& search, const JobSpec& job) {
 
 SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
                                const SearchJobOptions& options) {
-  JobRecord record = preview_job(store, target, job);
-  record = [&] {
-    JobRecord made = store.add(job.name, job.name);
-    made.target = record.target;
-    made.job_dir = record.job_dir;
-    made.command = record.command;
-    return made;
-  }();
-  record.submitted = clock.wall_seconds();
-  record.id = std::to_string(getpid());
-  record.details[kSearch] = fmt::format("{} trials", job.search ? job.search->max_trials : 0);
-  const FileDescriptor lock = internal::lock_folder(record.folder);
   internal::LocalState state{.status = {.state = JobState::kRunning},
                              .keeper = internal::keeper_of(getpid())};
-  internal::write_state(record.folder, state);
-  store.save(record);
+  FileDescriptor lock;
+  const JobRecord record =
+      claim_job(store, target, job, clock, options.status_of, [&](JobRecord& made) {
+        made.id = std::to_string(getpid());
+        made.details[kSearch] = fmt::format("{} trials", job.search ? job.search->max_trials : 0);
+        lock = internal::lock_folder(made.folder);
+        internal::write_state(made.folder, state);
+      }).record;
   const auto finish = [&](JobState how, int code, const std::string& detail) {
     state.status = {.state = how, .exit_code = code, .detail = detail};
     internal::write_state(record.folder, state);

@@ -9,6 +9,7 @@
 #include "muster/base/clock.h"
 #include "muster/jobs/job_record.h"
 #include "muster/jobs/job_spec.h"
+#include "muster/jobs/submit.h"
 #include "muster/jobs/target.h"
 
 namespace muster::inline v0_1::jobs {
@@ -17,6 +18,8 @@ namespace muster::inline v0_1::jobs {
 struct SearchJobOptions {
   uint64_t seed = 1;
   std::function<bool()> interrupted = [] { return false; };
+  // Of the jobs that may have its directory.
+  StatusOf status_of = [](const JobRecord&) { return JobStatus{}; };
 };
 
 // How it ended.
@@ -27,7 +30,7 @@ struct SearchJobResult {
 };
 
 // Runs the search of `job` in this process until it is over or interrupted. Throws what
-// run_search() throws.
+// claim_job() and run_search() throw.
 SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
                                const SearchJobOptions& options);
 

@@ -221,18 +221,13 @@ std::vector<std::string> reasons_against(const JobStore& store, const Target& ta
 
 namespace {
 
-// A record in the store, and the lock that says that its job is being submitted.
-struct Claim {
-  JobRecord record;
-  FileDescriptor lock;
-};
-
 // What tells a record from a later one of the same name.
 std::string key_of(const JobRecord& record) { return record.name + " " + record.submission; }
 
 // Adds the record, unless another process has taken the directory since `known` was read.
-Claim claim(JobStore& store, const Target& target, JobSpec& job, Clock& clock,
-            const std::set<std::string>& known) {
+Claim add_claimed(JobStore& store, const Target& target, JobSpec& job, Clock& clock,
+                  const std::set<std::string>& known,
+                  const std::function<void(JobRecord&)>& complete) {
   const FileDescriptor held = lock_store(store);
   for (const JobRecord& record : store.list()) {
     if (known.contains(key_of(record)) || !same_dir(record, job.job_dir)) continue;
@@ -246,7 +241,7 @@ Claim claim(JobStore& store, const Target& target, JobSpec& job, Clock& clock,
     record.submitted = clock.wall_seconds();
     // A letter first, as labels want it; short enough not to be taken for a secret.
     record.submission = "s" + random_secret().substr(0, 30);
-    target.locate(job, record);
+    complete(record);
     const std::string path = join_path(record.folder, kSubmitting);
     made.lock = open_lock_file(path);
     take(made.lock, path);
@@ -261,8 +256,8 @@ Claim claim(JobStore& store, const Target& target, JobSpec& job, Clock& clock,
 
 }  // namespace
 
-JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
-                     const StatusOf& status_of) {
+Claim claim_job(JobStore& store, const Target& target, JobSpec& job, Clock& clock,
+                const StatusOf& status_of, const std::function<void(JobRecord&)>& complete) {
   std::set<std::string> known;
   for (const JobRecord& record : store.list()) known.insert(key_of(record));
   check_job_dir(store, job.job_dir, status_of);
@@ -270,7 +265,13 @@ JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
     JobSpec copy = job;
     check_same_command(store, preview_job(store, target, copy), status_of);
   }
-  Claim claimed = claim(store, target, job, clock, known);
+  return add_claimed(store, target, job, clock, known, complete);
+}
+
+JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
+                     const StatusOf& status_of) {
+  Claim claimed = claim_job(store, target, job, clock, status_of,
+                            [&](JobRecord& record) { target.locate(job, record); });
   JobRecord& record = claimed.record;
   try {
     target.submit(job, record);
