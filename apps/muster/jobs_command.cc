@@ -12,6 +12,7 @@
 #include "apps/muster/follow_job.h"
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
+#include "muster/base/log.h"
 #include "muster/base/text_table.h"
 #include "muster/command/command_line.h"
 #include "muster/jobs/local_target.h"
@@ -193,7 +194,9 @@ JobState state_to_forget(const JobRecord& record, const jobs::TargetOptions& opt
   try {
     return ask_for(record, options).state;
   } catch (const Error& error) {
-    // One whose submission did not end, and which is not there, is to be forgotten.
+    // One whose submission did not end is to be forgotten, also where nobody knows whether it is
+    // there: then this is the last that says so.
+    if (!jobs::was_submitted(record)) log::warning(error.message());
     if (error.kind() == ErrorKind::kCorrupt || !jobs::was_submitted(record))
       return JobState::kUnknown;
     throw Error(error.kind(), error.message(),

@@ -381,6 +381,15 @@ TEST_F(JobsCommandTest, ASubmissionWithoutAnAnswerIsRecognised) {
   const ShellOutput odd = muster("submit --to=slurm --name=odd true -- --odd");
   EXPECT_THAT(odd.text, AllOf(HasSubstr("answered 'welcome', where a job's number belongs"),
                               HasSubstr("whether slurm has the job odd now is not known")));
+  tool("sbatch", "kill -9 $$");
+  EXPECT_THAT(muster("submit --to=slurm --name=killed true -- --killed").text,
+              HasSubstr("whether slurm has the job killed now is not known"));
+  // Whoever forgets one is told what nobody knows.
+  tool("squeue", "echo 'Unable to contact slurm controller' >&2; exit 1");
+  const ShellOutput removed = muster("jobs remove killed");
+  EXPECT_EQ(removed.code, 0);
+  EXPECT_THAT(removed.text, AllOf(HasSubstr("its submission did not end; Slurm does not answer"),
+                                  HasSubstr("killed is forgotten")));
   tool("sbatch", "sed -n 's/#SBATCH --comment=//p' \"$2\" > comment; echo lost");
   tool("squeue", "echo '16 another'; echo \"17 $(cat comment)\"");
   // Where Slurm shows the job, its number is all that was missing.

@@ -153,6 +153,18 @@ TEST_F(KubernetesTargetTest, WhatCannotBeWholeIsNotThere) {
   EXPECT_THAT(cluster_.names("services"), IsEmpty());
 }
 
+// As when the submission is killed behind the first document.
+TEST_F(KubernetesTargetTest, WhatIsThereInPartIsTakenAway) {
+  record_.submission = "s1";
+  target_.submit(internal::leaf_disease_job(), record_);
+  cluster_.lose("services", "leaf-disease-1");
+  JobRecord lost = record_;
+  lost.id.clear();
+  EXPECT_FALSE(target_.recognise(lost));
+  EXPECT_EQ(lost.id, "");
+  EXPECT_THAT(cluster_.names("jobs"), IsEmpty());
+}
+
 // In a namespace of several people a name may be half taken, by a job with other roles.
 TEST_F(KubernetesTargetTest, TheJobOfSomebodyElseStays) {
   JobSpec theirs = internal::leaf_disease_job();
@@ -372,6 +384,17 @@ TEST_F(LostAnswer, TheSubmissionIsUnclearUntilItIsRecognised) {
   EXPECT_TRUE(target_.recognise(record_));
   EXPECT_EQ(record_.id, "leaf");
   EXPECT_EQ(record_.details.at("namespace"), "lab");
+}
+
+TEST_F(LostAnswer, AConnectionThatBreaksIsNoRefusal) {
+  for (const char* end :
+       {"echo 'error: Post \"https://cluster\": EOF' >&2; exit 1", "kill -9 $$",
+        "echo 'Error from server (Timeout): etcdserver: request timed out' >&2; exit 1"}) {
+    write("kubectl", std::string("#!/bin/sh\ncase \"$*\" in *create*) ") + end + ";; esac\n");
+    chmod((folder_ / "kubectl").c_str(), 0700);
+    JobRecord record = record_;
+    EXPECT_THROW(target_.submit(internal::leaf_disease_job(), record), UnclearSubmission) << end;
+  }
 }
 
 TEST_F(LostAnswer, WhatDidArriveIsCompleted) {
