@@ -43,8 +43,8 @@ class KubernetesTarget final : public Target {
   // InvalidArgument when the cluster refuses them or has a job of that name, Unavailable when it
   // cannot be reached, NotFound without kubectl.
   void submit(const JobSpec& job, JobRecord& record) override;
-  // By an annotation of the document that leads. Of a job that is there in part the rest is taken
-  // away: nothing of it could run.
+  // By an annotation of the document that leads. Of a job that is there in part, and was
+  // submitted minutes ago, the rest is taken away: nothing of it could run.
   bool recognise(JobRecord& record) override;
   JobStatus status(const JobRecord& record) override;
   // Lines of several tasks begin with the task's name: "[worker-0] ".

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "muster/base/clock.h"
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
@@ -25,6 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::SizeIs;
 
 class KubernetesTargetTest : public ::testing::Test {
  protected:
@@ -160,6 +162,10 @@ TEST_F(KubernetesTargetTest, WhatIsThereInPartIsTakenAway) {
   cluster_.lose("services", "leaf-disease-1");
   JobRecord lost = record_;
   lost.id.clear();
+  lost.submitted = system_clock().wall_seconds();
+  EXPECT_FALSE(target_.recognise(lost));
+  EXPECT_THAT(cluster_.names("jobs"), SizeIs(2));  // the rest may still come
+  lost.submitted = 0;
   EXPECT_FALSE(target_.recognise(lost));
   EXPECT_EQ(lost.id, "");
   EXPECT_THAT(cluster_.names("jobs"), IsEmpty());
