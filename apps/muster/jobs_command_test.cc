@@ -450,6 +450,22 @@ TEST_F(JobsCommandTest, OfTwoSubmissionsAtATimeOneWins) {
   for (const auto& job : jobs) EXPECT_TRUE(becomes(job["name"], "cancelled"));
 }
 
+// Wherever it is killed, the next with its directory finds the job, or makes the only one.
+TEST_F(JobsCommandTest, OfASubmissionThatIsKilledThereIsOneJobOrNone) {
+  program("echo x >> \"$2\"; sleep 1");
+  for (int round = 0; round < 12; ++round) {
+    const std::string line = "XDG_STATE_HOME=$PWD/state " +
+                             muster_line("submit --job-dir=" + std::to_string(round) + " ./train");
+    // The time only decides where it is killed.
+    run_shell("cd " + directory_.path() + "; timeout --signal=KILL 0.0" +
+              std::to_string(10 + round * 2) + " env " + line + "; env " + line);
+  }
+  for (int round = 0; round < 12; ++round) {
+    ASSERT_TRUE(appears(std::to_string(round)));
+    EXPECT_EQ(read(std::to_string(round)), "x\n") << round;
+  }
+}
+
 // A search is claimed as a job is; its trials go on until the other command has ended.
 TEST_F(JobsCommandTest, OfTwoSearchesAtATimeOneWins) {
   program("for i in {1..600}; do [ -e go ] && exit 3; sleep 0.05; done");
