@@ -225,7 +225,9 @@ JobState state_to_forget(const JobRecord& record, const jobs::TargetOptions& opt
   try {
     return ask_for(record, options).state;
   } catch (const Error& error) {
-    // One whose submission did not end, and which is not there, is to be forgotten.
+    // One whose submission did not end is to be forgotten, also where nobody knows whether it is
+    // there: then this is the last that says so.
+    if (!jobs::was_submitted(record)) log::warning(error.message());
     if (error.kind() == ErrorKind::kCorrupt || !jobs::was_submitted(record))
       return JobState::kUnknown;
     throw Error(error.kind(), error.message(),

@@ -324,6 +324,15 @@ TEST_F(JobsCommandTest, ASubmissionWithoutAnAnswerIsRecognised) {
   const ShellOutput odd = muster("submit --to=slurm --name=odd true -- --odd");
   EXPECT_THAT(odd.text, AllOf(HasSubstr("answered 'welcome', where a job's number belongs"),
                               HasSubstr("whether slurm has the job odd now is not known")));
+  tool("sbatch", "kill -9 $$");
+  EXPECT_THAT(muster("submit --to=slurm --name=killed true -- --killed").text,
+              HasSubstr("whether slurm has the job killed now is not known"));
+  // Whoever forgets one is told what nobody knows.
+  tool("squeue", "echo 'Unable to contact slurm controller' >&2; exit 1");
+  const ShellOutput removed = muster("jobs remove killed");
+  EXPECT_EQ(removed.code, 0);
+  EXPECT_THAT(removed.text, AllOf(HasSubstr("its submission did not end; Slurm does not answer"),
+                                  HasSubstr("killed is forgotten")));
   tool("sbatch", "sed -n 's/#SBATCH --comment=//p' \"$2\" > comment; echo lost");
   tool("squeue", "echo '16 another'; echo \"17 $(cat comment)\"");
   // Where Slurm shows the job, its number is all that was missing.
@@ -382,6 +391,45 @@ TEST_F(JobsCommandTest, OfTwoSubmissionsAtATimeOneWins) {
   const auto jobs = nlohmann::json::parse(muster("jobs list --json").text);
   for (const auto& job : jobs) muster("jobs cancel " + job["name"].get<std::string>());
   for (const auto& job : jobs) EXPECT_TRUE(becomes(job["name"], "cancelled"));
+}
+
+// Wherever it is killed, the next with its directory finds the job, or makes the only one.
+TEST_F(JobsCommandTest, OfASubmissionThatIsKilledThereIsOneJobOrNone) {
+  program("echo x >> \"$2\"; sleep 1");
+  for (int round = 0; round < 12; ++round) {
+    const std::string line = "XDG_STATE_HOME=$PWD/state " +
+                             muster_line("submit --job-dir=" + std::to_string(round) + " ./train");
+    // The time only decides where it is killed.
+    run_shell("cd " + directory_.path() + "; timeout --signal=KILL 0.0" +
+              std::to_string(10 + round * 2) + " env " + line + "; env " + line);
+  }
+  for (int round = 0; round < 12; ++round) {
+    ASSERT_TRUE(appears(std::to_string(round)));
+    EXPECT_EQ(read(std::to_string(round)), "x\n") << round;
+  }
+}
+
+// A search is claimed as a job is; its trials go on until the other command has ended.
+TEST_F(JobsCommandTest, OfTwoSearchesAtATimeOneWins) {
+  program("for i in {1..600}; do [ -e go ] && exit 3; sleep 0.05; done");
+  write("search.yaml",
+        "scaleTier: BASIC\nhyperparameters:\n  goal: MAXIMIZE\n  maxTrials: 1\n  params:\n"
+        "  - {parameterName: lr, type: DOUBLE, minValue: 1, maxValue: 2}\n");
+  const auto line = [&](const std::string& flags, const char* out) {
+    return "{ XDG_STATE_HOME=$PWD/state " + muster_line("submit --job-dir=run " + flags) +
+           " ./train > " + out + " 2>&1; } & ";
+  };
+  const std::string search = "--config=search.yaml";
+  for (const std::string& other : {search, std::string("--wait")}) {
+    write("both", line(search, "one") + line(other, "two") + "wait -n; touch go; wait\n");
+    run_shell("cd " + directory_.path() + "; bash both; rm go");
+    int lost = 0;
+    for (const std::string& text : {read("one"), read("two")}) {
+      if (text.find("error: the job directory run is that of the job ") != std::string::npos)
+        ++lost;
+    }
+    EXPECT_EQ(lost, 1) << read("one") << read("two");
+  }
 }
 
 class SlurmJobsTest : public JobsCommandTest {
@@ -470,6 +518,16 @@ TEST_F(SlurmJobsTest, ItsLongestTimeEndsAJob) {
   EXPECT_EQ(status("lost")["id"], id);
   EXPECT_EQ(nlohmann::json::parse(read(path))["id"], id);
   EXPECT_EQ(muster("jobs cancel lost").code, 0);
+}
+
+// Nor is it cancelled when its tasks have to be killed.
+TEST_F(SlurmJobsTest, WhatDoesNotSaveInItsLongestTimeIsKilled) {
+  program("trap '' USR1\nwhile :; do sleep 0.05; done");
+  const ShellOutput ran =
+      muster("submit --to=slurm --max-running-time=2 --name=deaf --wait ./train");
+  EXPECT_EQ(ran.code, 124) << ran.text << slurm_->logs();
+  EXPECT_THAT(ran.text, AllOf(HasSubstr("deaf failed: it ran for longer than 2 s"),
+                              Not(HasSubstr("No such file"))));
 }
 
 TEST_F(SlurmJobsTest, RestartsCancelsAndGoesBackIntoTheQueue) {

@@ -125,8 +125,9 @@ void find_program(jobs::JobSpec& job, const std::string& own_folder) {
 }
 
 int search(const SubmitFlags& flags, const jobs::JobSpec& job, jobs::JobStore& store,
-           jobs::Target& target) {
-  jobs::SearchJobOptions options{.seed = flags.seed, .interrupted = was_interrupted};
+           jobs::Target& target, const jobs::StatusOf& status) {
+  jobs::SearchJobOptions options{
+      .seed = flags.seed, .interrupted = was_interrupted, .status_of = status};
   InterruptScope interrupts;
   const jobs::SearchJobResult result =
       jobs::run_search_job(store, target, job, system_clock(), options);
@@ -173,10 +174,7 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
     fputs(target->describe(job, record).c_str(), stdout);
     return 0;
   }
-  if (searches) {
-    jobs::check_job_dir(store, job.job_dir, status);
-    return search(flags, job, store, *target);
-  }
+  if (searches) return search(flags, job, store, *target, status);
   const jobs::JobRecord record = jobs::submit_job(store, *target, job, system_clock(), status);
   if (flags.wait) return follow_job(*target, record);
   fmt::print("{} is submitted to {}{}\n", record.name, record.target,

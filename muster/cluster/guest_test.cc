@@ -338,6 +338,17 @@ TEST(Guest, ProcessesThatMeetOnLoopbackShareTheirMachine) {
                        {"LOCAL_WORLD_SIZE", "2"}};
   EXPECT_EQ(local_place(Environment(said)).size, 2);
   EXPECT_EQ(local_place(Environment(kPyTorchJob)).size, 1);
+  const Variables counted{
+      {"RANK", "3"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "localhost"}, {"LOCAL_WORLD_SIZE", "2"}};
+  EXPECT_EQ(local_place(Environment(counted)).rank, 1);
+  // The master of a PyTorchJob finds itself on loopback, alone in its pod.
+  Variables master{{"RANK", "0"},
+                   {"WORLD_SIZE", "4"},
+                   {"MASTER_ADDR", "localhost"},
+                   {"KUBERNETES_SERVICE_HOST", "10.0.0.1"}};
+  EXPECT_EQ(local_place(Environment(master)).size, 1);
+  master["RANK"] = "1";
+  EXPECT_EQ(local_place(Environment(master)).size, 4);
 }
 
 TEST(Guest, SpeaksOfSeveralVariablesInThePlural) {

@@ -22,13 +22,16 @@ ResolvedCluster resolve_rank_variables(const Surroundings& around,
   const Environment& environment = around.environment;
   const int size = number_of(environment, "WORLD_SIZE", 1);
   const int rank = number_of(environment, "RANK");
-  // Who is to meet rank 0 on loopback is on its machine.
-  const bool loopback = is_loopback(environment.get_or("MASTER_ADDR", ""));
-  const int local_rank = number_if_set(environment, "LOCAL_RANK").value_or(loopback ? rank : 0);
+  // Who is to meet rank 0 on loopback is on its machine. Rank 0 itself is told so too in the master
+  // pod of a PyTorchJob, whose others are elsewhere.
+  const bool pod = rank == 0 && environment.has("KUBERNETES_SERVICE_HOST");
+  const bool together = is_loopback(environment.get_or("MASTER_ADDR", "")) && !pod;
+  const auto said_size = number_if_set(environment, "LOCAL_WORLD_SIZE", 1);
+  const int local_rank = number_if_set(environment, "LOCAL_RANK")
+                             .value_or(together ? rank % said_size.value_or(size) : 0);
   // Elsewhere a pod has one process, and does not say so; who sets LOCAL_RANK alone has at least so
   // many.
-  const int local_size =
-      number_if_set(environment, "LOCAL_WORLD_SIZE", 1).value_or(loopback ? size : local_rank + 1);
+  const int local_size = said_size.value_or(together ? size : local_rank + 1);
   return to_cluster({.source = "RANK and WORLD_SIZE",
                      .rank = rank,
                      .size = size,

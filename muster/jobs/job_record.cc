@@ -13,6 +13,7 @@
 #include "muster/base/json.h"
 #include "muster/base/nearest.h"
 #include "muster/base/strings.h"
+#include "muster/launch/run.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
@@ -62,6 +63,14 @@ std::optional<JobRecord> read_record(const std::string& folder) {
 }
 
 Error taken(const JobRecord& record) {
+  // As where a submission was killed in its first moment.
+  if (!read_record(record.folder)) {
+    return invalid_argument(
+        fmt::format("the folder {} is there already, without a record that can be read",
+                    record.folder),
+        fmt::format("take another --name, or remove it: rm -r {}",
+                    launch::shell_quoted(record.folder)));
+  }
   return invalid_argument(
       fmt::format("there is a job '{}' already, in {}", record.name, record.folder),
       fmt::format("take another --name, or forget that one: muster jobs remove {}", record.name));

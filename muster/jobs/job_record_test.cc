@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "muster/base/error_of.h"
@@ -50,6 +51,10 @@ TEST(JobRecordTest, RecordsAreFoundAgainAndNamesTakenOnce) {
   EXPECT_EQ(store.find("train-1"), first);
   EXPECT_THAT(error_of([&] { store.find("trian-1"); }).hint(), HasSubstr("did you mean train-1?"));
   EXPECT_THAT(message_of([&] { store.add("train-1", ""); }), HasSubstr("already"));
+  // What has no record cannot be found, nor removed by its name.
+  std::filesystem::create_directory(store.folder() + "/bare");
+  EXPECT_THAT(error_of([&] { store.check_free("bare"); }).hint(),
+              HasSubstr("rm -r " + store.folder() + "/bare"));
   struct stat info {};
   ASSERT_EQ(stat(first.folder.c_str(), &info), 0);
   EXPECT_EQ(info.st_mode & 0777, 0700u);

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -13,8 +14,10 @@
 #include <set>
 #include <thread>
 
+#include "muster/base/clock.h"
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
+#include "muster/base/log.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
 #include "muster/jobs/internal/answer.h"
@@ -32,12 +35,15 @@ using Json = nlohmann::ordered_json;
 constexpr const char* kNamespace = "namespace";
 constexpr const char* kContext = "context";
 constexpr const char* kKind = "kind";
-constexpr const char* kRole = "role";                         // of the Job that owns all else
+constexpr const char* kRole = "role";  // of the Job that owns all else
+constexpr const char* kLast = "last";  // what is created last, "service/leaf"; none: nothing else
 constexpr const char* kSubmissionMark = "muster/submission";  // an annotation
 constexpr const char* kSubmissionPointer = "/metadata/annotations/muster~1submission";
 // The file in the record's folder that says that the job was cancelled: the cluster forgets it.
 constexpr const char* kCancelledMark = "cancelled";
 constexpr int kCertificateDays = 365;  // a job may wait for its nodes for long
+// In seconds: a submission runs kubectl a few times, each for a minute at most.
+constexpr double kMostSubmitting = 300;
 constexpr auto kLookForPods = std::chrono::seconds(2);
 
 std::string resources_of(KubernetesKind kind) {
@@ -83,7 +89,10 @@ Error kubectl_refused(const std::string& what, const launch::CompletedProcess& r
   }
   if (says("connection refused") || says("was refused") || says("Unable to connect") ||
       says("no such host") || says("i/o timeout") || says("deadline exceeded") ||
-      says("ServiceUnavailable") || says("TooManyRequests")) {
+      says("ServiceUnavailable") || says("TooManyRequests") || says("EOF") ||
+      says("connection reset") || says("connection lost") || says("broken pipe") ||
+      says("request timed out") || says("(Timeout)") || says("(ServerTimeout)") ||
+      says("time allotted")) {
     return Error(ErrorKind::kUnavailable, message,
                  "does `kubectl get pods` work? --context names a cluster of its configuration");
   }
@@ -114,7 +123,13 @@ bool may_have_arrived(const Error& error) {
     return error.message().find(text) != std::string::npos;
   };
   return error.kind() == ErrorKind::kUnavailable &&
-         (says("i/o timeout") || says("deadline exceeded") || says(" answered "));
+         std::ranges::any_of(
+             std::array{"i/o timeout", "deadline exceeded", " answered ", "was killed by",
+                        // of the connection
+                        "EOF", "connection reset", "connection lost", "broken pipe",
+                        // of the cluster, which may have kept it
+                        "request timed out", "(Timeout)", "(ServerTimeout)", "time allotted"},
+             says);
 }
 
 std::string create_what(const JobRecord& record) {
@@ -246,17 +261,45 @@ std::optional<internal::Answer> KubernetesTarget::find_own(const JobRecord& reco
              : std::nullopt;
 }
 
+bool KubernetesTarget::is_whole(const JobRecord& record) const {
+  const auto last = record.details.find(kLast);
+  if (last == record.details.end()) return true;
+  const launch::CompletedProcess ran =
+      run_kubectl(fmt::format("cannot ask Kubernetes for the job '{}'", record.name),
+                  kubectl(record, {"get", last->second, "--ignore-not-found", "--output=name"}));
+  return !trim(ran.out).empty();
+}
+
 void KubernetesTarget::locate(const JobSpec& job, JobRecord& record) const {
   if (!options_.context.empty()) record.details[kContext] = options_.context;
   if (!options_.documents.name_space.empty())
     record.details[kNamespace] = options_.documents.name_space;
   record.details[kKind] = resources_of(options_.documents.kind);
   if (options_.documents.kind == KubernetesKind::kJob) record.details[kRole] = leading_role(job);
+  const KubernetesManifests made =
+      kubernetes_manifests(job, record.name, options_.documents, options_.tls);
+  if (job.task_count() > 1) {
+    const Json last = made.documents.size() > 1 ? made.documents.back()
+                                                : kubernetes_secret(made, options_.documents, {});
+    record.details[kLast] = to_lower(last.at("kind").get<std::string>()) + "/" +
+                            last.at("metadata").at("name").get<std::string>();
+  }
 }
 
 bool KubernetesTarget::recognise(JobRecord& record) {
   const auto found = find_own(record);
   if (!found) return false;
+  if (!is_whole(record)) {
+    // The rest may still come from a kubectl that outlived its submission, or from another machine
+    // that shares the folder of records and not its locks.
+    if (system_clock().wall_seconds() - record.submitted < kMostSubmitting) return false;
+    log::warning(fmt::format(
+        "the submission of the job {} ended in its middle, and its tasks would wait for "
+        "ever: what Kubernetes has of it is taken away",
+        record.name));
+    remove(record);
+    return false;
+  }
   record.details[kNamespace] = found->text("/metadata/namespace");
   record.id = kubernetes_name(record.name);
   return true;

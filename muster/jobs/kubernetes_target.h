@@ -43,7 +43,8 @@ class KubernetesTarget final : public Target {
   // InvalidArgument when the cluster refuses them or has a job of that name, Unavailable when it
   // cannot be reached, NotFound without kubectl.
   void submit(const JobSpec& job, JobRecord& record) override;
-  // By an annotation of the document that leads.
+  // By an annotation of the document that leads. Of a job that is there in part, and was
+  // submitted minutes ago, the rest is taken away: nothing of it could run.
   bool recognise(JobRecord& record) override;
   JobStatus status(const JobRecord& record) override;
   // Lines of several tasks begin with the task's name: "[worker-0] ".
@@ -63,6 +64,8 @@ class KubernetesTarget final : public Target {
                                   const nlohmann::ordered_json& document) const;
   // The document that leads, where it is there and of this submission.
   std::optional<internal::Answer> find_own(const JobRecord& record) const;
+  // Whether what is created last is there too.
+  bool is_whole(const JobRecord& record) const;
   // Takes the documents of the job away.
   void remove(const JobRecord& record) const;
 

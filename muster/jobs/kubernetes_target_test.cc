@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "muster/base/clock.h"
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
@@ -25,6 +26,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::SizeIs;
 
 class KubernetesTargetTest : public ::testing::Test {
  protected:
@@ -151,6 +153,22 @@ TEST_F(KubernetesTargetTest, WhatCannotBeWholeIsNotThere) {
   EXPECT_THAT(error.hint(), HasSubstr("--namespace"));
   EXPECT_THAT(cluster_.names("jobs"), IsEmpty());
   EXPECT_THAT(cluster_.names("services"), IsEmpty());
+}
+
+// As when the submission is killed behind the first document.
+TEST_F(KubernetesTargetTest, WhatIsThereInPartIsTakenAway) {
+  record_.submission = "s1";
+  target_.submit(internal::leaf_disease_job(), record_);
+  cluster_.lose("services", "leaf-disease-1");
+  JobRecord lost = record_;
+  lost.id.clear();
+  lost.submitted = system_clock().wall_seconds();
+  EXPECT_FALSE(target_.recognise(lost));
+  EXPECT_THAT(cluster_.names("jobs"), SizeIs(2));  // the rest may still come
+  lost.submitted = 0;
+  EXPECT_FALSE(target_.recognise(lost));
+  EXPECT_EQ(lost.id, "");
+  EXPECT_THAT(cluster_.names("jobs"), IsEmpty());
 }
 
 // In a namespace of several people a name may be half taken, by a job with other roles.
@@ -372,6 +390,17 @@ TEST_F(LostAnswer, TheSubmissionIsUnclearUntilItIsRecognised) {
   EXPECT_TRUE(target_.recognise(record_));
   EXPECT_EQ(record_.id, "leaf");
   EXPECT_EQ(record_.details.at("namespace"), "lab");
+}
+
+TEST_F(LostAnswer, AConnectionThatBreaksIsNoRefusal) {
+  for (const char* end :
+       {"echo 'error: Post \"https://cluster\": EOF' >&2; exit 1", "kill -9 $$",
+        "echo 'Error from server (Timeout): etcdserver: request timed out' >&2; exit 1"}) {
+    write("kubectl", std::string("#!/bin/sh\ncase \"$*\" in *create*) ") + end + ";; esac\n");
+    chmod((folder_ / "kubectl").c_str(), 0700);
+    JobRecord record = record_;
+    EXPECT_THROW(target_.submit(internal::leaf_disease_job(), record), UnclearSubmission) << end;
+  }
 }
 
 TEST_F(LostAnswer, WhatDidArriveIsCompleted) {

@@ -2,6 +2,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -146,6 +147,8 @@ int keep_local_job(const std::string& folder) {
     throw invalid_argument(fmt::format("another process keeps the job in {}", folder),
                            "submit the job anew");
   }
+  // Others see from now on that the job is kept, so it need not end with its submission any more.
+  prctl(PR_SET_PDEATHSIG, 0);
   const std::string path = join_path(folder, internal::kJobFile);
   const JobSpec job = job_spec_from_json(local_file_system().read_file(path).value(), path);
   Keeper keeper(folder, job);

@@ -126,7 +126,10 @@ void LocalTarget::submit(const JobSpec& job, JobRecord& record) {
                                       .argv = {muster_, "jobs", "keep", record.folder},
                                       .out = output.get(),
                                       .err = output.get(),
-                                      .group = launch::ChildSpec::Group::kOwnSession});
+                                      .group = launch::ChildSpec::Group::kOwnSession,
+                                      // Until it has begun: else a job could come to be after its
+                                      // submission was killed, and nobody would know of it.
+                                      .dies_with_parent = true});
   record.id = std::to_string(keeper);
   const auto end = std::chrono::steady_clock::now() + kBeginTime;
   while (!internal::read_state(record.folder)) {
@@ -145,6 +148,7 @@ JobStatus LocalTarget::status(const JobRecord& record) {
   // Asked before the state is read: a keeper writes its last state before it goes.
   const bool kept = internal::is_kept(record.folder);
   const auto state = internal::read_state(record.folder);
+  if (!state && kept) return {.state = JobState::kQueued, .detail = "it begins"};
   if (!state) return {.state = JobState::kUnknown, .detail = "it never began"};
   JobStatus status = state->status;
   if (kept || is_final(status.state)) return status;

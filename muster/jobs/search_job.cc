@@ -59,7 +59,8 @@ Error runs_already(const JobRecord& record) {
 }
 
 // What an earlier search left running in the job directory would be started a second time beside.
-void end_what_is_left(const JobRecord& earlier, Target& target, Clock& clock) {
+// Throws where this process cannot end it.
+void check_left(const JobRecord& earlier, const Target& target) {
   const auto state = internal::read_state(earlier.folder);
   const bool ended = state && is_final(state->status.state);
   if (state && !ended && !internal::is_here(state->keeper)) {
@@ -68,8 +69,7 @@ void end_what_is_left(const JobRecord& earlier, Target& target, Clock& clock) {
                     earlier.job_dir, earlier.name, state->keeper.host),
         fmt::format("go on with it there, or end it there: muster jobs cancel {}", earlier.name));
   }
-  if (earlier.target == target.name()) return end_trials(earlier, target, clock, kEndTime);
-  if (ended) return;
+  if (ended || earlier.target == target.name()) return;
   throw invalid_argument(
       fmt::format("the search {} in {} was killed, and its trials may run on, on {}", earlier.name,
                   earlier.job_dir, earlier.target),
@@ -110,38 +110,37 @@ Place place_of(const JobStore& store, const Target& target, JobSpec& job) {
 
 SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
                                const SearchJobOptions& options) {
-  auto [record, is_new] = place_of(store, target, job);
-  if (is_new) record.folder = store.add(job.name, job.name).folder;
-  const FileDescriptor lock = internal::lock_folder(record.folder);
-  if (!lock.is_open()) throw runs_already(record);
-  record.details[kSearch] = fmt::format("{} trials", job.search ? job.search->max_trials : 0);
-  try {
-    (void)known_search(job, stores::file_systems(), options.seed);
-    // Of two that begin at once, each sees the other.
-    if (is_new) store.save(record);
-    for (const JobRecord& earlier : searches_in(store, record.job_dir)) {
-      if (earlier.name != record.name && internal::is_kept(earlier.folder))
-        throw runs_already(earlier);
-      end_what_is_left(earlier, target, clock);
-    }
-  } catch (...) {
-    if (is_new) store.remove(record);
-    throw;
-  }
-  record.submitted = clock.wall_seconds();
-  record.id = std::to_string(getpid());
   internal::LocalState state{.status = {.state = JobState::kRunning},
                              .keeper = internal::keeper_of(getpid())};
-  internal::write_state(record.folder, state);
-  local_file_system()
-      .write_atomically(join_path(record.folder, internal::kJobFile), to_json_text(job))
-      .value();
-  store.save(record);
+  FileDescriptor lock;
+  const auto complete = [&](JobRecord& made) {
+    lock = internal::lock_folder(made.folder);
+    if (!lock.is_open()) throw runs_already(made);
+    made.id = std::to_string(getpid());
+    made.details[kSearch] = fmt::format("{} trials", job.search ? job.search->max_trials : 0);
+    internal::write_state(made.folder, state);
+    local_file_system()
+        .write_atomically(join_path(made.folder, internal::kJobFile), to_json_text(job))
+        .value();
+  };
+  const std::string wanted_name = job.name;
+  const auto [place, is_new] = place_of(store, target, job);
+  (void)known_search(job, stores::file_systems(), options.seed);
+  for (const JobRecord& earlier : searches_in(store, place.job_dir)) check_left(earlier, target);
+  // Another process may take a free name at this moment; then the claim finds the next.
+  if (is_new) job.name = wanted_name;
+  const JobRecord record =
+      (is_new ? claim_job(store, target, job, clock, options.status_of, complete)
+              : claim_again(store, place, clock, options.status_of, complete))
+          .record;
   const auto finish = [&](JobState how, int code, const std::string& detail) {
     state.status = {.state = how, .exit_code = code, .detail = detail};
     internal::write_state(record.folder, state);
   };
   try {
+    for (const JobRecord& earlier : searches_in(store, record.job_dir)) {
+      if (earlier.target == target.name()) end_trials(earlier, target, clock, kEndTime);
+    }
     TargetTrials trials(target, record, clock);
     const Search search = run_search(job, trials, stores::file_systems(), clock,
                                      {.seed = options.seed, .interrupted = options.interrupted});

@@ -11,6 +11,7 @@
 #include "muster/jobs/job_record.h"
 #include "muster/jobs/job_spec.h"
 #include "muster/jobs/search.h"
+#include "muster/jobs/submit.h"
 #include "muster/jobs/target.h"
 
 namespace muster::inline v0_1::jobs {
@@ -19,6 +20,8 @@ namespace muster::inline v0_1::jobs {
 struct SearchJobOptions {
   uint64_t seed = 1;
   std::function<bool()> interrupted = [] { return false; };
+  // Of the jobs that may have its directory.
+  StatusOf status_of = [](const JobRecord&) { return JobStatus{}; };
 };
 
 // How it ended.
@@ -33,8 +36,8 @@ struct SearchJobResult {
 // Runs the search of `job` in this process until it is over or interrupted. One that goes on has
 // the record that it had, unless the job has another name or target now. Trials that outlived a
 // search in the same job directory, whose process was killed, are ended first, so that none runs
-// twice. Throws what run_search() and end_trials() throw, and InvalidArgument when a search in
-// that directory runs on another machine, or was killed on another target.
+// twice. Throws what claim_job(), run_search() and end_trials() throw, and InvalidArgument when a
+// search in that directory runs on another machine, or was killed on another target.
 SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
                                const SearchJobOptions& options);
 

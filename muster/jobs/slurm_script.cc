@@ -76,13 +76,20 @@ constexpr const char* kTimeLimit = R"sh(
 used=$(cat "$folder/ran" 2>/dev/null || echo 0)
 ran() {{ echo $((used + SECONDS)); }}
 note() {{ ran > "$folder/ran.new" && mv "$folder/ran.new" "$folder/ran"; }}
+# By their numbers: to kill the job would be to cancel it, this script too.
+kill_steps() {{
+  for each in $(squeue --noheader --steps --jobs="$SLURM_JOB_ID" --format=%i); do
+    case ${{each#*.}} in *[!0-9]*) ;; *) scancel --signal=KILL "$each" ;; esac
+  done
+}}
 # Counts, so that it is known however this start ends, and tells the tasks near the end.
 count() {{
   told=
   exec {{never}}<> <(:)
-  while note; do
+  while kill -0 $$ 2>/dev/null; do
+    note  # on a full disk it cannot, and the time goes on
     if [ "$(ran)" -ge {0} ]; then
-      scancel --signal=KILL "$SLURM_JOB_ID"
+      kill_steps
     elif [ -z "$told" ] && [ "$(ran)" -ge $(({0} - {1})) ]; then
       told=1
       scancel --signal=USR1 "$SLURM_JOB_ID"
@@ -100,7 +107,7 @@ end_when_less_is_left_than() {{
 end_when_less_is_left_than {1}
 count &
 counter=$!
-trap 'kill $counter; note; echo $code > "$folder/exit_code"' EXIT
+trap 'kill $counter; wait $counter; note; echo $code > "$folder/exit_code"' EXIT
 )sh";
 
 // {0} folder, {1} muster, {2} how srun treats a task that fails, {3} restarts, {4} kTimeLimit or
@@ -123,7 +130,7 @@ for attempt in $(seq 0 {3}); do
   [ $code = 0 ] && exit 0
   if [ -n "$stopped" ]; then exit $code; fi
   # A failure that will come again.
-  if read -r failure task < "$folder/failed" 2>/dev/null; then
+  if read -r failure task 2>/dev/null < "$folder/failed"; then
     code=$failure
     echo "$task failed with exit code $code"
     exit $code

@@ -244,12 +244,13 @@ void SlurmTarget::submit(const JobSpec& job, JobRecord& record) {
   try {
     done = run_slurm(words);
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kTimeout) throw;
+    if (error.kind() != ErrorKind::kTimeout && error.kind() != ErrorKind::kUnavailable) throw;
     return unclear(error);
   }
   if (!done.status.ok()) {
     // "Socket timed out on send/recv operation": the controller is busy, and may have read it.
-    if (done.err.find("timed out") != std::string::npos) {
+    if (done.err.find("timed out") != std::string::npos ||
+        done.err.find("Zero Bytes were transmitted") != std::string::npos) {
       return unclear(Error(ErrorKind::kTimeout, "sbatch: " + said(done)));
     }
     const bool accelerated = slurm_script(job, {.muster = muster_, .folder = "/", .flags = flags_})

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include <cstdio>
+#include <filesystem>
 
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
@@ -84,9 +85,14 @@ class SlurmTimeTest : public ::testing::Test {
  protected:
   SlurmTimeTest() {
     tool("srun", "exec sh \"$FOLDER/step\"");
-    tool("squeue", "cat \"$FOLDER/left\"");
+    tool("squeue",
+         "case $* in *--steps*) printf '7.batch\\n7.0\\n7.extern\\n';; *) cat \"$FOLDER/left\";; "
+         "esac");
     tool("scontrol", "exit 1");  // so that the script does not wait for its end
-    tool("scancel", "exec kill -USR1 $(cat \"$FOLDER/step_pid\")");
+    // As Slurm's: killed is a step alone, or the job with this script.
+    tool("scancel",
+         "job=$(cat \"$FOLDER/step_pid\"); [ \"$*\" = '--signal=KILL 7' ] && job=$PPID\n"
+         "name=${1#*=}; exec kill -$name $job");
     write("left", "1:00:00");
   }
   void write(const std::string& name, const std::string& text) {
@@ -161,6 +167,23 @@ TEST_F(SlurmTimeTest, TasksAreToldBeforeItIsUsedUp) {
   EXPECT_EQ(read("saved"), "saved");
   EXPECT_THAT(read("asked"), HasSubstr("scancel --signal=USR1 7"));
   EXPECT_GE(std::stoi(read("ran")), 37);
+}
+
+TEST_F(SlurmTimeTest, WhoDoesNotSaveIsKilledAndTheJobIsNotCancelled) {
+  write("ran", "2");
+  EXPECT_EQ(start(4, "trap '' USR1\necho $$ > \"$FOLDER/step_pid\"; while :; do sleep 0.02; done"),
+            124);
+  EXPECT_EQ(read("time_over"), "4");
+  EXPECT_THAT(read("asked"), AllOf(HasSubstr("scancel --signal=KILL 7.0"),
+                                   Not(HasSubstr("KILL 7.batch")), Not(HasSubstr("KILL 7\n"))));
+}
+
+// As where the quota of a home directory is used up.
+TEST_F(SlurmTimeTest, TheTimeGoesOnWhereItCannotBeNoted) {
+  std::filesystem::create_directory(folder_ / "ran.new");
+  write("ran", "2");
+  EXPECT_EQ(start(4, "trap '' USR1\necho $$ > \"$FOLDER/step_pid\"; while :; do sleep 0.02; done"),
+            124);
 }
 
 TEST(SlurmTest, AJobIsKnownByItsComment) {

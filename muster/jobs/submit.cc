@@ -221,56 +221,76 @@ std::vector<std::string> reasons_against(const JobStore& store, const Target& ta
 
 namespace {
 
-// A record in the store, and the lock that says that its job is being submitted.
-struct Claim {
-  JobRecord record;
-  FileDescriptor lock;
-};
-
 // What tells a record from a later one of the same name.
 std::string key_of(const JobRecord& record) { return record.name + " " + record.submission; }
 
-// Adds the record, unless another process has taken the directory since `known` was read.
-Claim claim(JobStore& store, const Target& target, JobSpec& job, Clock& clock,
-            const std::set<std::string>& known) {
-  const FileDescriptor held = lock_store(store);
+std::set<std::string> keys_of(const JobStore& store) {
+  std::set<std::string> keys;
+  for (const JobRecord& record : store.list()) keys.insert(key_of(record));
+  return keys;
+}
+
+// Throws when another process has taken the directory since `known` was read.
+void check_still_free(const JobStore& store, const std::string& job_dir,
+                      const std::set<std::string>& known) {
   for (const JobRecord& record : store.list()) {
-    if (known.contains(key_of(record)) || !same_dir(record, job.job_dir)) continue;
-    throw_taken(job.job_dir, record, "which was submitted just now",
+    if (known.contains(key_of(record)) || !same_dir(record, job_dir)) continue;
+    throw_taken(job_dir, record, "which was submitted just now",
                 "look at that one: muster jobs status " + record.name);
   }
-  Claim made{.record = store.add(job.name, stem_of(job))};
-  JobRecord& record = made.record;
-  try {
-    fill(record, target, job);
-    record.submitted = clock.wall_seconds();
-    // A letter first, as labels want it; short enough not to be taken for a secret.
-    record.submission = "s" + random_secret().substr(0, 30);
-    target.locate(job, record);
-    const std::string path = join_path(record.folder, kSubmitting);
-    made.lock = open_lock_file(path);
-    take(made.lock, path);
-    // Whoever is killed from now on leaves this, by which the job is found and the name freed.
-    store.save(record);
-  } catch (...) {
-    store.remove(record);
-    throw;
-  }
+}
+
+// Fills in the record, and saves it while it is locked.
+Claim complete_claim(JobStore& store, JobRecord record, Clock& clock,
+              const std::function<void(JobRecord&)>& complete) {
+  Claim made{.record = std::move(record)};
+  made.record.submitted = clock.wall_seconds();
+  // A letter first, as labels want it; short enough not to be taken for a secret.
+  made.record.submission = "s" + random_secret().substr(0, 30);
+  complete(made.record);
+  const std::string path = join_path(made.record.folder, kSubmitting);
+  made.lock = open_lock_file(path);
+  take(made.lock, path);
+  // Whoever is killed from now on leaves this, by which the job is found and the name freed.
+  store.save(made.record);
   return made;
 }
 
 }  // namespace
 
-JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
-                     const StatusOf& status_of) {
-  std::set<std::string> known;
-  for (const JobRecord& record : store.list()) known.insert(key_of(record));
+Claim claim_job(JobStore& store, const Target& target, JobSpec& job, Clock& clock,
+                const StatusOf& status_of, const std::function<void(JobRecord&)>& complete) {
+  const std::set<std::string> known = keys_of(store);
   check_job_dir(store, job.job_dir, status_of);
   {
     JobSpec copy = job;
     check_same_command(store, preview_job(store, target, copy), status_of);
   }
-  Claim claimed = claim(store, target, job, clock, known);
+  const FileDescriptor held = lock_store(store);
+  check_still_free(store, job.job_dir, known);
+  JobRecord record = store.add(job.name, stem_of(job));
+  try {
+    fill(record, target, job);
+    return complete_claim(store, record, clock, complete);
+  } catch (...) {
+    store.remove(record);
+    throw;
+  }
+}
+
+Claim claim_again(JobStore& store, JobRecord record, Clock& clock, const StatusOf& status_of,
+                  const std::function<void(JobRecord&)>& complete) {
+  const std::set<std::string> known = keys_of(store);
+  check_job_dir(store, record.job_dir, status_of);
+  const FileDescriptor held = lock_store(store);
+  check_still_free(store, record.job_dir, known);
+  return complete_claim(store, std::move(record), clock, complete);
+}
+
+JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
+                     const StatusOf& status_of) {
+  Claim claimed = claim_job(store, target, job, clock, status_of,
+                            [&](JobRecord& record) { target.locate(job, record); });
   JobRecord& record = claimed.record;
   try {
     target.submit(job, record);

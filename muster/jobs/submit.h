@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "muster/base/clock.h"
+#include "muster/base/file_descriptor.h"
 #include "muster/jobs/job_record.h"
 #include "muster/jobs/job_spec.h"
 #include "muster/jobs/target.h"
@@ -20,11 +21,27 @@ using StatusOf = std::function<JobStatus(const JobRecord& record)>;
 // in a bucket is not known here.
 void check_job_dir(const JobStore& store, const std::string& job_dir, const StatusOf& status_of);
 
+// A record in the store, and the lock that says that its job is being submitted.
+struct Claim {
+  JobRecord record;
+  FileDescriptor lock;
+};
+
+// Makes the job's record, whose name becomes the job's. Of several processes that claim the same
+// directory or the same name at a time, one gets it. `complete` fills in what else belongs to the
+// record, and to its folder, before others see it. Throws InvalidArgument as check_job_dir() does,
+// for a name that is taken, and when the submission of the same command to the same target did not
+// end before.
+Claim claim_job(JobStore& store, const Target& target, JobSpec& job, Clock& clock,
+                const StatusOf& status_of, const std::function<void(JobRecord&)>& complete);
+
+// The same for a record that goes on in its directory, with another mark.
+Claim claim_again(JobStore& store, JobRecord record, Clock& clock, const StatusOf& status_of,
+                  const std::function<void(JobRecord&)>& complete);
+
 // Makes the job's record and starts it. Takes the record back when it could not be started; it
-// stays where the target may have the job all the same. The job's name becomes the record's. Of
-// several processes that submit a job with the same directory or the same name at a time, one
-// does. Throws InvalidArgument as check_job_dir() does, for a name that is taken, and when the
-// submission of the same command to the same target did not end before.
+// stays where the target may have the job all the same. Throws what claim_job() and
+// Target::submit() throw.
 JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
                      const StatusOf& status_of);
 // The record that submit_job() would make; nothing is made.

@@ -104,9 +104,10 @@ std::string text_of(const json& entry) {
 bool may_have_arrived(const Error& error) {
   const bool may_pass =
       error.kind() == ErrorKind::kTimeout || error.kind() == ErrorKind::kUnavailable;
-  // What never reached the service is clear.
+  // What never reached the service is clear, and so is that a quota is used up.
   const bool sent = std::ranges::none_of(
-      std::array{"refused", "find the server", "problem refreshing", "unreachable"},
+      std::array{"refused", "find the server", "problem refreshing", "unreachable",
+                 "RESOURCE_EXHAUSTED"},
       [&](const char* text) { return error.message().find(text) != std::string::npos; });
   return may_pass && sent;
 }

@@ -294,6 +294,16 @@ TEST_F(NotedGcloud, WhatItComplainsOfIsPassedOn) {
   EXPECT_THAT(denied.hint(), HasSubstr("roles/aiplatform.user"));
   EXPECT_EQ(error("ERROR: UNAVAILABLE: later").kind(), ErrorKind::kUnavailable);
   EXPECT_TRUE(record_.id.empty());
+  // That a quota is used up is a refusal, though one that passes.
+  answer("", 1, "ERROR: RESOURCE_EXHAUSTED: quota exceeded for custom_model_training_cpus");
+  try {
+    target_.submit(internal::leaf_disease_job(), record_);
+    ADD_FAILURE() << "no error";
+  } catch (const UnclearSubmission& unclear) {
+    ADD_FAILURE() << unclear.message();
+  } catch (const Error& quota) {
+    EXPECT_EQ(quota.kind(), ErrorKind::kUnavailable);
+  }
 }
 
 // The job may be there although nobody said so.
@@ -301,6 +311,8 @@ TEST_F(NotedGcloud, ASubmissionWithoutAnAnswerIsRecognised) {
   record_.submission = "s1";
   answer("", 1, "ERROR: UNAVAILABLE: deadline exceeded");
   std::ofstream(folder_ / "list") << "[]";
+  EXPECT_THROW(target_.submit(internal::leaf_disease_job(), record_), UnclearSubmission);
+  answer("", 1, "ERROR: gcloud crashed (ConnectionError): ('Connection aborted.', Reset)");
   EXPECT_THROW(target_.submit(internal::leaf_disease_job(), record_), UnclearSubmission);
   EXPECT_THAT(words(),
               ElementsAre("ai", "custom-jobs", "list", "--filter=labels.muster-submission=s1",

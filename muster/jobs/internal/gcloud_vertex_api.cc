@@ -31,7 +31,8 @@ Error gcloud_refused(const std::string& what, const launch::CompletedProcess& ra
   }
   if (says("UNAVAILABLE") || says("problem refreshing") || says("Connection refused") ||
       says("Unable to find the server") || says("RESOURCE_EXHAUSTED") ||
-      says("network is unreachable")) {
+      says("network is unreachable") || says("DEADLINE_EXCEEDED") || says("timed out") ||
+      says("Connection reset") || says("Connection aborted") || says("INTERNAL")) {
     return Error(ErrorKind::kUnavailable, message, "try again");
   }
   return invalid_argument(message,

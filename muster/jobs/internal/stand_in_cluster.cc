@@ -291,6 +291,11 @@ std::vector<std::string> StandInCluster::unknown_requests() const {
   return impl_->unknown;
 }
 
+void StandInCluster::lose(const std::string& resource, const std::string& name) {
+  const std::scoped_lock lock(impl_->mutex);
+  impl_->remove(resource, name);
+}
+
 void StandInCluster::forbid(const std::string& resource) {
   const std::scoped_lock lock(impl_->mutex);
   impl_->forbidden.insert(resource);

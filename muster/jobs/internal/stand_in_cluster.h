@@ -34,6 +34,8 @@ class StandInCluster {
   std::vector<std::string> unknown_requests() const;
   // From now on creations of this resource are refused, as without the right to it.
   void forbid(const std::string& resource);
+  // Takes an object away, and what it owns.
+  void lose(const std::string& resource, const std::string& name);
   // Validation that was asked for when objects of this resource were created: "Strict".
   std::string validation_of(const std::string& resource) const;
 

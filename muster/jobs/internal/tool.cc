@@ -33,6 +33,11 @@ launch::CompletedProcess run_tool(const ToolCall& call) {
                             human_duration(std::chrono::duration<double>(call.deadline).count())),
                 "try again; is the network slow, or does it wait for a password?");
   }
+  if (ran.status.signal != 0) {
+    throw Error(ErrorKind::kUnavailable,
+                fmt::format("{}: {} was {}", call.what, call.argv[0], launch::explain(ran.status)),
+                "try again");
+  }
   return ran;
 }
 

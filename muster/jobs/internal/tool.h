@@ -17,7 +17,8 @@ struct ToolCall {
   std::chrono::milliseconds deadline = std::chrono::seconds(60);
 };
 
-// Runs the tool to its end. Throws NotFound when it is not there, Timeout at the deadline.
+// Runs the tool to its end. Throws NotFound when it is not there, Timeout at the deadline,
+// Unavailable when it was killed, and did not answer.
 launch::CompletedProcess run_tool(const ToolCall& call);
 
 // Whether `tool`, a path or a name in PATH, can be run.
