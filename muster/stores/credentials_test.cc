@@ -104,6 +104,11 @@ TEST_F(CredentialsTest, AWebIdentityBecomesARole) {
   EXPECT_THAT(told(aws(environment)), HasSubstr("K S T the role 'arn:aws:iam::1:role/r'"));
   EXPECT_THAT(asked, AllOf(HasSubstr("Action=AssumeRoleWithWebIdentity"),
                            HasSubstr("WebIdentityToken=ey%2BJ")));
+  EXPECT_THAT(told(aws(environment.with("AWS_ENDPOINT_URL_STS", sts.url() + "/"))),
+              HasSubstr("K S T"));
+  EXPECT_THAT(told(aws(environment.with("AWS_ENDPOINT_URL_STS", "localhost:9000"))),
+              AllOf(HasSubstr("'localhost:9000' of STS (AWS_ENDPOINT_URL_STS)"),
+                    HasSubstr("write http://localhost:9000")));
 }
 
 TEST_F(CredentialsTest, AContainerIsGivenThem) {

@@ -56,10 +56,9 @@ void StandInVertex::Impl::answer(const httplib::Request& request, httplib::Respo
     const std::string filter = request.get_param_value("filter");
     RegularExpression::Groups label;
     json found = json::object();
-    const bool wanted =
-        filter.empty() ||
-        (kFilter.full_match(filter, &label) &&
-         created.value(json::json_pointer("/labels/" + label[1]), "") == label[2]);
+    const bool wanted = filter.empty() ||
+                        (kFilter.full_match(filter, &label) &&
+                         created.value(json::json_pointer("/labels/" + label[1]), "") == label[2]);
     if (wanted && !created.is_null()) {
       json job = created;
       job["name"] = parts[1] + "/7";
