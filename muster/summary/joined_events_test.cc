@@ -107,8 +107,8 @@ TEST(JoinedEvents, WhoReadsOnSeesEachEventOnce) {
   EXPECT_EQ(seen, steps_until(200));
 }
 
-// Whichever request fails, for once or for a while, or is done and its answer lost, nothing is lost,
-// and in the end nothing is there twice.
+// Whichever request fails, for once or for a while, or is done and its answer lost, nothing is
+// lost, and in the end nothing is there twice.
 TEST(JoinedEvents, WhateverFailsNothingIsLostOrTwice) {
   for (int64_t fails = 0; fails < 24; ++fails) {
     for (const auto& [once, done] : std::vector<std::pair<bool, bool>>{

@@ -59,9 +59,9 @@ class JoinedEvents {
   FileSystem& files_;
   Clock& clock_;
   const JoinOptions options_;
-  std::deque<Part> parts_;            // not joined yet
-  std::string joined_path_;           // of the file that grows; empty before the first
-  std::string joined_;                // what it holds
+  std::deque<Part> parts_;   // not joined yet
+  std::string joined_path_;  // of the file that grows; empty before the first
+  std::string joined_;       // what it holds
   // What was read and is not known to be written. It may be there all the same, its answer lost: so
   // it is written again as it is, and the first file, which may hold the others by now, is never
   // read again.
