@@ -8,10 +8,12 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 #include <variant>
 
 #include "apps/muster/inspect.h"
 #include "muster/base/text_table.h"
+#include "muster/base/uri.h"
 #include "muster/formats/event.h"
 
 namespace muster::app {
@@ -32,6 +34,9 @@ struct Folder {
   std::vector<std::string> files;
   std::optional<formats::GraphDef> graph;  // the last one
   std::map<std::string, std::vector<Point>> tags;
+  // Of a store: the steps and times of tags. A run that was killed while it joined its files leaves
+  // some events twice.
+  std::set<std::tuple<std::string, int64_t, double>> seen;
 };
 
 void find_event_files(FileSystem& files, const std::string& folder, int depth,
@@ -200,6 +205,7 @@ struct Remarks {
   std::vector<std::string> damages;
   std::vector<std::string> notes;
   std::set<std::string> all_tags;
+  bool joined = false;  // a file went into another meanwhile: the list is old
 };
 
 // Reads the points of `tag`, or of all tags, into the folders.
@@ -208,12 +214,20 @@ Remarks read_points(FileSystem& files, const std::optional<std::string>& tag,
   Remarks remarks;
   for (auto& [name, folder] : folders) {
     for (const std::string& file : folder.files) {
-      formats::EventFile content = formats::read_events(files, file).value();
+      Result<formats::EventFile> read = formats::read_events(files, file);
+      if (!read.ok() && is_remote(file) && read.error().kind() == ErrorKind::kNotFound) {
+        remarks.joined = true;
+        return remarks;
+      }
+      formats::EventFile content = std::move(read).value();
       for (formats::Event& event : content.events) {
         if (event.graph) folder.graph = std::move(event.graph);
         for (formats::SummaryValue& value : event.values) {
           remarks.all_tags.insert(value.tag);
           if (tag && value.tag != *tag) continue;
+          if (is_remote(file) &&
+              !folder.seen.emplace(value.tag, event.step, event.wall_time).second)
+            continue;
           folder.tags[value.tag].push_back({event.step, event.wall_time, std::move(value.value)});
         }
       }
@@ -273,7 +287,17 @@ nlohmann::json folder_json(const std::string& name, const Folder& folder, bool a
 Inspection inspect_events(FileSystem& files, const std::string& path,
                           const std::optional<std::string>& tag, bool json) {
   std::map<std::string, Folder> folders = find_folders(files, path);
-  const Remarks remarks = read_points(files, tag, folders);
+  Remarks remarks = read_points(files, tag, folders);
+  constexpr int kMostLists = 4;
+  for (int list = 1; remarks.joined; ++list) {
+    if (list == kMostLists) {
+      throw Error(ErrorKind::kUnavailable,
+                  fmt::format("event files of {} go while they are read", path),
+                  "try again; if it goes on, somebody removes them");
+    }
+    folders = find_folders(files, path);
+    remarks = read_points(files, tag, folders);
+  }
   Inspection inspection;
   if (!remarks.damages.empty()) {
     inspection.damage = corrupt(fmt::format("{}", fmt::join(remarks.damages, "; ")),

@@ -14,6 +14,7 @@
 #include "muster/formats/event.h"
 #include "muster/formats/safetensors.h"
 #include "muster/formats/tfrecord.h"
+#include "muster/stores/testing/memory_store.h"
 
 namespace muster::app {
 namespace {
@@ -280,6 +281,37 @@ TEST_F(InspectTest, BytesThatAreNoTextAreShownInJsonToo) {
                {{.wall_time = 1, .step = 1, .values = {{"raw", std::string("\xff\xfe")}}}});
   const json document = json::parse(inspect_events(files_, path("a.tfevents.1"), "raw", true).text);
   EXPECT_EQ(document.at("folders")[0].at("tags")[0].at("points").size(), 1u);
+}
+
+// A run joins its old files in a store: one may be gone when its turn comes, and what a run that
+// was killed there left twice is one event.
+TEST_F(InspectTest, EventsThatAreJoinedInAStoreAreShownOnce) {
+  stores::MemoryStore store;
+  const auto records = [&](std::initializer_list<int64_t> steps) {
+    std::string bytes;
+    for (const int64_t step : steps) {
+      const std::string event = formats::encode_event(scalar(step, "loss", 1.0f)).value();
+      formats::append_tfrecord(bytes, bytes_of(event));
+    }
+    return bytes;
+  };
+  const auto count = [&] {
+    const json document =
+        json::parse(inspect_events(store, "mem://b/run", std::nullopt, true).text);
+    return document.at("folders")[0].at("tags")[0].at("count").get<int>();
+  };
+  store.write_atomically("mem://b/run/a.tfevents.1", records({1, 2})).value();
+  store.write_atomically("mem://b/run/a.tfevents.2", records({2})).value();
+  store.write_atomically("mem://b/run/a.tfevents.3", records({3})).value();
+  EXPECT_EQ(count(), 3);
+  store.set_plan(
+      {.writes_only = false, .only = [](const std::string& path) { return path.ends_with(".2"); }});
+  store.on_request([&](int64_t, const std::string&) {
+    store.on_request(nullptr);
+    store.remove("mem://b/run/a.tfevents.2").value();
+  });
+  EXPECT_EQ(count(), 3);
+  EXPECT_EQ(store.objects().size(), 2u);
 }
 
 TEST_F(InspectTest, EventsOfEveryKindAreNamed) {

@@ -172,6 +172,10 @@ Result<EventFile> read_events(FileSystem& files, const std::string& path) {
   }
 }
 
+bool is_event_file(std::string_view name) {
+  return name.find(".tfevents.") != std::string_view::npos;
+}
+
 Result<std::vector<std::string>> list_event_files(FileSystem& files, const std::string& directory) {
   Result<std::vector<std::string>> names = files.list_directory(directory);
   if (!names.ok()) {
@@ -180,7 +184,7 @@ Result<std::vector<std::string>> list_event_files(FileSystem& files, const std::
   }
   std::vector<std::string> paths;
   for (const std::string& name : names.value()) {
-    if (name.find(".tfevents.") != std::string::npos) paths.push_back(join_path(directory, name));
+    if (is_event_file(name)) paths.push_back(join_path(directory, name));
   }
   return paths;
 }

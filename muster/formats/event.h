@@ -57,7 +57,10 @@ struct EventFile {
 // is told in the result.
 Result<EventFile> read_events(FileSystem& files, const std::string& path);
 
-// Paths of the event files directly in `directory` (names with ".tfevents."), oldest first by name;
+// Whether a file of this name holds events: one with ".tfevents." in it.
+bool is_event_file(std::string_view name);
+
+// Paths of the event files directly in `directory`, oldest first by name;
 // none when the directory does not exist.
 Result<std::vector<std::string>> list_event_files(FileSystem& files, const std::string& directory);
 

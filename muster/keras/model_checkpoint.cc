@@ -1,6 +1,7 @@
 #include <fmt/args.h>
 #include <fmt/format.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -63,13 +64,14 @@ void ModelCheckpoint::on_epoch_end(int64_t epoch, Logs& logs) {
 }
 
 void ModelCheckpoint::on_train_end(const Logs& /*logs*/) {
-  if (!unsaved_) return;
+  // A run that had nothing to train may not even know its weights.
+  if (!unsaved_ || !model().built()) return;
   // The weights of an epoch before the last are gone.
   const Unsaved last = *std::exchange(unsaved_, std::nullopt);
   if (options_.save_best_only && last.epoch != epoch_) return;
   (void)save(last.logs, /*must=*/true);
-  if (const auto value = monitor_.value(last.logs); options_.save_best_only && value)
-    monitor_.set_best(*value);
+  if (!options_.save_best_only) return;
+  if (const auto value = monitor_.value(last.logs)) monitor_.set_best(*value);
 }
 
 bool ModelCheckpoint::save(const Logs& logs, bool must) {
@@ -98,13 +100,21 @@ bool ModelCheckpoint::save(const Logs& logs, bool must) {
 }
 
 nlohmann::json ModelCheckpoint::state() const {
+  nlohmann::json state;
   // JSON has no infinity: nothing was saved yet.
-  return std::isfinite(monitor_.best()) ? nlohmann::json{{"best", monitor_.best()}}
-                                        : nlohmann::json(nullptr);
+  if (std::isfinite(monitor_.best())) state["best"] = monitor_.best();
+  if (unsaved_) state["unsaved"] = {{"epoch", unsaved_->epoch}, {"logs", unsaved_->logs}};
+  return state;
 }
 
 void ModelCheckpoint::restore(const nlohmann::json& state) {
-  monitor_.set_best(state.at("best").get<double>());
+  if (state.contains("best")) monitor_.set_best(state.at("best").get<double>());
+  unsaved_.reset();
+  if (!state.contains("unsaved")) return;
+  epoch_ = state.at("unsaved").at("epoch").get<int64_t>();
+  unsaved_ = {epoch_, {}};
+  for (const auto& [name, value] : state.at("unsaved").at("logs").items())
+    unsaved_->logs[name] = value.is_null() ? std::nan("") : value.get<double>();
 }
 
 }  // namespace muster::inline v0_1::keras

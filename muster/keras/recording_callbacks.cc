@@ -151,6 +151,8 @@ nlohmann::json CSVLogger::state() const { return {{"columns", columns_}, {"text"
 void CSVLogger::restore(const nlohmann::json& state) {
   columns_ = state.at("columns").get<std::string>();
   text_ = state.at("text").get<std::string>();
+  // The last line may be one that could not be written.
+  written_ = false;
 }
 
 }  // namespace muster::inline v0_1::keras

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -23,6 +24,7 @@ using testing::compiled;
 using testing::difference;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using testing::rows_of;
 using testing::Told;
 using testing::Weights;
@@ -36,22 +38,32 @@ class StoreCallbacks : public ::testing::Test {
 
   // Behind these epochs, from 0, nothing can be written whose name has this in it.
   struct Fails : Callback {
-    Fails(std::vector<int64_t> in, std::string what)
-        : epochs(std::move(in)), name(std::move(what)) {}
+    Fails(std::vector<int64_t> in, std::string what, bool all_the_same)
+        : epochs(std::move(in)), name(std::move(what)), done(all_the_same) {}
     void on_epoch_begin(int64_t epoch) override {
       const bool fails = std::ranges::find(epochs, epoch) != epochs.end();
       stores::memory_store().set_plan(
-          {.fail_from = fails ? 0 : -1, .only = [what = name](const std::string& path) {
-             return path.find(what) != std::string::npos;
-           }});
+          {.fail_from = fails ? 0 : -1,
+           .only = [what = name](
+                       const std::string& path) { return path.find(what) != std::string::npos; },
+           .loses_answers = done});
     }
     void on_train_end(const Logs& /*logs*/) override { stores::memory_store().set_plan({}); }
     const std::vector<int64_t> epochs;
     const std::string name;
+    const bool done;
+  };
+  // Ends the program where fit() has made all epochs, before callbacks hear of it.
+  struct KilledAtTheEnd : Callback {
+    void on_train_end(const Logs& /*logs*/) override {
+      stores::memory_store().set_plan({});
+      throw std::runtime_error("killed");
+    }
   };
   static History fit(Model& model, const std::vector<int64_t>& failing, const std::string& what,
-                     std::vector<std::shared_ptr<Callback>> callbacks, int64_t epochs = 5) {
-    callbacks.insert(callbacks.begin(), std::make_shared<Fails>(failing, what));
+                     std::vector<std::shared_ptr<Callback>> callbacks, int64_t epochs = 5,
+                     bool done = false) {
+    callbacks.insert(callbacks.begin(), std::make_shared<Fails>(failing, what, done));
     ::testing::internal::CaptureStderr();
     try {
       const History history =
@@ -131,6 +143,60 @@ TEST_F(StoreCallbacks, CSVLoggerBringsAllLinesLater) {
         {std::make_shared<CSVLogger>("mem://keras/log.csv", ",", false, /*max_failed_saves=*/0)});
   });
   EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+}
+
+// What was not saved at the end of a run that was killed there, is by the next.
+TEST_F(StoreCallbacks, WhatWasNotSavedIsByTheRunThatGoesOn) {
+  const auto callbacks = [&](bool killed) {
+    std::vector<std::shared_ptr<Callback>> all{
+        std::make_shared<ModelCheckpoint>("mem://keras/out/w.safetensors",
+                                          ModelCheckpointOptions{.save_weights_only = true}),
+        std::make_shared<CSVLogger>("mem://keras/out/log.csv"),
+        std::make_shared<BackupAndRestore>("mem://keras/backup")};
+    if (killed) all.insert(all.begin(), std::make_shared<KilledAtTheEnd>());
+    return all;
+  };
+  std::map<std::string, Tensor> last;
+  {
+    Model first = compiled();
+    EXPECT_THROW(fit(first, {3, 4}, "/out/", callbacks(true)), std::exception);
+    last = weights_of(first);
+  }
+  Model second = compiled();
+  second.build({4});
+  const History history = fit(second, {}, "", callbacks(false));
+  EXPECT_EQ(stores::file_systems().read_file("mem://keras/out/log.csv").value(), history.to_csv());
+  Model other = compiled();
+  other.build({4});
+  other.load_weights("mem://keras/out/w.safetensors");
+  EXPECT_THAT(said(), Not(HasSubstr("val_loss"))) << "nobody looks for the best";
+  EXPECT_EQ(difference(weights_of(second), last), 0);
+  EXPECT_EQ(difference(weights_of(other), last), 0);
+}
+
+// A backup may be there whose save failed: the answer got lost. It has all it needs.
+TEST_F(StoreCallbacks, ABackupWhoseAnswerIsLostHasItsTensors) {
+  const auto callbacks = [&](bool killed) {
+    std::vector<std::shared_ptr<Callback>> all{
+        std::make_shared<Told>(std::vector<double>{1, 5, 5, 5, 5}),
+        std::make_shared<EarlyStopping>(EarlyStoppingOptions{
+            .monitor = "val_told", .patience = 4, .restore_best_weights = true}),
+        std::make_shared<BackupAndRestore>("mem://keras/backup")};
+    if (killed) all.insert(all.begin(), std::make_shared<KilledAtTheEnd>());
+    return all;
+  };
+  Model whole = compiled();
+  fit(whole, {}, "", callbacks(false));
+  stores::memory_store().clear();
+  {
+    Model first = compiled();
+    EXPECT_THROW(fit(first, {2}, "backup/checkpoint", callbacks(true), /*epochs=*/3, /*done=*/true),
+                 std::exception);
+    EXPECT_THAT(said(), HasSubstr("1 of the 2 that may fail in a row"));
+  }
+  Model second = compiled();
+  fit(second, {}, "", callbacks(false));
+  EXPECT_EQ(difference(weights_of(whole), weights_of(second)), 0);
 }
 
 // The run goes on without a backup; killed then, it continues from the one before.

@@ -146,6 +146,31 @@ TEST(LoopCheckpointsTest, ASaveThatMayFailIsTriedAgain) {
   store.clear();
 }
 
+// While a save failed somebody else took the directory: no patience helps there.
+TEST(LoopCheckpointsTest, WhoLostTheDirectoryDoesNotGoOn) {
+  stores::MemoryStore& store = stores::memory_store();
+  store.clear();
+  const std::string dir = "mem://loops/mine";
+  const auto strategy = one_device();
+  const auto scope = strategy->scope(alone());
+  Line line(strategy);
+  line.train();
+  scope.save(dir);
+  line.train();
+  fail_saves();
+  store.on_request([&](int64_t, const std::string&) {
+    store.on_request(nullptr);
+    store
+        .write_atomically(dir + "/writer.lease",
+                          std::string_view(R"({"holder": "another", "pinned": [], "note": "",
+                                               "id": "1", "space": "", "process": 0})"))
+        .value();
+  });
+  EXPECT_THAT(error_of([&] { scope.save(dir, {.max_failed_saves = 2}); }).message(),
+              HasSubstr("was taken by another program"));
+  store.clear();
+}
+
 // The first save shows that it can be written.
 TEST(LoopCheckpointsTest, TheFirstSaveMustNotFail) {
   stores::memory_store().clear();

@@ -104,6 +104,11 @@ TEST_F(CredentialsTest, AWebIdentityBecomesARole) {
   EXPECT_THAT(told(aws(environment)), HasSubstr("K S T the role 'arn:aws:iam::1:role/r'"));
   EXPECT_THAT(asked, AllOf(HasSubstr("Action=AssumeRoleWithWebIdentity"),
                            HasSubstr("WebIdentityToken=ey%2BJ")));
+  EXPECT_THAT(told(aws(environment.with("AWS_ENDPOINT_URL_STS", sts.url() + "/"))),
+              HasSubstr("K S T"));
+  EXPECT_THAT(told(aws(environment.with("AWS_ENDPOINT_URL_STS", "localhost:9000"))),
+              AllOf(HasSubstr("'localhost:9000' of STS (AWS_ENDPOINT_URL_STS)"),
+                    HasSubstr("write http://localhost:9000")));
 }
 
 TEST_F(CredentialsTest, AContainerIsGivenThem) {
@@ -119,7 +124,8 @@ TEST_F(CredentialsTest, AContainerIsGivenThem) {
   EXPECT_THAT(told(aws(environment.with("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
                                         file("token", "the token\n")))),
               HasSubstr("K S T the container"));
-  EXPECT_THAT(told(aws(environment)), HasSubstr("the server answers 401"));
+  EXPECT_THAT(told(aws(environment)),
+              AllOf(HasSubstr("the server answers 401"), Not(HasSubstr("/creds"))));
 }
 
 TEST_F(CredentialsTest, AnInstanceIsAskedWithAToken) {

@@ -22,14 +22,14 @@ using ::testing::SizeIs;
 
 class GcsStoreTest : public ::testing::Test {
  protected:
-  GcsStoreTest() {
+  std::unique_ptr<FileSystem> make() {
     GcsOptions options = GcsOptions::from(service_.environment());
     options.limits = internal::quick_limits();
-    files_ = make_gcs_store(options);
+    return make_gcs_store(options);
   }
 
   GcsStandIn service_;
-  std::unique_ptr<FileSystem> files_;
+  const std::unique_ptr<FileSystem> files_ = make();
 };
 
 TEST_F(GcsStoreTest, WhatWasWrittenIsRead) {
@@ -110,6 +110,29 @@ TEST_F(GcsStoreTest, WhereNoPartsAreTakenAnUploadIsResumable) {
   EXPECT_EQ(what(files_->write_atomically("gs://bucket/f", content)), "");
   EXPECT_TRUE(service_.objects().at("f").content == content);
   EXPECT_FALSE(service_.server().requests("PUT /session/").empty());
+}
+
+// Whoever does not know them says so in one way or another, and is asked once.
+TEST_F(GcsStoreTest, AServiceWithoutPartsIsAskedOnce) {
+  service_.set_parts(true);
+  const std::string content = random_bytes(1'500'000);
+  for (const int status : {400, 404, 405, 501}) {
+    const auto files = make();
+    service_.server().forget_requests();
+    service_.server().fail({.only = "?uploads", .status = status});
+    for (const char* name : {"gs://bucket/f", "gs://bucket/g"})
+      ASSERT_EQ(what(files->write_atomically(name, content)), "") << status;
+    EXPECT_THAT(service_.server().requests("?uploads"), SizeIs(1)) << status;
+  }
+}
+
+// Who may write objects need not be one who may look at them.
+TEST_F(GcsStoreTest, WhoMayOnlyWriteWritesByParts) {
+  service_.set_parts(true);
+  const std::string content = random_bytes(1'500'000);
+  service_.server().fail({.only = "GET /storage", .status = 403});
+  EXPECT_EQ(what(files_->write_atomically("gs://bucket/f", content)), "");
+  EXPECT_TRUE(service_.objects().at("f").content == content);
 }
 
 // Of each chunk the service may keep a part, and say so.

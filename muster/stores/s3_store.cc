@@ -2,32 +2,13 @@
 
 #include <utility>
 
-#include "muster/base/error.h"
 #include "muster/base/strings.h"
+#include "muster/stores/internal/aws_credentials.h"
 #include "muster/stores/internal/aws_profile.h"
 #include "muster/stores/internal/object_file_system.h"
 #include "muster/stores/internal/s3_service.h"
 
 namespace muster::inline v0_1::stores {
-
-namespace {
-
-// As Amazon's tools do, which refuse an endpoint without a scheme: https would be a guess, and a
-// wrong one costs seconds and an error that says something else.
-void check_endpoint(const std::string& endpoint) {
-  for (const std::string_view scheme : {"http://", "https://"}) {
-    if (endpoint.starts_with(scheme) && endpoint.size() > scheme.size() &&
-        endpoint[scheme.size()] != '/')
-      return;
-  }
-  const std::string host = endpoint.substr(endpoint.rfind('/') + 1);
-  throw invalid_argument("the endpoint '" + endpoint +
-                             "' of S3 (AWS_ENDPOINT_URL) does not begin with http:// or "
-                             "https:// and a host",
-                         "write http://" + host + " or https://" + host);
-}
-
-}  // namespace
 
 S3Options S3Options::from(const Environment& environment) {
   S3Options options;
@@ -59,7 +40,10 @@ S3Options S3Options::from(const Environment& environment) {
 
 std::unique_ptr<FileSystem> make_s3_store(S3Options options) {
   while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
-  if (!options.endpoint.empty()) check_endpoint(options.endpoint);
+  if (!options.endpoint.empty()) {
+    if (const auto wrong = internal::check_endpoint(options.endpoint, "S3 (AWS_ENDPOINT_URL)"))
+      throw *wrong;
+  }
   const StoreOptions limits = options.limits;
   return std::make_unique<internal::ObjectFileSystem>(
       std::make_unique<internal::S3Service>(std::move(options)), limits);

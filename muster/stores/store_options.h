@@ -32,7 +32,7 @@ struct StoreOptions {
   Clock* clock = &system_clock();  // for the waits between tries
 
   // Reads `ca_file` from CURL_CA_BUNDLE, else from SSL_CERT_FILE. Proxies are read by libcurl, from
-  // https_proxy, http_proxy and no_proxy.
+  // https_proxy, http_proxy, all_proxy and no_proxy.
   static StoreOptions from(const Environment& environment);
 };
 

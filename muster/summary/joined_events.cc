@@ -26,37 +26,45 @@ void JoinedEvents::add(const std::string& path) { parts_.push_back({path, clock_
 
 void JoinedEvents::join(const std::function<bool()>& stop) {
   remove_joined();
-  if (!leaving_.empty() || parts_.size() < options_.files ||
-      clock_.now() - parts_[options_.files - 1].sent < from_seconds(options_.after_seconds)) {
+  if (!leaving_.empty() || (!joining_ && !read_old(stop)) || stop()) return;
+  if (const Status written = files_.write_atomically(joining_->path, joining_->content);
+      !written.ok()) {
+    log::debug("event files are not joined now: " + written.error().message());
     return;
   }
+  parts_.erase(parts_.begin(), parts_.begin() + static_cast<std::ptrdiff_t>(options_.files));
+  joined_path_ = std::move(joining_->path);
+  joined_ = std::move(joining_->content);
+  leaving_ = std::move(joining_->leaving);
+  joining_.reset();
+  remove_joined();
+}
+
+bool JoinedEvents::read_old(const std::function<bool()>& stop) {
+  if (parts_.size() < options_.files ||
+      clock_.now() - parts_[options_.files - 1].sent < from_seconds(options_.after_seconds)) {
+    return false;
+  }
   const bool begins = joined_path_.empty() || joined_.size() >= options_.most_bytes;
-  std::string content = begins ? "" : joined_;
-  std::vector<std::string> taken;
+  Joining next{.path = begins ? parts_.front().path : joined_path_,
+               .content = begins ? "" : joined_,
+               .leaving = {}};
   for (size_t i = 0; i < options_.files; ++i) {
-    if (stop()) return;
+    if (stop()) return false;
     Result<std::string> part = files_.read_file(parts_[i].path);
     const bool whole = part.ok() && header_bytes(part.value()) <= part.value().size();
     if (!whole) {
       log::debug("event files are not joined now: " +
                  (part.ok() ? "'" + parts_[i].path + "' was changed" : part.error().message()));
-      return;
+      return false;
     }
     // One file tells its version once.
-    content += i == 0 && begins ? part.value() : part.value().substr(header_bytes(part.value()));
-    if (i > 0 || !begins) taken.push_back(parts_[i].path);
+    next.content +=
+        i == 0 && begins ? part.value() : part.value().substr(header_bytes(part.value()));
+    if (i > 0 || !begins) next.leaving.push_back(parts_[i].path);
   }
-  const std::string path = begins ? parts_.front().path : joined_path_;
-  if (stop()) return;
-  if (const Status written = files_.write_atomically(path, content); !written.ok()) {
-    log::debug("event files are not joined now: " + written.error().message());
-    return;
-  }
-  parts_.erase(parts_.begin(), parts_.begin() + static_cast<std::ptrdiff_t>(options_.files));
-  joined_path_ = path;
-  joined_ = std::move(content);
-  leaving_ = std::move(taken);
-  remove_joined();
+  joining_ = std::move(next);
+  return true;
 }
 
 void JoinedEvents::remove_joined() {

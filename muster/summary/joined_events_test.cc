@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/base/random.h"
@@ -106,11 +107,12 @@ TEST(JoinedEvents, WhoReadsOnSeesEachEventOnce) {
   EXPECT_EQ(seen, steps_until(200));
 }
 
-// Whichever request fails, for once or for a while, nothing is lost, and in the end nothing is
-// there twice.
+// Whichever request fails, for once or for a while, or is done and its answer lost, nothing is
+// lost, and in the end nothing is there twice.
 TEST(JoinedEvents, WhateverFailsNothingIsLostOrTwice) {
   for (int64_t fails = 0; fails < 24; ++fails) {
-    for (const bool once : {true, false}) {
+    for (const auto& [once, done] : std::vector<std::pair<bool, bool>>{
+             {true, false}, {false, false}, {true, true}, {false, true}}) {
       MemoryStore store;
       ManualClock clock;
       JoinedEvents joined(store, clock, {.after_seconds = 60, .files = 4});
@@ -119,13 +121,15 @@ TEST(JoinedEvents, WhateverFailsNothingIsLostOrTwice) {
         joined.add(name_of(step));
       }
       clock.advance(std::chrono::minutes(2));
-      store.set_plan(
-          {.fail_at = once ? fails : -1, .fail_from = once ? -1 : fails, .writes_only = false});
+      store.set_plan({.fail_at = once ? fails : -1,
+                      .fail_from = once ? -1 : fails,
+                      .writes_only = false,
+                      .loses_answers = done});
       for (int i = 0; i < 3; ++i) joined.join(goes_on);
       store.set_plan({});
       for (int i = 0; i < 4; ++i) joined.join(goes_on);
-      ASSERT_EQ(steps_there(store), steps_until(12)) << fails << once;
-      EXPECT_EQ(store.objects().size(), 1u) << fails << once;
+      ASSERT_EQ(steps_there(store), steps_until(12)) << fails << once << done;
+      EXPECT_EQ(store.objects().size(), 1u) << fails << once << done;
     }
   }
 }

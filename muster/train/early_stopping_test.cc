@@ -185,5 +185,41 @@ TEST(EvaluationHistoryTest, InAStoreOnlyWhatIsNewIsRead) {
   EXPECT_THAT(history.values("m", 0, 100), ElementsAre(Pair(10, 4), Pair(20, 2), Pair(30, 3)));
 }
 
+// Whoever writes into a store joins old files: what a slow reader has not seen is in one that it
+// knew, and what it is about to read may be gone.
+TEST(EvaluationHistoryTest, FilesThatAreJoinedMeanwhileLoseNothing) {
+  stores::MemoryStore store;
+  EvaluationHistory history(store, "mem://b/eval");
+  write_evaluations("mem://b/eval", "m", {{10, 1}}, store);
+  EXPECT_TRUE(history.read());
+  for (int64_t step : {20, 30}) write_evaluations("mem://b/eval", "m", {{step, 2}}, store);
+  const auto join = [&](size_t from) {
+    const auto paths = formats::list_event_files(store, "mem://b/eval").value();
+    store
+        .write_atomically(paths.at(0), store.read_file(paths.at(0)).value() +
+                                           store.read_file(paths.at(from)).value())
+        .value();
+    store.remove(paths.at(from)).value();
+  };
+  join(1);
+  EXPECT_TRUE(history.read());
+  EXPECT_THAT(history.values("m", 0, 100), ElementsAre(Pair(10, 1), Pair(20, 2), Pair(30, 2)));
+  write_evaluations("mem://b/eval", "m", {{40, 3}}, store);
+  store.on_request([&](int64_t, const std::string& path) {
+    if (!path.ends_with("/eval")) return;
+    store.on_request(nullptr);
+    store.set_plan({.writes_only = false});
+    store.on_request([&](int64_t, const std::string&) {
+      store.on_request(nullptr);
+      join(2);
+    });
+  });
+  store.set_plan({.writes_only = false});
+  EXPECT_TRUE(history.read());
+  EXPECT_FALSE(history.read());
+  EXPECT_THAT(history.values("m", 0, 100),
+              ElementsAre(Pair(10, 1), Pair(20, 2), Pair(30, 2), Pair(40, 3)));
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

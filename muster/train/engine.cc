@@ -317,6 +317,7 @@ std::string Engine::save(const std::function<json()>& inputs, int64_t epoch,
       prefix = to.save(checkpoint);
     } catch (const Error& error) {
       if (!failed) throw;
+      to.check();  // saving takes long: it may have lost the directory meanwhile
       failed(error);
     }
     if (saved && !prefix.empty()) saved(prefix);

@@ -1,5 +1,6 @@
 #include "muster/train/evaluation_history.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -14,25 +15,48 @@ namespace muster::inline v0_1 {
 EvaluationHistory::EvaluationHistory(FileSystem& fs, std::string eval_dir)
     : fs_(fs), eval_dir_(std::move(eval_dir)) {}
 
-bool EvaluationHistory::read() {
-  // The objects of a store do not grow: what is there was read, or is new.
-  const bool grows = !is_remote(eval_dir_);
-  const std::vector<std::string> paths = formats::list_event_files(fs_, eval_dir_).value();
+std::map<std::string, uint64_t> EvaluationHistory::sizes_there() const {
   std::map<std::string, uint64_t> sizes;
-  for (const std::string& path : paths) sizes[path] = grows ? fs_.file_size(path).value() : 0;
-  if (sizes == sizes_) return false;
-  const std::map<std::string, uint64_t> before = std::exchange(sizes_, std::move(sizes));
-  if (grows) values_.clear();
-  for (const std::string& path : paths) {
-    if (!grows && before.contains(path)) continue;
-    for (const formats::Event& event : formats::read_events(fs_, path).value().events) {
-      for (const formats::SummaryValue& value : event.values) {
-        if (const float* number = std::get_if<float>(&value.value))
-          values_[value.tag][event.step] = *number;
+  const Result<std::vector<DirectoryEntry>> entries = fs_.list_entries(eval_dir_);
+  if (!entries.ok() && entries.error().kind() == ErrorKind::kNotFound) return sizes;
+  for (const DirectoryEntry& entry : entries.value()) {
+    if (formats::is_event_file(entry.name))
+      sizes[join_path(eval_dir_, entry.name)] = entry.info.size;
+  }
+  return sizes;
+}
+
+bool EvaluationHistory::read() {
+  const bool remote = is_remote(eval_dir_);
+  // Whoever writes into a store joins old files: one may be gone between the list and its turn.
+  constexpr int kMostLists = 4;
+  for (int list = 1;; ++list) {
+    std::map<std::string, uint64_t> sizes = sizes_there();
+    if (sizes == sizes_) return list > 1;
+    // In a store what is there was read, or is new; but a file that grew took over others, which
+    // may have come and gone since. Then all count again, in their order.
+    const bool all = !remote || std::ranges::any_of(sizes_, [&](const auto& before) {
+      const auto now = sizes.find(before.first);
+      return now != sizes.end() && now->second != before.second;
+    });
+    if (!remote) values_.clear();
+    bool whole = true;
+    for (const auto& [path, size] : sizes) {
+      if (!all && sizes_.contains(path)) continue;
+      const Result<formats::EventFile> file = formats::read_events(fs_, path);
+      whole = file.ok() || file.error().kind() != ErrorKind::kNotFound || list == kMostLists;
+      if (!whole) break;
+      for (const formats::Event& event : file.value().events) {
+        for (const formats::SummaryValue& value : event.values) {
+          if (const float* number = std::get_if<float>(&value.value))
+            values_[value.tag][event.step] = *number;
+        }
       }
     }
+    if (!whole) continue;
+    sizes_ = std::move(sizes);
+    return true;
   }
-  return true;
 }
 
 void EvaluationHistory::add(int64_t global_step, const std::map<std::string, double>& results) {

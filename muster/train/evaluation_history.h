@@ -28,6 +28,8 @@ class EvaluationHistory {
                                    int64_t last_step) const;
 
  private:
+  std::map<std::string, uint64_t> sizes_there() const;
+
   FileSystem& fs_;
   const std::string eval_dir_;
   std::map<std::string, uint64_t> sizes_;                    // of the files that were read, by path

@@ -23,6 +23,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 std::string content_of(size_t size) {
   Random random(derive_key(24, {size}));
@@ -109,6 +110,17 @@ TEST_F(EncryptedTest, AServiceThatKnowsNoChecksumsIsWrittenTo) {
     files->write_atomically("s3://bucket/f", std::string_view("y")).value();
     EXPECT_THAT(bucket_.server().requests(), testing::SizeIs(1)) << "it is remembered";
   }
+  // Who refuses for another reason may know them all the same.
+  bucket_.set_checksums(true);
+  {
+    const auto files = store(environment);
+    bucket_.server().fail(
+        {.only = "PUT", .status = 400, .body = "<Error><Code>InvalidRequest</Code></Error>"}, 2);
+    EXPECT_FALSE(files->write_atomically("s3://bucket/f", std::string_view("z")).ok());
+    files->write_atomically("s3://bucket/f", std::string_view("z")).value();
+    EXPECT_EQ(bucket_.server().last_header("PUT", "x-amz-content-sha256"), "UNSIGNED-PAYLOAD");
+  }
+  bucket_.set_checksums(false);
   bucket_.server().forget_requests();
   const auto files = store(environment.with("AWS_REQUEST_CHECKSUM_CALCULATION", "WHEN_REQUIRED"));
   files->write_atomically("s3://bucket/f", std::string_view("z")).value();
@@ -150,6 +162,10 @@ TEST_F(EncryptedTest, CertificatesThatAreWrongAreErrorsAtOnce) {
       store(bucket_.environment().with("AWS_ENDPOINT_URL", "https://" + bucket_.server().host()))
           ->read_file("s3://bucket/f");
   EXPECT_THAT(plain.error().what(), HasSubstr("http://"));
+  // A server that wants a certificate of ours says so, and goes on to.
+  const auto strict = front(bucket_.server().host());
+  strict->require_certificates();
+  EXPECT_THAT(said(*strict, authority_), AllOf(HasSubstr("alert"), HasSubstr("of its clients")));
 }
 
 // The variables of curl: https goes through a tunnel, http by asking the proxy, and what no_proxy
@@ -178,6 +194,27 @@ TEST_F(EncryptedTest, ProxiesAreThoseOfTheEnvironment) {
   });
   EXPECT_EQ(output_of_muster({"cat", "http://files.example/a.csv"}, {{"http_proxy", web.url()}}),
             "http://files.example/a.csv\n");
+  EXPECT_EQ(output_of_muster({"cat", "http://files.example/a.csv"}, {{"all_proxy", web.url()}}),
+            "http://files.example/a.csv\n");
+}
+
+// Neither gets better by trying again, and what stands there holds a password.
+TEST_F(EncryptedTest, ProxiesThatAreWrongAreErrorsAtOnceAndShowNoPassword) {
+  for (const std::string proxy :
+       {"http://me:gehe#im@127.0.0.1:1", "ftp://me:geheim@127.0.0.1:1", "http://me:geheim@h:x"}) {
+    EXPECT_THAT(output_of_muster({"cat", "http://files.example/f"}, {{"http_proxy", proxy}}),
+                AllOf(HasSubstr("no address"), HasSubstr("http://USER:PASSWORD@HOST:PORT"),
+                      Not(HasSubstr("gehe")), Not(HasSubstr("tried"))));
+  }
+  TcpFront proxy(bucket_.server().host());
+  for (const int status : {407, 403}) {
+    proxy.refuse_tunnels(status);
+    EXPECT_THAT(output_of_muster({"cat", "https://files.example/f"},
+                                 {{"https_proxy", "http://me:geheim@" + proxy.host()}}),
+                AllOf(HasSubstr("response " + std::to_string(status)),
+                      HasSubstr(status == 407 ? "USER:PASSWORD" : "no_proxy"),
+                      Not(HasSubstr("geheim")), Not(HasSubstr("tried"))));
+  }
 }
 
 }  // namespace

@@ -75,6 +75,12 @@ TcpFront::TcpFront(const std::string& server) : server_port_(port_of(server)) {
   listen_on_free_port();
 }
 
+void TcpFront::require_certificates() {
+  // In this version the client waits for the refusal, in place of sending its request meanwhile.
+  SSL_CTX_set_max_proto_version(context_, TLS1_2_VERSION);
+  SSL_CTX_set_verify(context_, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+}
+
 TcpFront::~TcpFront() {
   ending_ = true;
   accepting_.join();
@@ -140,6 +146,10 @@ bool TcpFront::open_tunnel(int client) {
   {
     std::lock_guard lock(mutex_);
     tunnels_.push_back(head.substr(8, head.find(' ', 8) - 8));
+  }
+  if (const int status = refusal_; status != 0) {
+    (void)send_all(client, "HTTP/1.1 " + std::to_string(status) + " No\r\n\r\n");
+    return false;
   }
   return send_all(client, "HTTP/1.1 200 Connection established\r\n\r\n");
 }

@@ -31,6 +31,10 @@ class TcpFront {
   std::vector<std::string> tunnels() const;
   // From now on the byte behind so many of each connection's is changed on its way to the server.
   void change_byte_behind(int64_t bytes) { changed_at_ = bytes; }
+  // From now on a proxy answers this status to whoever asks for a tunnel.
+  void refuse_tunnels(int status) { refusal_ = status; }
+  // From now on it refuses those who show no certificate of their own.
+  void require_certificates();
 
  private:
   void listen_on_free_port();
@@ -47,6 +51,7 @@ class TcpFront {
   std::atomic<bool> ending_{false};
   std::atomic<int> connections_{0};
   std::atomic<int64_t> changed_at_{-1};
+  std::atomic<int> refusal_{0};
   mutable std::mutex mutex_;
   std::vector<std::string> tunnels_;
   std::vector<std::thread> threads_;  // of connections

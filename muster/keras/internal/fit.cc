@@ -477,8 +477,9 @@ void Fit::backup(int64_t epoch, int64_t step, bool must) {
     if (may_fail > 0) saved = from_chief(prefix.empty() ? 0 : 1) > 0;
   }
   if (!saved) {
-    // The backup before is the good one, and so are its tensors.
-    if (scope_.is_chief() && tensors_before != tensors_at_)
+    // The backup before is the good one, and so are its tensors; unless this one is there all the
+    // same, where only an answer got lost.
+    if (scope_.is_chief() && tensors_before != tensors_at_ && !backup_may_be_there(tensors_at_))
       (void)stores::file_systems().remove(tensors_of_callbacks(tensors_at_));
     tensors_at_ = tensors_before;
     return;
@@ -488,6 +489,15 @@ void Fit::backup(int64_t epoch, int64_t step, bool must) {
     (void)stores::file_systems().remove(tensors_of_callbacks(tensors_before));
   }
   saved_ = impl_.step();
+}
+
+bool Fit::backup_may_be_there(int64_t step) const {
+  try {
+    const auto latest = CheckpointManager(backups_->backup_dir()).latest();
+    return latest && latest->ends_with(fmt::format("-{}", step));
+  } catch (const Error&) {
+    return true;
+  }
 }
 
 void Fit::end_backups() {

@@ -59,6 +59,9 @@ Checkpoint Loop::state() {
   Checkpoint state{.global_step = step_};
   each([&](Replica& replica, size_t local) {
     std::map<std::string, Tensor> tensors;
+    // What was restored and not trained since has not been asked for either.
+    if (restored_ && !replicas_[local]->engine.built() && replica.shared() == nullptr)
+      (void)restore_variables(*replicas_[local]);
     if (replicas_[local]->engine.built()) {
       tensors = replica.shared() != nullptr ? replica.state().tensors()
                                             : replica.state().gather_for_checkpoint();

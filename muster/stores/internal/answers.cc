@@ -28,20 +28,34 @@ ErrorKind kind_of(const HttpResponse& response) {
   }
   const int status = response.status;
   if (status == 404 || status == 410) return ErrorKind::kNotFound;
+  if (status == 501 || status == 505) return ErrorKind::kInvalidArgument;  // which stays so
   if (status == 408 || status == 409 || status == 412 || status == 429 || status >= 500)
     return ErrorKind::kUnavailable;
   return ErrorKind::kInvalidArgument;
 }
 
-// What to do about what libcurl and OpenSSL say of a connection; "" when it is not about TLS.
-std::string advice_on_tls(const std::string& problem) {
+constexpr const char* kProxyAdvice =
+    "write https_proxy, http_proxy or all_proxy as http://USER:PASSWORD@HOST:PORT, with %40 for an "
+    "@ of the password";
+
+// What to do about what libcurl and OpenSSL say of a connection; "" when it is about neither TLS
+// nor a proxy.
+std::string advice_on_connection(const std::string& problem) {
   const auto says = [&](const char* words) { return problem.find(words) != std::string::npos; };
+  if (says("tunnel failed, response 407") || says("names a proxy")) return kProxyAdvice;
+  if (says("tunnel failed, response 4"))
+    return "the proxy forbids it: ask its owner, or name the host in no_proxy where it can be "
+           "reached without";
   if (says("wrong version number")) {
     return "the server does not speak TLS there: write http:// in place of https:// if the network "
            "can be trusted";
   }
   if (says("expired") || says("not yet valid"))
     return "let the server's owner renew its certificate, or set this machine's clock";
+  if (says(" alert ")) {
+    return "the server refuses this machine's TLS: it may want a certificate of its clients, or "
+           "versions and ciphers that are not here; ask its owner, or put a proxy in front of it";
+  }
   if (says("subject name"))
     return "name the server as its certificate does, or let its owner make one for this name";
   if (!says("certificate")) return "";
@@ -65,16 +79,20 @@ Error answer_error(const HttpResponse& response, const std::string& what, const 
     text += "the server answers " + std::to_string(response.status);
     if (!code.empty()) text += " " + printable_beginning(code);
     if (!message.empty()) text += " (" + printable_beginning(message, 300) + ")";
-    if (advice.empty() && (response.status == 429 || response.status >= 500))
+    if (response.status == 407) advice = kProxyAdvice;
+    if (advice.empty() && (response.status == 429 || response.status >= 500) &&
+        kind_of(response) == ErrorKind::kUnavailable)
       advice = "the service is busy or at fault: try again later";
   } else if (response.transport == Transport::kCancelled) {
     text += "it was cancelled";
   } else {
     text += response.problem;
     if (response.transport == Transport::kNoContact) {
-      advice = "check the address and the network; a proxy is named by https_proxy or http_proxy";
+      advice =
+          "check the address and the network; a proxy is named by https_proxy, http_proxy or "
+          "all_proxy";
     } else {
-      advice = advice_on_tls(response.problem);
+      advice = advice_on_connection(response.problem);
     }
   }
   if (response.attempts > 1) {

@@ -50,6 +50,18 @@ Result<std::optional<AwsCredentials>> from_json(const std::string& text,
 
 }  // namespace
 
+std::optional<Error> check_endpoint(const std::string& endpoint, const std::string& what) {
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (endpoint.starts_with(scheme) && endpoint.size() > scheme.size() &&
+        endpoint[scheme.size()] != '/')
+      return std::nullopt;
+  }
+  const std::string host = endpoint.substr(endpoint.rfind('/') + 1);
+  return invalid_argument("the endpoint '" + endpoint + "' of " + what +
+                              " does not begin with http:// or https:// and a host",
+                          "write http://" + host + " or https://" + host);
+}
+
 AwsCredentialChain::AwsCredentialChain(Environment environment, std::string region,
                                        const StoreOptions& limits)
     : environment_(std::move(environment)),
@@ -134,8 +146,10 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::from_web_identity() {
   if (!token.ok())
     return token.error().with_context("cannot read the file of AWS_WEB_IDENTITY_TOKEN_FILE");
   const std::string region = region_.empty() ? "us-east-1" : region_;
-  const std::string endpoint =
-      environment_.get_or("AWS_ENDPOINT_URL_STS", "https://sts." + region + ".amazonaws.com");
+  std::string endpoint = environment_.get_or("AWS_ENDPOINT_URL_STS", "");
+  while (endpoint.ends_with('/')) endpoint.pop_back();
+  if (endpoint.empty()) endpoint = "https://sts." + region + ".amazonaws.com";
+  if (const auto wrong = check_endpoint(endpoint, "STS (AWS_ENDPOINT_URL_STS)")) return *wrong;
   const Query form{{"Action", "AssumeRoleWithWebIdentity"},
                    {"Version", "2011-06-15"},
                    {"RoleArn", role},
@@ -200,7 +214,10 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::from_container() {
     token = trim(text.value());
   }
   if (!token.empty()) request.headers.push_back("Authorization: " + token);
-  Result<std::string> answer = ask(request, "get the container's credentials from '" + url + "'");
+  // The path is as good as a password on some services.
+  const std::string origin = url.substr(0, url.find('/', url.find("://") + 3));
+  Result<std::string> answer =
+      ask(request, "get the container's credentials from '" + origin + "'");
   if (!answer.ok()) return answer.error();
   return from_json(answer.value(), "the container's credentials");
 }

@@ -18,6 +18,11 @@ struct AwsCredentials {
   std::optional<double> ends_seconds;  // Unix time
 };
 
+// Returns what is wrong with the address of a service, called `what`; nothing where it is one: a
+// scheme and a host. Amazon's tools refuse those without a scheme too: https would be a guess, and
+// a wrong one costs seconds and an error that says something else.
+std::optional<Error> check_endpoint(const std::string& endpoint, const std::string& what);
+
 // Looks, in this order, at: AWS_ACCESS_KEY_ID; AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN, by
 // STS; the profile; the container's address (AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI);
 // the metadata service of an EC2 instance, unless AWS_EC2_METADATA_DISABLED is true.

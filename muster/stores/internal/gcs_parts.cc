@@ -83,6 +83,11 @@ Status GcsService::PartsUpload::finish() {
   // A try whose answer was lost may have finished it: then a second one finds no such upload.
   if (!answer.ok() && answer.error().kind() != ErrorKind::kNotFound) return answer.error();
   const Result<ObjectInfo> made = service_.look(object_);
+  // Who may write need not be one who may look. Each part went with its checksum.
+  if (answer.ok() && !made.ok() && made.error().kind() == ErrorKind::kInvalidArgument) {
+    open_ = false;
+    return {};
+  }
   if (!made.ok()) return answer.ok() ? made.error() : answer.error();
   const bool same = made.value().size == bytes && made.value().crc32c.value_or(crc) == crc;
   if (!answer.ok() && (!same || !made.value().crc32c)) return answer.error();

@@ -220,16 +220,21 @@ Result<ObjectInfo> GcsService::put(const ObjectName& object, Bytes bytes) {
 }
 
 Result<std::unique_ptr<PartUpload>> GcsService::begin_upload(const ObjectName& object) {
-  if (has_parts_) {
+  const auto has_parts = [&] {
+    const std::lock_guard lock(mutex_);
+    return !without_parts_.contains(object.bucket);
+  };
+  if (has_parts()) {
     Result<std::unique_ptr<PartsUpload>> parts = PartsUpload::begin(*this, object);
     if (parts.ok()) return std::unique_ptr<PartUpload>(std::move(parts).value());
     const ErrorKind kind = parts.error().kind();
     if (kind != ErrorKind::kNotFound && kind != ErrorKind::kInvalidArgument) return parts.error();
   }
-  // A right to write objects may be none to write parts; resumable uploads are known everywhere.
+  // Resumable uploads are known everywhere.
   Result<std::unique_ptr<Upload>> upload = Upload::begin(*this, object);
   if (!upload.ok()) return upload.error();
-  has_parts_ = false;
+  const std::lock_guard lock(mutex_);
+  without_parts_.insert(object.bucket);
   return std::unique_ptr<PartUpload>(std::move(upload).value());
 }
 

@@ -1,7 +1,8 @@
 // Google Cloud Storage by its JSON API. Thread safety: as ObjectService.
 #pragma once
 
-#include <atomic>
+#include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -57,8 +58,10 @@ class GcsService : public ObjectService {
   const GcsOptions options_;
   HttpClient client_;
   GoogleCredentials credentials_;
-  // Until the service shows that it has no uploads by parts, as some emulators have none.
-  std::atomic<bool> has_parts_{true};
+  std::mutex mutex_;
+  // Buckets to which the service takes no uploads by parts: some emulators have none, and a right
+  // to write may be none to write parts.
+  std::set<std::string> without_parts_;
 };
 
 }  // namespace muster::inline v0_1::stores::internal

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <string_view>
 
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
@@ -114,6 +115,17 @@ Transport transport_of(CURLcode code) {
     default:
       return Transport::kRefused;
   }
+}
+
+// Whether trying again brings the same, which libcurl's codes do not tell: `tunnel` is what a proxy
+// answered to the wish for one, or 0.
+bool stays_so(std::string_view problem, long tunnel) {
+  const auto says = [&](const char* words) { return problem.find(words) != std::string::npos; };
+  // A proxy that forbids, or wants a password.
+  if (tunnel / 100 == 4 && tunnel != 408 && tunnel != 429) return true;
+  // Somebody who speaks no TLS, or refuses ours in so many words.
+  return says("wrong version number") ||
+         (says(" alert ") && !says("internal error") && !says("bad record mac"));
 }
 
 double stall_of(const HttpRequest& request, const StoreOptions& options) {
@@ -240,14 +252,20 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Cancellation*
   response.url = url == nullptr ? request.url : url;
   response.transport = transport_of(code);
   response.timed_out = code == CURLE_OPERATION_TIMEDOUT;
-  // Somebody who speaks no TLS, which will not change.
-  if (code == CURLE_SSL_CONNECT_ERROR && std::strstr(problem, "wrong version number") != nullptr)
-    response.transport = Transport::kRefused;
   if (code == CURLE_ABORTED_BY_CALLBACK) response.transport = Transport::kCancelled;
   if (exchange.too_large) {
     response.problem = "the server sends more bytes than were asked for";
   } else if (code != CURLE_OK) {
     response.problem = printable(problem[0] != '\0' ? problem : curl_easy_strerror(code));
+    long tunnel = 0;
+    curl_easy_getinfo(handle, CURLINFO_HTTP_CONNECTCODE, &tunnel);
+    if (response.transport != Transport::kCancelled && stays_so(response.problem, tunnel))
+      response.transport = Transport::kRefused;
+    // libcurl shows the whole of it then, with its password.
+    if (response.problem.starts_with("Unsupported proxy")) {
+      response.transport = Transport::kRefused;
+      response.problem = "the environment names a proxy by what is no address of one";
+    }
   }
   curl_slist_free_all(headers);
   curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, nullptr);

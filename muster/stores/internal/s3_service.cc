@@ -108,7 +108,7 @@ Result<HttpRequest> S3Service::build(Call& call) {
   if (!in_path) origin.insert(origin.find("://") + 3, bucket + ".");
   call.checksum.clear();
   std::map<std::string, std::string> headers = call.headers;
-  call.checked = (call.is_content || call.begins_parts) && uses_checksums();
+  call.checked = (call.is_content || call.begins_parts) && !call.unchecked && uses_checksums();
   if (call.checked) {
     if (call.begins_parts) headers["x-amz-checksum-algorithm"] = "CRC32C";
     if (call.is_content) {
@@ -158,9 +158,10 @@ Result<HttpRequest> S3Service::build(Call& call) {
   return request;
 }
 
-Verdict S3Service::judge(const Call& call, const HttpResponse& response) {
+Verdict S3Service::judge(Call& call, const HttpResponse& response) {
   if (response.transport != Transport::kAnswered) return Verdict::kByStatus;
   if (response.ok()) {
+    if (call.unchecked) knows_checksums_ = false;
     return call.answers_late && !tells_result(response.body) ? Verdict::kAgain : Verdict::kFinal;
   }
   const S3Words words = words_of(response.body);
@@ -190,7 +191,8 @@ Verdict S3Service::judge(const Call& call, const HttpResponse& response) {
     return call.used_key && credentials_.renew(*call.used_key) ? Verdict::kAtOnce : Verdict::kFinal;
   }
   if (call.checked && refuses_checksums(status, words)) {
-    knows_checksums_ = false;
+    // Whether that was why, the next try shows.
+    call.unchecked = true;
     return Verdict::kAtOnce;
   }
   if (words.code == "RequestTimeout" || words.code == "OperationAborted") return Verdict::kAgain;

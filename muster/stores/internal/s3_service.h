@@ -55,13 +55,14 @@ class S3Service : public ObjectService {
     std::string body_hash;               // computed by the first that needs it
     std::string checksum;                // of the body, that went with the last; empty: none
     bool checked = false;                // whether the last spoke of checksums at all
+    bool unchecked = false;              // whether one that did was refused for it
     std::optional<SigningKey> used_key;  // that the last was signed with
   };
 
   // Builds and signs one try.
   Result<HttpRequest> build(Call& call);
   // Learns from an answer what the next try needs.
-  Verdict judge(const Call& call, const HttpResponse& response);
+  Verdict judge(Call& call, const HttpResponse& response);
   Result<HttpResponse> send(Call call, Cancellation* cancellation = nullptr);
   // Does the same, and leaves what the tries came to in `call`.
   Result<HttpResponse> send_call(Call& call, Cancellation* cancellation);
@@ -92,7 +93,7 @@ class S3Service : public ObjectService {
   const S3Options options_;
   HttpClient client_;
   AwsCredentialChain credentials_;
-  // Until the service says that it does not know them.
+  // Until the service refuses something for them, and takes it without.
   std::atomic<bool> knows_checksums_;
   std::mutex mutex_;
   std::map<std::string, std::string> regions_;  // of buckets, as the service told

@@ -95,6 +95,7 @@ Status StagedObject::send(bool last) {
   part_ = {};
   part_bytes_ = upload_->part_bytes(number + 1);
   std::lock_guard lock(mutex_);
+  std::erase_if(spare_, [&](const std::string& memory) { return memory.capacity() < part_bytes_; });
   if (!spare_.empty()) {
     part_ = std::move(spare_.back());
     spare_.pop_back();

@@ -18,7 +18,7 @@
 namespace muster::inline v0_1::stores {
 
 // Which requests fail, by their number since the plan was set, from 0 on. What fails changes
-// nothing in the store.
+// nothing in the store, unless the plan says so.
 struct StorePlan {
   int64_t fail_at = -1;    // this one; -1: none
   int64_t fail_from = -1;  // this one and all later ones; -1: none
@@ -27,6 +27,7 @@ struct StorePlan {
   // Which paths it is about; unset: all.
   std::function<bool(const std::string& path)> only = {};
   ErrorKind kind = ErrorKind::kUnavailable;  // of the error
+  bool loses_answers = false;                // whether writes that fail are done all the same
 };
 
 class MemoryStore final : public FileSystem {

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,14 @@ class JoinedEvents {
     TimePoint sent;
   };
 
+  struct Joining {
+    std::string path;
+    std::string content;
+    std::vector<std::string> leaving;  // files whose events are in `content`, but that of `path`
+  };
+
+  // Reads what is to be joined next; false where nothing is old enough or something fails.
+  bool read_old(const std::function<bool()>& stop);
   // Removes what lies in a joined file by now, also when the program ends: what is there twice is
   // shown twice.
   void remove_joined();
@@ -50,9 +59,13 @@ class JoinedEvents {
   FileSystem& files_;
   Clock& clock_;
   const JoinOptions options_;
-  std::deque<Part> parts_;            // not joined yet
-  std::string joined_path_;           // of the file that grows; empty before the first
-  std::string joined_;                // what it holds
+  std::deque<Part> parts_;   // not joined yet
+  std::string joined_path_;  // of the file that grows; empty before the first
+  std::string joined_;       // what it holds
+  // What was read and is not known to be written. It may be there all the same, its answer lost: so
+  // it is written again as it is, and the first file, which may hold the others by now, is never
+  // read again.
+  std::optional<Joining> joining_;
   std::vector<std::string> leaving_;  // that are joined, and are to be removed
 };
 

@@ -316,6 +316,7 @@ class TrainTrees {
       writer_->check();  // what it throws is no failed save: this run must not write there any more
       mine = failed_saves_.attempt(
           must, [&] { writer_->save(boosting.ensemble().to_checkpoint(step_)); });
+      if (!mine) writer_->check();  // saving takes long: it may have lost the directory meanwhile
     }
     replica_.group().barrier("saved");
     const bool may_fail = !must && failed_saves_.patient();
