@@ -49,6 +49,12 @@ target_link_libraries(muster_farmhash INTERFACE -Wl,--push-state,--as-needed ${M
 
 # Before LibTorch: one that carries its own protobuf puts an empty target where none is.
 if(MUSTER_CONTROL_PLANE)
+  # The headers of a protobuf that a LibTorch in CMAKE_PREFIX_PATH brings along are not of the one that is linked.
+  find_path(Protobuf_INCLUDE_DIR google/protobuf/service.h)
+  if(EXISTS ${Protobuf_INCLUDE_DIR}/ATen)
+    unset(Protobuf_INCLUDE_DIR CACHE)
+    find_path(Protobuf_INCLUDE_DIR google/protobuf/service.h NO_CMAKE_PATH NO_CMAKE_ENVIRONMENT_PATH)
+  endif()
   find_package(Protobuf QUIET)
   find_package(gRPC CONFIG QUIET)
   if(NOT Protobuf_FOUND OR NOT gRPC_FOUND)

@@ -13,8 +13,8 @@ if(NOT Torch_FOUND)
     "-DCMAKE_PREFIX_PATH=FOLDER_OF_LIBTORCH")
 endif()
 muster_check_torch_abi("${TORCH_CXX_FLAGS}" ${TORCH_INSTALL_PREFIX})
+get_target_property(muster_torch_cpu torch_cpu LOCATION)
 if(MUSTER_CONTROL_PLANE)
-  get_target_property(muster_torch_cpu torch_cpu LOCATION)
   muster_check_torch_protobuf(${muster_torch_cpu})
 endif()
 message(STATUS "LibTorch ${Torch_VERSION} in ${TORCH_INSTALL_PREFIX}")
@@ -22,6 +22,19 @@ message(STATUS "LibTorch ${Torch_VERSION} in ${TORCH_INSTALL_PREFIX}")
 # Its targets, not TORCH_LIBRARIES: those name files, and may be another LibTorch's that is installed too.
 add_library(muster_torch INTERFACE)
 target_link_libraries(muster_torch INTERFACE fmt::fmt nlohmann_json::nlohmann_json torch torch_library)
+# Archives of PyTorch bring headers of other libraries along, of other versions than those that are linked here:
+# folders of the right ones are looked through first.
+get_target_property(muster_fmt_dir fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
+foreach(right IN ITEMS ${muster_fmt_dir}/fmt ${Protobuf_INCLUDE_DIRS}/google/protobuf)
+  foreach(folder IN LISTS TORCH_INCLUDE_DIRS)
+    string(REGEX MATCH "(google/)?[a-z]+$" name ${right})
+    if(EXISTS ${folder}/${name} AND EXISTS ${right} AND NOT "${folder}/${name}" STREQUAL right)
+      file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/include_first/google)
+      file(CREATE_LINK ${right} ${CMAKE_BINARY_DIR}/include_first/${name} SYMBOLIC)
+      target_include_directories(muster_torch SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/include_first)
+    endif()
+  endforeach()
+endforeach()
 target_include_directories(muster_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 
 # LibTorch's own NCCL is often hidden inside of it; ours must be the system's, with its headers.
@@ -38,6 +51,12 @@ if(TARGET torch_cuda)
       "hint: install it (Debian: libnccl-dev), or name where it is: -DMUSTER_NCCL_DIR=FOLDER_OF_NCCL_H "
       "-DMUSTER_NCCL_LIBRARY=FILE")
   endif()
+endif()
+
+# Where LibTorch has parts of a C++ library, too, this machine's is looked through first.
+muster_torch_has_filesystem(${muster_torch_cpu} MUSTER_STDCXX_FIRST)
+if(MUSTER_STDCXX_FIRST)
+  target_link_options(muster_torch INTERFACE "SHELL:-Wl,--push-state,--no-as-needed -lstdc++ -Wl,--pop-state")
 endif()
 
 # Installed programs find a LibTorch that is not the system's.

@@ -10,14 +10,32 @@ function(muster_check_torch_abi flags where)
   endif()
 endfunction()
 
-# muster_check_torch_protobuf(LIBRARY): two protobufs that see each other's names write over each other.
-function(muster_check_torch_protobuf library)
+# muster_torch_symbols(LIBRARY OUT): what the library exports, as nm prints it.
+function(muster_torch_symbols library out)
   execute_process(COMMAND ${CMAKE_NM} -D --defined-only ${library}
     OUTPUT_VARIABLE symbols ERROR_VARIABLE problem RESULT_VARIABLE code)
   if(NOT code EQUAL 0)
     message(FATAL_ERROR "cannot read the symbols of ${library}: ${problem}"
       "hint: install binutils, or name the program that reads them: -DCMAKE_NM=PROGRAM")
   endif()
+  set(${out} "${symbols}" PARENT_SCOPE)
+endfunction()
+
+# muster_torch_has_filesystem(LIBRARY OUT): archives of PyTorch export parts of the C++ library that they were linked
+# with, std::filesystem among these; a program that took them would crash.
+# https://github.com/pytorch/pytorch/issues/133437
+function(muster_torch_has_filesystem library out)
+  muster_torch_symbols(${library} symbols)
+  if(symbols MATCHES "T _ZNK?St10filesystem")
+    set(${out} ON PARENT_SCOPE)
+  else()
+    set(${out} OFF PARENT_SCOPE)
+  endif()
+endfunction()
+
+# muster_check_torch_protobuf(LIBRARY): two protobufs that see each other's names write over each other.
+function(muster_check_torch_protobuf library)
+  muster_torch_symbols(${library} symbols)
   # Templates of protobuf's headers are in everything that uses it; this function is in protobuf alone.
   if(symbols MATCHES "T _ZN6google8protobuf8internal13VerifyVersion")
     message(FATAL_ERROR "not supported: ${library} exports the protobuf it carries, which would clash with the one "

@@ -179,9 +179,10 @@ class Team {
       : barrier_(SharedBarrier::create()) {
     const launch::Machine machine = launch::this_machine();
     const int n = contestant.workers;
-    if (static_cast<int>(machine.cores.size()) < n) {
-      throw invalid_argument(fmt::format("{} needs {} cores, and there are {}", contestant.name, n,
-                                         machine.cores.size()));
+    const int cores = n == 1 ? contestant.cores : n;
+    if (static_cast<int>(machine.cores.size()) < cores) {
+      throw invalid_argument(fmt::format("{} needs {} cores, and there are {}", contestant.name,
+                                         cores, machine.cores.size()));
     }
     const std::vector<int> ports = free_ports(n + 1);
     launch::RunPlan plan = launch::plan_run(
@@ -190,11 +191,11 @@ class Team {
     for (int rank = 0; rank < n; ++rank) {
       launch::ProcessSpec& spec = plan.processes[static_cast<size_t>(rank)];
       // Alone, on the last core: the first one serves most interrupts.
-      if (n == 1) spec.cores = {machine.cores.back()};
+      if (n == 1) spec.cores = {machine.cores.end() - cores, machine.cores.end()};
       auto& environment = spec.environment;
       environment.insert(environment.end(), contestant.environment.begin(),
                          contestant.environment.end());
-      environment.emplace_back("OMP_NUM_THREADS", "1");
+      environment.emplace_back("OMP_NUM_THREADS", std::to_string(n == 1 ? cores : 1));
       environment.emplace_back("RANK", std::to_string(rank));
       environment.emplace_back("WORLD_SIZE", std::to_string(n));
       if (contestant.hosts.empty()) {

@@ -25,6 +25,7 @@ struct Contestant {
   std::vector<Host> hosts;  // by worker; none: all run here
   // Contestants with the same mark compute the same: their losses must agree after warming up.
   std::string same;
+  int cores = 1;  // of a worker that is alone
 };
 
 struct Plan {

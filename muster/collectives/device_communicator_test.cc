@@ -361,13 +361,30 @@ TEST(NcclTest, SumsWhatGpusBring) {
       nccl->all_reduce(sums).wait();
       EXPECT_TRUE((sums.cpu() == gpus * (gpus + 1) / 2).all().item<bool>());
     }
-    const Tensor mine = torch::full({5}, rank, device), all = torch::empty({5 * gpus}, device);
+    const auto floats = at::dtype(kFloat32).device(device);
+    const Tensor mine = torch::full({5}, rank, floats), all = torch::empty({5 * gpus}, floats);
     nccl->all_gather(mine, all).wait();
     EXPECT_EQ(all.cpu()[5 * gpus - 1].item<float>(), gpus - 1);
     const Tensor told = torch::full({3}, rank, device);
     nccl->broadcast(told, gpus - 1).wait();
     EXPECT_EQ(told.cpu()[0].item<float>(), gpus - 1);
     nccl->barrier().wait();
+  });
+}
+
+TEST(NcclTest, TwoRanksOfOneGpuAreRefused) {
+  if (!built_with_nccl() || torch::cuda::device_count() == 0)
+    GTEST_SKIP() << "there is no NCCL here, or no GPU";
+  auto group = hosts({.size = 2});
+  run_ranks(2, [&](int rank) {
+    std::string how;
+    const Error error = error_of([&] {
+      make_device_communicator(std::move(group[static_cast<size_t>(rank)]),
+                               {.device = Device(at::kCUDA, 0), .transport = Transport::kNccl},
+                               &how);
+    });
+    EXPECT_EQ(error.message(), "NCCL cannot be used: ranks 0 and 1 have the same GPU");
+    EXPECT_THAT(error.hint(), HasSubstr("CUDA_VISIBLE_DEVICES"));
   });
 }
 

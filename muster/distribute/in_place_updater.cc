@@ -5,6 +5,7 @@
 
 #include "muster/distribute/internal/backward.h"
 #include "muster/distribute/internal/finite_penalty.h"
+#include "muster/distribute/internal/flat_gradients.h"
 #include "muster/distribute/updater.h"
 #include "muster/tensor/libtorch.h"
 
@@ -25,6 +26,8 @@ class InPlaceUpdater final : public Updater {
         std::make_unique<FlatParameters>(table, train_op, [device = table.device()](int64_t bytes) {
           return torch::zeros({bytes}, at::device(device).dtype(at::kByte));
         });
+    if (!table.device().is_cpu() && !apply_)
+      flat_ = std::make_unique<internal::FlatGradients>(*parameters_);
     if (built_) built_(*parameters_);
   }
 
@@ -66,6 +69,10 @@ class InPlaceUpdater final : public Updater {
       }
       if (apply_) {
         apply_(*parameters_, train_op, scale);
+      } else if (flat_) {
+        flat_->take();
+        parameters_->update_flat(train_op, flat_->gradients(), flat_->used(),
+                                 parameters_->tables().take(), scale);
       } else {
         parameters_->update_in_place(train_op, scale);
       }
@@ -95,7 +102,8 @@ class InPlaceUpdater final : public Updater {
   const VariableTable* table_ = nullptr;
   std::unique_ptr<internal::Backward> backward_;
   std::unique_ptr<FlatParameters> parameters_;
-  bool accumulates_ = false;  // several batches make the update
+  std::unique_ptr<internal::FlatGradients> flat_;  // on a device
+  bool accumulates_ = false;                       // several batches make the update
 };
 
 }  // namespace

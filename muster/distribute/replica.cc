@@ -11,6 +11,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/random.h"
+#include "muster/tensor/late_number.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -87,11 +88,26 @@ StepResult Replica::train_step(const StepInput& input) {
   const bool counts = input.rows > 0;
   const double weight = counts ? input.weight : 0;
   // The loss of zero rows is not a number, but its gradients are exactly 0.
-  const double loss = counts ? input.loss.item<double>() : 0;
+  const LateNumber late(counts ? input.loss : torch::zeros({}));
   group().explained([&] { state_.check_versions(); });
+  // A device makes the gradients meanwhile; the CPU need not make those of what is no number.
+  const auto go_back = [&] {
+    times_ = {};
+    const TimePoint start = std::chrono::steady_clock::now();
+    parts_.updater->add(*input.train_op, accumulated_.mean() ? weight : (counts ? 1.0 : 0.0), turn);
+    const TimePoint end = std::chrono::steady_clock::now();
+    times_.backward = to_seconds(end - start);
+    if (recorder_ != nullptr) recorder_->add(SpanRecorder::kSteps, "backward", start, end);
+  };
   const bool alone = place().replicas() == 1;
+  const bool early = counts && !input.loss.is_cpu() && alone && accumulate_steps_ == 1;
+  if (early) go_back();
+  const double loss = late.value();
   // Among several replicas, that of the last batch is told with those of the others.
   if (!std::isfinite(loss) && !report_non_finite_ && (alone || !turn.last)) {
+    if (early) {
+      for (const auto& variable : table_.variables()) variable->value().mutable_grad().reset();
+    }
     throw Error(ErrorKind::kNonFinite,
                 accumulate_steps_ == 1
                     ? fmt::format("the loss is {}", loss)
@@ -107,12 +123,7 @@ StepResult Replica::train_step(const StepInput& input) {
   accumulated_.stop |= input.stop;
   accumulated_.save |= input.save;
   accumulated_.profile_steps = std::max(accumulated_.profile_steps, input.profile_steps);
-  times_ = {};
-  const TimePoint start = std::chrono::steady_clock::now();
-  parts_.updater->add(*input.train_op, accumulated_.mean() ? weight : (counts ? 1.0 : 0.0), turn);
-  const TimePoint end = std::chrono::steady_clock::now();
-  times_.backward = to_seconds(end - start);
-  if (recorder_ != nullptr) recorder_->add(SpanRecorder::kSteps, "backward", start, end);
+  if (!early) go_back();
   if (turn.last) return update(*input.train_op);
   waiting_ = *input.train_op;
   for (auto& entry : waiting_.entries) entry.loss.reset();  // and with it the graph

@@ -11,11 +11,8 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
-#include "muster/estimator/internal/test_model.h"
-#include "muster/layers/convolution.h"
+#include "muster/estimator/internal/many_layers.h"
 #include "muster/layers/embedding.h"
-#include "muster/layers/normalization.h"
-#include "muster/layers/pooling.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"
@@ -39,10 +36,12 @@ using ::testing::HasSubstr;
 using testing::largest_difference;
 using testing::latest;
 using testing::LocalCluster;
+using testing::many_layers;
 using testing::quiet_config;
 using testing::run_ranks;
 using testing::same_bits;
 using testing::test_device;
+using testing::train;
 using testing::two_layers;
 
 // The CPU's loops and LibTorch's operations round differently in the last place, and steps add to
@@ -50,42 +49,6 @@ using testing::two_layers;
 constexpr double kRounding = 1e-4;
 
 std::string name_of(int device) { return test_device(device).str(); }
-
-// One of every layer that has code or state of its own.
-EstimatorSpec many_layers(const Features& features, const Labels& labels, Mode mode,
-                          ModelContext& context) {
-  const Tensor& x = features["x"];
-  EXPECT_EQ(x.device(), context.device());
-  auto images = context.model("images", [] {
-    return Sequential({Conv2D(4, {3, 3}, {.activation = activations::relu}), MaxPooling2D(),
-                       Flatten(), BatchNormalization({.synchronized = true}), Dropout(0.2),
-                       Dense(8)});
-  });
-  auto ids = context.model("ids", [] { return Embedding(64, 8, {.row_sparse = true}); });
-  const Tensor seen = images(x.repeat({1, 4}).slice(1, 0, 36).reshape({-1, 6, 6, 1}));
-  const Tensor logits =
-      context.model("out", [] { return Dense(2); })(seen + ids(features["id"].remainder(64)));
-  if (mode == Mode::kPredict) return EstimatorSpec::predict({{"logits", logits}});
-  const Tensor loss =
-      losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
-  if (mode == Mode::kEval)
-    return EstimatorSpec::eval(loss, {{"accuracy", metrics::accuracy(labels, logits.argmax(-1))}});
-  return EstimatorSpec::train(
-      loss,
-      context.optimizer(testing::make_optimizer(context.params().value("optimizer", "sgd")))
-          .minimize(loss),
-      {{"accuracy", metrics::accuracy(labels, logits.argmax(-1))}});
-}
-
-Checkpoint train(const std::string& model_dir, const StrategyPtr& strategy, const ModelFn& model_fn,
-                 const json& params, int64_t max_steps = 1000) {
-  RunConfig config = quiet_config(model_dir, strategy);
-  config.accumulate_steps = params.value("accumulate", 1);
-  Estimator(model_fn, config, params)
-      .train([] { return examples(53).shuffle(53).repeat(2).global_batch(12); },
-             {.max_steps = max_steps});
-  return latest(model_dir);
-}
 
 struct Case {
   std::string name;
@@ -380,70 +343,6 @@ TEST(DeviceTest, WorkersOnDevicesOfDifferentKindsAreNamed) {
     EXPECT_THAT(error.message(), HasSubstr("worker 0 trains 1 local replicas, worker 1 trains 1 on "
                                            "privateuseone"));
   });
-}
-
-// --- where a GPU is at hand ----------------------------------------------------------------------
-
-// Its kernels round in ways of their own, convolutions to 11 bits.
-constexpr double kGpuRounding = 2e-2;
-
-// What the stand-in cannot show: CUDA's own kernels, streams and memory. So these need one.
-class GpuTest : public ::testing::Test {
- protected:
-  void SetUp() override {
-    gpus_ = static_cast<int>(torch::cuda::device_count());
-    if (gpus_ == 0) GTEST_SKIP() << "LibTorch sees no GPU here";
-  }
-  int gpus_ = 0;
-};
-
-TEST_F(GpuTest, TrainsWhatTheCpuTrains) {
-  TempDirectory directory;
-  for (const char* optimizer : {"sgd", "momentum", "adam", "adagrad", "clipped"}) {
-    const json params{{"optimizer", optimizer}, {"dropout", 0.2}};
-    const std::string name = optimizer;
-    const Checkpoint here = train(directory / name, one_device(), two_layers, params);
-    const Checkpoint there =
-        train(directory / (name + "_gpu"), one_device("cuda"), two_layers, params);
-    EXPECT_LT(largest_difference(there, here), kGpuRounding) << optimizer;
-  }
-  const json params{{"optimizer", "momentum"}};
-  const Checkpoint here = train(directory / "many", one_device(), many_layers, params);
-  const Checkpoint there = train(directory / "many_gpu", one_device("cuda"), many_layers, params);
-  EXPECT_LT(largest_difference(there, here), kGpuRounding);
-  const InputFn held_out = [] { return examples(37, 2).batch(5); };
-  RunConfig config = quiet_config(directory / "many_gpu", one_device("cuda"));
-  const EvalResult on_gpu = Estimator(many_layers, config).evaluate(held_out);
-  config.train_distribute = nullptr;
-  const EvalResult on_cpu = Estimator(many_layers, config).evaluate(held_out);
-  EXPECT_NEAR(on_gpu.at("loss"), on_cpu.at("loss"), kGpuRounding);
-}
-
-TEST_F(GpuTest, SeveralTrainWhatSeveralReplicasOfTheCpuTrain) {
-  // Two replicas of a process cannot have the same one.
-  if (gpus_ < 2) GTEST_SKIP() << "there is one GPU";
-  TempDirectory directory;
-  const json params{{"optimizer", "momentum"}};
-  const Checkpoint here =
-      train(directory / "cpus", mirrored({.replicas = gpus_}), many_layers, params);
-  const Checkpoint there =
-      train(directory / "gpus", mirrored({.devices = {"cuda"}}), many_layers, params);
-  EXPECT_LT(largest_difference(there, here), kGpuRounding);
-}
-
-// Through the CPU, where NCCL will not have it.
-TEST_F(GpuTest, WorkersMayShareOne) {
-  TempDirectory directory;
-  const json params{{"optimizer", "adam"}};
-  const Checkpoint here = train(directory / "cpus", mirrored({.replicas = 2}), two_layers, params);
-  const LocalCluster cluster(2);
-  run_ranks(2, [&](int rank) {
-    const StrategyPtr strategy = multi_worker_mirrored({.devices = {"cuda:0"}});
-    Estimator(two_layers, quiet_config(directory / "gpu", strategy, cluster.environment(rank)),
-              params)
-        .train([] { return examples(53).shuffle(53).repeat(2).global_batch(12); });
-  });
-  EXPECT_LT(largest_difference(latest(directory / "gpu"), here), kGpuRounding);
 }
 
 }  // namespace

@@ -242,7 +242,7 @@ void check_still_free(const JobStore& store, const std::string& job_dir,
 
 // Fills in the record, and saves it while it is locked.
 Claim complete_claim(JobStore& store, JobRecord record, Clock& clock,
-              const std::function<void(JobRecord&)>& complete) {
+                     const std::function<void(JobRecord&)>& complete) {
   Claim made{.record = std::move(record)};
   made.record.submitted = clock.wall_seconds();
   // A letter first, as labels want it; short enough not to be taken for a secret.

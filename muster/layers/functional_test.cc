@@ -268,7 +268,7 @@ TEST(Functional, NamesTheLayersAndShapesThatDoNotMeet) {
             "variable dense/kernel depends on an axis that may have any size");
   EXPECT_EQ(message_of([&] {
               Lambda([](const Tensor& t) { return t.view({7}); })(x);
-            }).find("layer lambda does not take float32[None, 28] from Input input_1: shape '[7]'"),
+            }).find("layer lambda does not take float32[None, 28] from Input input_1: "),
             0u);
   EXPECT_EQ(message_of([&] { Dense(1)(std::vector<SymbolicTensor>{}); }),
             "a layer (dense) was called on no symbolic tensor");

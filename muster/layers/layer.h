@@ -17,8 +17,11 @@ namespace muster::inline v0_1 {
 
 // How a layer takes part in mixed_precision() ("muster/layers/mixed_precision.h").
 enum class LayerPrecision {
-  kFloat32,   // it is given float32: right for any layer
-  kWidened,   // so it is, and what it gives is rounded to bfloat16 where its inputs were bfloat16
+  kFloat32,  // it is given float32: right for any layer
+  kWidened,  // so it is, and what it gives is rounded to bfloat16 where its inputs were bfloat16
+  // So it is on the CPU; on a GPU it is given bfloat16 as it is, and computes in float32 all the
+  // same.
+  kWidenedOnCpu,
   kAsGiven,   // it computes in what it is given; float32 where inputs are of both dtypes
   kBfloat16,  // it is given bfloat16, which it multiplies
 };

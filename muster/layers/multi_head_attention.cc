@@ -69,7 +69,8 @@ class MultiHeadAttentionImpl final : public LayerImpl {
     }
     const internal::AttentionResult result = internal::dot_product_attention(
         query, key, value, 1 / std::sqrt(static_cast<double>(key_dim_)), offset, dropout,
-        options_.return_attention_scores);
+        options_.return_attention_scores,
+        given.causal_alone && !given.query_mask.defined() && !given.attention_mask.defined());
     LayerOutputs outputs{.tensors = {joined(result.output, given.query, context)}};
     // Once as a product, and once as what the layer gives.
     for (int i = 0; i < 2; ++i) penalize(outputs.tensors[0], batch, context);

@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/affine_normalization.h"
+#include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/checks.h"
 #include "muster/layers/internal/rectified.h"
 #include "muster/layers/internal/weights.h"
@@ -71,7 +72,7 @@ class BatchNormalizationImpl final : public UnaryLayerImpl,
 
   // As in Keras, steps that do not count are in the statistics.
   bool keeps_steps() const override { return true; }
-  LayerPrecision precision() const override { return LayerPrecision::kWidened; }
+  LayerPrecision precision() const override { return LayerPrecision::kWidenedOnCpu; }
   double epsilon() const override { return options_.epsilon; }
 
   Variables variables(const Tensor& input, CallContext& context) const override {
@@ -104,19 +105,27 @@ class BatchNormalizationImpl final : public UnaryLayerImpl,
   }
 
  private:
+  // What the variables are made for: the sizes of the input, and float32 where that is bfloat16.
+  static Tensor as_wide(const Tensor& input) {
+    if (input.scalar_type() != kBFloat16 || input.dim() == 0) return input;
+    return at::empty({1}, input.options().dtype(kFloat32)).expand(input.sizes());
+  }
+
   Tensor normalized(const Tensor& input, CallContext& context, bool relu) const {
-    const auto [gamma, beta, moving_mean, moving_variance] = variables(input, context);
+    const auto [gamma, beta, moving_mean, moving_variance] = variables(as_wide(input), context);
     const bool joint = options_.synchronized && context.num_replicas() > 1;
     const bool trains = context.trains(identity());
     if (trains && !joint && input.numel() > 0) {
       return normalized_here(input, gamma, beta, moving_mean, moving_variance, relu);
     }
-    const Moments used = trains ? moments(input, moving_mean, moving_variance, joint, context)
+    const Tensor wide = internal::widened(input);
+    const Moments used = trains ? moments(wide, moving_mean, moving_variance, joint, context)
                                 : Moments{.mean = moving_mean, .variance = moving_variance};
     Tensor factor = (used.variance + options_.epsilon).rsqrt();
     if (gamma.defined()) factor = factor * gamma;
-    Tensor output = (input - used.mean) * factor;
+    Tensor output = (wide - used.mean) * factor;
     if (beta.defined()) output = output + beta;
+    if (input.scalar_type() == kBFloat16) output = internal::narrowed(output);
     return relu ? internal::rectified(std::move(output)) : output;
   }
 

@@ -4,6 +4,7 @@
 
 #include "muster/losses/internal/cross_entropy_terms.h"
 #include "muster/losses/internal/inputs.h"
+#include "muster/tensor/host_copy.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::losses {
@@ -14,10 +15,10 @@ using internal::kEpsilon;
 constexpr const char* kSparse = "sparse_categorical_crossentropy";
 constexpr const char* kForOneHot = "one-hot labels are for categorical_crossentropy";
 
-// targets: int64[n], of `rows` rows.
-void check_labels(const Tensor& targets, int64_t rows, int64_t classes,
+// labels: integers, of `rows` rows.
+void check_labels(const Tensor& labels, int64_t rows, int64_t classes,
                   const std::optional<int64_t>& ignored) {
-  const Tensor local = targets.cpu().contiguous();
+  const Tensor local = on_host(labels).to(at::kLong).contiguous();
   const int64_t* values = local.data_ptr<int64_t>();
   for (int64_t i = 0; i < local.numel(); ++i) {
     if ((values[i] >= 0 && values[i] < classes) || values[i] == ignored) continue;
@@ -118,7 +119,7 @@ Tensor sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predi
 
   const int64_t classes = scores.size(-1);
   const Tensor targets = labels.reshape({-1}).to(at::kLong);
-  check_labels(targets, labels.dim() > 0 ? labels.size(0) : 1, classes, options.ignore_class);
+  check_labels(labels, labels.dim() > 0 ? labels.size(0) : 1, classes, options.ignore_class);
   if (!options.from_logits) internal::check_predictions(kSparse, scores, /*most=*/1);
   if (scores.dim() != 2) scores = scores.dim() == 1 ? scores.unsqueeze(0) : scores.flatten(0, -2);
   // Gradients stop where the clipping cuts.

@@ -4,8 +4,10 @@
 #include <c10/core/StreamGuard.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 
+#include <cstring>
 #include <vector>
 
+#include "muster/tensor/host_copy.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -14,6 +16,21 @@ struct DeviceCopier::Streams {
   const c10::impl::DeviceGuardImplInterface* device;
   c10::Stream copies;
 };
+
+namespace {
+
+// To wake other threads for a small copy takes longer than to make it.
+constexpr size_t kCopiedAlone = 1 << 20;
+
+Tensor pinned(const Tensor& tensor) {
+  if (tensor.is_pinned()) return tensor;
+  if (tensor.nbytes() > kCopiedAlone) return tensor.pin_memory();
+  const Tensor copy = at::empty(tensor.sizes(), tensor.options().pinned_memory(true));
+  std::memcpy(copy.data_ptr(), tensor.data_ptr(), tensor.nbytes());
+  return copy;
+}
+
+}  // namespace
 
 DeviceCopier::DeviceCopier(Device device) : device_(device) {
   if (device.is_cpu()) return;
@@ -28,6 +45,7 @@ Element DeviceCopier::operator()(const Element& element) const {
   const c10::Stream computes = device->getStream(device_);
   c10::Event copied(device_.type());
   std::vector<Tensor> there;
+  forget_host_copies();
   const Element result = [&] {
     const torch::NoGradGuard no_grad;
     const c10::StreamGuard here(streams_->copies);
@@ -37,8 +55,9 @@ Element DeviceCopier::operator()(const Element& element) const {
       if (tensor.device() == device_) return value;
       Tensor from = tensor.contiguous();
       // Only a copy from pinned memory runs beside the program.
-      if (device_.is_cuda() && from.device().is_cpu() && from.numel() > 0) from = from.pin_memory();
+      if (device_.is_cuda() && from.device().is_cpu() && from.numel() > 0) from = pinned(from);
       there.push_back(from.to(device_, /*non_blocking=*/true));
+      if (tensor.is_cpu()) note_host_copy(there.back(), tensor);
       return there.back();
     });
     copied.record(streams_->copies);

@@ -18,7 +18,8 @@ class DeviceCopier {
 
   Device device() const { return device_; }
   // Gives the element with its tensors on the device. Tensors that are there already stay as they
-  // are, and texts too.
+  // are, and texts too. on_host() knows what they were copied from, until the next call on this
+  // thread.
   Element operator()(const Element& element) const;
 
  private:

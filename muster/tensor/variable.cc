@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/tensor/host_copy.h"
 #include "muster/tensor/internal/unique_numbers.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/table_rows.h"
@@ -32,7 +33,7 @@ Tensor checked_ids(const VariableSpec& spec, int64_t size, const Tensor& ids, bo
         "numbers of rows are int64 or int32");
   }
   const bool as_it_is = ids.is_cpu() && ids.scalar_type() == kInt64 && ids.is_contiguous();
-  Tensor here = as_it_is ? ids : ids.to(kInt64).cpu().contiguous();
+  Tensor here = as_it_is ? ids : on_host(ids).to(kInt64).contiguous();
   const int64_t* numbers = here.data_ptr<int64_t>();
   for (int64_t i = 0; i < here.numel(); ++i) {
     if ((numbers[i] >= 0 || none) && numbers[i] < size) continue;

@@ -37,6 +37,16 @@ expect ok "muster_check_torch_protobuf($work/hides.so)"
 expect ok "muster_check_torch_protobuf($work/uses.so)"
 expect "cannot read the symbols of $work/none.so" "muster_check_torch_protobuf($work/none.so)"
 
+has() {  # ON | OFF, library
+  expect ok "muster_torch_has_filesystem($work/$2.so has)
+    if(NOT has STREQUAL $1)
+      message(FATAL_ERROR \"$2 has: \${has}\")
+    endif()"
+}
+library files 'namespace std::filesystem { void remove_all(const char*) {} }'
+has ON files
+has OFF uses
+
 mkdir -p "$work/cpu/lib" "$work/cuda/lib" "$work/cuda/share/cmake"
 touch "$work/cuda/lib/libtorch_cuda.so"
 expect ok "muster_check_torch_cuda($work/cpu)" -DCUDAToolkit_FOUND=OFF

@@ -103,7 +103,11 @@ class TiedEmbeddingImpl final : public UnaryLayerImpl {
       refuse(context, identity(), fmt::format("vectors [..., {}]", width_), input);
     Shape shape = input.sizes().vec();
     shape.back() = vocabulary_;
-    return at::mm(input.reshape({-1, width_}), table.t()).view(shape);
+    const Tensor rows = input.reshape({-1, width_});
+    // A GPU is ten times as fast with bfloat16, and adds up in float32 there, too.
+    if (context.mixed_precision() && context.device().is_cuda())
+      return at::mm(rows.to(kBFloat16), table.to(kBFloat16).t()).to(kFloat32).view(shape);
+    return at::mm(rows, table.t()).view(shape);
   }
 
   bool keeps_steps() const override { return true; }

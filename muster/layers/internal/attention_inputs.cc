@@ -100,6 +100,7 @@ AttentionInputs attention_inputs(const LayerInputs& inputs, CallContext& context
     if (i > 0) checked.counts = both(checked.counts, mask.unsqueeze(1));
   }
   if (causal) {
+    checked.causal_alone = !checked.counts.defined() && given[0].size(1) == checked.key.size(1);
     const Tensor seen =
         at::ones({1, given[0].size(1), checked.key.size(1)}, given[0].options().dtype(at::kBool));
     checked.counts = both(checked.counts, seen.tril());

@@ -14,6 +14,8 @@ struct AttentionInputs {
   // Bool, [batch or 1, T or 1, S]: what masks and causality let through; or undefined.
   Tensor counts;
   Tensor query_mask;  // [batch, T]; or undefined
+  // `counts` is a causal mask of T = S, and nothing else.
+  bool causal_alone = false;
 };
 
 // Tells whether the last of {query, value}, {query, value, key} or these and an attention_mask is

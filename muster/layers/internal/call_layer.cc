@@ -17,7 +17,10 @@ bool holds(const std::vector<Tensor>& tensors, DType dtype) {
 
 LayerOutputs call_in_mixed_precision(const LayerImpl& layer, const LayerInputs& inputs,
                                      CallContext& context) {
-  const LayerPrecision precision = layer.precision();
+  LayerPrecision precision = layer.precision();
+  if (precision == LayerPrecision::kWidenedOnCpu) {
+    precision = context.device().is_cuda() ? LayerPrecision::kAsGiven : LayerPrecision::kWidened;
+  }
   const bool narrow = holds(inputs.tensors, kBFloat16);
   LayerInputs taken = inputs;
   if (precision == LayerPrecision::kBfloat16) {

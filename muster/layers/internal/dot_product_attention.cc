@@ -2,6 +2,7 @@
 
 #include <ATen/Parallel.h>
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/csrc/jit/frontend/tracer.h>
 
 #include <utility>
@@ -27,6 +28,37 @@ AttentionResult composed_attention(const Tensor& query, const Tensor& key, const
   const Tensor used = dropout.defined() ? weights * dropout : weights;
   return {batch_product(narrow ? narrowed(used) : used, value.transpose(1, 2)).transpose(1, 2),
           weights};
+}
+
+// By the kernels that LibTorch has for GPUs, which keep no scores; nothing where this LibTorch has
+// none.
+Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, double scale,
+                       const Tensor& offset, bool causal) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchema({"aten::scaled_dot_product_attention", ""});
+  static const bool scales =
+      op && op->schema().argumentIndexWithName("scale").has_value();  // versions before 2.1 do not
+  if (!scales) return {};
+  torch::jit::Stack stack;
+  for (const c10::Argument& argument : op->schema().arguments()) {
+    const std::string& name = argument.name();
+    if (name == "query")
+      stack.emplace_back(query.transpose(1, 2));
+    else if (name == "key")
+      stack.emplace_back(key.transpose(1, 2));
+    else if (name == "value")
+      stack.emplace_back(value.transpose(1, 2));
+    else if (name == "attn_mask" && offset.defined() && !causal)
+      stack.emplace_back(offset.to(query.scalar_type()));
+    else if (name == "is_causal")
+      stack.emplace_back(causal);
+    else if (name == "scale")
+      stack.emplace_back(scale);
+    else
+      stack.push_back(argument.default_value().value());
+  }
+  op->callBoxed(&stack);
+  return stack.front().toTensor().transpose(1, 2);
 }
 
 // Example by example: what lies between the products of an example stays in the cache.
@@ -115,7 +147,11 @@ struct DotProductAttention : public torch::autograd::Function<DotProductAttentio
 
 AttentionResult dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                       double scale, const Tensor& offset, const Tensor& dropout,
-                                      bool keep_weights) {
+                                      bool keep_weights, bool causal) {
+  if (query.is_cuda() && !keep_weights && !dropout.defined() && !torch::jit::tracer::isTracing()) {
+    const Tensor output = fused_attention(query, key, value, scale, offset, causal);
+    if (output.defined()) return {output, Tensor()};
+  }
   if (keep_weights || dropout.defined() || !query.is_cpu() || query.scalar_type() == kBFloat16 ||
       torch::jit::tracer::isTracing()) {
     return composed_attention(query, key, value, scale, offset, dropout);

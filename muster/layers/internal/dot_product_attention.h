@@ -14,9 +14,10 @@ struct AttentionResult {
 // softmax(query key^T * scale + offset) x value for each head, of query [batch, T, heads, key_dim],
 // key [batch, S, heads, key_dim], value [batch, S, heads, value_dim]. `offset` stretches to [batch,
 // heads, T, S], which `dropout`, factors of the weights, is; both may be undefined. The weights are
-// undefined unless `keep_weights` asks for them.
+// undefined unless `keep_weights` asks for them. `causal` says that the offset is that of a causal
+// mask, which a GPU then need not read.
 AttentionResult dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                       double scale, const Tensor& offset, const Tensor& dropout,
-                                      bool keep_weights);
+                                      bool keep_weights, bool causal = false);
 
 }  // namespace muster::inline v0_1::internal

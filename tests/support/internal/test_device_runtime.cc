@@ -1,6 +1,9 @@
 #include "tests/support/internal/test_device_runtime.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
+#if __has_include(<ATen/detail/PrivateUse1HooksInterface.h>)
+#include <ATen/detail/PrivateUse1HooksInterface.h>
+#endif
 
 #include <array>
 #include <atomic>
@@ -170,6 +173,20 @@ class TestGuard final : public c10::impl::DeviceGuardImplInterface {
 };
 
 C10_REGISTER_GUARD_IMPL(PrivateUse1, TestGuard);
+
+#if __has_include(<ATen/detail/PrivateUse1HooksInterface.h>)
+// By these LibTorch 2 knows that the device has streams, also beside GPUs.
+struct TestHooks final : public at::PrivateUse1HooksInterface {
+  bool isBuilt() const { return true; }
+  bool isAvailable() const { return true; }
+  bool hasPrimaryContext(DeviceIndex) const override { return true; }
+  bool isPinnedPtr(const void*) const override { return false; }
+};
+[[maybe_unused]] const bool hooks_are_set = [] {
+  at::RegisterPrivateUse1HooksInterface(new TestHooks);
+  return true;
+}();
+#endif
 [[maybe_unused]] const bool allocator_is_set = [] {
   c10::SetAllocator(kTestDevice, &test_allocator());
   return true;

@@ -1,0 +1,56 @@
+// A model with one of every layer that has code or state of its own on a device, and its training,
+// for tests. Thread safety: from any thread.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "muster/estimator/internal/test_model.h"
+#include "muster/layers/convolution.h"
+#include "muster/layers/embedding.h"
+#include "muster/layers/normalization.h"
+#include "muster/layers/pooling.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::testing {
+
+// One of every layer that has code or state of its own.
+inline EstimatorSpec many_layers(const Features& features, const Labels& labels, Mode mode,
+                                 ModelContext& context) {
+  const Tensor& x = features["x"];
+  EXPECT_EQ(x.device(), context.device());
+  auto images = context.model("images", [] {
+    return Sequential({Conv2D(4, {3, 3}, {.activation = activations::relu}), MaxPooling2D(),
+                       Flatten(), BatchNormalization({.synchronized = true}), Dropout(0.2),
+                       Dense(8)});
+  });
+  auto ids = context.model("ids", [] { return Embedding(64, 8, {.row_sparse = true}); });
+  const Tensor seen = images(x.repeat({1, 4}).slice(1, 0, 36).reshape({-1, 6, 6, 1}));
+  const Tensor logits =
+      context.model("out", [] { return Dense(2); })(seen + ids(features["id"].remainder(64)));
+  if (mode == Mode::kPredict) return EstimatorSpec::predict({{"logits", logits}});
+  const Tensor loss =
+      losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
+  if (mode == Mode::kEval)
+    return EstimatorSpec::eval(loss, {{"accuracy", metrics::accuracy(labels, logits.argmax(-1))}});
+  return EstimatorSpec::train(
+      loss,
+      context.optimizer(make_optimizer(context.params().value("optimizer", "sgd"))).minimize(loss),
+      {{"accuracy", metrics::accuracy(labels, logits.argmax(-1))}});
+}
+
+// Some epochs of 53 examples: a ragged last batch, and a replica without data in it.
+inline Checkpoint train(const std::string& model_dir, const distribute::StrategyPtr& strategy,
+                        const ModelFn& model_fn, const nlohmann::json& params,
+                        int64_t max_steps = 1000) {
+  RunConfig config = quiet_config(model_dir, strategy);
+  config.accumulate_steps = params.value("accumulate", 1);
+  Estimator(model_fn, config, params)
+      .train([] { return examples(53).shuffle(53).repeat(2).global_batch(12); },
+             {.max_steps = max_steps});
+  return latest(model_dir);
+}
+
+}  // namespace muster::inline v0_1::testing

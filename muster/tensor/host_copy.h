@@ -1,0 +1,20 @@
+// What the tensors of a batch were copied from to the device: whoever only looks at the numbers (is
+// each a class number, or a row of the table?) need not wait for the device. Thread safety: each
+// thread has its own.
+#pragma once
+
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1 {
+
+// Forgets what was noted before: another batch begins.
+void forget_host_copies();
+// Notes that `there`, on a device, is a copy of `here`, on the CPU. Keeps none of the memory of
+// `there`.
+void note_host_copy(const Tensor& there, const Tensor& here);
+// The numbers of `tensor` on the CPU: the tensor itself where it is there; what was noted, unless
+// the tensor was changed in place; else a copy that waits for the device. Views of all of a noted
+// tensor count as it.
+Tensor on_host(const Tensor& tensor);
+
+}  // namespace muster::inline v0_1
