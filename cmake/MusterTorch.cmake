@@ -6,6 +6,10 @@ include(MusterTorchChecks)
 
 file(TO_CMAKE_PATH "$ENV{CMAKE_PREFIX_PATH}" muster_prefixes)
 muster_check_torch_cuda(${Torch_ROOT} ${CMAKE_PREFIX_PATH} ${muster_prefixes})
+# There is no CUDA code to compile here: LibTorch need not find out, by running some, which GPUs there are.
+if(NOT TORCH_CUDA_ARCH_LIST AND NOT DEFINED ENV{TORCH_CUDA_ARCH_LIST})
+  set(TORCH_CUDA_ARCH_LIST 9.0)
+endif()
 find_package(Torch QUIET)
 if(NOT Torch_FOUND)
   message(FATAL_ERROR "there is no LibTorch here.\n"

@@ -84,7 +84,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"adagrad", two_layers, json{{"optimizer", "adagrad"}}},
                       Case{"clipped", two_layers, json{{"optimizer", "clipped"}}},
                       Case{"accumulated", two_layers, json{{"accumulate", 2}}},
-                      Case{"many_layers", many_layers, json{{"optimizer", "momentum"}}}));
+                      Case{"many_layers", many_layers, json{{"optimizer", "momentum"}}},
+                      Case{"attention", testing::attends, json::object()}));
 
 TEST(DeviceTest, EveryDeviceOfAKind) {
   TempDirectory directory;

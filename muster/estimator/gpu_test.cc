@@ -11,11 +11,7 @@
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/many_layers.h"
-#include "muster/layers/attention.h"
-#include "muster/layers/core.h"
 #include "muster/layers/embedding.h"
-#include "muster/layers/functional.h"
-#include "muster/layers/mixed_precision.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"
@@ -31,6 +27,7 @@ using distribute::multi_worker_mirrored;
 using distribute::one_device;
 using distribute::StrategyPtr;
 using nlohmann::json;
+using testing::attends;
 using testing::examples;
 using ::testing::HasSubstr;
 using testing::largest_difference;
@@ -73,23 +70,6 @@ TEST_F(GpuTest, TrainsWhatTheCpuTrains) {
   const Checkpoint here = train(directory_ / "many", one_device(), many_layers, params);
   const Checkpoint there = train(directory_ / "many_gpu", one_device("cuda"), many_layers, params);
   EXPECT_LT(largest_difference(there, here), kRounding);
-}
-
-// Attention, with the parameter "precision" of mixed_precision(): by kernels that the CPU has not.
-EstimatorSpec attends(const Features& features, const Labels& labels, Mode, ModelContext& context) {
-  auto model = context.model("net", [&] {
-    const SymbolicTensor x = Input({4, 8});
-    SymbolicTensor seen =
-        MultiHeadAttention(2, 8, {.use_causal_mask = true})(std::vector<SymbolicTensor>{x, x});
-    seen = MultiHeadAttention(2, 8)(std::vector<SymbolicTensor>{seen, x});
-    seen = BatchNormalization()(Dense(8)(seen));
-    return mixed_precision(context.params().value("precision", "float32"),
-                           Functional({x}, {Dense(2)(Flatten()(seen))}));
-  });
-  const Tensor logits = model(features["x"].repeat({1, 4}).slice(1, 0, 32).reshape({-1, 4, 8}));
-  const Tensor loss = testing::loss_of(logits, labels);
-  return EstimatorSpec::train(
-      loss, context.optimizer(testing::make_optimizer("momentum")).minimize(loss));
 }
 
 TEST_F(GpuTest, AttendsAsTheCpuDoes) {

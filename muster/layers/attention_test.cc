@@ -307,6 +307,24 @@ TEST(DotProductAttention, HasTheGradientsOfItsOperations) {
   }
 }
 
+// On a GPU it takes the place of the operations; LibTorch knows it on the CPU as well.
+TEST(DotProductAttention, IsWhatLibTorchComputesInOneOperation) {
+  const Tensor query = numbers({2, 4, 2, 8}, 0.1), key = numbers({2, 4, 2, 8}, 0.2),
+               value = numbers({2, 4, 2, 8}, 0.3), offset = numbers({2, 1, 4, 4}, 0.4),
+               causal = (1 - torch::ones({1, 1, 4, 4}, kFloat64).tril()) * -1e9;
+  if (!internal::fused_attention(query, key, value, 0.6, {}, false).defined())
+    GTEST_SKIP() << "this LibTorch has no scaled_dot_product_attention with a scale";
+  const auto same = [&](const Tensor& given, bool is_causal) {
+    const Tensor fused = internal::fused_attention(query, key, value, 0.6, given, is_causal);
+    const Tensor composed =
+        internal::dot_product_attention(query, key, value, 0.6, given, Tensor(), true).output;
+    return torch::allclose(fused, composed, 1e-10, 1e-10);
+  };
+  EXPECT_TRUE(same({}, false));
+  EXPECT_TRUE(same(offset, false));
+  EXPECT_TRUE(same(causal, true));
+}
+
 // Each place in the axes beside attends for itself.
 TEST(AttentionAxes, AreAttendedOverOneByOne) {
   const Tensor query = numbers({2, 3, 4, 5}), value = numbers({2, 6, 4, 5}, 0.9);

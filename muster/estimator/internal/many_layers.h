@@ -8,8 +8,11 @@
 #include <string>
 
 #include "muster/estimator/internal/test_model.h"
+#include "muster/layers/attention.h"
 #include "muster/layers/convolution.h"
 #include "muster/layers/embedding.h"
+#include "muster/layers/functional.h"
+#include "muster/layers/mixed_precision.h"
 #include "muster/layers/normalization.h"
 #include "muster/layers/pooling.h"
 #include "muster/tensor/libtorch.h"
@@ -39,6 +42,26 @@ inline EstimatorSpec many_layers(const Features& features, const Labels& labels,
       loss,
       context.optimizer(make_optimizer(context.params().value("optimizer", "sgd"))).minimize(loss),
       {{"accuracy", metrics::accuracy(labels, logits.argmax(-1))}});
+}
+
+// Attention, with the parameter "precision" of mixed_precision(). There are no weights without
+// gradients in it, as offsets in front of a softmax or of a normalization are, whose noise differs.
+inline EstimatorSpec attends(const Features& features, const Labels& labels, Mode,
+                             ModelContext& context) {
+  auto model = context.model("net", [&] {
+    const SymbolicTensor x = Input({4, 8});
+    const auto attention = [](bool causal) {
+      return MultiHeadAttention(2, 8, {.use_bias = false, .use_causal_mask = causal});
+    };
+    SymbolicTensor seen = attention(true)(std::vector<SymbolicTensor>{x, x});
+    seen = attention(false)(std::vector<SymbolicTensor>{seen, x});
+    seen = BatchNormalization()(Dense(8, {.use_bias = false})(seen));
+    return mixed_precision(context.params().value("precision", "float32"),
+                           Functional({x}, {Dense(2)(Flatten()(seen))}));
+  });
+  const Tensor logits = model(features["x"].repeat({1, 4}).slice(1, 0, 32).reshape({-1, 4, 8}));
+  const Tensor loss = loss_of(logits, labels);
+  return EstimatorSpec::train(loss, context.optimizer(make_optimizer("momentum")).minimize(loss));
 }
 
 // Some epochs of 53 examples: a ragged last batch, and a replica without data in it.

@@ -30,37 +30,6 @@ AttentionResult composed_attention(const Tensor& query, const Tensor& key, const
           weights};
 }
 
-// By the kernels that LibTorch has for GPUs, which keep no scores; nothing where this LibTorch has
-// none.
-Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, double scale,
-                       const Tensor& offset, bool causal) {
-  static const auto op =
-      c10::Dispatcher::singleton().findSchema({"aten::scaled_dot_product_attention", ""});
-  static const bool scales =
-      op && op->schema().argumentIndexWithName("scale").has_value();  // versions before 2.1 do not
-  if (!scales) return {};
-  torch::jit::Stack stack;
-  for (const c10::Argument& argument : op->schema().arguments()) {
-    const std::string& name = argument.name();
-    if (name == "query")
-      stack.emplace_back(query.transpose(1, 2));
-    else if (name == "key")
-      stack.emplace_back(key.transpose(1, 2));
-    else if (name == "value")
-      stack.emplace_back(value.transpose(1, 2));
-    else if (name == "attn_mask" && offset.defined() && !causal)
-      stack.emplace_back(offset.to(query.scalar_type()));
-    else if (name == "is_causal")
-      stack.emplace_back(causal);
-    else if (name == "scale")
-      stack.emplace_back(scale);
-    else
-      stack.push_back(argument.default_value().value());
-  }
-  op->callBoxed(&stack);
-  return stack.front().toTensor().transpose(1, 2);
-}
-
 // Example by example: what lies between the products of an example stays in the cache.
 struct DotProductAttention : public torch::autograd::Function<DotProductAttention> {
   static Tensor forward(AutogradContext* context, const Tensor& query, const Tensor& key,
@@ -144,6 +113,35 @@ struct DotProductAttention : public torch::autograd::Function<DotProductAttentio
 };
 
 }  // namespace
+
+Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, double scale,
+                       const Tensor& offset, bool causal) {
+  static const auto op =
+      c10::Dispatcher::singleton().findSchema({"aten::scaled_dot_product_attention", ""});
+  static const bool scales =
+      op && op->schema().argumentIndexWithName("scale").has_value();  // versions before 2.1 do not
+  if (!scales) return {};
+  torch::jit::Stack stack;
+  for (const c10::Argument& argument : op->schema().arguments()) {
+    const std::string& name = argument.name();
+    if (name == "query")
+      stack.emplace_back(query.transpose(1, 2));
+    else if (name == "key")
+      stack.emplace_back(key.transpose(1, 2));
+    else if (name == "value")
+      stack.emplace_back(value.transpose(1, 2));
+    else if (name == "attn_mask" && offset.defined() && !causal)
+      stack.emplace_back(offset.to(query.scalar_type()));
+    else if (name == "is_causal")
+      stack.emplace_back(causal);
+    else if (name == "scale")
+      stack.emplace_back(scale);
+    else
+      stack.push_back(argument.default_value().value());
+  }
+  op->callBoxed(&stack);
+  return stack.front().toTensor().transpose(1, 2);
+}
 
 AttentionResult dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                       double scale, const Tensor& offset, const Tensor& dropout,

@@ -20,4 +20,10 @@ AttentionResult dot_product_attention(const Tensor& query, const Tensor& key, co
                                       double scale, const Tensor& offset, const Tensor& dropout,
                                       bool keep_weights, bool causal = false);
 
+// Its output by the operation of LibTorch that GPUs have kernels for, which keep no scores;
+// undefined where this LibTorch, before 2.1, has none. Gradients of its gradients are not known
+// everywhere.
+Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& value, double scale,
+                       const Tensor& offset, bool causal);
+
 }  // namespace muster::inline v0_1::internal

@@ -180,6 +180,13 @@ struct TestHooks final : public at::PrivateUse1HooksInterface {
   bool isBuilt() const { return true; }
   bool isAvailable() const { return true; }
   bool hasPrimaryContext(DeviceIndex) const override { return true; }
+  DeviceIndex deviceCount() const { return kTestDevices; }
+  void setCurrentDevice(DeviceIndex device) const { current_device = device; }
+  DeviceIndex getCurrentDevice() const { return current_device; }
+  DeviceIndex exchangeDevice(DeviceIndex device) const {
+    return std::exchange(current_device, device);
+  }
+  DeviceIndex maybeExchangeDevice(DeviceIndex device) const { return exchangeDevice(device); }
   bool isPinnedPtr(const void*) const override { return false; }
 };
 [[maybe_unused]] const bool hooks_are_set = [] {
