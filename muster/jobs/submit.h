@@ -29,15 +29,17 @@ struct Claim {
 
 // Makes the job's record, whose name becomes the job's. Of several processes that claim the same
 // directory or the same name at a time, one gets it. `complete` fills in what else belongs to the
-// record, and to its folder, before others see it. Throws InvalidArgument as check_job_dir() does,
-// for a name that is taken, and when the submission of the same command to the same target did not
-// end before.
+// record, and to its folder, before others see it. The record of a job of that name that has ended,
+// and had the same command, target and directory, gives way where the target frees names. Throws
+// InvalidArgument as check_job_dir() does, for a name that is taken, and when the submission of the
+// same command to the same target did not end before.
 Claim claim_job(JobStore& store, const Target& target, JobSpec& job, Clock& clock,
                 const StatusOf& status_of, const std::function<void(JobRecord&)>& complete);
 
-// The same for a record that goes on in its directory, with another mark.
-Claim claim_again(JobStore& store, JobRecord record, Clock& clock, const StatusOf& status_of,
-                  const std::function<void(JobRecord&)>& complete);
+// The same for a record that goes on in its directory, with another mark. `job_dir` is that
+// directory as errors call it.
+Claim claim_again(JobStore& store, JobRecord record, const std::string& job_dir, Clock& clock,
+                  const StatusOf& status_of, const std::function<void(JobRecord&)>& complete);
 
 // Makes the job's record and starts it. Takes the record back when it could not be started; it
 // stays where the target may have the job all the same. Throws what claim_job() and
