@@ -109,7 +109,9 @@ TEST_F(JobsCommandTest, ItGoesOnByItselfAndCanBeCancelled) {
   EXPECT_EQ(status("train-1")["state"], "ending");
   EXPECT_EQ(status("train-1")["tasks"][0]["state"], "ending");
   EXPECT_THAT(muster("jobs list").text, HasSubstr("ending"));
-  EXPECT_THAT(muster("submit --job-dir=run ./train").text, HasSubstr("which is ending on local"));
+  EXPECT_THAT(
+      muster("submit --job-dir=run ./train").text,
+      AllOf(HasSubstr("which is ending on local"), HasSubstr("wait until its tasks have saved")));
   EXPECT_THAT(muster("jobs remove train-1").text, HasSubstr("error: train-1 is ending"));
   write("go", "");
   EXPECT_TRUE(becomes("train-1", "cancelled"));
@@ -165,6 +167,7 @@ TEST_F(JobsCommandTest, AKilledKeeperIsNoticed) {
 }
 
 TEST_F(JobsCommandTest, ErrorsNameTheLineAndTheFix) {
+  program("true");
   write("good.yaml", "scaleTier: BASIC\n");
   write("bad.yaml", "trainingInput:\n  scaleTier: CUSTOM\n  masterType: a\n  workerCount: 2\n");
   const ShellOutput ran = muster("submit --config=bad.yaml true");
@@ -189,6 +192,7 @@ TEST_F(JobsCommandTest, ErrorsNameTheLineAndTheFix) {
            {"submit --to=slurm --dry-run --job-dir=good.yaml true", "good.yaml is a file"},
            {"submit --name=A_b true", "cannot be the name of a job"},
            {"submit no_such_program_anywhere", "was found neither in PATH"},
+           {"submit trian", "did you mean ./train?"},
            {"submit --slurm=--partition=x true", "--slurm is for --to=slurm"},
            {"submit --to=slurm --slurm=gpu --dry-run true", "is no flag of sbatch"},
            {"jobs status nothing", "there is no job 'nothing'"},
@@ -305,6 +309,12 @@ TEST_F(JobsCommandTest, AnotherSystemThatIsNotThereIsAPlainError) {
   const ShellOutput refused = muster(kubernetes);
   EXPECT_EQ(refused.code, 1);
   EXPECT_THAT(refused.text, HasSubstr("does `kubectl get pods` work?"));
+  // As kubectl says it that wants to know the fields of what is created.
+  tool("kubectl",
+       "echo 'error: failed to download openapi: connect: connection refused; if you "
+       "choose to ignore these errors, turn validation off' >&2; exit 1");
+  EXPECT_THAT(muster(kubernetes).text,
+              AllOf(HasSubstr("connect: connection refused\n"), Not(HasSubstr("validation off"))));
   const std::string slurm = "submit --to=slurm --name=s --config=config.yaml true";
   for (const char* says : {"sbatch: error: Batch job submission failed: Unable to contact slurm "
                            "controller (connect failure)",
@@ -630,6 +640,7 @@ TEST_F(SlurmJobsTest, RestartsCancelsAndGoesBackIntoTheQueue) {
   EXPECT_TRUE(appears("ready4"));
   EXPECT_EQ(muster("jobs cancel loop").code, 0);
   EXPECT_TRUE(becomes("loop", "cancelled"));
+  EXPECT_EQ(status("loop")["detail"], "its tasks ended as they were asked to");
   EXPECT_TRUE(std::filesystem::exists(directory_ / "stopped"));
   EXPECT_THAT(muster("jobs logs --task=chief-0 loop").text,
               AllOf(HasSubstr("start 2, requeued 1"), HasSubstr("start 3, requeued 2"),

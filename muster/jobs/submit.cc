@@ -192,7 +192,9 @@ void check_job_dir(const JobStore& store, const std::string& job_dir, const Stat
     }
     if (!goes_on(state)) continue;
     throw_taken(job_dir, record, fmt::format("which is {} on {}", to_string(state), record.target),
-                fmt::format("end that one: muster jobs cancel {}", record.name));
+                state == JobState::kEnding
+                    ? "wait until its tasks have saved: muster jobs status " + record.name
+                    : "end that one: muster jobs cancel " + record.name);
   }
   if (const std::string who = trains_in(job_dir); !who.empty()) {
     throw invalid_argument(fmt::format("the job directory {} is in use by {}", job_dir, who),

@@ -318,8 +318,10 @@ std::string find_program(const std::string& program, std::string_view path,
   for (const std::string& folder : folders) {
     if (is_program(folder + "/" + program)) return folder + "/" + program;
   }
+  // Who forgets the path of a program means one of this folder, mostly.
   const std::string here = "./" + program;
-  std::optional<std::string> near = is_program(here) ? here : nearest_program(program, folders);
+  const auto own = is_program(here) ? program : nearest_program(program, {"."});
+  const auto near = own ? "./" + *own : nearest_program(program, folders);
   throw not_found(fmt::format("program '{}' was found neither in PATH nor beside muster", program),
                   near ? fmt::format("did you mean {}?", *near)
                        : fmt::format("give its path, for example {}", here));
