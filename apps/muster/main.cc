@@ -109,7 +109,9 @@ int run(int argc, char** argv) {
       "  muster serve model/export\n"
       "\nmuster COMMAND --help says more. Exit codes: 0 done, 1 corrupt data, output that "
       "cannot be\n"
-      "written or an internal error, 2 a wrong argument or something not found.");
+      "written, a system that does not answer or an internal error, 2 a wrong argument or "
+      "something\n"
+      "not found.");
   muster::app::Action action;
   muster::app::add_run(app, program, self.parent_path().string(), action);
   muster::app::add_submit(app, program, self.parent_path().string(), action);
