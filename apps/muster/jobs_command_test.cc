@@ -349,7 +349,7 @@ TEST_F(JobsCommandTest, TheSameCommandGoesOnUnderItsName) {
               HasSubstr("there is a job 'fit' already"));
   const ShellOutput again = muster(command);
   EXPECT_EQ(again.code, 0) << again.text;
-  EXPECT_THAT(again.text, HasSubstr("the same job fit has ended"));
+  EXPECT_THAT(again.text, HasSubstr("the same job fit had ended"));
   EXPECT_EQ(status("fit")["state"], "succeeded");
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
@@ -62,7 +63,7 @@ TEST(JobDirDeathTest, AFolderThatCannotBeWritten) {
     try {
       check_place(path, writes_here);
     } catch (const Error& error) {
-      fprintf(stderr, "%s\n", error.message().c_str());
+      std::fprintf(stderr, "%s\n", error.message().c_str());
       _exit(2);
     }
     _exit(0);

@@ -131,10 +131,14 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
   for (const JobRecord& earlier : searches_in(store, place.job_dir)) check_left(earlier, target);
   // Another process may take a free name at this moment; then the claim finds the next.
   if (is_new) job.name = wanted_name;
-  const JobRecord record =
-      (is_new ? claim_job(store, target, job, clock, options.status_of, complete)
-              : claim_again(store, place, job.job_dir, clock, options.status_of, complete))
-          .record;
+  JobRecord record;
+  {
+    Claim claim = is_new
+                      ? claim_job(store, target, job, clock, options.status_of, complete)
+                      : claim_again(store, place, job.job_dir, clock, options.status_of, complete);
+    forget_earlier(store, claim);
+    record = std::move(claim.record);
+  }
   const auto finish = [&](JobState how, int code, const std::string& detail) {
     state.status = {.state = how, .exit_code = code, .detail = detail};
     internal::write_state(record.folder, state);

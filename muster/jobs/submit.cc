@@ -297,19 +297,27 @@ Claim claim_job(JobStore& store, const Target& target, JobSpec& job, Clock& cloc
   const auto before = ended_before(store, target, wanted, status_of);
   const FileDescriptor held = lock_store(store);
   check_still_free(store, job.job_dir, known);
-  if (before && record_of(store, before->name) == before) {
-    log::info(fmt::format("the same job {} has ended: its record and its logs give way to this one",
-                          before->name));
-    store.remove(*before);
-  }
-  JobRecord record = store.add(job.name, stem_of(job));
+  const bool gives_way = before && record_of(store, before->name) == before;
+  if (gives_way) store.put_aside(*before);
+  std::optional<JobRecord> record;
   try {
-    fill(record, target, job);
-    return complete_claim(store, record, clock, complete);
+    record = store.add(job.name, stem_of(job));
+    fill(*record, target, job);
+    Claim claim = complete_claim(store, *record, clock, complete);
+    if (gives_way) claim.before = before;
+    return claim;
   } catch (...) {
-    store.remove(record);
+    if (record) store.remove(*record);
+    if (gives_way) store.bring_back(*before);
     throw;
   }
+}
+
+void forget_earlier(const JobStore& store, const Claim& claim) {
+  if (!claim.before) return;
+  store.remove_aside(*claim.before);
+  log::info(fmt::format("the same job {} had ended: its record and its logs gave way to this one",
+                        claim.before->name));
 }
 
 Claim claim_again(JobStore& store, JobRecord record, const std::string& job_dir, Clock& clock,
@@ -331,12 +339,15 @@ JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
   } catch (const UnclearSubmission&) {
     record.id.clear();
     store.save(record);
+    forget_earlier(store, claimed);
     throw;
   } catch (...) {
     store.remove(record);
+    if (claimed.before) store.bring_back(*claimed.before);
     throw;
   }
   store.save(record);
+  forget_earlier(store, claimed);
   return record;
 }
 

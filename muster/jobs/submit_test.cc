@@ -97,6 +97,14 @@ TEST(SubmitTest, TheSameJobTakesItsNameAgainWhenItHasEnded) {
     EXPECT_NE(again.submission, before.submission);
     EXPECT_THAT(store.list(), ElementsAre(again));
   }
+  // Where the new one is refused, the old one is there with all it had.
+  const JobRecord before = store.find("fit");
+  const std::string log = before.folder + "/all.log";
+  local_file_system().write_atomically(log, std::string_view("epoch 7\n")).value();
+  target.refuses = true;
+  EXPECT_THROW(submit_job(store, target, job, clock, as(JobState::kFailed)), Error);
+  EXPECT_THAT(store.list(), ElementsAre(before));
+  EXPECT_EQ(local_file_system().read_file(log).value(), "epoch 7\n");
 }
 
 }  // namespace
