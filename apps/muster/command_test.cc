@@ -63,7 +63,8 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
   }
   EXPECT_EQ(muster("run --log-format=jsn -- true").text,
             "error: --log-format is 'jsn'; it must be one of: text, json\n"
-            "hint: --log-format: text, or json: each line an object with its task, the tasks' own "
+            "hint: did you mean json? --log-format: text, or json: each line an object with its "
+            "task, the tasks' own "
             "log included; default text\n");
   // One line says what is wrong, one what to do.
   EXPECT_EQ(muster("run --worker=2 -- true").text,
@@ -78,6 +79,20 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
   // The program, not a value or the command that is the same word; ready to be pasted.
   EXPECT_THAT(muster("run --workers 2 2").text, HasSubstr(": muster run --workers 2 -- 2 ...\n"));
   EXPECT_THAT(muster("run run").text, HasSubstr(": muster run -- run ...\n"));
+  EXPECT_THAT(muster("run ./train --epochs=5").text, HasSubstr(": muster run -- ./train ...\n"));
+  EXPECT_EQ(muster("submit --job-dir=x ./train --epochs=5").text,
+            "error: --epochs is not a flag of muster submit\n"
+            "hint: write two dashes before the program's arguments: muster submit --job-dir=x "
+            "./train -- --epochs=5 ...\n");
+  EXPECT_THAT(muster("submit ./train --job-dr=x").text,
+              HasSubstr("did you mean --job-dir? if not, write two dashes before"));
+  EXPECT_THAT(muster("submit ./train data.csv").text,
+              HasSubstr(": muster submit ./train -- data.csv ...\n"));
+  EXPECT_THAT(muster("submit --config=c.yaml --epochs=5").text,
+              HasSubstr(": muster submit --config=c.yaml -- --epochs=5 ...\n"));
+  // In front of the program a flag is not the program's.
+  EXPECT_THAT(muster("submit --epochs=5 ./train").text,
+              HasSubstr("hint: muster submit --help shows what there is\n"));
   EXPECT_THAT(muster("run --workers=2 'my train'").text,
               HasSubstr(": muster run --workers=2 -- 'my train' ...\n"));
   EXPECT_THAT(muster("run --survivor-time=86401 -- true").text,

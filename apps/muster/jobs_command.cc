@@ -241,10 +241,13 @@ int remove(const JobsFlags& flags) {
   const JobRecord record = jobs_there.find(flags.name);
   const JobState state = state_to_forget(record, flags.options);
   const bool trials = outlived(record, flags.options);
-  if (trials || state == JobState::kQueued || state == JobState::kRunning) {
-    throw invalid_argument(trials ? fmt::format("trials of {} run", record.name)
-                                  : fmt::format("{} is {}", record.name, jobs::to_string(state)),
-                           fmt::format("end it first: muster jobs cancel {}", record.name));
+  if (trials || jobs::goes_on(state)) {
+    throw invalid_argument(
+        trials ? fmt::format("trials of {} run", record.name)
+               : fmt::format("{} is {}", record.name, jobs::to_string(state)),
+        state == JobState::kEnding
+            ? "wait until its tasks have saved: muster jobs status " + record.name
+            : "end it first: muster jobs cancel " + record.name);
   }
   jobs_there.remove(record);
   fmt::print("{} is forgotten{}\n", record.name,

@@ -88,7 +88,9 @@ TEST_F(JobsCommandTest, MasterAndServersAndAnEvaluator) {
 }
 
 TEST_F(JobsCommandTest, ItGoesOnByItselfAndCanBeCancelled) {
-  program("trap 'touch saved; exit 143' TERM; touch ready; while :; do sleep 0.05; done");
+  program(
+      "trap 'while [ ! -e go ]; do sleep 0.02; done; touch saved; exit 143' TERM\n"
+      "touch ready; while :; do sleep 0.05; done");
   const ShellOutput submitted = muster("submit --job-dir=run --restart=0 ./train");
   EXPECT_EQ(submitted.code, 0);
   EXPECT_THAT(submitted.text, AllOf(HasSubstr("train-1 is submitted to local"),
@@ -103,8 +105,21 @@ TEST_F(JobsCommandTest, ItGoesOnByItselfAndCanBeCancelled) {
   EXPECT_THAT(muster("jobs remove train-1").text, HasSubstr("end it first"));
   EXPECT_THAT(muster("submit --name=train-1 ./train").text, HasSubstr("there is a job 'train-1'"));
   EXPECT_EQ(muster("jobs cancel train-1").code, 0);
+  // While it saves, nothing else may have its directory.
+  EXPECT_EQ(status("train-1")["state"], "ending");
+  EXPECT_EQ(status("train-1")["tasks"][0]["state"], "ending");
+  EXPECT_THAT(muster("jobs list").text, HasSubstr("ending"));
+  EXPECT_THAT(
+      muster("submit --job-dir=run ./train").text,
+      AllOf(HasSubstr("which is ending on local"), HasSubstr("wait until its tasks have saved")));
+  EXPECT_THAT(muster("jobs remove train-1").text, HasSubstr("error: train-1 is ending"));
+  write("go", "");
   EXPECT_TRUE(becomes("train-1", "cancelled"));
   EXPECT_TRUE(std::filesystem::exists(directory_ / "saved"));
+  const auto ended = status("train-1");
+  EXPECT_EQ(ended["detail"], "its tasks ended as they were asked to");
+  EXPECT_EQ(ended["tasks"][0]["state"], "cancelled");
+  EXPECT_EQ(ended["tasks"][0]["exit_code"], 143);
   EXPECT_THAT(muster("jobs cancel train-1").text, HasSubstr("cancelled already"));
 }
 
@@ -152,6 +167,8 @@ TEST_F(JobsCommandTest, AKilledKeeperIsNoticed) {
 }
 
 TEST_F(JobsCommandTest, ErrorsNameTheLineAndTheFix) {
+  program("true");
+  write("good.yaml", "scaleTier: BASIC\n");
   write("bad.yaml", "trainingInput:\n  scaleTier: CUSTOM\n  masterType: a\n  workerCount: 2\n");
   const ShellOutput ran = muster("submit --config=bad.yaml true");
   EXPECT_EQ(ran.code, 2);
@@ -163,9 +180,19 @@ TEST_F(JobsCommandTest, ErrorsNameTheLineAndTheFix) {
   for (const auto& [arguments, said] : std::map<std::string, std::string>{
            {"submit", "there is no program"},
            {"submit --config=none.yaml true", "none.yaml"},
-           {"submit --to=slrum true", "--to is 'slrum'"},
+           {"submit --to=slrum true", "did you mean slurm?"},
+           {"submit --to=k8s true", "did you mean kubernetes?"},
+           {"submit --max-trials=3 true", "--max-trials is for a search, and there is no --config"},
+           {"submit --config=good.yaml --seed=3 true",
+            "--seed is for a search, and good.yaml has no hyperparameters"},
+           {"submit --parallel-trials=2 true", "--parallel-trials is for a search"},
+           {"submit --job-dir=s3:b/x true", "hint: write s3://b/x"},
+           {"submit --config=gs:/b/job.yaml true", "hint: write gs://b/job.yaml"},
+           {"submit --job-dir=good.yaml/run true", "good.yaml is a file"},
+           {"submit --to=slurm --dry-run --job-dir=good.yaml true", "good.yaml is a file"},
            {"submit --name=A_b true", "cannot be the name of a job"},
            {"submit no_such_program_anywhere", "was found neither in PATH"},
+           {"submit trian", "did you mean ./train?"},
            {"submit --slurm=--partition=x true", "--slurm is for --to=slurm"},
            {"submit --to=slurm --slurm=gpu --dry-run true", "is no flag of sbatch"},
            {"jobs status nothing", "there is no job 'nothing'"},
@@ -269,6 +296,63 @@ TEST_F(JobsCommandTest, FollowingOutlivesAControllerThatIsAway) {
   EXPECT_THAT(ran.text, HasSubstr("a succeeded"));
 }
 
+// The codes are those of every command: 138 reads like a signal to who did not ask for a restart.
+TEST_F(JobsCommandTest, AnotherSystemThatIsNotThereIsAPlainError) {
+  const auto tool = [&](const std::string& name, const std::string& lines) {
+    program(lines);
+    std::filesystem::create_directory(directory_ / "tools");
+    std::filesystem::rename(directory_ / "train", directory_ / "tools/" + name);
+  };
+  environment_ = "PATH=" + directory_ / "tools" + ":$PATH ";
+  const std::string kubernetes = "submit --to=kubernetes --image=i --name=k ./train";
+  tool("kubectl", "echo 'The connection to the server localhost:8080 was refused' >&2; exit 1");
+  const ShellOutput refused = muster(kubernetes);
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_THAT(refused.text, HasSubstr("does `kubectl get pods` work?"));
+  // As kubectl says it that wants to know the fields of what is created.
+  tool("kubectl",
+       "echo 'error: failed to download openapi: connect: connection refused; if you "
+       "choose to ignore these errors, turn validation off' >&2; exit 1");
+  EXPECT_THAT(muster(kubernetes).text,
+              AllOf(HasSubstr("connect: connection refused\n"), Not(HasSubstr("validation off"))));
+  const std::string slurm = "submit --to=slurm --name=s --config=config.yaml true";
+  for (const char* says : {"sbatch: error: Batch job submission failed: Unable to contact slurm "
+                           "controller (connect failure)",
+                           "sbatch: error: res_nsearch error: Unknown host\nsbatch: fatal: Could "
+                           "not establish a configuration source"}) {
+    tool("sbatch", "printf '" + std::string(says) + "\n' >&2; exit 1");
+    const ShellOutput away = muster(slurm);
+    EXPECT_EQ(away.code, 1);
+    const std::string line(says);
+    EXPECT_THAT(away.text, AllOf(HasSubstr("error: Slurm does not answer: " +
+                                           line.substr(line.find('\n') + 1)),
+                                 HasSubstr("scontrol ping"), HasSubstr("a login node"),
+                                 Not(HasSubstr("--no-accelerators"))));
+  }
+  // Nothing is there, so that nothing is left of it.
+  EXPECT_THAT(muster("jobs list").text, HasSubstr("no jobs"));
+  for (const char* name : {"kubectl", "sbatch", "gcloud"}) tool(name, "kill -SEGV $$");
+  for (const std::string& line :
+       {kubernetes, slurm, std::string("submit --to=vertex --region=us-central1 --image=i")}) {
+    const ShellOutput killed = muster(line);
+    EXPECT_EQ(killed.code, 1) << line << killed.text;
+    EXPECT_THAT(killed.text, HasSubstr("was killed by SIGSEGV")) << line;
+  }
+  EXPECT_EQ(muster("jobs cancel k").code, 2);
+}
+
+TEST_F(JobsCommandTest, TheSameCommandGoesOnUnderItsName) {
+  program("echo \"start\"; [ -e again ] && exit 0; touch again; exit 3");
+  const std::string command = "submit --name=fit --job-dir=run --wait ./train";
+  EXPECT_EQ(muster(command).code, 3);
+  EXPECT_THAT(muster("submit --name=fit --job-dir=run ./train -- --other").text,
+              HasSubstr("there is a job 'fit' already"));
+  const ShellOutput again = muster(command);
+  EXPECT_EQ(again.code, 0) << again.text;
+  EXPECT_THAT(again.text, HasSubstr("the same job fit had ended"));
+  EXPECT_EQ(status("fit")["state"], "succeeded");
+}
+
 // As after Ctrl-C while a target was asked.
 TEST_F(JobsCommandTest, ASubmissionThatWasCutOffCanBeForgotten) {
   program("kill -9 $PPID");
@@ -309,7 +393,7 @@ TEST_F(JobsCommandTest, ASubmissionWithoutAnAnswerIsRecognised) {
   EXPECT_THAT(again.text, AllOf(HasSubstr("the job true-1 is of the same command"),
                                 HasSubstr("may still come"), HasSubstr("jobs remove true-1")));
   EXPECT_EQ(read("submitted"), "x\n");
-  EXPECT_EQ(muster("submit --to=slurm --name=other true -- --other").code, 138);
+  EXPECT_EQ(muster("submit --to=slurm --name=other true -- --other").code, 1);
   // It is another command, so it was tried.
   EXPECT_EQ(read("submitted"), "x\nx\n");
   EXPECT_EQ(muster("jobs remove other").code, 0);
@@ -556,6 +640,7 @@ TEST_F(SlurmJobsTest, RestartsCancelsAndGoesBackIntoTheQueue) {
   EXPECT_TRUE(appears("ready4"));
   EXPECT_EQ(muster("jobs cancel loop").code, 0);
   EXPECT_TRUE(becomes("loop", "cancelled"));
+  EXPECT_EQ(status("loop")["detail"], "its tasks ended as they were asked to");
   EXPECT_TRUE(std::filesystem::exists(directory_ / "stopped"));
   EXPECT_THAT(muster("jobs logs --task=chief-0 loop").text,
               AllOf(HasSubstr("start 2, requeued 1"), HasSubstr("start 3, requeued 2"),

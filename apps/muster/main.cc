@@ -39,22 +39,51 @@ int flushed(int code) {
   return code != 0 ? code : 1;
 }
 
-// Returns the line to write instead of one without dashes: `words`, with "--" before the first word
-// of `muster run` that is neither a flag nor the value of one.
-std::string with_dashes(const CLI::App& app, const std::vector<std::string>& words,
-                        const std::string& word) {
-  const CLI::App* command = app.get_subcommand("run");
-  auto at = std::ranges::find(words, command->get_name());
-  for (bool value = false; at != words.end(); ++at) {
-    if (*at == word && !value && at != std::ranges::find(words, command->get_name())) break;
-    const CLI::Option* option = command->get_option_no_throw(*at);
+// Returns the place of the first `word` behind the name of the command that is no value of a flag.
+std::vector<std::string>::const_iterator place_of(const CLI::App& command,
+                                                  const std::vector<std::string>& words,
+                                                  const std::string& word) {
+  const auto name = std::ranges::find(words, command.get_name());
+  bool value = false;
+  for (auto at = name; at != words.end(); ++at) {
+    if (*at == word && !value && at != name) return at;
+    const CLI::Option* option = command.get_option_no_throw(*at);
     value = !value && option != nullptr && option->get_items_expected_max() > 0;
   }
-  std::string line = "muster";
-  for (auto before = words.begin(); before != at; ++before) {
-    line += " " + muster::launch::shell_quoted(*before);
+  return words.end();
+}
+
+// The hint about a word or a flag that is none of `muster run` or `muster submit`: it may be meant
+// for the program. In front of the program it is not.
+std::string dashes_hint(const CLI::App& app, const std::vector<std::string>& words,
+                        const std::string& name, const std::string& word) {
+  for (const char* starter : {"run", "submit"}) {
+    if (name != "muster " + std::string(starter)) continue;
+    const CLI::App& command = *app.get_subcommand(starter);
+    const CLI::Option* program = command.get_option_no_throw("PROGRAM");
+    if (program == nullptr && word.starts_with('-')) return "";
+    const auto at = place_of(command, words, word);
+    if (program != nullptr && program->count() > 0 &&
+        at < place_of(command, words, program->results().front())) {
+      return "";
+    }
+    std::string line = "muster";
+    for (auto before = words.begin(); before != at; ++before) {
+      line += " " + muster::launch::shell_quoted(*before);
+    }
+    return fmt::format("write two dashes before the program{}: {} -- {} ...",
+                       program == nullptr ? "" : "'s arguments", line,
+                       muster::launch::shell_quoted(word));
   }
-  return fmt::format("{} -- {} ...", line, muster::launch::shell_quoted(word));
+  return "";
+}
+
+// Whether a scheduler, or what keeps a job, may start the command again: it starts tasks.
+bool starts_tasks(const CLI::App& app) {
+  if (app.got_subcommand("run")) return true;
+  if (!app.got_subcommand("jobs")) return false;
+  const CLI::App& jobs = *app.get_subcommand("jobs");
+  return jobs.got_subcommand("keep") || jobs.got_subcommand("task");
 }
 
 int run(int argc, char** argv) {
@@ -80,7 +109,9 @@ int run(int argc, char** argv) {
       "  muster serve model/export\n"
       "\nmuster COMMAND --help says more. Exit codes: 0 done, 1 corrupt data, output that "
       "cannot be\n"
-      "written or an internal error, 2 a wrong argument or something not found.");
+      "written, a system that does not answer or an internal error, 2 a wrong argument or "
+      "something\n"
+      "not found.");
   muster::app::Action action;
   muster::app::add_run(app, program, self.parent_path().string(), action);
   muster::app::add_submit(app, program, self.parent_path().string(), action);
@@ -97,18 +128,15 @@ int run(int argc, char** argv) {
   muster::app::add_certificates(app, action);
   muster::app::add_completion(app, action);
   muster::app::add_doctor(app, self.parent_path().string(), action);
-  const auto surplus = [&](const std::string& command, const std::string& word) -> std::string {
-    if (command != "muster run") return "";
-    return "write two dashes before the program: " + with_dashes(app, words, word);
+  const auto surplus = [&](const std::string& command, const std::string& word) {
+    return dashes_hint(app, words, command, word);
   };
   if (!muster::command::parse(app, words, surplus)) return 0;
-  if (app.got_subcommand("run") || app.got_subcommand("jobs") || app.got_subcommand("submit")) {
-    return action();
-  }
+  if (starts_tasks(app)) return action();
   try {
     return action();
   } catch (const muster::Error& error) {
-    // 138 asks a scheduler for a restart, and only runs and jobs have one.
+    // 138 asks a scheduler for a restart, and reads like a signal to who has none.
     return report(error) == 2 ? 2 : 1;
   }
 }

@@ -122,6 +122,8 @@ TEST_F(SearchCommandTest, TheLogsOfASearchAreFollowedFromTrialToTrial) {
   write("go", "");
   search.join();
   follower.join();
+  EXPECT_THAT(muster("submit --config=search.yaml --job-dir=tune --name=tune ./train").text,
+              HasSubstr("all 2 trials of the search have ended"));
 }
 
 TEST_F(SearchCommandTest, AWrongCommandLineEndsASearch) {
@@ -158,7 +160,8 @@ TEST_F(SearchCommandTest, ASearchThatWasKilledStartsNoTrialBesideItself) {
   std::thread second([&] {
     const ShellOutput ran = muster(command);
     EXPECT_EQ(ran.code, 0) << ran.text;
-    EXPECT_THAT(ran.text, HasSubstr("trials of tune outlived it, and are ended: 2"));
+    EXPECT_THAT(ran.text, AllOf(HasSubstr("trials of tune outlived it, and are ended: 2"),
+                                HasSubstr("the search goes on: 0 of 2 trials have ended")));
   });
   const auto starts = [&](const std::string& trial) {
     return std::ranges::count(read("pids-" + trial), '\n');
@@ -173,6 +176,27 @@ TEST_F(SearchCommandTest, ASearchThatWasKilledStartsNoTrialBesideItself) {
   EXPECT_EQ(starts("2"), 2);
   EXPECT_FALSE(std::filesystem::exists(directory_ / "twice"));
   EXPECT_EQ(muster("jobs remove tune").code, 0);
+}
+
+TEST_F(SearchCommandTest, ASearchThatIsCancelledIsEndingUntilItsTrialsHaveSaved) {
+  write("search.yaml", search_of(1, 1));
+  program(std::string("[ -e go ] || { trap 'until [ -e go ]; do sleep 0.02; done; exit 143' TERM\n"
+                      "touch began\n"
+                      // At most 60 s, should the test not come to its end.
+                      "for i in {1..1200}; do sleep 0.05; done; }\n") +
+          kReport);
+  const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train";
+  std::thread search([&] { EXPECT_EQ(muster(command).code, 130); });
+  ASSERT_TRUE(appears("began"));
+  EXPECT_EQ(muster("jobs cancel tune").code, 0);
+  EXPECT_EQ(status("tune")["state"], "ending");
+  EXPECT_THAT(muster(command).text, HasSubstr("is that of the job tune, which is ending"));
+  write("go", "");
+  search.join();
+  EXPECT_EQ(status("tune")["state"], "cancelled");
+  // What was asked of the one before is not asked of the one that goes on.
+  EXPECT_EQ(muster(command).code, 0);
+  EXPECT_EQ(status("tune")["state"], "succeeded");
 }
 
 TEST_F(SearchCommandTest, TrialsThatOutlivedTheirSearchAreCancelled) {

@@ -18,6 +18,7 @@
 #include "muster/command/command_line.h"
 #include "muster/jobs/config_writer.h"
 #include "muster/jobs/job_config.h"
+#include "muster/jobs/job_dir.h"
 #include "muster/jobs/search_job.h"
 #include "muster/jobs/submit.h"
 #include "muster/jobs/targets.h"
@@ -77,6 +78,7 @@ void set_counts(jobs::JobSpec& job, const JobFlags& flags) {
 jobs::JobSpec job_of(const JobFlags& flags, const std::vector<std::string>& arguments) {
   jobs::JobSpec job;
   if (!flags.config.empty()) {
+    jobs::check_slashes("--config", flags.config);
     jobs::JobConfig config = jobs::read_job_config_file(flags.config);
     for (const std::string& note : config.notes) log::info(note);
     job = std::move(config.job);
@@ -93,6 +95,7 @@ jobs::JobSpec job_of(const JobFlags& flags, const std::vector<std::string>& argu
     job.name = flags.name;
   }
   if (!flags.job_dir.empty()) job.job_dir = flags.job_dir;
+  jobs::check_slashes("the job directory", job.job_dir);
   if (!flags.program.empty()) job.program = {flags.program};
   job.args.insert(job.args.end(), arguments.begin(), arguments.end());
   for (jobs::Pool& pool : job.pools) {
@@ -105,6 +108,30 @@ jobs::JobSpec job_of(const JobFlags& flags, const std::vector<std::string>& argu
   if (job.search && flags.parallel_trials)
     job.search->max_parallel_trials = static_cast<int>(*flags.parallel_trials);
   return job;
+}
+
+// Flags of a search are for a job that has one, which is run here.
+void check_search_flags(const CLI::App& command, const SubmitFlags& flags,
+                        const jobs::JobSpec& job) {
+  for (const char* flag : {"--max-trials", "--parallel-trials", "--seed"}) {
+    if (command.get_option(flag)->count() == 0) continue;
+    if (!job.search) {
+      throw invalid_argument(
+          fmt::format(
+              "{} is for a search, and {}", flag,
+              flags.job.config.empty()
+                  ? "there is no --config with one"
+                  : fmt::format("{} has no hyperparameters and no studySpec", flags.job.config)),
+          "add hyperparameters to the configuration (docs/hyperparameters.md), or leave the flag "
+          "out; a flag of the program stands behind two dashes");
+    }
+    if (flags.to == "vertex" && std::string_view(flag) == "--seed") {
+      throw invalid_argument(
+          "--seed is for a search that is run here, and Vertex AI draws values "
+          "by itself",
+          "leave it out");
+    }
+  }
 }
 
 // Where programs of this machine run, or of nodes that have it at the same place.
@@ -147,11 +174,17 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
     arguments.erase(arguments.begin());
   }
   jobs::JobSpec job = job_of(job_flags, arguments);
+  check_search_flags(command, flags, job);
   jobs::TargetOptions options = target_options(command, flags.target, flags.to);
   options.muster = own_folder + "/muster";
   const auto target = jobs::make_target(flags.to, options);
   if (runs_programs(flags.to)) find_program(job, own_folder);
   for (const std::string& note : target->check(job)) log::info(note);
+  // Vertex AI searches by itself.
+  const bool searches = job.search && flags.to != "vertex";
+  // Nodes of a cluster have folders that this machine has not; those of an image are its own.
+  if (runs_programs(flags.to) || searches)
+    jobs::check_place(job.job_dir, flags.to == "local" || searches);
   if (job.search && job.job_dir.empty()) {
     throw invalid_argument("the search has no job directory",
                            "give one, in which each trial has a folder: --job-dir=DIR");
@@ -160,8 +193,6 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
   const jobs::StatusOf status = [&](const jobs::JobRecord& record) {
     return status_of(record, options);
   };
-  // Vertex AI searches by itself.
-  const bool searches = job.search && flags.to != "vertex";
   if (flags.dry_run && searches) {
     fputs(jobs::describe_search_job(store, *target, job, flags.seed).c_str(), stdout);
     return 0;

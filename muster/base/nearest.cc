@@ -33,6 +33,15 @@ size_t distance(const std::string& a, const std::string& b) {
   return cost[a.size()][b.size()];
 }
 
+// Whether `word` is short for `candidate` by the number of the letters left out: "k8s" for
+// "kubernetes".
+bool counts_letters_of(std::string_view word, std::string_view candidate) {
+  if (word.size() < 3 || candidate.size() < word.size()) return false;
+  const auto count = parse_int(word.substr(1, word.size() - 2));
+  return count && *count == static_cast<int64_t>(candidate.size()) - 2 &&
+         word.front() == candidate.front() && word.back() == candidate.back();
+}
+
 }  // namespace
 
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& known) {
@@ -51,6 +60,9 @@ std::optional<std::string> nearest(std::string_view word, const std::vector<std:
     found = candidate;
   }
   if (found) return found;
+  for (const std::string& candidate : known) {
+    if (counts_letters_of(wanted, plain(candidate))) return candidate;
+  }
   for (const std::string& candidate : known) {
     if (!plain(candidate).starts_with(wanted)) continue;
     if (found) return std::nullopt;

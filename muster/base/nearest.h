@@ -11,7 +11,8 @@ namespace muster::inline v0_1 {
 
 // Returns the word of `known` that `word` is a misspelling of: at most a third of its letters (but
 // one at least) are left out, added, changed or swapped with a neighbour. Otherwise it returns the
-// only word that begins with `word`, or nothing. '-' and '_' count as the same, and so do capitals
+// word that `word` is short for as "k8s" is for "kubernetes", or the only word that begins with
+// `word`, or nothing. '-' and '_' count as the same, and so do capitals
 // and small letters.
 std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& known);
 

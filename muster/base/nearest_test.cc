@@ -23,6 +23,14 @@ TEST(NearestTest, FindsMisspellings) {
   for (const auto& [word, meant] : words) EXPECT_EQ(nearest(word, kFlags), meant) << word;
 }
 
+TEST(NearestTest, ANumberStandsForTheLettersLeftOut) {
+  const std::vector<std::string> targets = {"local", "slurm", "kubernetes"};
+  EXPECT_EQ(nearest("k8s", targets), "kubernetes");
+  EXPECT_EQ(nearest("K8S", targets), "kubernetes");
+  for (const char* other : {"k7s", "k8t", "8", "ks", "k-8s"})
+    EXPECT_EQ(nearest(other, targets), std::nullopt) << other;
+}
+
 TEST(NearestTest, OffersNothingFarFetched) {
   for (const char* word : {"fly", "hidden_units", "x", "", "dir"}) {
     EXPECT_EQ(nearest(word, kFlags), std::nullopt) << word;

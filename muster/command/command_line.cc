@@ -150,9 +150,10 @@ CLI::Option* add_as(CLI::App& app, const Flag& flag, T* variable, bool positiona
     }
     if (given.front().empty()) throw invalid_argument(missing_value(shown), hint);
     if (!choices.empty() && std::ranges::find(choices, given.front()) == choices.end()) {
+      const auto near = nearest(given.front(), choices);
       throw invalid_argument(fmt::format("{} is '{}'; it must be one of: {}", shown, given.front(),
                                          join(choices, ", ")),
-                             hint);
+                             (near ? fmt::format("did you mean {}? ", *near) : "") + hint);
     }
     *variable = convert<Value>(shown, given.front(), limits, hint);
     return true;
@@ -232,7 +233,8 @@ std::string more_help(const CLI::App& app) {
   return full_name(app) + " --help shows what there is";
 }
 
-[[noreturn]] void throw_unknown_flag(const CLI::App& app, const std::string& word) {
+[[noreturn]] void throw_unknown_flag(const CLI::App& app, const std::string& word,
+                                     const SurplusHint& surplus_hint) {
   const std::string flag = word.substr(0, word.find('='));
   const std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
   const std::string message = fmt::format("{} is not a flag of {}", flag, full_name(app));
@@ -241,8 +243,11 @@ std::string more_help(const CLI::App& app) {
                            fmt::format("it is one of {}: write it behind that", full_name(*owner)));
   }
   const std::optional<std::string> near = nearest(name, flags_of(app));
+  const std::string hint = surplus_hint ? surplus_hint(full_name(app), word) : std::string();
   throw invalid_argument(
-      message, (near ? fmt::format("did you mean --{}? ", *near) : std::string()) + more_help(app));
+      message, (near ? fmt::format("did you mean --{}? {}", *near, hint.empty() ? "" : "if not, ")
+                     : std::string()) +
+                   (hint.empty() ? more_help(app) : hint));
 }
 
 [[noreturn]] void throw_surplus(const CLI::App& app, const std::string& word,
@@ -264,7 +269,8 @@ std::string more_help(const CLI::App& app) {
 void check_extras(const CLI::App& app, const SurplusHint& surplus_hint) {
   for (const CLI::App* at = &app;; at = at->get_subcommands().front()) {
     for (const std::string& word : at->remaining()) {
-      if (word.starts_with("-") && word.size() > 1 && word != "--") throw_unknown_flag(*at, word);
+      if (word.starts_with("-") && word.size() > 1 && word != "--")
+        throw_unknown_flag(*at, word, surplus_hint);
       if (word != "--") throw_surplus(*at, word, surplus_hint);
     }
     if (at->get_subcommands().empty()) return;

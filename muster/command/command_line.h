@@ -30,8 +30,8 @@ CLI::Option* add_arguments(CLI::App& app, const std::string& name, std::vector<s
 // Returns "muster data digits" for a command, and "muster" for the program.
 std::string full_name(const CLI::App& app);
 
-// Returns the hint about a word that `command` (its full name) has no use for; "" gives the usual
-// hint.
+// Returns the hint about a word, or a flag, that `command` (its full name) has no use for; "" gives
+// the usual hint.
 using SurplusHint = std::function<std::string(const std::string& command, const std::string& word)>;
 
 // Reads `words`, which do not begin with the program's name. Returns false when --help or --version

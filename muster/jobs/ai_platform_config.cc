@@ -6,6 +6,7 @@
 
 #include "muster/base/strings.h"
 #include "muster/jobs/internal/config_formats.h"
+#include "muster/jobs/internal/vertex_machines.h"
 
 namespace muster::inline v0_1::jobs::internal {
 namespace {
@@ -207,6 +208,13 @@ class AiPlatformReader {
                                         replica.path("acceleratorConfig")),
                             "write count: 1 and type: NVIDIA_TESLA_T4, or take it away");
       }
+      // Other places than Google's have others, so that it is no error here.
+      if (const auto meant = meant_accelerator(pool.accelerator.type)) {
+        config_.notes.push_back(
+            fmt::format("{} is {}, which Google's services do not have; did "
+                        "you mean {}?",
+                        accelerator.path("type"), pool.accelerator.type, *meant));
+      }
     }
     if (replica.has("diskConfig")) {
       const ConfigFields disk = replica.fields("diskConfig", {"bootDiskType", "bootDiskSizeGb"});
@@ -308,7 +316,18 @@ class AiPlatformReader {
     using Type = HyperParameter::Type;
     constexpr std::array kTypes = {Type::kDouble, Type::kInteger, Type::kCategorical,
                                    Type::kDiscrete};
-    const auto type = fields.choice("type", {"DOUBLE", "INTEGER", "CATEGORICAL", "DISCRETE"});
+    const auto type = fields.choice("type", {"DOUBLE", "INTEGER", "CATEGORICAL", "DISCRETE"},
+                                    {{"FLOAT", "DOUBLE"},
+                                     {"REAL", "DOUBLE"},
+                                     {"NUMBER", "DOUBLE"},
+                                     {"UNIFORM", "DOUBLE"},
+                                     {"LONG", "INTEGER"},
+                                     {"STRING", "CATEGORICAL"},
+                                     {"TEXT", "CATEGORICAL"},
+                                     {"BOOL", "CATEGORICAL"},
+                                     {"BOOLEAN", "CATEGORICAL"},
+                                     {"CHOICE", "CATEGORICAL"},
+                                     {"ENUM", "CATEGORICAL"}});
     if (!name || !type) {
       throw fields.error(
           "", fmt::format("{} is not there", fields.path(name ? "type" : "parameterName")),

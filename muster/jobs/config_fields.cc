@@ -146,15 +146,19 @@ std::optional<int64_t> ConfigFields::seconds(const std::string& key) const {
   return static_cast<int64_t>(std::ceil(*number));
 }
 
-std::optional<size_t> ConfigFields::choice(const std::string& key,
-                                           const std::vector<std::string>& names) const {
+std::optional<size_t> ConfigFields::choice(
+    const std::string& key, const std::vector<std::string>& names,
+    const std::map<std::string, std::string>& elsewhere) const {
   const std::string wanted = "one of: " + join(names, ", ");
   const ConfigValue* value = scalar(key, wanted);
   if (value == nullptr) return std::nullopt;
   for (size_t i = 0; i < names.size(); ++i) {
     if (to_lower(names[i]) == to_lower(value->text)) return i;
   }
-  const auto near = nearest(value->text, names);
+  std::optional<std::string> near = nearest(value->text, names);
+  for (const auto& [word, meant] : elsewhere) {
+    if (to_lower(word) == to_lower(value->text)) near = meant;
+  }
   wrong(*value, wanted, near ? fmt::format("did you mean {}?", *near) : "");
 }
 

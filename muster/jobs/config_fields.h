@@ -9,6 +9,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -37,7 +38,9 @@ class ConfigFields {
   // Seconds: "3600s", "3600".
   std::optional<int64_t> seconds(const std::string& key) const;
   // One of `names`, of which the index is returned. Capitals and small letters are the same.
-  std::optional<size_t> choice(const std::string& key, const std::vector<std::string>& names) const;
+  // `elsewhere` has words of other tools, and the name that each means, for the hint.
+  std::optional<size_t> choice(const std::string& key, const std::vector<std::string>& names,
+                               const std::map<std::string, std::string>& elsewhere = {}) const;
   std::vector<std::string> texts(const std::string& key) const;
   std::vector<double> numbers(const std::string& key) const;
   // A map from name to text, as of labels.

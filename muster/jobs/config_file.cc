@@ -5,9 +5,11 @@
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 
+#include "muster/base/json.h"
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
 
@@ -182,6 +184,27 @@ std::string with_yaml_escapes(const std::string& text) {
   return result;
 }
 
+// Whether the bytes are those of a program, a picture and the like. Text in 16 or 32 bits, which
+// the YAML library reads too, says so by its first two bytes.
+bool is_binary(std::string_view text) {
+  constexpr size_t kLook = 8192;
+  constexpr std::string_view kOfText = "\t\n\v\f\r\x1b";
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff") ||
+      text.starts_with(std::string_view("\0\0\xfe\xff", 4))) {
+    return false;
+  }
+  return std::ranges::any_of(text.substr(0, kLook), [&](char c) {
+    return static_cast<unsigned char>(c) < 0x20 && kOfText.find(c) == std::string_view::npos;
+  });
+}
+
+// Whether the text was meant as JSON: its first key stands in quotes. YAML has braces too.
+bool is_meant_as_json(std::string_view text) {
+  const std::string_view begin = trim(text);
+  if (begin.starts_with('[')) return true;
+  return begin.starts_with('{') && (begin == "{" || trim(begin.substr(1)).starts_with('"'));
+}
+
 }  // namespace
 
 std::string ConfigValue::shown() const {
@@ -217,6 +240,12 @@ Error ConfigFile::error(ConfigPlace place, const std::string& message,
 }
 
 ConfigFile parse_config_file(std::string text, std::string name) {
+  if (is_binary(text)) {
+    throw invalid_argument(fmt::format("{} is not text", name),
+                           "name a job's configuration, YAML or JSON; a program stands behind the "
+                           "flags: muster submit "
+                           "--config=FILE PROGRAM");
+  }
   if (text.size() > kMostBytes) {
     throw invalid_argument(fmt::format("{} has {}", name, human_bytes(text.size())),
                            "a job's configuration has at most 1 MiB; is this another file?");
@@ -227,6 +256,13 @@ ConfigFile parse_config_file(std::string text, std::string name) {
     nodes =
         documents_of(trim(file.text).starts_with('{') ? with_yaml_escapes(file.text) : file.text);
   } catch (const YAML::Exception& error) {
+    if (is_meant_as_json(file.text)) {
+      if (const auto json = parse_json(file.text, file.name); !json.ok()) {
+        throw invalid_argument(json.error().message(),
+                               "look in front of the mark too: a comma, a quote or a bracket is "
+                               "missing or too much there, or the file is cut");
+      }
+    }
     ConfigPlace place = place_of(error.mark);
     // What is not closed is found out behind the last line.
     while (place.line > 1 && trim(line_of(file.text, place.line)).empty()) {

@@ -51,8 +51,9 @@ struct ConfigFile {
   Error error(ConfigPlace place, const std::string& message, const std::string& hint) const;
 };
 
-// Throws InvalidArgument, with the place, for text that is no YAML or JSON, a key that occurs twice
-// in a map, more than 1 MiB, and what has no end because a part of it stands for the whole.
+// Throws InvalidArgument, with the place, for text that is no YAML or JSON, for what is not text (a
+// program, a picture), a key that occurs twice in a map, more than 1 MiB, and what has no end
+// because a part of it stands for the whole.
 ConfigFile parse_config_file(std::string text, std::string name);
 
 }  // namespace muster::inline v0_1::jobs

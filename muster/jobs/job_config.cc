@@ -12,6 +12,7 @@
 #include "muster/jobs/config_file.h"
 #include "muster/jobs/internal/config_formats.h"
 #include "muster/jobs/search_space.h"
+#include "muster/stores/file_systems.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
@@ -133,9 +134,10 @@ JobConfig read_job_config(const std::string& text, const std::string& name) {
 }
 
 JobConfig read_job_config_file(const std::string& path) {
-  const auto reader = open_named_file(local_file_system(), path);
+  FileSystem& files = stores::file_systems();
+  const auto reader = open_named_file(files, path);
   if (!reader.ok()) throw reader.error();
-  return read_job_config(local_file_system().read_file(path).value(), path);
+  return read_job_config(files.read_file(path).value(), path);
 }
 
 }  // namespace muster::inline v0_1::jobs

@@ -15,6 +15,7 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 using ::testing::Pair;
 using ::testing::StartsWith;
 
@@ -228,6 +229,12 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"hyperparameters:\n  goal: MAXIMIZE\n  params:\n  - parameterName: x\n",
                "job.yaml:4:5: ", "type is not there", "parameterName and a type"},
         Broken{"hyperparameters:\n  goal: MAXIMIZE\n  params:\n  - parameterName: x\n    type: "
+               "Float\n",
+               "job.yaml:5:11: ", "'Float'; it must be one of", "did you mean DOUBLE?"},
+        Broken{"hyperparameters:\n  goal: MAXIMIZE\n  params:\n  - parameterName: x\n    type: "
+               "INT\n",
+               "job.yaml:5:11: ", "'INT'; it must be one of", "did you mean INTEGER?"},
+        Broken{"hyperparameters:\n  goal: MAXIMIZE\n  params:\n  - parameterName: x\n    type: "
                "DOUBLE\n    minValue: 1\n",
                "job.yaml:5:5: ", "needs minValue and maxValue", "both"},
         Broken{"hyperparameters:\n  goal: MAXIMIZE\n  params:\n  - parameterName: x\n    type: "
@@ -317,6 +324,57 @@ TEST(JobConfigTest, AnEmptyFileAndAScript) {
   EXPECT_THAT(failure("").message(), HasSubstr("job.yaml is empty"));
   EXPECT_THAT(failure("# nothing\n").message(), HasSubstr("job.yaml is empty"));
   EXPECT_THAT(failure("#!/bin/bash\n#SBATCH -n 2\n").message(), HasSubstr("a script: #!/bin/bash"));
+}
+
+TEST(JobConfigTest, WhatIsNotTextIsNotShown) {
+  for (const std::string& bytes :
+       {std::string("\x7f"
+                    "ELF\2\1\1\0\0",
+                    9),
+        std::string("\x89PNG\r\n\x1a\n\0\0", 10), "trainingInput:" + std::string(2 << 20, '\0')}) {
+    const Error error = failure(bytes);
+    EXPECT_EQ(error.message(), "job.yaml is not text");
+    EXPECT_THAT(error.hint(), HasSubstr("--config=FILE PROGRAM"));
+  }
+  // As an editor of another system writes it.
+  std::string wide = "\xff\xfe";
+  for (const char c : std::string("scaleTier: STANDARD_1\n")) wide += {c, '\0'};
+  EXPECT_EQ(read(wide).task_count(), 8);
+}
+
+// In the words of JSON; wherever it is cut, and whatever is missing.
+TEST(JobConfigTest, BrokenJsonIsToldAsJson) {
+  const Error comma =
+      failure("{\"trainingInput\": {\n  \"scaleTier\": \"BASIC\"\n  \"args\": [\"a\"]}}");
+  EXPECT_THAT(comma.message(), AllOf(StartsWith("job.yaml is not valid JSON at line 3, column 8: "),
+                                     HasSubstr("expected '}'"), HasSubstr("<-- here -->")));
+  EXPECT_THAT(comma.hint(), AllOf(HasSubstr("comma"), Not(HasSubstr("YAML"))));
+  const std::string whole = R"({"trainingInput": {"scaleTier": "BASIC", "args": ["a"]}})";
+  EXPECT_EQ(read(whole).args, std::vector<std::string>{"a"});
+  for (size_t end = 1; end < whole.size(); ++end)
+    EXPECT_THAT(failure(whole.substr(0, end)).message(), HasSubstr("is not valid JSON at line 1"))
+        << end;
+  // Braces of YAML.
+  EXPECT_THAT(failure("{scaleTier: BASIC").message(), HasSubstr("neither YAML nor JSON"));
+}
+
+// Google's services have these; others have others, so that it is no error.
+TEST(JobConfigTest, AnAcceleratorThatIsMisspelt) {
+  const auto notes = [](const std::string& type) {
+    return read_job_config(
+               "scaleTier: CUSTOM\nmasterType: a\nmasterConfig: {acceleratorConfig: "
+               "{count: 1, type: " +
+                   type + "}}\n",
+               "job.yaml")
+        .notes;
+  };
+  for (const char* type : {"T44", "NVIDIA_TESLA_T44", "nvidia-tesla-t44"}) {
+    EXPECT_THAT(notes(type), ElementsAre(AllOf(HasSubstr("masterConfig.acceleratorConfig.type"),
+                                               HasSubstr("did you mean NVIDIA_TESLA_T4?"))))
+        << type;
+  }
+  for (const char* type : {"NVIDIA_TESLA_T4", "T4", "nvidia-l4", "NVIDIA_TESLA_K80", "AMD_MI300"})
+    EXPECT_THAT(notes(type), IsEmpty()) << type;
 }
 
 TEST(JobConfigTest, AliasesThatGrowOrHaveNoEndAreRefused) {

@@ -62,6 +62,11 @@ std::optional<JobRecord> read_record(const std::string& folder) {
   }
 }
 
+// Where a job is while another has its name: no job is called so.
+std::string place_aside(const std::string& store, const JobRecord& record) {
+  return join_path(store, "." + record.name);
+}
+
 Error taken(const JobRecord& record) {
   // As where a submission was killed in its first moment.
   if (!read_record(record.folder)) {
@@ -168,6 +173,7 @@ std::vector<JobRecord> JobStore::list() const {
   if (!names.ok() && names.error().kind() != ErrorKind::kNotFound) throw names.error();
   if (!names.ok()) return records;
   for (const std::string& name : names.value()) {
+    if (name.starts_with('.')) continue;
     if (auto record = read_record(join_path(folder_, name))) records.push_back(std::move(*record));
   }
   std::ranges::stable_sort(records, {}, &JobRecord::submitted);
@@ -176,6 +182,19 @@ std::vector<JobRecord> JobStore::list() const {
 
 void JobStore::remove(const JobRecord& record) const {
   local_file_system().remove_tree(record.folder).value();
+}
+
+void JobStore::put_aside(const JobRecord& record) const {
+  remove_aside(record);
+  local_file_system().rename(record.folder, place_aside(folder_, record)).value();
+}
+
+void JobStore::bring_back(const JobRecord& record) const {
+  local_file_system().rename(place_aside(folder_, record), record.folder).value();
+}
+
+void JobStore::remove_aside(const JobRecord& record) const {
+  local_file_system().remove_tree(place_aside(folder_, record)).value();
 }
 
 }  // namespace muster::inline v0_1::jobs

@@ -55,10 +55,18 @@ class JobStore {
   void save(const JobRecord& record) const;
   // Throws NotFound, with the nearest name, when there is no such job.
   JobRecord find(const std::string& name) const;
-  // All jobs, the newest last. Folders without a record that can be read are left out.
+  // All jobs, the newest last. Folders without a record that can be read, and what was put aside,
+  // are left out.
   std::vector<JobRecord> list() const;
   // Forgets a job, with all in its folder.
   void remove(const JobRecord& record) const;
+  // Frees a job's name for another one: its folder is put aside, in place of what was put aside
+  // before under that name.
+  void put_aside(const JobRecord& record) const;
+  // The job is there again as it was.
+  void bring_back(const JobRecord& record) const;
+  // Forgets it.
+  void remove_aside(const JobRecord& record) const;
 
   const std::string& folder() const { return folder_; }
 

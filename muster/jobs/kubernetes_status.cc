@@ -61,6 +61,11 @@ JobState state_of_phase(const std::string& phase) {
   return it == kStates.end() ? JobState::kUnknown : it->second;
 }
 
+// Whether it was asked to go, and has not gone yet: a pod has its time to save.
+bool is_being_deleted(const json& item) {
+  return !text_at(item, "metadata.deletionTimestamp").empty();
+}
+
 std::string sentence(const std::string& reason, const std::string& message) {
   return reason.empty() || message.empty() ? reason + message : reason + ": " + message;
 }
@@ -73,6 +78,7 @@ KubernetesPod read_pod(const json& item) {
   pod.status = {.name = fmt::format("{}-{}", pod.role, pod.index),
                 .state = state_of_phase(text_at(item, "status.phase")),
                 .place = pod.name};
+  if (is_being_deleted(item) && !is_final(pod.status.state)) pod.status.state = JobState::kEnding;
   for (const json& container : at(item, "status.containerStatuses")) {
     const json& ended = at(container, "state.terminated");
     if (ended.is_object()) {
@@ -106,6 +112,7 @@ struct Document {
   std::string role;  // empty: of the whole job
   JobState state = JobState::kQueued;
   std::string why;
+  bool is_being_deleted = false;
 };
 
 Document read_document(const json& item) {
@@ -114,7 +121,7 @@ Document read_document(const json& item) {
                                                               {"Failed", JobState::kFailed},
                                                               {"Running", JobState::kRunning},
                                                               {"Restarting", JobState::kRunning}};
-  Document document{.role = role_of(item)};
+  Document document{.role = role_of(item), .is_being_deleted = is_being_deleted(item)};
   for (const json& condition : at(item, "status.conditions")) {
     const auto it = kConditions.find(text_at(condition, "type"));
     if (it == kConditions.end() || text_at(condition, "status") != "True") continue;
@@ -183,8 +190,15 @@ JobStatus kubernetes_status(const json& list) {
     if (text_at(item, "kind") != "Pod") documents.push_back(read_document(item));
   }
   JobStatus status;
-  if (documents.empty()) return status;
   const std::vector<KubernetesPod> pods = kubernetes_pods(list);
+  const bool pods_end = std::ranges::any_of(
+      pods, [](const KubernetesPod& pod) { return pod.status.state == JobState::kEnding; });
+  // What was cancelled is gone before its pods have saved.
+  if (documents.empty() && pods_end) {
+    status.state = JobState::kEnding;
+    add_tasks(pods, status);
+  }
+  if (documents.empty()) return status;
   add_tasks(pods, status);
 
   const auto of_role = [&](const std::string& role) {
@@ -201,8 +215,10 @@ JobStatus kubernetes_status(const json& list) {
     return document.state == JobState::kFailed && document.role != "evaluator";
   });
   const auto evaluator = of_role("evaluator");
-  if (leading->state == JobState::kSucceeded &&
-      (evaluator == documents.end() || is_final(evaluator->state))) {
+  if (leading->is_being_deleted && !is_final(leading->state)) {
+    status.state = JobState::kEnding;
+  } else if (leading->state == JobState::kSucceeded &&
+             (evaluator == documents.end() || is_final(evaluator->state))) {
     status.state = JobState::kSucceeded;
     status.exit_code = 0;
     const auto left = std::ranges::find_if(documents, is(JobState::kRunning));
@@ -226,7 +242,7 @@ JobStatus kubernetes_status(const json& list) {
   } else {
     const bool runs = std::ranges::any_of(
         pods, [](const KubernetesPod& pod) { return pod.status.state == JobState::kRunning; });
-    status.state = runs ? JobState::kRunning : JobState::kQueued;
+    status.state = runs || pods_end ? JobState::kRunning : JobState::kQueued;
     status.detail = why_it_waits(pods);
   }
   return status;

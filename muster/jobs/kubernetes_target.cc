@@ -70,7 +70,9 @@ std::string selector(const std::string& name) {
 
 // Turns what kubectl complained of into an error that says what to do.
 Error kubectl_refused(const std::string& what, const launch::CompletedProcess& ran) {
-  const std::string why = internal::complaint(ran);
+  std::string why = internal::complaint(ran);
+  // What it advises where it cannot ask the cluster which fields there are: that is no way out.
+  why = why.substr(0, why.find("; if you choose to ignore these errors"));
   const auto says = [&](std::string_view text) { return why.find(text) != std::string::npos; };
   const std::string message = fmt::format("{}: {}", what, why);
   if (says("AlreadyExists") || says("already exists")) {
@@ -94,7 +96,8 @@ Error kubectl_refused(const std::string& what, const launch::CompletedProcess& r
       says("request timed out") || says("(Timeout)") || says("(ServerTimeout)") ||
       says("time allotted")) {
     return Error(ErrorKind::kUnavailable, message,
-                 "does `kubectl get pods` work? --context names a cluster of its configuration");
+                 "does `kubectl get pods` work? it asks the same cluster; --context names another "
+                 "of its configuration");
   }
   return invalid_argument(message,
                           "`muster submit --to kubernetes --dry-run` prints the documents");

@@ -50,6 +50,8 @@ class KubernetesTarget final : public Target {
   // Lines of several tasks begin with the task's name: "[worker-0] ".
   void logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) override;
   // Deletes the documents: tasks get SIGTERM, and a minute to save. Their logs are gone then.
+  // Jobs that have ended keep theirs until somebody deletes them.
+  bool frees_names() const override { return false; }
   void cancel(const JobRecord& record) override;
 
  private:

@@ -292,6 +292,26 @@ TEST_F(KubernetesTargetTest, CancellingLeavesNothingBehind) {
   target_.cancel(record_);  // again: nothing
 }
 
+// Its pods are there for as long as they save, and those of one that was evicted too.
+TEST_F(KubernetesTargetTest, WhatIsBeingDeletedIsEnding) {
+  target_.submit(internal::leaf_disease_job(), record_);
+  json chief = pod("chief", 0, "Running", kRunning);
+  cluster_.put("pods", pod("worker", 0, "Running", kRunning));
+  chief["metadata"]["deletionTimestamp"] = "2030-01-01T00:02:00Z";
+  cluster_.put("pods", chief);
+  JobStatus status = target_.status(record_);
+  EXPECT_EQ(status.state, JobState::kRunning);
+  EXPECT_EQ(status.tasks.at(0).state, JobState::kEnding);
+  json job = cluster_.find("jobs", "leaf-disease-1-chief");
+  job["metadata"]["deletionTimestamp"] = "2030-01-01T00:02:00Z";
+  cluster_.put("jobs", job);
+  EXPECT_EQ(target_.status(record_).state, JobState::kEnding);
+  // The Jobs are gone, and the pods not yet.
+  target_.cancel(record_);
+  cluster_.put("pods", chief);
+  EXPECT_EQ(target_.status(record_).state, JobState::kEnding);
+}
+
 TEST_F(KubernetesTargetTest, KubeflowsKindsAreOneDocument) {
   for (const auto& [kind, resource] : {std::pair{KubernetesKind::kTfJob, "tfjobs"},
                                        {KubernetesKind::kPyTorchJob, "pytorchjobs"}}) {

@@ -93,6 +93,7 @@ class Keeper {
     for (TaskStatus& task : state_.status.tasks) {
       if (!is_final(task.state)) task.state = state_.status.state;
     }
+    tell_of_cancelling(state_.status);
     save();
   }
 

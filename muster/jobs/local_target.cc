@@ -151,7 +151,17 @@ JobStatus LocalTarget::status(const JobRecord& record) {
   if (!state && kept) return {.state = JobState::kQueued, .detail = "it begins"};
   if (!state) return {.state = JobState::kUnknown, .detail = "it never began"};
   JobStatus status = state->status;
-  if (kept || is_final(status.state)) return status;
+  if (is_final(status.state)) return status;
+  const bool cancelled =
+      local_file_system().exists(join_path(record.folder, internal::kCancelFile)).value();
+  if (kept) {
+    if (!cancelled) return status;
+    status.state = JobState::kEnding;
+    for (TaskStatus& task : status.tasks) {
+      if (!is_final(task.state)) task.state = JobState::kEnding;
+    }
+    return status;
+  }
   // Machines may share a folder and not its locks.
   if (!internal::is_here(state->keeper)) {
     status.state = JobState::kUnknown;
@@ -160,8 +170,6 @@ JobStatus LocalTarget::status(const JobRecord& record) {
     return status;
   }
   // It may have been cancelled before it could read signals.
-  const bool cancelled =
-      local_file_system().exists(join_path(record.folder, internal::kCancelFile)).value();
   status.state = cancelled ? JobState::kCancelled : JobState::kFailed;
   if (!cancelled)
     status.detail = "the process that kept it is gone: it was killed, or the machine restarted";

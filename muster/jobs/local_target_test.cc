@@ -42,7 +42,9 @@ class LocalTargetTest : public ::testing::Test {
 
 TEST_F(LocalTargetTest, CancellingReachesTheKeeper) {
   keep(internal::keeper_of(process_.pid()));
+  EXPECT_EQ(target_.status(record_).state, JobState::kRunning);
   target_.cancel(record_);
+  EXPECT_EQ(target_.status(record_).state, JobState::kEnding);
   EXPECT_TRUE(was_ended());
 }
 
@@ -77,6 +79,33 @@ TEST(LocalTarget, AJobOfAnotherMachineHasNotFailed) {
   EXPECT_EQ(status.state, JobState::kUnknown);
   EXPECT_THAT(status.detail, HasSubstr("elsewhere"));
   EXPECT_THAT(message_of([&] { LocalTarget("muster").cancel(record); }), HasSubstr("elsewhere"));
+}
+
+// In words, and not as failures.
+TEST(LocalTarget, TasksEndAsTheyWereAskedTo) {
+  JobStatus status{.state = JobState::kCancelled,
+                   .detail = "chief-0: exit code 143",
+                   .tasks = {{.name = "chief-0", .state = JobState::kFailed, .exit_code = 143},
+                             {.name = "worker-0", .state = JobState::kSucceeded, .exit_code = 0}}};
+  JobStatus failed = status;
+  failed.state = JobState::kFailed;
+  tell_of_cancelling(failed);
+  EXPECT_EQ(failed.detail, "chief-0: exit code 143");
+  EXPECT_EQ(failed.tasks[0].state, JobState::kFailed);
+
+  tell_of_cancelling(status);
+  EXPECT_EQ(status.detail, "its tasks ended as they were asked to");
+  EXPECT_EQ(status.tasks[0].state, JobState::kCancelled);
+  EXPECT_EQ(status.tasks[1].state, JobState::kSucceeded);
+  status.tasks[1] = {.name = "worker-0", .state = JobState::kFailed, .exit_code = 137};
+  tell_of_cancelling(status);
+  EXPECT_THAT(status.detail, HasSubstr("worker-0 did not end when it was asked to"));
+  // One that had failed before tells why.
+  status.detail = "worker-0: exit code 3";
+  status.tasks[1] = {.name = "worker-0", .state = JobState::kFailed, .exit_code = 3};
+  tell_of_cancelling(status);
+  EXPECT_EQ(status.detail, "worker-0: exit code 3");
+  EXPECT_EQ(status.tasks[1].state, JobState::kFailed);
 }
 
 TEST(LocalTarget, RefusesVariablesThatItSetsItself) {

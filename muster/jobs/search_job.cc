@@ -118,6 +118,8 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
     if (!lock.is_open()) throw runs_already(made);
     made.id = std::to_string(getpid());
     made.details[kSearch] = fmt::format("{} trials", job.search ? job.search->max_trials : 0);
+    // A search that goes on was cancelled before, maybe.
+    local_file_system().remove_tree(join_path(made.folder, internal::kCancelFile)).value();
     internal::write_state(made.folder, state);
     local_file_system()
         .write_atomically(join_path(made.folder, internal::kJobFile), to_json_text(job))
@@ -129,10 +131,14 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
   for (const JobRecord& earlier : searches_in(store, place.job_dir)) check_left(earlier, target);
   // Another process may take a free name at this moment; then the claim finds the next.
   if (is_new) job.name = wanted_name;
-  const JobRecord record =
-      (is_new ? claim_job(store, target, job, clock, options.status_of, complete)
-              : claim_again(store, place, clock, options.status_of, complete))
-          .record;
+  JobRecord record;
+  {
+    Claim claim = is_new
+                      ? claim_job(store, target, job, clock, options.status_of, complete)
+                      : claim_again(store, place, job.job_dir, clock, options.status_of, complete);
+    forget_earlier(store, claim);
+    record = std::move(claim.record);
+  }
   const auto finish = [&](JobState how, int code, const std::string& detail) {
     state.status = {.state = how, .exit_code = code, .detail = detail};
     internal::write_state(record.folder, state);
@@ -160,7 +166,8 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
     }
     return result;
   } catch (const Error& error) {
-    finish(JobState::kFailed, exit_code(error.kind()), error.message());
+    // As `muster submit` ends, which has nobody to ask for a restart.
+    finish(JobState::kFailed, exit_code(error.kind()) == 2 ? 2 : 1, error.message());
     throw;
   }
 }
@@ -198,6 +205,9 @@ JobStatus search_status(const JobRecord& record, Target& target) {
   const auto state = internal::read_state(record.folder);
   if (!state) return {.detail = "it never began"};
   JobStatus status = state->status;
+  const bool asked_to_end =
+      kept && local_file_system().exists(join_path(record.folder, internal::kCancelFile)).value();
+  if (asked_to_end && !is_final(status.state)) status.state = JobState::kEnding;
   if (kept || is_final(status.state)) return status;
   if (!internal::is_here(state->keeper)) {
     status.state = JobState::kUnknown;
@@ -233,7 +243,12 @@ void cancel_search(const JobRecord& record, Target& target) {
   const auto state = internal::read_state(record.folder);
   if (!state) return;
   if (!is_final(state->status.state)) internal::check_is_here(state->keeper, record.name);
-  if (internal::is_kept(record.folder)) return internal::end_keeper(state->keeper);
+  if (internal::is_kept(record.folder)) {
+    local_file_system()
+        .write_atomically(join_path(record.folder, internal::kCancelFile), std::string_view())
+        .value();
+    return internal::end_keeper(state->keeper);
+  }
   cancel_trials(record, target);
   if (is_final(state->status.state)) return;
   internal::LocalState ended = *state;

@@ -6,13 +6,13 @@
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/base/local_path.h"
 #include "muster/base/log.h"
+#include "muster/base/nearest.h"
 #include "muster/base/strings.h"
 #include "muster/formats/hparams.h"
 #include "muster/formats/number_text.h"
@@ -126,8 +126,15 @@ class SearchRun {
 
   void tell_where_it_is() {
     if (search_.trials().empty()) return;
-    log::info(fmt::format("the search goes on behind trial {} of {}", search_.trials().size(),
-                          search_.planned()));
+    const auto ended = std::ranges::count_if(search_.trials(), [](const Trial& trial) {
+      return trial.state != TrialState::kRunning && trial.state != TrialState::kInterrupted;
+    });
+    log::info(ended < search_.planned()
+                  ? fmt::format("the search goes on: {} of {} trials have ended", ended,
+                                search_.planned())
+                  : fmt::format("all {} trials of the search have ended; it goes on with more "
+                                "maxTrials (--max-trials)",
+                                ended));
     if (const std::string why = search_.gave_up(); !why.empty()) {
       log::info(fmt::format("it had ended early, and tries the failed trials once more: {}", why));
       search_.try_again();
@@ -204,12 +211,18 @@ class SearchRun {
                  fmt::format("exit code {}{}{}", code, words.empty() ? "" : ": ", words), code);
     }
     if (trial.metric.measurements(/*ended=*/true).empty()) {
-      const std::set<std::string>& names = trial.metric.names();
-      const std::string known = join(std::vector<std::string>(names.begin(), names.end()), ", ");
-      return end(number, TrialState::kFailed,
-                 fmt::format("it never wrote the summary '{}'; its event files have {}",
-                             search_.what().metric_tag, known.empty() ? "no scalars" : known),
-                 code);
+      const std::vector<std::string> names(trial.metric.names().begin(),
+                                           trial.metric.names().end());
+      // A tag is known without its folder too.
+      std::vector<std::string> tags = names;
+      for (const std::string& name : names) tags.emplace_back(base_name(name));
+      const auto near = nearest(search_.what().metric_tag, tags);
+      return end(
+          number, TrialState::kFailed,
+          fmt::format("it never wrote the summary '{}'; its event files have {}{}",
+                      search_.what().metric_tag, names.empty() ? "no scalars" : join(names, ", "),
+                      near ? fmt::format("; did you mean {}?", *near) : ""),
+          code);
     }
     end(number, TrialState::kDone);
   }

@@ -220,7 +220,8 @@ TEST_F(SearchRunTest, AMetricThatNobodyWritesIsToldWithWhatThereIs) {
   job_.search->metric_tag = "scores";
   PretendedTrials trials;
   const Search search = run(trials);
-  EXPECT_THAT(search.trial(1).failure, AllOf(HasSubstr("'scores'"), HasSubstr("eval/score")));
+  EXPECT_THAT(search.trial(1).failure, AllOf(HasSubstr("'scores'"), HasSubstr("eval/score"),
+                                             HasSubstr("did you mean score?")));
   EXPECT_THAT(search.gave_up(), HasSubstr("trials failed"));
   EXPECT_EQ(search.best(), nullptr);
 }

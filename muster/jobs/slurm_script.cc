@@ -50,6 +50,17 @@ class Header {
  public:
   explicit Header(const std::vector<std::string>& flags) : flags_(flags) {}
 
+  // Adds the mark by which the job is found, behind what the user has to say.
+  void add_comment(const std::string& mark) {
+    if (mark.empty()) return;
+    std::string comment = mark;
+    for (const std::string& given : flags_) {
+      const size_t equals = given.find('=');
+      if (is_comment(given) && equals != std::string::npos)
+        comment = given.substr(equals + 1) + kSlurmCommentEnd + mark;
+    }
+    comment_ = "#SBATCH --comment=" + comment + "\n";
+  }
   // Adds a flag, unless the user gave it, or one of `instead`.
   void add(const std::string& flag, const std::vector<std::string>& instead = {}) {
     for (const std::string& given : flags_) {
@@ -60,13 +71,17 @@ class Header {
   }
   std::string text() const {
     std::string all = text_;
-    for (const std::string& flag : flags_) all += "#SBATCH " + flag + "\n";
-    return all;
+    for (const std::string& flag : flags_) {
+      if (comment_.empty() || !is_comment(flag)) all += "#SBATCH " + flag + "\n";
+    }
+    return all + comment_;
   }
 
  private:
+  static bool is_comment(const std::string& flag) { return name_of(flag) == "--comment"; }
+
   const std::vector<std::string>& flags_;
-  std::string text_;
+  std::string text_, comment_;
 };
 
 // A limit of the job's time over all its starts. {0} seconds; {1} so many before the end tasks are
@@ -173,7 +188,7 @@ std::string slurm_script(const JobSpec& job, const SlurmScriptOptions& options) 
   header.add(fmt::format("--ntasks={}", tasks_of(job).size()));
   header.add("--output=" + output_path(join_path(options.folder, kSlurmBatchLog)), {"--error"});
   header.add("--open-mode=append");
-  if (!options.comment.empty()) header.add("--comment=" + options.comment);
+  header.add_comment(options.comment);
   header.add("--requeue", {"--no-requeue"});
   // Without B: it goes to the tasks, not to this script.
   header.add("--signal=USR1@90");

@@ -21,7 +21,8 @@ struct SlurmScriptOptions {
   std::string muster;              // path of the muster binary, on every node
   std::string folder;              // of the job's record, which every node can reach
   std::vector<std::string> flags;  // of sbatch: "--partition=gpu"; they win over the script's own
-  std::string comment = {};        // by which the job is known at Slurm; empty: none
+  // By which the job is known at Slurm, behind a comment of the flags; empty: none.
+  std::string comment = {};
 };
 
 // Files of the job's folder that the script and its tasks write.
@@ -30,6 +31,9 @@ constexpr const char* kSlurmFailedFile = "failed";       // "2 worker-1": why tr
 constexpr const char* kSlurmTimeOverFile = "time_over";  // the seconds it might run for
 constexpr const char* kSlurmBatchLog = "batch.log";      // of the script, srun and Slurm
 constexpr const char* kSlurmTokenFile = "token";         // for this user alone
+
+// What stands between a comment of the user's own and the job's.
+constexpr const char* kSlurmCommentEnd = ":";
 
 // Returns the script. Throws InvalidArgument for a flag that does not begin with "--", or has a
 // line end.

@@ -50,6 +50,26 @@ std::string said(const launch::CompletedProcess& done) {
   return std::string(text.substr(0, text.find('\n')));
 }
 
+// Slurm could not be asked, of which `why` is told.
+Error no_answer(const std::string& why) {
+  return Error(ErrorKind::kUnavailable, "Slurm does not answer: " + why,
+               "look whether its controller is up: scontrol ping; a machine outside of the cluster "
+               "has no controller: submit from a login node");
+}
+
+// The line by which a command of Slurm's says that it did not reach a controller, so that the job
+// is not there; nothing when it says something else.
+std::optional<std::string> no_controller(const launch::CompletedProcess& done) {
+  for (const std::string& line : split(done.err, '\n')) {
+    for (const char* words :
+         {"Unable to contact slurm controller", "Could not establish a configuration source",
+          "Unable to establish controller", "Connection refused"}) {
+      if (line.find(words) != std::string::npos) return std::string(trim(line));
+    }
+  }
+  return std::nullopt;
+}
+
 // The value of " Key=" in a line of scontrol's; values have no blanks but at the end of the line.
 std::string field(std::string_view line, std::string_view key) {
   const std::string wanted = fmt::format("{}=", key);
@@ -67,8 +87,10 @@ JobState state_of(std::string_view word, bool cancelled) {
     return std::ranges::any_of(words, [&](std::string_view one) { return word.starts_with(one); });
   };
   if (is({"PENDING", "CONFIGURING", "REQUEUE", "SPECIAL_EXIT"})) return JobState::kQueued;
-  if (is({"RUNNING", "COMPLETING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"}))
-    return JobState::kRunning;
+  // Its tasks have been told, or have ended, and the nodes are cleared.
+  if (is({"COMPLETING"})) return JobState::kEnding;
+  if (is({"RUNNING", "SUSPENDED", "STOPPED", "SIGNALING", "STAGE_OUT", "RESIZING"}))
+    return cancelled ? JobState::kEnding : JobState::kRunning;
   if (is({"COMPLETED"})) return JobState::kSucceeded;
   if (is({"CANCELLED", "REVOKED"})) return JobState::kCancelled;
   if (is({"FAILED", "TIMEOUT", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL", "DEADLINE", "PREEMPTED"}))
@@ -137,7 +159,10 @@ std::optional<std::string> job_of_comment(std::string_view squeue, const std::st
   for (const std::string& line : split(squeue, '\n')) {
     const std::string_view text = trim(line);
     const size_t blank = text.find(' ');
-    if (blank == std::string_view::npos || trim(text.substr(blank)) != comment) continue;
+    if (blank == std::string_view::npos || comment.empty()) continue;
+    const std::string_view all = trim(text.substr(blank));
+    // Behind a comment of the user's own.
+    if (all != comment && !all.ends_with(kSlurmCommentEnd + comment)) continue;
     const std::string number(text.substr(0, blank));
     if (parse_int(number)) return number;
   }
@@ -179,8 +204,7 @@ std::optional<JobStatus> ask(const JobRecord& record) {
     return slurm_status(text, is_there(record, kSlurmCancelled));
   }
   if (done.err.find("Invalid job id") != std::string::npos) return std::nullopt;
-  throw Error(ErrorKind::kUnavailable, "Slurm does not answer: " + said(done),
-              "look whether its controller is up: scontrol ping");
+  throw no_answer(no_controller(done).value_or(said(done)));
 }
 
 }  // namespace
@@ -213,10 +237,7 @@ bool SlurmTarget::recognise(JobRecord& record) {
   const std::vector<std::string> words = {"squeue", "--me", "--noheader", "--states=all",
                                           "--format=%i %k"};
   const auto done = run_slurm(words);
-  if (!done.status.ok()) {
-    throw Error(ErrorKind::kUnavailable, "Slurm does not answer: " + said(done),
-                "look whether its controller is up: scontrol ping");
-  }
+  if (!done.status.ok()) throw no_answer(no_controller(done).value_or(said(done)));
   const auto number = job_of_comment(done.out, record.submission);
   if (number) record.id = *number;
   return number.has_value();
@@ -253,6 +274,7 @@ void SlurmTarget::submit(const JobSpec& job, JobRecord& record) {
         done.err.find("Zero Bytes were transmitted") != std::string::npos) {
       return unclear(Error(ErrorKind::kTimeout, "sbatch: " + said(done)));
     }
+    if (const auto why = no_controller(done)) throw no_answer(*why);
     const bool accelerated = slurm_script(job, {.muster = muster_, .folder = "/", .flags = flags_})
                                  .find("--gpus-per-task") != std::string::npos;
     throw invalid_argument(
@@ -284,6 +306,7 @@ JobStatus SlurmTarget::status(const JobRecord& record) {
     }
     status.tasks.push_back(std::move(task));
   }
+  tell_of_cancelling(status);
   const auto over = local_file_system().read_file(join_path(record.folder, kSlurmTimeOverFile));
   if (status.state == JobState::kFailed && over.ok())
     status.detail = fmt::format("it ran for longer than {} s", trim(over.value()));

@@ -23,7 +23,7 @@ class SlurmTarget : public Target {
   std::string describe(const JobSpec& job, const JobRecord& record) const override;
   // Throws UnclearSubmission where sbatch's answer does not come, and Slurm does not show the job.
   void submit(const JobSpec& job, JobRecord& record) override;
-  // By the comment that each submission has, which flags of sbatch may take away.
+  // By the comment that each submission has.
   bool recognise(JobRecord& record) override;
   JobStatus status(const JobRecord& record) override;
   void logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) override;
@@ -38,8 +38,8 @@ class SlurmTarget : public Target {
 // one that has the same number on a cluster that was set up anew. Pure.
 bool is_job_of_script(std::string_view scontrol, const std::string& script);
 
-// Reads the number of the job with that comment from lines of squeue, "NUMBER COMMENT"; nothing
-// when there is none. Pure.
+// Reads the number of the job with that comment, or one that ends with it, from lines of squeue,
+// "NUMBER COMMENT"; nothing when there is none. Pure.
 std::optional<std::string> job_of_comment(std::string_view squeue, const std::string& comment);
 
 // What `scontrol --oneliner show job` says, as the state of a job; `cancelled` when this account

@@ -194,6 +194,13 @@ TEST(SlurmTest, AJobIsKnownByItsComment) {
     EXPECT_EQ(job_of_comment(lines, none), std::nullopt) << none;
   EXPECT_THAT(slurm_script(job_of(1), {.muster = "m", .folder = "/f", .comment = "s1"}),
               HasSubstr("#SBATCH --comment=s1\n"));
+  // What a user has to say stands in front of it, and hides nothing.
+  const std::string own = slurm_script(
+      job_of(1), {.muster = "m", .folder = "/f", .flags = {"--comment=my=lab"}, .comment = "s1"});
+  EXPECT_THAT(own, AllOf(HasSubstr("#SBATCH --comment=my=lab:s1\n"),
+                         Not(HasSubstr("--comment=my=lab\n")), Not(HasSubstr("--comment=s1"))));
+  EXPECT_EQ(job_of_comment("16 my=lab:s12\n17 my=lab:s1\n18 xs1\n", "s1"), "17");
+  EXPECT_THAT(script(job_of(1), {"--comment=mine"}), HasSubstr("#SBATCH --comment=mine\n"));
 }
 
 TEST(SlurmTest, StatesOfSlurmAreStatesOfJobs) {
@@ -205,7 +212,9 @@ TEST(SlurmTest, StatesOfSlurmAreStatesOfJobs) {
   };
   EXPECT_EQ(state("PENDING"), JobState::kQueued);
   EXPECT_EQ(state("REQUEUED"), JobState::kQueued);
-  EXPECT_EQ(state("COMPLETING"), JobState::kRunning);
+  EXPECT_EQ(state("COMPLETING"), JobState::kEnding);
+  EXPECT_EQ(state("RUNNING"), JobState::kRunning);
+  EXPECT_EQ(state("RUNNING", true), JobState::kEnding);
   EXPECT_EQ(state("COMPLETED"), JobState::kSucceeded);
   EXPECT_EQ(state("CANCELLED"), JobState::kCancelled);
   EXPECT_EQ(state("OUT_OF_MEMORY"), JobState::kFailed);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <thread>
 
@@ -17,7 +18,9 @@
 #include "muster/base/file_descriptor.h"
 #include "muster/base/file_system.h"
 #include "muster/base/local_path.h"
+#include "muster/base/log.h"
 #include "muster/base/secret.h"
+#include "muster/jobs/search_job.h"
 #include "muster/jobs/task_start.h"
 #include "muster/launch/run.h"
 
@@ -187,9 +190,11 @@ void check_job_dir(const JobStore& store, const std::string& job_dir, const Stat
                               "remove {0} forgets it",
                               record.name));
     }
-    if (state != JobState::kQueued && state != JobState::kRunning) continue;
+    if (!goes_on(state)) continue;
     throw_taken(job_dir, record, fmt::format("which is {} on {}", to_string(state), record.target),
-                fmt::format("end that one: muster jobs cancel {}", record.name));
+                state == JobState::kEnding
+                    ? "wait until its tasks have saved: muster jobs status " + record.name
+                    : "end that one: muster jobs cancel " + record.name);
   }
   if (const std::string who = trains_in(job_dir); !who.empty()) {
     throw invalid_argument(fmt::format("the job directory {} is in use by {}", job_dir, who),
@@ -203,9 +208,35 @@ JobRecord preview_job(const JobStore& store, const Target& target, JobSpec& job)
   return record;
 }
 
+namespace {
+
+// What tells a record from a later one of the same name.
+std::string key_of(const JobRecord& record) { return record.name + " " + record.submission; }
+
+std::optional<JobRecord> record_of(const JobStore& store, const std::string& name) {
+  const std::vector<JobRecord> records = store.list();
+  const auto found = std::ranges::find(records, name, &JobRecord::name);
+  return found == records.end() ? std::nullopt : std::optional(*found);
+}
+
+// The record that has the name of `wanted`, where its job has ended and was the same one: the same
+// command, target and job directory. A search goes on in its own way.
+std::optional<JobRecord> ended_before(const JobStore& store, const Target& target,
+                                      const JobRecord& wanted, const StatusOf& status_of) {
+  if (!target.frees_names()) return std::nullopt;
+  const auto before = record_of(store, wanted.name);
+  const bool same = before && before->target == wanted.target &&
+                    before->command == wanted.command && before->job_dir == wanted.job_dir;
+  if (!same || is_search(*before) || is_being_submitted(*before)) return std::nullopt;
+  return is_final(status_of(*before).state) ? before : std::nullopt;
+}
+
+}  // namespace
+
 std::vector<std::string> reasons_against(const JobStore& store, const Target& target, JobSpec job,
                                          const StatusOf& status_of) {
   std::vector<std::string> reasons;
+  JobSpec copy = job;
   const auto check = [&](const auto& act) {
     try {
       act();
@@ -213,16 +244,14 @@ std::vector<std::string> reasons_against(const JobStore& store, const Target& ta
       reasons.push_back(error.message() + "; " + error.hint());
     }
   };
-  check([&] { store.check_free(job.name); });
+  const JobRecord wanted = preview_job(store, target, copy);
+  if (!ended_before(store, target, wanted, status_of)) check([&] { store.check_free(job.name); });
   check([&] { check_job_dir(store, job.job_dir, status_of); });
-  check([&] { check_same_command(store, preview_job(store, target, job), status_of); });
+  check([&] { check_same_command(store, wanted, status_of); });
   return reasons;
 }
 
 namespace {
-
-// What tells a record from a later one of the same name.
-std::string key_of(const JobRecord& record) { return record.name + " " + record.submission; }
 
 std::set<std::string> keys_of(const JobStore& store) {
   std::set<std::string> keys;
@@ -262,28 +291,41 @@ Claim claim_job(JobStore& store, const Target& target, JobSpec& job, Clock& cloc
                 const StatusOf& status_of, const std::function<void(JobRecord&)>& complete) {
   const std::set<std::string> known = keys_of(store);
   check_job_dir(store, job.job_dir, status_of);
-  {
-    JobSpec copy = job;
-    check_same_command(store, preview_job(store, target, copy), status_of);
-  }
+  JobSpec copy = job;
+  const JobRecord wanted = preview_job(store, target, copy);
+  check_same_command(store, wanted, status_of);
+  const auto before = ended_before(store, target, wanted, status_of);
   const FileDescriptor held = lock_store(store);
   check_still_free(store, job.job_dir, known);
-  JobRecord record = store.add(job.name, stem_of(job));
+  const bool gives_way = before && record_of(store, before->name) == before;
+  if (gives_way) store.put_aside(*before);
+  std::optional<JobRecord> record;
   try {
-    fill(record, target, job);
-    return complete_claim(store, record, clock, complete);
+    record = store.add(job.name, stem_of(job));
+    fill(*record, target, job);
+    Claim claim = complete_claim(store, *record, clock, complete);
+    if (gives_way) claim.before = before;
+    return claim;
   } catch (...) {
-    store.remove(record);
+    if (record) store.remove(*record);
+    if (gives_way) store.bring_back(*before);
     throw;
   }
 }
 
-Claim claim_again(JobStore& store, JobRecord record, Clock& clock, const StatusOf& status_of,
-                  const std::function<void(JobRecord&)>& complete) {
+void forget_earlier(const JobStore& store, const Claim& claim) {
+  if (!claim.before) return;
+  store.remove_aside(*claim.before);
+  log::info(fmt::format("the same job {} had ended: its record and its logs gave way to this one",
+                        claim.before->name));
+}
+
+Claim claim_again(JobStore& store, JobRecord record, const std::string& job_dir, Clock& clock,
+                  const StatusOf& status_of, const std::function<void(JobRecord&)>& complete) {
   const std::set<std::string> known = keys_of(store);
-  check_job_dir(store, record.job_dir, status_of);
+  check_job_dir(store, job_dir, status_of);
   const FileDescriptor held = lock_store(store);
-  check_still_free(store, record.job_dir, known);
+  check_still_free(store, job_dir, known);
   return complete_claim(store, std::move(record), clock, complete);
 }
 
@@ -297,12 +339,15 @@ JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
   } catch (const UnclearSubmission&) {
     record.id.clear();
     store.save(record);
+    forget_earlier(store, claimed);
     throw;
   } catch (...) {
     store.remove(record);
+    if (claimed.before) store.bring_back(*claimed.before);
     throw;
   }
   store.save(record);
+  forget_earlier(store, claimed);
   return record;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,23 +26,30 @@ void check_job_dir(const JobStore& store, const std::string& job_dir, const Stat
 struct Claim {
   JobRecord record;
   FileDescriptor lock;
+  // What had the name before, and was put aside: to be brought back, or removed.
+  std::optional<JobRecord> before = {};
 };
 
 // Makes the job's record, whose name becomes the job's. Of several processes that claim the same
 // directory or the same name at a time, one gets it. `complete` fills in what else belongs to the
-// record, and to its folder, before others see it. Throws InvalidArgument as check_job_dir() does,
-// for a name that is taken, and when the submission of the same command to the same target did not
-// end before.
+// record, and to its folder, before others see it. The record of a job of that name that has ended,
+// and had the same command, target and directory, is put aside where the target frees names. Throws
+// InvalidArgument as check_job_dir() does, for a name that is taken, and when the submission of the
+// same command to the same target did not end before.
 Claim claim_job(JobStore& store, const Target& target, JobSpec& job, Clock& clock,
                 const StatusOf& status_of, const std::function<void(JobRecord&)>& complete);
 
-// The same for a record that goes on in its directory, with another mark.
-Claim claim_again(JobStore& store, JobRecord record, Clock& clock, const StatusOf& status_of,
-                  const std::function<void(JobRecord&)>& complete);
+// Removes what had the name before, and says so.
+void forget_earlier(const JobStore& store, const Claim& claim);
 
-// Makes the job's record and starts it. Takes the record back when it could not be started; it
-// stays where the target may have the job all the same. Throws what claim_job() and
-// Target::submit() throw.
+// As claim_job() for a record that goes on in its directory, with another mark. `job_dir` is that
+// directory as errors call it.
+Claim claim_again(JobStore& store, JobRecord record, const std::string& job_dir, Clock& clock,
+                  const StatusOf& status_of, const std::function<void(JobRecord&)>& complete);
+
+// Makes the job's record and starts it. Takes the record back when it could not be started, and
+// brings back what had its name; it stays where the target may have the job all the same. Throws
+// what claim_job() and Target::submit() throw.
 JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
                      const StatusOf& status_of);
 // The record that submit_job() would make; nothing is made.

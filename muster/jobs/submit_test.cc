@@ -12,6 +12,7 @@
 namespace muster::inline v0_1::jobs {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 // A target that looks at the store while it is given a job.
@@ -29,8 +30,10 @@ class LookingTarget : public Target {
   JobStatus status(const JobRecord&) override { return {}; }
   void logs(const JobRecord&, const LogOptions&, const LogSink&) override {}
   void cancel(const JobRecord&) override {}
+  bool frees_names() const override { return frees; }
 
   bool refuses = false;
+  bool frees = true;
   JobRecord meanwhile;
 
  private:
@@ -57,6 +60,51 @@ TEST(SubmitTest, ThereIsARecordBeforeTheTargetIsAsked) {
   target.refuses = true;
   EXPECT_THROW(submit_job(store, target, job, clock, unknown), Error);
   EXPECT_THAT(store.list(), IsEmpty());
+}
+
+// The same command goes on under its own name; whoever asks for something else is told.
+TEST(SubmitTest, TheSameJobTakesItsNameAgainWhenItHasEnded) {
+  const TempDirectory directory;
+  JobStore store(directory / "jobs");
+  LookingTarget target(store);
+  ManualClock clock;
+  const JobSpec job{.name = "fit",
+                    .program = {"train"},
+                    .pools = {{.role = "chief", .count = 1}},
+                    .job_dir = "d"};
+  const auto as = [](JobState state) {
+    return [state](const JobRecord&) { return JobStatus{.state = state}; };
+  };
+  const JobRecord first = submit_job(store, target, job, clock, unknown);
+  for (const JobState state :
+       {JobState::kUnknown, JobState::kQueued, JobState::kRunning, JobState::kEnding})
+    EXPECT_THROW(submit_job(store, target, job, clock, as(state)), Error) << to_string(state);
+  JobSpec other = job;
+  other.args = {"--more"};
+  EXPECT_THROW(submit_job(store, target, other, clock, as(JobState::kFailed)), Error);
+  other = job;
+  other.job_dir = "e";
+  EXPECT_THROW(submit_job(store, target, other, clock, as(JobState::kFailed)), Error);
+  target.frees = false;
+  EXPECT_THROW(submit_job(store, target, job, clock, as(JobState::kFailed)), Error);
+  EXPECT_EQ(store.find("fit"), first);
+
+  target.frees = true;
+  for (const JobState state : {JobState::kFailed, JobState::kSucceeded, JobState::kCancelled}) {
+    EXPECT_THAT(reasons_against(store, target, job, as(state)), IsEmpty());
+    const JobRecord before = store.find("fit");
+    const JobRecord again = submit_job(store, target, job, clock, as(state));
+    EXPECT_NE(again.submission, before.submission);
+    EXPECT_THAT(store.list(), ElementsAre(again));
+  }
+  // Where the new one is refused, the old one is there with all it had.
+  const JobRecord before = store.find("fit");
+  const std::string log = before.folder + "/all.log";
+  local_file_system().write_atomically(log, std::string_view("epoch 7\n")).value();
+  target.refuses = true;
+  EXPECT_THROW(submit_job(store, target, job, clock, as(JobState::kFailed)), Error);
+  EXPECT_THAT(store.list(), ElementsAre(before));
+  EXPECT_EQ(local_file_system().read_file(log).value(), "epoch 7\n");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "muster/base/error.h"
 #include "muster/base/nearest.h"
@@ -16,6 +17,8 @@ std::string_view to_string(JobState state) {
       return "queued";
     case JobState::kRunning:
       return "running";
+    case JobState::kEnding:
+      return "ending";
     case JobState::kSucceeded:
       return "succeeded";
     case JobState::kFailed:
@@ -31,6 +34,33 @@ std::string_view to_string(JobState state) {
 bool is_final(JobState state) {
   return state == JobState::kSucceeded || state == JobState::kFailed ||
          state == JobState::kCancelled;
+}
+
+bool goes_on(JobState state) {
+  return state == JobState::kQueued || state == JobState::kRunning || state == JobState::kEnding;
+}
+
+void tell_of_cancelling(JobStatus& status) {
+  if (status.state != JobState::kCancelled) return;
+  // What launchers and programs return for SIGTERM, SIGUSR1 and Ctrl-C; and for SIGKILL, which
+  // follows where these are not heard.
+  constexpr std::array kAsAsked = {143, 138, 130};
+  constexpr int kKilled = 137;
+  std::string killed;
+  bool others = false;
+  for (TaskStatus& task : status.tasks) {
+    const int code = task.exit_code.value_or(0);
+    const bool as_asked = std::ranges::find(kAsAsked, code) != kAsAsked.end();
+    if (task.state == JobState::kFailed && (as_asked || code == kKilled))
+      task.state = JobState::kCancelled;
+    if (code == kKilled && killed.empty()) killed = task.name;
+    others = others || task.state == JobState::kFailed;
+  }
+  if (!killed.empty()) {
+    status.detail = killed + " did not end when it was asked to, and was killed";
+  } else if (!others && !status.tasks.empty()) {
+    status.detail = "its tasks ended as they were asked to";
+  }
 }
 
 UnclearSubmission::UnclearSubmission(const Error& error, const JobRecord& record)

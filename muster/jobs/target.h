@@ -21,15 +21,18 @@ namespace muster::inline v0_1::jobs {
 enum class JobState {
   kQueued,
   kRunning,
+  kEnding,  // it was asked to end, and its tasks save; or they have ended, and it is cleared away
   kSucceeded,
   kFailed,
   kCancelled,
   kUnknown,  // the target has forgotten it, or cannot be asked now
 };
-// "queued", "running", "succeeded", "failed", "cancelled", "unknown".
+// "queued", "running", "ending", "succeeded", "failed", "cancelled", "unknown".
 std::string_view to_string(JobState state);
 // Whether it will not change any more.
 bool is_final(JobState state);
+// Whether something of it runs or will: it is queued, running or ending.
+bool goes_on(JobState state);
 
 // One task of a job.
 struct TaskStatus {
@@ -47,6 +50,11 @@ struct JobStatus {
   int restarts = 0;                   // how often it was started again
   std::vector<TaskStatus> tasks = {};
 };
+
+// Of a job that was cancelled: tasks that ended by it (exit codes 143, 138, 130, and 137 of those
+// that were killed) are cancelled and have not failed, and the detail says so in words. Does
+// nothing for other jobs.
+void tell_of_cancelling(JobStatus& status);
 
 // Which lines of a job's log are wanted.
 struct LogOptions {
@@ -95,6 +103,8 @@ class Target {
   virtual JobStatus status(const JobRecord& record) = 0;
   // Throws NotFound for a task that the job does not have.
   virtual void logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) = 0;
+  // Whether the name of a job that has ended can be given to another one there.
+  virtual bool frees_names() const { return true; }
   // Asks the job to end: its tasks save what they have first. It does not wait for that, and is
   // nothing for a job that has ended.
   virtual void cancel(const JobRecord& record) = 0;

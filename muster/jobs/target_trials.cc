@@ -41,8 +41,7 @@ bool runs(const JobRecord& record, Target& target) {
                              record.name, target.name()));
     return false;
   }
-  const JobState state = target.status(record).state;
-  return state == JobState::kQueued || state == JobState::kRunning;
+  return goes_on(target.status(record).state);
 }
 
 }  // namespace
@@ -82,6 +81,7 @@ std::optional<int> TargetTrials::exit_code(int number) {
   switch (status.state) {
     case JobState::kQueued:
     case JobState::kRunning:
+    case JobState::kEnding:
       trial.last_seen = clock_.now();
       return std::nullopt;
     case JobState::kSucceeded:

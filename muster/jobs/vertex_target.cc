@@ -52,7 +52,7 @@ JobState state_of(const std::string& state) {
       {"JOB_STATE_RUNNING", JobState::kRunning},     {"JOB_STATE_UPDATING", JobState::kRunning},
       {"JOB_STATE_SUCCEEDED", JobState::kSucceeded}, {"JOB_STATE_FAILED", JobState::kFailed},
       {"JOB_STATE_EXPIRED", JobState::kFailed},      {"JOB_STATE_PAUSED", JobState::kQueued},
-      {"JOB_STATE_CANCELLING", JobState::kRunning},  {"JOB_STATE_CANCELLED", JobState::kCancelled}};
+      {"JOB_STATE_CANCELLING", JobState::kEnding},   {"JOB_STATE_CANCELLED", JobState::kCancelled}};
   const auto it = kStates.find(state);
   return it == kStates.end() ? JobState::kUnknown : it->second;
 }
@@ -229,8 +229,7 @@ JobStatus VertexTarget::status(const JobRecord& record) {
   status.detail = internal::text_or_nothing(found, "/error/message");
   if (status.state == JobState::kSucceeded) status.exit_code = 0;
   if (status.state == JobState::kFailed) status.exit_code = exit_code_in(status.detail);
-  if (status.detail.empty() && (state == "JOB_STATE_CANCELLING" || state == "JOB_STATE_PAUSED" ||
-                                state == "JOB_STATE_EXPIRED")) {
+  if (status.detail.empty() && (state == "JOB_STATE_PAUSED" || state == "JOB_STATE_EXPIRED")) {
     status.detail = "Vertex AI says " + state;
   }
   return status;

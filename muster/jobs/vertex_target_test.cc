@@ -273,6 +273,7 @@ TEST_F(NotedGcloud, StatesAreUnderstood) {
        std::vector<std::pair<std::string, JobState>>{{"QUEUED", JobState::kQueued},
                                                      {"PENDING", JobState::kQueued},
                                                      {"RUNNING", JobState::kRunning},
+                                                     {"CANCELLING", JobState::kEnding},
                                                      {"SUCCEEDED", JobState::kSucceeded},
                                                      {"CANCELLED", JobState::kCancelled},
                                                      {"OF_TOMORROW", JobState::kUnknown}}) {

@@ -17,6 +17,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/nearest.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
 #include "muster/base/terminal.h"
@@ -45,6 +46,26 @@ int quota_cores() {
 bool is_program(const std::string& path) {
   struct stat info {};
   return stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && access(path.c_str(), X_OK) == 0;
+}
+
+// Returns the name nearest to `name` of the programs in the folders; nothing when none is near.
+std::optional<std::string> nearest_program(const std::string& name,
+                                           const std::vector<std::string>& folders) {
+  std::vector<std::string> names;
+  for (const std::string& folder : folders) {
+    std::error_code error;  // PATH names folders that are not there, or not to be read
+    std::filesystem::directory_iterator entry(folder, error);
+    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+      names.push_back(entry->path().filename().string());
+  }
+  // Few names are near, so that few files are looked at.
+  for (;;) {
+    const auto near = nearest(name, names);
+    if (!near) return std::nullopt;
+    const auto is_in = [&](const std::string& folder) { return is_program(folder + "/" + *near); };
+    if (std::ranges::any_of(folders, is_in)) return near;
+    std::erase(names, *near);
+  }
 }
 
 // On a terminal each task keeps one line up to date, unless the user has set MUSTER_PROGRESS.
@@ -280,21 +301,30 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
 
 std::string find_program(const std::string& program, std::string_view path,
                          const std::string& beside) {
-  if (program.find('/') != std::string::npos) {
+  if (const size_t slash = program.rfind('/'); slash != std::string::npos) {
     if (is_program(program)) return program;
+    const std::string folder = program.substr(0, slash + 1);
+    const auto near = nearest_program(program.substr(slash + 1), {folder});
     throw not_found(fmt::format("program '{}' does not exist or is not executable", program),
-                    "check the path; relative ones start at the current folder");
+                    (near ? fmt::format("did you mean {}{}? ", folder, *near) : "") +
+                        "check the path; relative ones start at the current folder");
   }
-  while (!path.empty()) {
-    const std::size_t end = path.find(':');
-    const std::string folder(path.substr(0, end));
-    const std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
-    if (is_program(candidate)) return candidate;
-    path.remove_prefix(end == std::string_view::npos ? path.size() : end + 1);
+  std::vector<std::string> folders;
+  if (!path.empty()) {
+    for (const std::string& folder : split(path, ':'))
+      folders.push_back(folder.empty() ? "." : folder);
   }
-  if (!beside.empty() && is_program(beside + "/" + program)) return beside + "/" + program;
+  if (!beside.empty()) folders.push_back(beside);
+  for (const std::string& folder : folders) {
+    if (is_program(folder + "/" + program)) return folder + "/" + program;
+  }
+  // Who forgets the path of a program means one of this folder, mostly.
+  const std::string here = "./" + program;
+  const auto own = is_program(here) ? program : nearest_program(program, {"."});
+  const auto near = own ? "./" + *own : nearest_program(program, folders);
   throw not_found(fmt::format("program '{}' was found neither in PATH nor beside muster", program),
-                  fmt::format("give its path, for example ./{}", program));
+                  near ? fmt::format("did you mean {}?", *near)
+                       : fmt::format("give its path, for example {}", here));
 }
 
 std::string describe(const RunPlan& plan) {

@@ -71,7 +71,8 @@ int cluster_size(const RunOptions& options);
 int task_count(const RunOptions& options);
 
 // Returns the path of `program`: `program` itself when it has a slash, else the one in the folders
-// of `path` (as in PATH), else the one in the folder `beside`. Throws NotFound.
+// of `path` (as in PATH), else the one in the folder `beside`. Throws NotFound, with the nearest
+// name of a program there.
 std::string find_program(const std::string& program, std::string_view path,
                          const std::string& beside = {});
 

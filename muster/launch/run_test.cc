@@ -26,6 +26,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 Environment environment(std::map<std::string, std::string> variables = {}) {
   return Environment(std::move(variables));
@@ -430,6 +431,26 @@ TEST_F(RunTest, ProgramIsFoundInPathThenBeside) {
   EXPECT_EQ(find_program(in_path, "", ""), in_path);
   EXPECT_THROW(find_program("prog", "/nowhere"), Error);
   EXPECT_THROW(find_program(folder_ + "/a", ""), Error);  // a folder
+}
+
+TEST_F(RunTest, TheNearestProgramIsNamed) {
+  for (const char* folder : {"/a", "/b"}) std::filesystem::create_directory(folder_ + folder);
+  for (const char* name : {"/a/train", "/b/evaluate", "/b/trains.cc"}) {
+    std::ofstream(folder_ + name) << "#!/bin/sh\n";
+    std::filesystem::permissions(folder_ + name, std::filesystem::perms::owner_all);
+  }
+  // What cannot be run is no program, however near.
+  std::filesystem::permissions(folder_ + "/b/trains.cc", std::filesystem::perms::owner_read);
+  const auto hint = [](const std::string& program, const std::string& path = {},
+                       const std::string& beside = {}) {
+    return error_of([&] { find_program(program, path, beside); }).hint();
+  };
+  EXPECT_THAT(hint(folder_ + "/a/trian"), HasSubstr("did you mean " + folder_ + "/a/train?"));
+  EXPECT_THAT(hint(folder_ + "/b/trains"), Not(HasSubstr("did you mean")));
+  EXPECT_THAT(hint(folder_ + "/nowhere/train"), Not(HasSubstr("did you mean")));
+  EXPECT_EQ(hint("evalute", "/nowhere:" + folder_ + "/a", folder_ + "/b"),
+            "did you mean evaluate?");
+  EXPECT_EQ(hint("something_else", folder_ + "/a"), "give its path, for example ./something_else");
 }
 
 }  // namespace

@@ -21,8 +21,9 @@
 namespace muster::inline v0_1::jobs::internal {
 namespace {
 
-constexpr std::array kStates = {JobState::kQueued, JobState::kRunning,   JobState::kSucceeded,
-                                JobState::kFailed, JobState::kCancelled, JobState::kUnknown};
+constexpr std::array kStates = {JobState::kQueued,    JobState::kRunning, JobState::kEnding,
+                                JobState::kSucceeded, JobState::kFailed,  JobState::kCancelled,
+                                JobState::kUnknown};
 
 JobState state_of(const std::string& word) {
   for (const JobState state : kStates) {

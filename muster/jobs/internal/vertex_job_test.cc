@@ -179,6 +179,8 @@ TEST(VertexJob, OldMachinesAreMappedOrRefused) {
   EXPECT_THAT(message_of([&] { machine("complex_model_xl"); }), HasSubstr("complex_model_xl"));
   const Error near = error_of([&] { machine("n1-standard-8", {"NVIDIA_TESLA_V1000", 1}); });
   EXPECT_THAT(near.hint(), HasSubstr("NVIDIA_TESLA_V100"));
+  const Error shorter = error_of([&] { machine("n1-standard-8", {"T44", 1}); });
+  EXPECT_THAT(shorter.hint(), HasSubstr("did you mean NVIDIA_TESLA_T4?"));
 }
 
 TEST(VertexJob, BadInputAndWhatIsLostAreNamed) {

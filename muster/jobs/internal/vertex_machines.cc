@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <string_view>
 
 #include "muster/base/error.h"
 #include "muster/base/nearest.h"
@@ -65,27 +67,52 @@ std::string upper(std::string text) {
   return text;
 }
 
-std::string vertex_accelerator(const std::string& type, const std::string& role) {
+// The type as Vertex AI spells it: "nvidia-tesla-t4", "T4" and "A100" mean one. Nothing where it is
+// none.
+std::optional<std::string> spelt_as_known(const std::string& type) {
   const std::string wanted = upper(type);
-  if (wanted == "NVIDIA_TESLA_K80") {
-    throw invalid_argument(
-        fmt::format("the {} asks for {}, which Vertex AI does not have any more", role, type),
-        "take NVIDIA_TESLA_T4 on an n1 machine, or NVIDIA_L4 on a g2 machine");
-  }
-  // "nvidia-tesla-t4", "T4" and "A100" mean one of them.
   for (const std::string& known : known_accelerators()) {
     if (wanted == known || "NVIDIA_" + wanted == known || "NVIDIA_TESLA_" + wanted == known) {
       return known;
     }
   }
-  const auto meant = nearest(wanted, known_accelerators());
+  return std::nullopt;
+}
+
+// "T4" of "NVIDIA_TESLA_T4": the letters before it, which all have, must not make others alike.
+std::string short_name(std::string type) {
+  for (const char* maker : {"NVIDIA_", "TESLA_"}) {
+    if (type.starts_with(maker)) type.erase(0, std::string_view(maker).size());
+  }
+  return type;
+}
+
+std::string vertex_accelerator(const std::string& type, const std::string& role) {
+  if (upper(type) == "NVIDIA_TESLA_K80") {
+    throw invalid_argument(
+        fmt::format("the {} asks for {}, which Vertex AI does not have any more", role, type),
+        "take NVIDIA_TESLA_T4 on an n1 machine, or NVIDIA_L4 on a g2 machine");
+  }
+  if (const auto known = spelt_as_known(type)) return *known;
+  const auto meant = meant_accelerator(type);
   throw invalid_argument(
       fmt::format("the {} asks for the accelerator '{}', which Vertex AI does not know", role,
                   type),
-      meant ? "did you mean " + *meant : "it knows " + join(known_accelerators(), ", "));
+      meant ? "did you mean " + *meant + "?" : "it knows " + join(known_accelerators(), ", "));
 }
 
 }  // namespace
+
+std::optional<std::string> meant_accelerator(const std::string& type) {
+  if (spelt_as_known(type)) return std::nullopt;
+  std::vector<std::string> names;
+  for (const std::string& known : known_accelerators()) names.push_back(short_name(known));
+  if (const auto near = nearest(short_name(upper(type)), names)) {
+    return known_accelerators()[static_cast<size_t>(std::ranges::find(names, *near) -
+                                                    names.begin())];
+  }
+  return std::nullopt;
+}
 
 VertexMachine vertex_machine(const Pool& pool, const std::string& default_type) {
   VertexMachine machine{.type = pool.machine_type.empty() ? default_type : pool.machine_type,

@@ -2,6 +2,7 @@
 // pure functions.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,5 +20,9 @@ struct VertexMachine {
 // machines of Compute Engine that these were; accelerators are known in any spelling. Throws
 // InvalidArgument for those that are gone and for accelerators that nobody knows.
 VertexMachine vertex_machine(const Pool& pool, const std::string& default_type);
+
+// Returns the accelerator of Vertex AI that a type which it does not know is a misspelling of:
+// "NVIDIA_TESLA_T4" for "T44". Returns nothing where none is near, and for known ones.
+std::optional<std::string> meant_accelerator(const std::string& type);
 
 }  // namespace muster::inline v0_1::jobs::internal
