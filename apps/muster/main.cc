@@ -13,6 +13,7 @@
 #include "muster/base/terminal.h"
 #include "muster/command/command_line.h"
 #include "muster/launch/run.h"
+#include "muster/stores/file_systems.h"
 
 namespace {
 
@@ -102,6 +103,11 @@ int run(int argc, char** argv) {
     return "write two dashes before the program: " + with_dashes(app, words, word);
   };
   if (!muster::command::parse(app, words, surplus)) return 0;
+  // Who looks at a bucket by hand sits and waits.
+  if (app.got_subcommand("ls") || app.got_subcommand("cp") || app.got_subcommand("cat") ||
+      app.got_subcommand("inspect")) {
+    muster::stores::set_retry_seconds(30);
+  }
   if (app.got_subcommand("run") || app.got_subcommand("jobs") || app.got_subcommand("submit")) {
     return action();
   }

@@ -70,7 +70,8 @@ class Lease {
  private:
   void beat();
   void write_locked();
-  bool taken_locked();
+  void write_unless_taken_locked();
+  Result<bool> taken_locked();
 
   const std::string path_;
   const std::string id_;  // of this object

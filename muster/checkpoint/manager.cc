@@ -204,7 +204,8 @@ CheckpointState CheckpointManager::state_of_files(const Listing& listing) const 
   }
   if (found.empty()) return state;
   for (const auto& [step, name] : found) {
-    auto info = fs_.info(checkpoint_file(path_of(name)));
+    const Result<FileInfo> info = fs_.info(checkpoint_file(path_of(name)));
+    if (!info.ok() && info.error().kind() != ErrorKind::kNotFound) throw info.error();
     state.all.push_back({name, info.ok() ? info.value().modified_seconds : 0});
   }
   state.latest = found.rbegin()->second;

@@ -57,7 +57,7 @@ std::optional<JournalEntry> entry_of(std::string_view line) {
 CheckpointFile checkpoint_file_of(const std::string& prefix, FileSystem& fs) {
   CheckpointFile file{.name = std::string(base_name(prefix)), .step = checkpoint_step(prefix)};
   const Result<FileInfo> info = fs.info(checkpoint_file(prefix));
-  if (!info.ok()) return file;
+  if (!info.ok() && info.error().kind() == ErrorKind::kNotFound) return file;
   file.saved_at = info.value().modified_seconds;
   file.version = fmt::format("{} bytes, {:.6f}", info.value().size, file.saved_at);
   return file;

@@ -29,8 +29,7 @@ TrainingWatch::TrainingWatch(EstimatorAccess::Impl& impl, std::optional<int64_t>
       last_sign_(begun_) {}
 
 std::vector<CheckpointFile> TrainingWatch::list() {
-  const Result<bool> named = fs_.exists(join_path(impl_.directory(), "checkpoint"));
-  const bool there = named.ok() && named.value();
+  const bool there = fs_.exists(join_path(impl_.directory(), "checkpoint")).value();
   looks_without_state_ = there ? 0 : looks_without_state_ + 1;
   std::vector<CheckpointFile> files;
   if (!there && !end_ && looks_without_state_ < kLooksForState) return files;

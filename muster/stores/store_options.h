@@ -9,6 +9,9 @@
 
 namespace muster::inline v0_1::stores {
 
+// The variable with the retry_seconds of all stores.
+inline constexpr const char* kRetryVariable = "MUSTER_STORE_RETRY_SECONDS";
+
 // The limits of one store. The defaults suit a data centre and a home connection alike.
 struct StoreOptions {
   double connect_seconds = 10;  // until a connection must stand
@@ -31,8 +34,9 @@ struct StoreOptions {
   std::string ca_file;             // of certificates to trust; empty: those of the system
   Clock* clock = &system_clock();  // for the waits between tries
 
-  // Reads `ca_file` from CURL_CA_BUNDLE, else from SSL_CERT_FILE. Proxies are read by libcurl, from
-  // https_proxy, http_proxy, all_proxy and no_proxy.
+  // Reads `ca_file` from CURL_CA_BUNDLE, else from SSL_CERT_FILE, and `retry_seconds` from
+  // MUSTER_STORE_RETRY_SECONDS. Throws InvalidArgument where that is not 0 to 86,400. Proxies are
+  // read by libcurl, from https_proxy, http_proxy, all_proxy and no_proxy.
   static StoreOptions from(const Environment& environment);
 };
 

@@ -20,12 +20,12 @@ namespace muster::inline v0_1::internal {
 // One checkpoint file, told from a later one of the same step.
 struct CheckpointFile {
   std::string name;     // "model.ckpt-120"
-  std::string version;  // its size and time; empty when its file could not be asked
+  std::string version;  // its size and time; empty when its file is gone
   int64_t step = 0;
   double saved_at = 0;  // Unix time, by the clock of the file system
   auto operator<=>(const CheckpointFile&) const = default;
 };
-// Asks the file of a checkpoint.
+// Asks the file of a checkpoint. Throws where nobody can tell whether it is there.
 CheckpointFile checkpoint_file_of(const std::string& prefix, FileSystem& fs);
 
 // One evaluation. It is written when its exporters are through; where they are told later that it
