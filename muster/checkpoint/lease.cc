@@ -152,7 +152,8 @@ Result<bool> Lease::taken_locked() {
   return there && there->id != id_;
 }
 
-// While nobody can tell whose the file is, it is not written: another may have taken the name since.
+// While nobody can tell whose the file is, it is not written: another may have taken the name
+// since.
 void Lease::write_unless_taken_locked() {
   lost_ = lost_ || taken_locked().value();
   if (!lost_) write_locked();

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -72,6 +73,37 @@ TEST_F(StoreRun, ContinuesAsOnADisk) {
     EXPECT_EQ(name.find("//", 6), std::string::npos) << name;
     EXPECT_FALSE(name.ends_with(".lease")) << name << ": the run is over";
   }
+}
+
+// A run whose look into its model_dir fails ends with that; it never takes the store for empty and
+// begins anew.
+TEST_F(StoreRun, ALookThatFailsNeverBeginsAnew) {
+  train(15, quiet_config(kRun));
+  std::map<std::string, std::string> before;
+  for (const std::string& name : memory_store().objects())
+    before[name] = memory_store().read_file(name).value();
+  for (int64_t at = 0;; ++at) {
+    // Steps of training tell nothing new.
+    const int64_t max_steps = 16;
+    memory_store().set_plan({.fail_at = at, .writes_only = false});
+    try {
+      EXPECT_EQ(train(max_steps, quiet_config(kRun)).steps, 1) << at;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << at << ": " << error.what();
+    }
+    const bool all = memory_store().requests() <= at;
+    memory_store().clear();
+    if (all) break;
+    for (const auto& [name, content] : before)
+      memory_store().write_atomically(name, content).value();
+  }
+}
+
+TEST_F(StoreRun, WhoCannotLookDoesNotSayThatNothingIsThere) {
+  memory_store().set_plan({.fail_from = 1, .writes_only = false});
+  const Error error =
+      error_of([&] { (void)Estimator(two_layers, quiet_config(kRun)).evaluate(examples(8)); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.what();
 }
 
 TEST_F(StoreRun, EvaluationsEventsAndExportsAreThere) {

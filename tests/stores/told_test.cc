@@ -15,6 +15,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ToldTest : public ::testing::Test {
  protected:
@@ -52,8 +53,53 @@ TEST_F(ToldTest, WhatWasMeantIsNamed) {
       AllOf(HasSubstr("there is no folder 's3://bucket/dta'"), HasSubstr("did you mean 'data'?")));
   EXPECT_THAT(told({"ls", "s3:/bucket/data"}), HasSubstr("write s3://bucket/data"));
   EXPECT_THAT(told({"ls", "s4://bucket/data"}), HasSubstr("did you mean s3://?"));
-  EXPECT_THAT(told({"ls", "s3://bucket"}, {{"AWS_ENDPOINT_URL", "localhost:9000"}}),
-              HasSubstr("write http://localhost:9000"));
+  const std::string said = told({"ls", "s3://bucket"}, {{"AWS_ENDPOINT_URL", "localhost:9000"}});
+  EXPECT_THAT(said, HasSubstr("write http://localhost:9000"));
+  const std::string wrong = "does not begin with http://";
+  EXPECT_EQ(said.find(wrong), said.rfind(wrong)) << "it is said once: " << said;
+}
+
+// A bucket that cannot be listed is not an empty one.
+TEST_F(ToldTest, AListingThatFailsIsNotTakenForNothing) {
+  bucket_.objects() = {{"run/model.ckpt-1.safetensors", "x"}};
+  bucket_.server().fail(
+      {.only = "list-type", .status = 403, .body = "<Error><Code>AccessDenied</Code></Error>"},
+      1000);
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"ls", "s3://bucket/run"},
+                                             {"ls", "s3://bucket/run/*"},
+                                             {"cat", "s3://bucket/run/*"},
+                                             {"cp", "-r", "s3://bucket/run", "copy"},
+                                             {"inspect", "checkpoint", "s3://bucket/run"},
+                                             {"inspect", "checkpoint", "s3://bucket/run/model"},
+                                             {"inspect", "events", "s3://bucket/run"}}) {
+    EXPECT_THAT(told(command),
+                AllOf(HasSubstr("cannot list 's3://bucket/run/"), HasSubstr("403 AccessDenied"),
+                      Not(HasSubstr("there is no")), Not(HasSubstr("holds no"))))
+        << command[0] << " " << command[1];
+  }
+}
+
+// Somebody sits and waits: what a training run would wait for is an error.
+TEST_F(ToldTest, CommandsGiveUpSoonerThanARun) {
+  bucket_.server().fail({.status = 503,
+                         .body = "<Error><Code>SlowDown</Code></Error>",
+                         .headers = {{"Retry-After", "60"}}},
+                        1000);
+  EXPECT_THAT(told({"ls", "s3://bucket"}), HasSubstr("503 SlowDown"));
+  EXPECT_THAT(told({"ls", "s3://bucket"}, {{"MUSTER_STORE_RETRY_SECONDS", "long"}}),
+              HasSubstr("MUSTER_STORE_RETRY_SECONDS is 'long'"));
+}
+
+TEST_F(ToldTest, WhoeverWaitsHearsWhatFor) {
+  bucket_.server().fail(
+      {.status = 500,
+       .body = "<Error><Code>InternalError</Code><Message>It is tired</Message></Error>",
+       .headers = {{"Retry-After", "1.5"}}},
+      1000);
+  EXPECT_THAT(told({"ls", "s3://bucket"}, {{"MUSTER_STORE_RETRY_SECONDS", "2"}}),
+              AllOf(HasSubstr("500 InternalError (It is tired)"), HasSubstr("it is tried again"),
+                    HasSubstr("error: cannot list")));
 }
 
 }  // namespace

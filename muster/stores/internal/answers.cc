@@ -220,11 +220,12 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
     return request.judge ? request.judge(response) : Verdict::kByStatus;
   };
   while (true) {
-    Result<HttpResponse> answer = perform_with_retries(client, {.what = "read '" + request.uri + "'",
-                                                                .make = make,
-                                                                .judge = judge,
-                                                                .error_of = request.error_of,
-                                                                .cancellation = request.cancellation});
+    Result<HttpResponse> answer =
+        perform_with_retries(client, {.what = "read '" + request.uri + "'",
+                                      .make = make,
+                                      .judge = judge,
+                                      .error_of = request.error_of,
+                                      .cancellation = request.cancellation});
     if (!answer.ok()) return answer.error();
     if (wrong) return *wrong;
     if (empty) return read;

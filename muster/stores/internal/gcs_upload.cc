@@ -79,14 +79,13 @@ Status GcsService::Upload::send(int, Bytes part, bool last, Cancellation& cancel
       return verdict;
     };
     Result<HttpResponse> answer = perform_with_retries(
-        service_.client_, {.what = call.what,
-                           .make = make,
-                           .judge = judge,
-                           .error_of =
-                               [&](const HttpResponse& response) {
-                                 return service_.error_of(call, response);
-                               },
-                           .cancellation = &cancellation});
+        service_.client_,
+        {.what = call.what,
+         .make = make,
+         .judge = judge,
+         .error_of =
+             [&](const HttpResponse& response) { return service_.error_of(call, response); },
+         .cancellation = &cancellation});
     if (!answer.ok()) return answer.error().with_context("cannot " + call.what);
     const HttpResponse& response = answer.value();
     if (response.ok()) {

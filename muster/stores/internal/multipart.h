@@ -15,9 +15,9 @@ namespace muster::inline v0_1::stores::internal {
 Result<std::string> upload_id_of(const std::string& body, const ObjectName& object,
                                  const std::string& variable);
 
-// Returns the bytes of part `number`, from 1 on, where the first has `first`. There are 10,000 parts
-// at most: those that double after each thousand reach 8 TiB, beyond the largest object there may
-// be.
+// Returns the bytes of part `number`, from 1 on, where the first has `first`. There are 10,000
+// parts at most: those that double after each thousand reach 8 TiB, beyond the largest object there
+// may be.
 size_t bytes_of_part(size_t first, int number);
 
 }  // namespace muster::inline v0_1::stores::internal

@@ -27,7 +27,8 @@ constexpr int kMostLessons = 4;
 
 // Of failing, before the log says so.
 constexpr double kSilentSeconds = 1;
-constexpr double kSecondsBetweenWarnings = 15;
+// Between two lines. The tries are up to 10 s away from each other: it comes to about 15 s.
+constexpr double kSecondsBetweenWarnings = 10;
 
 }  // namespace
 
@@ -60,7 +61,7 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& req
     HttpResponse response = client.perform(made.value(), request.cancellation);
     response.attempts = attempt;
     response.seconds = to_seconds(clock.now() - begin);
-    const Verdict verdict = request.judge  ? request.judge(response)
+    const Verdict verdict = request.judge   ? request.judge(response)
                             : response.ok() ? Verdict::kFinal
                                             : Verdict::kByStatus;
     if (verdict == Verdict::kAtOnce && lessons++ < kMostLessons) continue;
@@ -86,9 +87,8 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& req
     // The first failures are everyday life; who waits for longer should know what for.
     if (failing + wait >= kSilentSeconds && client.may_warn()) {
       warned = true;
-      const Error error = request.error_of
-                              ? request.error_of(response)
-                              : answer_error(response, request.what, "", "", "");
+      const Error error = request.error_of ? request.error_of(response)
+                                           : answer_error(response, request.what, "", "", "");
       log::warning(error.message() + "; it is tried again for " + human_duration(most - failing) +
                    " at most");
     }
