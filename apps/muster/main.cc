@@ -10,6 +10,7 @@
 
 #include "apps/muster/commands.h"
 #include "muster/base/error.h"
+#include "muster/base/log.h"
 #include "muster/base/terminal.h"
 #include "muster/command/command_line.h"
 #include "muster/launch/run.h"
@@ -20,6 +21,7 @@ namespace {
 // Prints an error, its causes and its hint on lines of their own. The kind is left out, because the
 // exit code, which this returns, tells it to programs.
 int report(const muster::Error& error) {
+  muster::log::status("");  // how far it had come stands on the same line
   std::string text = fmt::format("error: {}\n", error.message());
   for (const std::string& cause : error.causes()) text += fmt::format("  caused by: {}\n", cause);
   if (!error.hint().empty()) text += fmt::format("hint: {}\n", error.hint());

@@ -101,8 +101,8 @@ TEST_F(StoreRun, ALookThatFailsNeverBeginsAnew) {
 
 TEST_F(StoreRun, WhoCannotLookDoesNotSayThatNothingIsThere) {
   memory_store().set_plan({.fail_from = 1, .writes_only = false});
-  const Error error =
-      error_of([&] { (void)Estimator(two_layers, quiet_config(kRun)).evaluate(examples(8)); });
+  const Error error = error_of(
+      [&] { (void)Estimator(two_layers, quiet_config(kRun)).evaluate(shuffled_batches(64, 8)); });
   EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.what();
 }
 

@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/file_system.h"
+#include "muster/base/temp_directory.h"
 #include "tests/stores/muster_command.h"
 #include "tests/support/s3_stand_in.h"
 
@@ -100,6 +102,21 @@ TEST_F(ToldTest, WhoeverWaitsHearsWhatFor) {
   EXPECT_THAT(told({"ls", "s3://bucket"}, {{"MUSTER_STORE_RETRY_SECONDS", "2"}}),
               AllOf(HasSubstr("500 InternalError (It is tired)"), HasSubstr("it is tried again"),
                     HasSubstr("error: cannot list")));
+}
+
+// How far a copy is stands on a terminal, or where a program asks for it, and nowhere else; nor
+// does any of it stay before an error.
+TEST_F(ToldTest, HowFarACopyIsStaysOutOfFiles) {
+  const TempDirectory folder;
+  const std::string large = folder / "large";
+  local_file_system().write_atomically(large, std::string(size_t{20} << 20, 'x')).value();
+  EXPECT_EQ(told({"cp", large, folder / "copy"}), "copied 1 file, 20.0 MiB\n");
+  bucket_.server().fail(
+      {.only = "PUT", .status = 403, .body = "<Error><Code>AccessDenied</Code></Error>"}, 1000);
+  EXPECT_THAT(told({"cp", large, "s3://bucket/copy"}),
+              AllOf(HasSubstr("403 AccessDenied"), Not(HasSubstr("copying"))));
+  EXPECT_THAT(told({"cp", large, "s3://bucket/copy"}, {{"MUSTER_PROGRESS", "bar"}}),
+              AllOf(HasSubstr("copying: 0 of 1 files"), HasSubstr("\rerror: ")));
 }
 
 }  // namespace
