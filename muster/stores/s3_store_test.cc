@@ -601,5 +601,26 @@ TEST_F(S3StoreTest, WhatHealsAtOnceIsNotSaid) {
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("the server answers again"));
 }
 
+// A server that starts anew is not a wrong address.
+TEST(S3StoreAwayTest, AServerThatWasThereIsWaitedForInFull) {
+  ManualClock clock({.sleep_advances = true});
+  auto service = std::make_unique<S3StandIn>();
+  service->set_clock_offset(clock.wall_seconds() - system_clock().wall_seconds());
+  S3Options options = S3Options::from(service->environment());
+  options.limits.clock = &clock;
+  const auto files = make_s3_store(options);
+  const auto seconds_of_failing = [&](FileSystem& store) {
+    const TimePoint before = clock.now();
+    const auto listed = store.list_directory("s3://bucket/");
+    EXPECT_FALSE(listed.ok());
+    EXPECT_EQ(listed.error().kind(), ErrorKind::kUnavailable);
+    return to_seconds(clock.now() - before);
+  };
+  EXPECT_TRUE(files->list_directory("s3://bucket/").ok());
+  service.reset();
+  EXPECT_GE(seconds_of_failing(*files), 100);
+  EXPECT_LE(seconds_of_failing(*make_s3_store(options)), 15) << "one that never saw it";
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::stores

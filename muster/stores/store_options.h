@@ -18,8 +18,8 @@ struct StoreOptions {
   // A transfer that moves fewer than 1 KiB in each second of so many is given up and tried again.
   double stall_seconds = 30;
   double retry_seconds = 120;  // from the first failure of a request until it is given up
-  // From the first failure to connect until it is given up: a wrong address should not cost
-  // minutes.
+  // From the first failure to connect until it is given up, where that server was never reached: a
+  // wrong address should not cost minutes.
   double connect_retry_seconds = 15;
   double first_delay_seconds = 0.1;   // before the first retry; it doubles from then on
   double longest_delay_seconds = 10;  // between two tries

@@ -20,6 +20,11 @@ constexpr long kSlow = 1024;
 // One attempt may take so long for each byte, beside the time to connect and to stall: 32 KiB/s.
 constexpr double kSecondsPerByte = 1.0 / (32 << 10);
 
+// Scheme, host and port.
+std::string origin_of(const std::string& url) {
+  return url.substr(0, url.find_first_of("/?", url.find("://") + 3));
+}
+
 struct Exchange {
   CURL* handle;
   const HttpRequest& request;
@@ -184,6 +189,16 @@ void HttpClient::give_handle(void* handle) {
   curl_easy_cleanup(handle);
 }
 
+void HttpClient::remember(const std::string& url) {
+  std::lock_guard lock(mutex_);
+  known_.insert(origin_of(url));
+}
+
+bool HttpClient::knows(const std::string& url) {
+  std::lock_guard lock(mutex_);
+  return known_.contains(origin_of(url));
+}
+
 HttpResponse HttpClient::perform(const HttpRequest& request, const Cancellation* cancellation) {
   CURL* handle = take_handle();
   HttpResponse response;
@@ -267,6 +282,8 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Cancellation*
       response.problem = "the environment names a proxy by what is no address of one";
     }
   }
+  if (response.transport == Transport::kAnswered || response.transport == Transport::kBroken)
+    remember(request.url);
   curl_slist_free_all(headers);
   curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, nullptr);
   give_handle(handle);

@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -76,15 +77,21 @@ class HttpClient {
   // beside each other, and tries of one, are one trouble.
   bool may_warn();
 
+  // Whether a server was ever reached there: one that does not answer now is away, and no wrong
+  // address.
+  bool knows(const std::string& url);
+
   const StoreOptions& options() const { return options_; }
 
  private:
   void* take_handle();
   void give_handle(void* handle);
+  void remember(const std::string& url);
 
   const StoreOptions options_;
   std::mutex mutex_;
-  std::vector<void*> idle_;  // the one used last at the end, whose connection is warm
+  std::vector<void*> idle_;      // the one used last at the end, whose connection is warm
+  std::set<std::string> known_;  // scheme, host and port of servers that were reached
   std::optional<TimePoint> warned_;
 };
 

@@ -80,12 +80,15 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& req
     double wait = delay * (0.5 + 0.5 * jitter());
     if (const auto asked = parse_double(response.header("retry-after")); asked && *asked > 0)
       wait = std::max(wait, *asked);
-    const double most = response.transport == Transport::kNoContact
-                            ? std::min(limits.connect_retry_seconds, limits.retry_seconds)
-                            : limits.retry_seconds;
+    const bool unknown =
+        response.transport == Transport::kNoContact && !client.knows(made.value().url);
+    const double most = unknown ? std::min(limits.connect_retry_seconds, limits.retry_seconds)
+                                : limits.retry_seconds;
     if (failing + wait > most) return response;
-    // The first failures are everyday life; who waits for longer should know what for.
-    if (failing + wait >= kSilentSeconds && client.may_warn()) {
+    // The first failures are everyday life; who waits for longer should know what for. A try whose
+    // time ran out was a long wait already.
+    const bool is_long = response.timed_out || failing + wait >= kSilentSeconds;
+    if (is_long && client.may_warn()) {
       warned = true;
       const Error error = request.error_of ? request.error_of(response)
                                            : answer_error(response, request.what, "", "", "");
