@@ -145,7 +145,7 @@ Result<bool> Lease::taken_locked() {
   if (!text.ok() && text.error().kind() == ErrorKind::kNotFound) return false;
   if (!text.ok()) {
     return Error(text.error().kind(),
-                 fmt::format("cannot read the lease '{}': {}", path_, text.error().message()),
+                 "nobody can tell whose the lease is: " + text.error().message(),
                  text.error().hint());
   }
   const std::optional<Written> there = parse(text.value());

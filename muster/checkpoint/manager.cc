@@ -308,7 +308,15 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
       fmt::format("{}{}", internal::kCheckpointBaseName, checkpoint.global_step);
   const std::string prefix = path_of(name);
   const std::string file = checkpoint_file(prefix);
-  const CheckpointState before = list().state;
+  const CheckpointState before = [&] {
+    try {
+      return list().state;
+    } catch (const Error& error) {
+      throw Error(error.kind(),
+                  fmt::format("cannot save the checkpoint '{}': {}", prefix, error.message()),
+                  error.hint());
+    }
+  }();
   // What cannot be saved leaves nothing behind.
   const auto forget_parts = [&] {
     for (const auto& part : checkpoint.parts.files) (void)fs_.remove(path_of(part.name));

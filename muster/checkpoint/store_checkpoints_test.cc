@@ -152,6 +152,15 @@ TEST(StoreCheckpoints, ALookThatFailsIsNotTakenForNothing) {
   }
 }
 
+TEST(StoreCheckpoints, ASaveThatCannotLookSaysThatItIsASave) {
+  MemoryStore store;
+  store.set_plan({.fail_from = 0, .writes_only = false});
+  const Error error = error_of([&] { manager_of(store).save(make_checkpoint(1)); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(error.message(),
+              HasSubstr("cannot save the checkpoint 'mem://bucket/run/model.ckpt-1'"));
+}
+
 TEST(StoreCheckpoints, ABucketThatForbidsIsToldBeforeTheRun) {
   MemoryStore store;
   store.set_plan({.fail_from = 0, .kind = ErrorKind::kInvalidArgument});

@@ -128,7 +128,7 @@ TEST(StoreClaim, IsNotWrittenWhereItCannotBeRead) {
     store.set_plan({.fail_at = 0, .writes_only = false});
     const Error error = error_of([&] { lease.change([](LeaseContent&) {}); });
     EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
-    EXPECT_THAT(error.message(), HasSubstr("cannot read the lease"));
+    EXPECT_THAT(error.message(), HasSubstr("nobody can tell whose the lease is"));
     store.set_plan({.fail_at = 0, .writes_only = false});
   }
   EXPECT_EQ(store.read_file("mem://bucket/run/writer.lease").value(), lease_text(1));

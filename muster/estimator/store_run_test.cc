@@ -175,6 +175,24 @@ TEST_F(StoreRun, SavesThatFailAreTriedAgain) {
             0);
 }
 
+// Nor does a run end with what it would tell an evaluator, or hear from one.
+TEST_F(StoreRun, WordsOfEvaluatorsThatCannotBeReadDoNotEndIt) {
+  // Whoever begins reads what is there.
+  memory_store().set_plan(
+      {.fail_from = 1, .writes_only = false, .only = [](const std::string& path) {
+         return path.find("/evaluations") != std::string::npos;
+       }});
+  ::testing::internal::CaptureStderr();
+  Estimator estimator(two_layers, quiet_config(kRun), {{"optimizer", "sgd"}});
+  const auto result =
+      train_and_evaluate(estimator, {.input_fn = shuffled_batches(64, 8), .max_steps = 20},
+                         std::vector<EvalSpec>{{.input_fn = [] { return examples(8).batch(8); }}});
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(result.training.global_step, 20);
+  EXPECT_EQ(result.evaluations.size(), 1u);
+  EXPECT_THAT(said, HasSubstr("an evaluator that comes later evaluates this step again"));
+}
+
 TEST_F(StoreRun, OneSaveTooManyEndsIt) {
   fail_saves_of({10, 20, 30});
   const Error error = error_of([&] { train(60, quiet_config(kRun)); });

@@ -34,8 +34,9 @@ std::vector<CheckpointFile> TrainingWatch::list() {
   std::vector<CheckpointFile> files;
   if (!there && !end_ && looks_without_state_ < kLooksForState) return files;
   for (const std::string& prefix : manager_.existing()) {
-    CheckpointFile file = checkpoint_file_of(prefix, fs_);
-    if (!file.version.empty()) files.push_back(std::move(file));  // else it went since
+    Result<CheckpointFile> file = ask_checkpoint_file(prefix, fs_);
+    if (!file.ok() && file.error().kind() == ErrorKind::kNotFound) continue;  // it went since
+    files.push_back(std::move(file).value());
   }
   return files;
 }

@@ -20,12 +20,14 @@ namespace muster::inline v0_1::internal {
 // One checkpoint file, told from a later one of the same step.
 struct CheckpointFile {
   std::string name;     // "model.ckpt-120"
-  std::string version;  // its size and time; empty when its file is gone
+  std::string version;  // its size and time; empty when its file could not be asked
   int64_t step = 0;
   double saved_at = 0;  // Unix time, by the clock of the file system
   auto operator<=>(const CheckpointFile&) const = default;
 };
-// Asks the file of a checkpoint. Throws where nobody can tell whether it is there.
+// Asks the file of a checkpoint. Returns NotFound when it is gone.
+Result<CheckpointFile> ask_checkpoint_file(const std::string& prefix, FileSystem& fs);
+// The same, for whoever can do without a version.
 CheckpointFile checkpoint_file_of(const std::string& prefix, FileSystem& fs);
 
 // One evaluation. It is written when its exporters are through; where they are told later that it
