@@ -93,6 +93,8 @@ Error answer_error(const HttpResponse& response, const std::string& what, const 
           "all_proxy";
     } else {
       advice = advice_on_connection(response.problem);
+      if (advice.empty() && response.timed_out)
+        advice = "the server was reached and gives no answer in time: see whether it works";
     }
   }
   if (response.attempts > 1) {

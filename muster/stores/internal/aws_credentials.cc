@@ -219,9 +219,8 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::from_container() {
   }
   if (!token.empty()) request.headers.push_back("Authorization: " + token);
   // The path is as good as a password on some services.
-  const std::string origin = url.substr(0, url.find('/', url.find("://") + 3));
   Result<std::string> answer =
-      ask(request, "get the container's credentials from '" + origin + "'");
+      ask(request, "get the container's credentials from '" + origin_of(url) + "'");
   if (!answer.ok()) return answer.error();
   return from_json(answer.value(), "the container's credentials");
 }

@@ -20,11 +20,6 @@ constexpr long kSlow = 1024;
 // One attempt may take so long for each byte, beside the time to connect and to stall: 32 KiB/s.
 constexpr double kSecondsPerByte = 1.0 / (32 << 10);
 
-// Scheme, host and port.
-std::string origin_of(const std::string& url) {
-  return url.substr(0, url.find_first_of("/?", url.find("://") + 3));
-}
-
 struct Exchange {
   CURL* handle;
   const HttpRequest& request;
@@ -187,6 +182,10 @@ void HttpClient::give_handle(void* handle) {
     }
   }
   curl_easy_cleanup(handle);
+}
+
+std::string origin_of(const std::string& url) {
+  return url.substr(0, url.find_first_of("/?", url.find("://") + 3));
 }
 
 void HttpClient::remember(const std::string& url) {

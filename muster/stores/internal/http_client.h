@@ -63,6 +63,9 @@ struct HttpResponse {
   std::string header(const std::string& name) const;
 };
 
+// Returns the beginning of a URL: scheme, host and port.
+std::string origin_of(const std::string& url);
+
 class HttpClient {
  public:
   explicit HttpClient(const StoreOptions& options);
