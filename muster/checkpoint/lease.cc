@@ -144,6 +144,7 @@ Result<bool> Lease::taken_locked() {
   const Result<std::string> text = fs_.read_file(path_);
   if (!text.ok() && text.error().kind() == ErrorKind::kNotFound) return false;
   if (!text.ok()) {
+    failed_look_ = std::chrono::steady_clock::now();
     return Error(text.error().kind(),
                  "nobody can tell whose the lease is: " + text.error().message(),
                  text.error().hint());
@@ -176,8 +177,11 @@ bool Lease::lost() const {
 }
 
 bool Lease::look_whether_lost() {
+  const auto asked = std::chrono::steady_clock::now();
   const std::lock_guard lock(mutex_);
-  lost_ = lost_ || taken_locked().value_or(false);
+  // A beat that looked in vain while this waited for its turn has looked for it, too: where a store
+  // is away, each look takes minutes.
+  if (!lost_ && failed_look_ < asked) lost_ = taken_locked().value_or(false);
   return lost_;
 }
 

@@ -79,6 +79,7 @@ class Lease {
   const LeaseOptions options_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::chrono::steady_clock::time_point failed_look_{};
   LeaseContent content_;
   int64_t beats_ = 0;
   bool lost_ = false;

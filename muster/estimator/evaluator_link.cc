@@ -54,8 +54,10 @@ void EvaluatorLink::look() {
   works_ = seen.has_value();
   // Where the run has a name, `muster run` has started an evaluator, which may come a little later.
   if ((works_ || !options_.run.empty()) && !lease_) take_lease();
-  const bool heard = attempt("what an evaluator found cannot be read now, and is looked for again",
-                             [&] { read_journal(); });
+  const bool away = begun_ && evaluator_.trouble();
+  const bool heard =
+      !away && attempt("what an evaluator found cannot be read now, and is looked for again",
+                       [&] { read_journal(); });
   next_look_ = options_.clock->now() + from_seconds(heard ? kNewsSeconds : kTroubleSeconds);
 }
 
