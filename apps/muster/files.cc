@@ -236,8 +236,8 @@ CopyProgress copy_paths(FileSystem& files, const std::vector<std::string>& from,
       } catch (const Error& error) {
         const std::lock_guard lock(mutex);
         if (failure == nullptr) {
-          failure = std::make_exception_ptr(error.with_context(fmt::format(
-              "cannot copy {} to {}: {}", copies[i].from.path, copies[i].to, error.message())));
+          failure = std::make_exception_ptr(error.with_context(
+              fmt::format("cannot copy {} to {}", copies[i].from.path, copies[i].to)));
         }
         stop = true;
       }

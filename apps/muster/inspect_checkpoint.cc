@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "apps/muster/inspect.h"
 #include "muster/base/bytes.h"
@@ -21,9 +22,24 @@ using formats::SafetensorsReader;
 
 constexpr std::string_view kExtension = ".safetensors";
 
+// What is known of `path`; nothing where nothing is there. Throws where nobody can tell.
+std::optional<FileInfo> info_of(FileSystem& files, const std::string& path) {
+  const Result<FileInfo> info = files.info(path);
+  if (info.ok()) return info.value();
+  if (info.error().kind() != ErrorKind::kNotFound) throw info.error();
+  return std::nullopt;
+}
+
 bool is_file(FileSystem& files, const std::string& path) {
-  const auto info = files.info(path);
-  return info.ok() && !info.value().is_directory;
+  const std::optional<FileInfo> info = info_of(files, path);
+  return info && !info->is_directory;
+}
+
+// The names in a folder; none where there is no such folder.
+std::vector<std::string> names_in(FileSystem& files, const std::string& folder) {
+  const Result<std::vector<std::string>> names = files.list_directory(folder);
+  if (!names.ok() && names.error().kind() == ErrorKind::kNotFound) return {};
+  return names.value();
 }
 
 // Returns the shards "<prefix>-0000i-of-0000n.safetensors", in order. There may be none; throws
@@ -34,8 +50,7 @@ std::vector<std::string> shards_of(FileSystem& files, const std::string& prefix)
   static const RegularExpression kShard(R"(-(\d{5})-of-(\d{5})\.safetensors)");
   std::vector<std::string> paths;
   std::size_t expected = 0;
-  const std::vector<std::string> names = files.list_directory(folder).value_or({});
-  for (const std::string& name : names) {
+  for (const std::string& name : names_in(files, folder)) {
     RegularExpression::Groups match;
     const std::string rest = name.starts_with(base) ? name.substr(base.size()) : "";
     if (!kShard.full_match(rest, &match)) continue;
@@ -101,13 +116,13 @@ void refuse_folder_of_tensorflow(FileSystem& files, const std::string& folder) {
 }  // namespace
 
 std::vector<std::string> checkpoint_files(FileSystem& files, const std::string& path) {
-  const auto info = files.info(path);
-  if (info.ok() && !info.value().is_directory && base_name(path) != "checkpoint") {
+  const std::optional<FileInfo> info = info_of(files, path);
+  if (info && !info->is_directory && base_name(path) != "checkpoint") {
     if (const auto prefix = formats::tensorflow_checkpoint_of(path))
       refuse_tensorflow(files, *prefix);
     return {path};
   }
-  if (!info.ok()) {
+  if (!info) {
     const std::vector<std::string> paths = files_of_prefix(files, path);
     if (!paths.empty()) return paths;
     refuse_tensorflow(files, path);
@@ -115,7 +130,7 @@ std::vector<std::string> checkpoint_files(FileSystem& files, const std::string& 
         fmt::format("there is no checkpoint {}", path),
         "pass a model_dir, a prefix such as model/model.ckpt-100, or a .safetensors file");
   }
-  const std::string folder = info.value().is_directory ? path : directory_of(path);
+  const std::string folder = info->is_directory ? path : directory_of(path);
   const std::vector<std::string> prefixes = prefixes_in(files, folder);
   const std::string there =
       prefixes.empty() ? "" : fmt::format("there are: {}", fmt::join(prefixes, ", "));

@@ -44,11 +44,9 @@ void find_event_files(FileSystem& files, const std::string& folder, int depth,
   std::vector<std::string> here = formats::list_event_files(files, folder).value();
   if (!here.empty()) found[folder].files = std::move(here);
   if (depth == kDeepest) return;
-  const std::vector<std::string> names = files.list_directory(folder).value();
-  for (const std::string& name : names) {
-    const std::string path = join_path(folder, name);
-    const auto info = files.info(path);
-    if (info.ok() && info.value().is_directory) find_event_files(files, path, depth + 1, found);
+  const std::vector<DirectoryEntry> entries = files.list_entries(folder).value();
+  for (const auto& [name, info] : entries) {
+    if (info.is_directory) find_event_files(files, join_path(folder, name), depth + 1, found);
   }
 }
 

@@ -10,15 +10,18 @@
 
 #include "apps/muster/commands.h"
 #include "muster/base/error.h"
+#include "muster/base/log.h"
 #include "muster/base/terminal.h"
 #include "muster/command/command_line.h"
 #include "muster/launch/run.h"
+#include "muster/stores/file_systems.h"
 
 namespace {
 
 // Prints an error, its causes and its hint on lines of their own. The kind is left out, because the
 // exit code, which this returns, tells it to programs.
 int report(const muster::Error& error) {
+  muster::log::status("");  // how far it had come stands on the same line
   std::string text = fmt::format("error: {}\n", error.message());
   for (const std::string& cause : error.causes()) text += fmt::format("  caused by: {}\n", cause);
   if (!error.hint().empty()) text += fmt::format("hint: {}\n", error.hint());
@@ -132,6 +135,11 @@ int run(int argc, char** argv) {
     return dashes_hint(app, words, command, word);
   };
   if (!muster::command::parse(app, words, surplus)) return 0;
+  // Who looks at a bucket by hand sits and waits.
+  if (app.got_subcommand("ls") || app.got_subcommand("cp") || app.got_subcommand("cat") ||
+      app.got_subcommand("inspect")) {
+    muster::stores::set_retry_seconds(30);
+  }
   if (starts_tasks(app)) return action();
   try {
     return action();

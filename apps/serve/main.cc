@@ -55,9 +55,11 @@ std::string advice(const std::string& directory) {
   return "Estimator::export_model() makes a folder <number>/ in it";
 }
 
-// Throws NotFound, with advice, where no version could be loaded.
+// Throws NotFound, with advice, where no version could be loaded, and why nobody can tell where the
+// folder cannot be listed.
 void require_version(const serve::ModelVersions& versions, const std::string& directory) {
   if (versions.newest() != nullptr) return;
+  if (const auto trouble = versions.trouble()) throw *trouble;
   const auto failed = versions.status();
   if (!failed.empty()) {
     throw not_found(

@@ -433,7 +433,11 @@ Result<std::vector<DirectoryEntry>> FileSystem::list_entries(const std::string& 
   for (std::string& name : names.value()) {
     // Of a disk some cannot be looked at: removed since, or links that lead nowhere.
     const Result<FileInfo> found = info(join_path(path, name));
-    if (found.ok()) entries.push_back({std::move(name), found.value()});
+    if (found.ok()) {
+      entries.push_back({std::move(name), found.value()});
+    } else if (is_remote(path) && found.error().kind() != ErrorKind::kNotFound) {
+      return found.error();
+    }
   }
   return entries;
 }

@@ -29,7 +29,10 @@ std::string what_stands_beside(FileSystem& files, const std::string& path) {
   if (!names.ok()) {
     const std::string above = directory_of(folder);
     // Of a bucket, the store itself says most.
-    if (above == folder || root_size(folder) == folder.size()) return names.error().message();
+    if (above == folder || root_size(folder) == folder.size() ||
+        names.error().kind() != ErrorKind::kNotFound) {
+      return names.error().message();
+    }
     const auto beside = files.list_directory(above);
     return "there is no folder '" + folder + "'" +
            (beside.ok() ? meant(folder, beside.value()) : "");

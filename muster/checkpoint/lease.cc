@@ -110,8 +110,9 @@ Lease::~Lease() {
   }
   changed_.notify_all();
   thread_.join();
-  if (lost_ || left_behind_ || taken_locked()) return;
-  (void)fs_.remove(path_);  // one that stays is dead soon
+  // One that stays is dead soon, and one that cannot be read may be another's.
+  if (lost_ || left_behind_ || taken_locked().value_or(true)) return;
+  (void)fs_.remove(path_);
 }
 
 // Not synced: what a crash of the machine undoes is worth nothing anyway.
@@ -139,18 +140,30 @@ void Lease::write_locked() {
   }
 }
 
-bool Lease::taken_locked() {
+Result<bool> Lease::taken_locked() {
   const Result<std::string> text = fs_.read_file(path_);
-  if (!text.ok()) return false;
+  if (!text.ok() && text.error().kind() == ErrorKind::kNotFound) return false;
+  if (!text.ok()) {
+    failed_look_ = std::chrono::steady_clock::now();
+    return Error(text.error().kind(),
+                 "nobody can tell whose the lease is: " + text.error().message(),
+                 text.error().hint());
+  }
   const std::optional<Written> there = parse(text.value());
   return there && there->id != id_;
+}
+
+// While nobody can tell whose the file is, it is not written: another may have taken the name
+// since.
+void Lease::write_unless_taken_locked() {
+  lost_ = lost_ || taken_locked().value();
+  if (!lost_) write_locked();
 }
 
 void Lease::change(const std::function<void(LeaseContent&)>& edit) {
   const std::lock_guard lock(mutex_);
   edit(content_);
-  lost_ = lost_ || taken_locked();
-  if (!lost_) write_locked();
+  write_unless_taken_locked();
 }
 
 void Lease::leave_behind() {
@@ -164,8 +177,11 @@ bool Lease::lost() const {
 }
 
 bool Lease::look_whether_lost() {
+  const auto asked = std::chrono::steady_clock::now();
   const std::lock_guard lock(mutex_);
-  lost_ = lost_ || taken_locked();
+  // A beat that looked in vain while this waited for its turn has looked for it, too: where a store
+  // is away, each look takes minutes.
+  if (!lost_ && failed_look_ < asked) lost_ = taken_locked().value_or(false);
   return lost_;
 }
 
@@ -178,8 +194,7 @@ void Lease::beat() {
     if (lost_ || left_behind_) continue;
     try {
       if (options_.before_beat) options_.before_beat(content_);
-      lost_ = taken_locked();
-      if (!lost_) write_locked();
+      write_unless_taken_locked();
     } catch (const Error& error) {
       log::warning_once(error.message() + "; it is tried again");
     }

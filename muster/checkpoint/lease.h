@@ -70,7 +70,8 @@ class Lease {
  private:
   void beat();
   void write_locked();
-  bool taken_locked();
+  void write_unless_taken_locked();
+  Result<bool> taken_locked();
 
   const std::string path_;
   const std::string id_;  // of this object
@@ -78,6 +79,7 @@ class Lease {
   const LeaseOptions options_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
+  std::chrono::steady_clock::time_point failed_look_{};
   LeaseContent content_;
   int64_t beats_ = 0;
   bool lost_ = false;

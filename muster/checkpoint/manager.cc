@@ -204,7 +204,8 @@ CheckpointState CheckpointManager::state_of_files(const Listing& listing) const 
   }
   if (found.empty()) return state;
   for (const auto& [step, name] : found) {
-    auto info = fs_.info(checkpoint_file(path_of(name)));
+    const Result<FileInfo> info = fs_.info(checkpoint_file(path_of(name)));
+    if (!info.ok() && info.error().kind() != ErrorKind::kNotFound) throw info.error();
     state.all.push_back({name, info.ok() ? info.value().modified_seconds : 0});
   }
   state.latest = found.rbegin()->second;
@@ -307,7 +308,15 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
       fmt::format("{}{}", internal::kCheckpointBaseName, checkpoint.global_step);
   const std::string prefix = path_of(name);
   const std::string file = checkpoint_file(prefix);
-  const CheckpointState before = list().state;
+  const CheckpointState before = [&] {
+    try {
+      return list().state;
+    } catch (const Error& error) {
+      throw Error(error.kind(),
+                  fmt::format("cannot save the checkpoint '{}': {}", prefix, error.message()),
+                  error.hint());
+    }
+  }();
   // What cannot be saved leaves nothing behind.
   const auto forget_parts = [&] {
     for (const auto& part : checkpoint.parts.files) (void)fs_.remove(path_of(part.name));

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -110,6 +112,53 @@ TEST(StoreCheckpoints, OneRequestThatFails) {
                     "model.ckpt-4.safetensors"))
         << at;
   }
+}
+
+// Whatever request of a look fails, with the state file or without it: it is an error, or the
+// newest checkpoint is found. "There is none" it never says.
+TEST(StoreCheckpoints, ALookThatFailsIsNotTakenForNothing) {
+  for (const bool named : {true, false}) {
+    MemoryStore store;
+    manager_of(store).save(make_checkpoint(1));
+    manager_of(store).save(make_checkpoint(2));
+    if (!named) store.remove(std::string(kRun) + "/checkpoint").value();
+    const auto read_newest = [&]() -> std::optional<int64_t> {
+      const auto loaded = manager_of(store).load_latest();
+      return loaded ? std::optional(loaded->checkpoint.global_step) : std::nullopt;
+    };
+    for (const auto& look : std::vector<std::function<std::optional<int64_t>()>>{
+             read_newest,
+             [&]() -> std::optional<int64_t> {
+               const auto latest = manager_of(store).latest();
+               return latest ? std::optional(checkpoint_step(*latest)) : std::nullopt;
+             },
+             [&]() -> std::optional<int64_t> {
+               const auto existing = manager_of(store).existing();
+               return existing.empty() ? std::nullopt
+                                       : std::optional(checkpoint_step(existing.back()));
+             }}) {
+      int64_t at = 0;
+      do {
+        store.set_plan({.fail_at = at, .writes_only = false});
+        try {
+          EXPECT_EQ(look(), 2) << at;
+        } catch (const Error& error) {
+          EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << at << ": " << error.what();
+        }
+      } while (store.requests() > at++);
+      store.set_plan({});
+      EXPECT_EQ(look(), 2);
+    }
+  }
+}
+
+TEST(StoreCheckpoints, ASaveThatCannotLookSaysThatItIsASave) {
+  MemoryStore store;
+  store.set_plan({.fail_from = 0, .writes_only = false});
+  const Error error = error_of([&] { manager_of(store).save(make_checkpoint(1)); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(error.message(),
+              HasSubstr("cannot save the checkpoint 'mem://bucket/run/model.ckpt-1'"));
 }
 
 TEST(StoreCheckpoints, ABucketThatForbidsIsToldBeforeTheRun) {

@@ -118,5 +118,21 @@ TEST(StoreClaim, ItsLossIsSeenBeforeASave) {
               HasSubstr("was taken by another program"));
 }
 
+// Another may have taken the right while the store was away: who cannot read whose it is does not
+// write over it, and does not remove it.
+TEST(StoreClaim, IsNotWrittenWhereItCannotBeRead) {
+  MemoryStore store;
+  {
+    Lease lease(kClaimed, "writer", {.holder = "me"}, {.fs = &store, .beat = kNoBeat});
+    store.write_atomically("mem://bucket/run/writer.lease", lease_text(1)).value();
+    store.set_plan({.fail_at = 0, .writes_only = false});
+    const Error error = error_of([&] { lease.change([](LeaseContent&) {}); });
+    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+    EXPECT_THAT(error.message(), HasSubstr("nobody can tell whose the lease is"));
+    store.set_plan({.fail_at = 0, .writes_only = false});
+  }
+  EXPECT_EQ(store.read_file("mem://bucket/run/writer.lease").value(), lease_text(1));
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

@@ -32,7 +32,8 @@ constexpr int64_t kReadAtOnce = int64_t{32} << 20;  // bytes of a table that is 
 std::string prefix_of(FileSystem& fs, const std::string& from) {
   if (fs.exists(checkpoint_file(from)).value()) return from;
   const Result<FileInfo> info = fs.info(from);
-  if (!info.ok() || !info.value().is_directory) return from;
+  if (!info.ok() && info.error().kind() == ErrorKind::kNotFound) return from;
+  if (!info.value().is_directory) return from;
   const auto newest = CheckpointManager(from, {.fs = &fs}).latest();
   if (newest) return *newest;
   throw not_found(fmt::format("there is no checkpoint in the directory '{}'", from),

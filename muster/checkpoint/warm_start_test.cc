@@ -10,6 +10,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/internal/test_checkpoints.h"
 #include "muster/checkpoint/manager.h"
+#include "muster/stores/testing/memory_store.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -290,6 +291,23 @@ TEST_F(WarmStartTest, ACheckpointThatIsNotThereOrNotOursIsTold) {
   EXPECT_THAT(told(other / "model.ckpt-9").what(),
               HasSubstr("InvalidArgument: not supported: '" + (other / "model.ckpt-9") +
                         "' is a checkpoint in TensorFlow's own format"));
+}
+
+// Nobody who could not look says that there is no checkpoint.
+TEST_F(WarmStartTest, ALookThatFailsIsNotTakenForNothing) {
+  add_model();
+  stores::MemoryStore store;
+  const std::string run = "mem://bucket/run";
+  CheckpointManager(run, {.fs = &store}).save(base());
+  int64_t at = 0;
+  do {
+    store.set_plan({.fail_at = at, .writes_only = false});
+    try {
+      warm_start(store, WarmStartFrom(run).settings(), store_, /*seed=*/3);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << at << ": " << error.what();
+    }
+  } while (store.requests() > at++);
 }
 
 }  // namespace

@@ -145,10 +145,10 @@ const std::string& Estimator::Impl::directory() {
 }
 
 Error Estimator::Impl::not_trained(const std::string& more) {
-  const Result<bool> found = fs().exists(directory());
-  const bool exists = found.ok() && found.value();
+  const Result<bool> exists = fs().exists(directory());
+  if (!exists.ok()) return exists.error();
   return not_found(fmt::format("could not find a trained model in model_dir: {} {}", directory(),
-                               exists ? "holds no checkpoint" : "does not exist"),
+                               exists.value() ? "holds no checkpoint" : "does not exist"),
                    "check model_dir for a misspelling, or train() there first" + more);
 }
 

@@ -54,13 +54,20 @@ std::optional<JournalEntry> entry_of(std::string_view line) {
 
 }  // namespace
 
-CheckpointFile checkpoint_file_of(const std::string& prefix, FileSystem& fs) {
-  CheckpointFile file{.name = std::string(base_name(prefix)), .step = checkpoint_step(prefix)};
+Result<CheckpointFile> ask_checkpoint_file(const std::string& prefix, FileSystem& fs) {
   const Result<FileInfo> info = fs.info(checkpoint_file(prefix));
-  if (!info.ok()) return file;
-  file.saved_at = info.value().modified_seconds;
-  file.version = fmt::format("{} bytes, {:.6f}", info.value().size, file.saved_at);
-  return file;
+  if (!info.ok()) return info.error();
+  const double saved_at = info.value().modified_seconds;
+  return CheckpointFile{.name = std::string(base_name(prefix)),
+                        .version = fmt::format("{} bytes, {:.6f}", info.value().size, saved_at),
+                        .step = checkpoint_step(prefix),
+                        .saved_at = saved_at};
+}
+
+CheckpointFile checkpoint_file_of(const std::string& prefix, FileSystem& fs) {
+  return ask_checkpoint_file(prefix, fs)
+      .value_or(CheckpointFile{
+          .name = std::string(base_name(prefix)), .version = "", .step = checkpoint_step(prefix)});
 }
 
 int64_t JournalEntry::step() const { return static_cast<int64_t>(metrics.at("global_step")); }

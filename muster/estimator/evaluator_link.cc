@@ -13,6 +13,8 @@ namespace muster::inline v0_1::internal {
 namespace {
 
 constexpr double kNewsSeconds = 0.5;
+// Until the next look behind one that failed, each of which may take minutes.
+constexpr double kTroubleSeconds = 30;
 constexpr std::chrono::milliseconds kAnswerLook{50};
 
 }  // namespace
@@ -37,12 +39,11 @@ void EvaluatorLink::say_that_it_left() const {
 }
 
 std::vector<Evaluation> EvaluatorLink::take_evaluations() {
-  if (!looked_ || to_seconds(options_.clock->now() - *looked_) >= kNewsSeconds) look();
+  if (options_.clock->now() >= next_look_) look();
   return std::exchange(found_, {});
 }
 
 void EvaluatorLink::look() {
-  looked_ = options_.clock->now();
   const std::optional<LeaseContent> seen = evaluator_.look();
   if (seen && !works_) {
     log::info(
@@ -53,7 +54,26 @@ void EvaluatorLink::look() {
   works_ = seen.has_value();
   // Where the run has a name, `muster run` has started an evaluator, which may come a little later.
   if ((works_ || !options_.run.empty()) && !lease_) take_lease();
-  read_journal();
+  const bool away = begun_ && evaluator_.trouble();
+  const bool heard =
+      !away && attempt("what an evaluator found cannot be read now, and is looked for again",
+                       [&] { read_journal(); });
+  next_look_ = options_.clock->now() + from_seconds(heard ? kNewsSeconds : kTroubleSeconds);
+}
+
+// Training does without, while a store is away. But whoever begins has to know what was there
+// before.
+bool EvaluatorLink::attempt(const std::string& trouble, const std::function<void()>& call) {
+  try {
+    call();
+    return true;
+  } catch (const Error& error) {
+    const bool passes =
+        error.kind() == ErrorKind::kUnavailable || error.kind() == ErrorKind::kTimeout;
+    if (!passes || !begun_) throw;
+    log::warning(fmt::format("{}: {}", trouble, error.message()));
+    return false;
+  }
 }
 
 // Without it the evaluator knows less; why nothing can be written here shows with the first save.
@@ -123,17 +143,19 @@ bool EvaluatorLink::say(const std::string& note) noexcept {
 }
 
 bool EvaluatorLink::finished(const std::string& name, int64_t step) {
-  read_journal();
+  attempt("whether an evaluator had the last step cannot be read", [&] { read_journal(); });
   return finished_.contains({name, step});
 }
 
 void EvaluatorLink::note(JournalEntry entry) {
-  read_journal();
   entry.task = options_.task.name();
   entry.run = options_.run;
-  // What it found itself is no news.
-  heard_.emplace(entry.name, entry.checkpoint + " " + entry.version);
-  journal_.append(entry);
+  attempt("an evaluator that comes later evaluates this step again", [&] {
+    read_journal();
+    // What it found itself is no news.
+    heard_.emplace(entry.name, entry.checkpoint + " " + entry.version);
+    journal_.append(entry);
+  });
 }
 
 }  // namespace muster::inline v0_1::internal

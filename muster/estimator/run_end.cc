@@ -67,7 +67,7 @@ void remove_run_end(const std::string& model_dir, FileSystem& fs) {
   if (removed.ok()) return;
   // Where model_dir is no folder at all, whoever saves there says so better.
   const Result<bool> stays = fs.exists(path);
-  if (stays.ok() && stays.value()) throw removed.error();
+  if (stays.value_or(true)) throw removed.error();
 }
 
 }  // namespace muster::inline v0_1

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -74,6 +75,37 @@ TEST_F(StoreRun, ContinuesAsOnADisk) {
   }
 }
 
+// A run whose look into its model_dir fails ends with that; it never takes the store for empty and
+// begins anew.
+TEST_F(StoreRun, ALookThatFailsNeverBeginsAnew) {
+  train(15, quiet_config(kRun));
+  std::map<std::string, std::string> before;
+  for (const std::string& name : memory_store().objects())
+    before[name] = memory_store().read_file(name).value();
+  for (int64_t at = 0;; ++at) {
+    // Steps of training tell nothing new.
+    const int64_t max_steps = 16;
+    memory_store().set_plan({.fail_at = at, .writes_only = false});
+    try {
+      EXPECT_EQ(train(max_steps, quiet_config(kRun)).steps, 1) << at;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << at << ": " << error.what();
+    }
+    const bool all = memory_store().requests() <= at;
+    memory_store().clear();
+    if (all) break;
+    for (const auto& [name, content] : before)
+      memory_store().write_atomically(name, content).value();
+  }
+}
+
+TEST_F(StoreRun, WhoCannotLookDoesNotSayThatNothingIsThere) {
+  memory_store().set_plan({.fail_from = 1, .writes_only = false});
+  const Error error = error_of(
+      [&] { (void)Estimator(two_layers, quiet_config(kRun)).evaluate(shuffled_batches(64, 8)); });
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.what();
+}
+
 TEST_F(StoreRun, EvaluationsEventsAndExportsAreThere) {
   const ServingInputReceiver receiver =
       raw_serving_input_receiver({{"x", {kFloat32, {testing::kFeatures}}}});
@@ -141,6 +173,24 @@ TEST_F(StoreRun, SavesThatFailAreTriedAgain) {
   EXPECT_THAT(saved_steps(), ElementsAre(0, 30, 40, 45));
   EXPECT_EQ(testing::largest_difference(testing::latest(kRun), testing::latest(directory / "m")),
             0);
+}
+
+// Nor does a run end with what it would tell an evaluator, or hear from one.
+TEST_F(StoreRun, WordsOfEvaluatorsThatCannotBeReadDoNotEndIt) {
+  // Whoever begins reads what is there.
+  memory_store().set_plan(
+      {.fail_from = 1, .writes_only = false, .only = [](const std::string& path) {
+         return path.starts_with("mem://runs/mine/evaluations") && !path.ends_with(".jsonl");
+       }});
+  ::testing::internal::CaptureStderr();
+  Estimator estimator(two_layers, quiet_config(kRun), {{"optimizer", "sgd"}});
+  const auto result =
+      train_and_evaluate(estimator, {.input_fn = shuffled_batches(64, 8), .max_steps = 20},
+                         std::vector<EvalSpec>{{.input_fn = [] { return examples(8).batch(8); }}});
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(result.training.global_step, 20);
+  EXPECT_EQ(result.evaluations.size(), 1u);
+  EXPECT_THAT(said, HasSubstr("an evaluator that comes later evaluates this step again"));
 }
 
 TEST_F(StoreRun, OneSaveTooManyEndsIt) {

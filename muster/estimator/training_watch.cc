@@ -29,14 +29,14 @@ TrainingWatch::TrainingWatch(EstimatorAccess::Impl& impl, std::optional<int64_t>
       last_sign_(begun_) {}
 
 std::vector<CheckpointFile> TrainingWatch::list() {
-  const Result<bool> named = fs_.exists(join_path(impl_.directory(), "checkpoint"));
-  const bool there = named.ok() && named.value();
+  const bool there = fs_.exists(join_path(impl_.directory(), "checkpoint")).value();
   looks_without_state_ = there ? 0 : looks_without_state_ + 1;
   std::vector<CheckpointFile> files;
   if (!there && !end_ && looks_without_state_ < kLooksForState) return files;
   for (const std::string& prefix : manager_.existing()) {
-    CheckpointFile file = checkpoint_file_of(prefix, fs_);
-    if (!file.version.empty()) files.push_back(std::move(file));  // else it went since
+    Result<CheckpointFile> file = ask_checkpoint_file(prefix, fs_);
+    if (!file.ok() && file.error().kind() == ErrorKind::kNotFound) continue;  // it went since
+    files.push_back(std::move(file).value());
   }
   return files;
 }

@@ -89,6 +89,7 @@ Status MetricFollower::read_folder(const std::string& folder, int depth) {
     }
     if (depth == kDepth) continue;
     const Result<FileInfo> info = files_.info(inside);
+    if (!info.ok() && info.error().kind() != ErrorKind::kNotFound) return info.error();
     if (!info.ok() || !info.value().is_directory) continue;
     if (Status read = read_folder(name_of(folder, entry), depth + 1); !read.ok()) return read;
   }
@@ -98,6 +99,7 @@ Status MetricFollower::read_folder(const std::string& folder, int depth) {
 Status MetricFollower::read_file(const std::string& folder, const std::string& path) {
   const Result<FileInfo> info = files_.info(path);
   uint64_t& offset = offsets_[path];
+  if (!info.ok() && info.error().kind() != ErrorKind::kNotFound) return info.error();
   // What is gone was the run's to remove.
   if (!info.ok() || info.value().size <= offset) return {};
   Result<formats::TfrecordReader> opened =

@@ -5,6 +5,7 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/temp_directory.h"
+#include "muster/stores/testing/memory_store.h"
 #include "muster/summary/event_writer.h"
 
 namespace muster::inline v0_1::jobs {
@@ -99,6 +100,25 @@ TEST_F(MetricFollowerTest, ADamagedFileIsLeftAndOthersAreRead) {
   follower.read().value();
   follower.read().value();
   EXPECT_THAT(follower.measurements(/*ended=*/true), ElementsAre(Pair(1, 3)));
+}
+
+// A look that fails is an error, and the next one finds all.
+TEST_F(MetricFollowerTest, ALookThatFailsIsNotTakenForNothing) {
+  stores::MemoryStore store;
+  const std::string run = "mem://bucket/run";
+  {
+    summary::EventWriter events(run + "/eval", store, system_clock());
+    events.add_scalar("accuracy", 0.5, 10);
+  }
+  for (int64_t at = 0;; ++at) {
+    MetricFollower follower(store, run, "accuracy");
+    store.set_plan({.fail_at = at, .writes_only = false});
+    const Status read = follower.read();
+    if (store.requests() <= at) break;
+    EXPECT_FALSE(read.ok()) << at;
+    follower.read().value();
+    EXPECT_THAT(follower.measurements(/*ended=*/true), ElementsAre(Pair(10, 0.5))) << at;
+  }
 }
 
 }  // namespace

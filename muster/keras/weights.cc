@@ -34,6 +34,7 @@ constexpr size_t kShown = 5;
 // The file that `path` means: itself, or the newest checkpoint of the folder.
 std::string file_of(FileSystem& files, const std::string& path) {
   const Result<FileInfo> info = files.info(path);
+  if (!info.ok() && info.error().kind() != ErrorKind::kNotFound) throw info.error();
   if (info.ok() && info.value().is_directory) {
     if (const auto latest = CheckpointManager(path).latest()) return checkpoint_file(*latest);
     throw not_found(fmt::format("there is no checkpoint in {}", path),

@@ -56,6 +56,11 @@ void ModelVersions::poll_every(Duration period) {
 
 void ModelVersions::poll() {
   const auto found = versions();
+  {
+    const std::lock_guard lock(mutex_);
+    trouble_.reset();
+    if (!found.ok() && found.error().kind() != ErrorKind::kNotFound) trouble_ = found.error();
+  }
   if (!found.ok() || found.value().empty()) {
     const std::string why =
         found.ok() ? fmt::format("there is no version in {}", directory_) : found.error().message();
@@ -79,6 +84,11 @@ void ModelVersions::poll() {
   if (!wanted.empty()) replace(std::move(wanted));
 }
 
+std::optional<Error> ModelVersions::trouble() const {
+  const std::lock_guard lock(mutex_);
+  return trouble_;
+}
+
 Result<std::vector<int64_t>> ModelVersions::versions() const {
   const auto names = files_.list_directory(directory_);
   if (!names.ok()) return names.error();
@@ -86,13 +96,15 @@ Result<std::vector<int64_t>> ModelVersions::versions() const {
   for (const std::string& name : names.value()) {
     const auto number = parse_int(name);
     if (!number || *number < 0 || std::to_string(*number) != name) continue;
-    if (is_there(*number)) found.push_back(*number);
+    const Result<bool> there = is_there(*number);
+    if (!there.ok()) return there.error();
+    if (there.value()) found.push_back(*number);
   }
   std::ranges::sort(found, std::greater());
   return found;
 }
 
-bool ModelVersions::is_there(int64_t version) const {
+Result<bool> ModelVersions::is_there(int64_t version) const {
   const std::string folder = join_path(directory_, std::to_string(version));
   if (!is_remote(directory_)) {
     const auto info = files_.info(folder);
@@ -100,7 +112,7 @@ bool ModelVersions::is_there(int64_t version) const {
   }
   // What was served was whole.
   if (find(version) != nullptr) return true;
-  return files_.exists(join_path(folder, "signatures.json")).value_or(false);
+  return files_.exists(join_path(folder, "signatures.json"));
 }
 
 std::shared_ptr<ServedVersion> ModelVersions::get(int64_t version) {

@@ -9,6 +9,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -63,6 +64,9 @@ class ModelVersions {
   std::shared_ptr<ServedVersion> find(int64_t version) const;
   // What there is, the newest first.
   std::vector<VersionStatus> status() const;
+  // Why the last poll could not tell which versions there are; nothing when it could. A folder that
+  // is not there has none.
+  std::optional<Error> trouble() const;
 
  private:
   struct Failure {
@@ -73,7 +77,7 @@ class ModelVersions {
 
   // Whether there is a folder of that number; in a store, whose folders are not made in one step,
   // whether it is whole: the file that is written last is there.
-  bool is_there(int64_t version) const;
+  Result<bool> is_there(int64_t version) const;
   // The numbers of the folders, the newest first.
   Result<std::vector<int64_t>> versions() const;
   // Returns the version, loaded now unless it is already; null when it cannot be.
@@ -92,7 +96,8 @@ class ModelVersions {
   std::map<int64_t, std::shared_ptr<ServedVersion>> loaded_;
   std::map<int64_t, Failure> failures_;
   int64_t loading_ = -1;  // the version that is being loaded
-  bool warned_ = false;   // that the folder holds no versions, or cannot be read
+  std::optional<Error> trouble_;
+  bool warned_ = false;  // that the folder holds no versions, or cannot be read
   std::thread poller_;
 };
 

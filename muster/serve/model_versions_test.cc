@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "muster/base/error_of.h"
+#include "muster/base/fault_file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/serve/internal/test_model.h"
 
@@ -105,6 +106,47 @@ TEST_F(ModelVersionsTest, ARemovedVersionGivesWayAndTheLastStays) {
   EXPECT_THAT(polled(*served), ElementsAre("1 AVAILABLE"));
   remove("1");
   EXPECT_THAT(polled(*served), ElementsAre("1 AVAILABLE"));
+}
+
+// A store whose folder has these versions, of which each is whole, unless the store is away.
+class VersionsInAStore : public FaultFileSystem {
+ public:
+  VersionsInAStore() : FaultFileSystem(local_file_system()) {}
+  Result<std::vector<std::string>> list_directory(const std::string&) override {
+    if (requests_until_away-- == 0) return away();
+    return versions;
+  }
+  Result<FileInfo> info(const std::string&) override {
+    if (requests_until_away-- == 0) return away();
+    return FileInfo();
+  }
+
+  std::vector<std::string> versions;
+  int requests_until_away = -1;
+
+ private:
+  static Error away() { return Error(ErrorKind::kUnavailable, "the store is away"); }
+};
+
+TEST_F(ModelVersionsTest, ALookThatFailsIsNotTakenForNothing) {
+  VersionsInAStore store;
+  const auto load = [](const std::string&) { return std::make_shared<internal::TestModel>(); };
+  ModelVersions served("mem://bucket/export", load, 1, BatcherOptions(), metrics_, store);
+  EXPECT_THAT(polled(served), ElementsAre());
+  EXPECT_FALSE(served.trouble()) << "nothing was exported yet";
+  std::vector<std::string> before;
+  for (const std::string version : {"1", "2"}) {
+    store.versions.push_back(version);
+    for (const int request : {0, 1}) {
+      store.requests_until_away = request;
+      EXPECT_EQ(polled(served), before);
+      ASSERT_TRUE(served.trouble());
+      EXPECT_EQ(served.trouble()->kind(), ErrorKind::kUnavailable);
+    }
+    before = {version + " AVAILABLE"};
+    EXPECT_EQ(polled(served), before);
+    EXPECT_FALSE(served.trouble());
+  }
 }
 
 TEST_F(ModelVersionsTest, APollerFindsWhatIsNew) {

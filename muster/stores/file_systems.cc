@@ -1,6 +1,7 @@
 #include "muster/stores/file_systems.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -144,7 +145,7 @@ class FileSystems final : public FileSystem {
     try {
       made = make();
     } catch (const Error& error) {
-      return error.with_context("'" + path + "' cannot be reached: " + error.message());
+      return error.with_detail("'" + path + "' cannot be reached");
     }
     if (made == nullptr)
       return internal_error("the scheme '" + scheme +
@@ -183,13 +184,25 @@ class FileSystems final : public FileSystem {
   std::map<std::string, Entry> entries_;  // none is ever removed
 };
 
+std::atomic<double> retry_seconds{StoreOptions().retry_seconds};
+
+// The options of a store of this process.
+template <typename Options>
+Options options_here() {
+  const Environment environment = Environment::process();
+  Options options = Options::from(environment);
+  if (environment.get_or(kRetryVariable, "").empty())
+    options.limits.retry_seconds = retry_seconds.load();
+  return options;
+}
+
 FileSystems& instance() {
   static FileSystems* const all = [] {
     auto* files = new FileSystems();
-    files->add("s3", [] { return make_s3_store(S3Options::from(Environment::process())); });
-    files->add("gs", [] { return make_gcs_store(GcsOptions::from(Environment::process())); });
+    files->add("s3", [] { return make_s3_store(options_here<S3Options>()); });
+    files->add("gs", [] { return make_gcs_store(options_here<GcsOptions>()); });
     for (const char* scheme : {"http", "https"})
-      files->add(scheme, [] { return make_http_store(HttpOptions::from(Environment::process())); });
+      files->add(scheme, [] { return make_http_store(options_here<HttpOptions>()); });
     return files;
   }();
   return *all;
@@ -202,6 +215,8 @@ FileSystem& file_systems() { return instance(); }
 void register_file_system(const std::string& scheme, FileSystemFactory make) {
   instance().add(scheme, std::move(make));
 }
+
+void set_retry_seconds(double seconds) { retry_seconds.store(seconds); }
 
 std::vector<std::string> schemes() { return instance().schemes(); }
 

@@ -33,6 +33,11 @@ FileSystem& file_systems();
 // digits, "+", "-" and "."; a letter first), and for a scheme that is in use already.
 void register_file_system(const std::string& scheme, FileSystemFactory make);
 
+// Sets for how many seconds requests to s3, gs, http and https are tried again where
+// MUSTER_STORE_RETRY_SECONDS does not say, in place of the 120 of StoreOptions. It counts for
+// schemes of which no path has been asked for yet. For programs at which somebody sits and waits.
+void set_retry_seconds(double seconds);
+
 // The schemes that paths may have, sorted, "file" among them.
 std::vector<std::string> schemes();
 

@@ -106,6 +106,19 @@ TEST(FileSystems, StoresAreMadeWhenTheyAreFirstAskedFor) {
   EXPECT_EQ(file_systems().list_directory("lazy://b").value().size(), 8u);
 }
 
+TEST(StoreOptions, TheEnvironmentSaysHowLongRequestsAreTriedAgain) {
+  EXPECT_EQ(StoreOptions::from({}).retry_seconds, 120);
+  EXPECT_EQ(StoreOptions::from({{kRetryVariable, ""}}).retry_seconds, 120);
+  EXPECT_EQ(StoreOptions::from({{kRetryVariable, "0"}}).retry_seconds, 0);
+  EXPECT_EQ(StoreOptions::from({{kRetryVariable, "2.5"}}).retry_seconds, 2.5);
+  for (const char* wrong : {"-1", "1e9", "nan", "long", "5 s"}) {
+    const Error error = error_of([&] { StoreOptions::from({{kRetryVariable, wrong}}); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.message(), HasSubstr(std::string(kRetryVariable) + " is '" + wrong + "'"));
+    EXPECT_THAT(error.hint(), HasSubstr("from 0 to 86400"));
+  }
+}
+
 TEST(FileSystems, RegistrationsThatCannotBe) {
   const auto none = [] { return std::unique_ptr<FileSystem>(); };
   for (const char* scheme : {"", "file", "a b", "3s", "a/b"})

@@ -81,7 +81,11 @@ Result<std::string> GoogleApi::send(const Call& call) {
   HttpResponse response;
   if (call.method == "GET") {
     Result<HttpResponse> answered = internal::perform_with_retries(
-        impl_->client, call.what, [&] { return Result<HttpRequest>(request); });
+        impl_->client,
+        {.what = call.what,
+         .make = [&] { return Result<HttpRequest>(request); },
+         .error_of =
+             [&](const HttpResponse& failed) { return error_of_call(call, failed, token); }});
     if (!answered.ok()) return answered.error().with_context("cannot " + call.what);
     response = std::move(answered).value();
   } else {

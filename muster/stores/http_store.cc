@@ -87,7 +87,11 @@ class WebSource : public ObjectSource {
   }
 
   Result<HttpResponse> send(const HttpRequest& request, const std::string& what) {
-    return perform_with_retries(client_, what, [&]() -> Result<HttpRequest> { return request; });
+    return perform_with_retries(
+        client_,
+        {.what = what,
+         .make = [&]() -> Result<HttpRequest> { return request; },
+         .error_of = [&](const HttpResponse& response) { return file_error(what, response); }});
   }
 
  private:

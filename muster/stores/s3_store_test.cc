@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "muster/base/random.h"
+#include "muster/base/strings.h"
 #include "muster/stores/internal/for_tests.h"
 #include "muster/stores/internal/http_client.h"
 #include "muster/stores/internal/signature.h"
@@ -25,6 +26,15 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::SizeIs;
 using namespace std::chrono_literals;
+
+// The lines of a log that are warnings.
+std::vector<std::string> warnings(const std::string& log) {
+  std::vector<std::string> lines;
+  for (const std::string& line : split(log, '\n')) {
+    if (line.starts_with("W ")) lines.push_back(line);
+  }
+  return lines;
+}
 
 class S3StoreTest : public ::testing::Test {
  protected:
@@ -544,6 +554,72 @@ TEST_F(S3StoreTest, WaitsAsLongAsTheServerAsks) {
   const auto failed = files->read_file("s3://bucket/f");
   ASSERT_FALSE(failed.ok());
   EXPECT_THAT(failed.error().what(), AllOf(HasSubstr("Unavailable"), HasSubstr("tried 3 times")));
+}
+
+// Whoever waits hears what for, soon and then again and again; however many requests fail beside
+// each other, it is said once.
+TEST_F(S3StoreTest, WhatGoesOnFailingIsSaidEveryFewSeconds) {
+  ManualClock clock({.sleep_advances = true});
+  S3Options options = S3Options::from(service_.environment());
+  options.limits.clock = &clock;
+  service_.set_clock_offset(clock.wall_seconds() - system_clock().wall_seconds());
+  const auto files = make_s3_store(options);
+  service_.server().fail(
+      {.status = 500,
+       .body = "<Error><Code>InternalError</Code><Message>It is tired</Message></Error>"},
+      1000);
+  ::testing::internal::CaptureStderr();
+  const auto listed = files->list_directory("s3://bucket/");
+  const std::vector<std::string> said = warnings(::testing::internal::GetCapturedStderr());
+  ASSERT_FALSE(listed.ok());
+  EXPECT_THAT(listed.error().message(),
+              AllOf(HasSubstr("500 InternalError (It is tired)"), HasSubstr("; tried ")));
+  // In 120 s, with 10 to 20 s in between.
+  EXPECT_THAT(said, SizeIs(AllOf(::testing::Ge(5u), ::testing::Le(12u))));
+  for (const std::string& line : said) {
+    EXPECT_THAT(line, AllOf(HasSubstr("cannot list 's3://bucket'"),
+                            HasSubstr("500 InternalError (It is tired)"), HasSubstr("at most")));
+  }
+  EXPECT_THAT(said.front(),
+              ::testing::ContainsRegex("it is tried again for (1 min 59|2 min 00) s"));
+}
+
+// What heals within a second is everyday life.
+TEST_F(S3StoreTest, WhatHealsAtOnceIsNotSaid) {
+  ManualClock clock({.sleep_advances = true});
+  S3Options options = S3Options::from(service_.environment());
+  options.limits.clock = &clock;
+  service_.set_clock_offset(clock.wall_seconds() - system_clock().wall_seconds());
+  const auto files = make_s3_store(options);
+  ::testing::internal::CaptureStderr();
+  service_.server().fail({.status = 500}, 2);
+  EXPECT_TRUE(files->list_directory("s3://bucket/").ok());
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), ::testing::IsEmpty());
+  service_.server().fail({.status = 500}, 8);
+  ::testing::internal::CaptureStderr();
+  EXPECT_TRUE(files->list_directory("s3://bucket/").ok());
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("the server answers again"));
+}
+
+// A server that starts anew is not a wrong address.
+TEST(S3StoreAwayTest, AServerThatWasThereIsWaitedForInFull) {
+  ManualClock clock({.sleep_advances = true});
+  auto service = std::make_unique<S3StandIn>();
+  service->set_clock_offset(clock.wall_seconds() - system_clock().wall_seconds());
+  S3Options options = S3Options::from(service->environment());
+  options.limits.clock = &clock;
+  const auto files = make_s3_store(options);
+  const auto seconds_of_failing = [&](FileSystem& store) {
+    const TimePoint before = clock.now();
+    const auto listed = store.list_directory("s3://bucket/");
+    EXPECT_FALSE(listed.ok());
+    EXPECT_EQ(listed.error().kind(), ErrorKind::kUnavailable);
+    return to_seconds(clock.now() - before);
+  };
+  EXPECT_TRUE(files->list_directory("s3://bucket/").ok());
+  service.reset();
+  EXPECT_GE(seconds_of_failing(*files), 100);
+  EXPECT_LE(seconds_of_failing(*make_s3_store(options)), 15) << "one that never saw it";
 }
 
 }  // namespace

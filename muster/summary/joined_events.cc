@@ -52,6 +52,11 @@ bool JoinedEvents::read_old(const std::function<bool()>& stop) {
   for (size_t i = 0; i < options_.files; ++i) {
     if (stop()) return false;
     Result<std::string> part = files_.read_file(parts_[i].path);
+    if (!part.ok() && part.error().kind() == ErrorKind::kNotFound) {
+      // Somebody removed it; the others are joined next time.
+      parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(i));
+      return false;
+    }
     const bool whole = part.ok() && header_bytes(part.value()) <= part.value().size();
     if (!whole) {
       log::debug("event files are not joined now: " +

@@ -147,5 +147,21 @@ TEST(JoinedEvents, WhoEndsDoesNotBeginToJoin) {
   EXPECT_EQ(store.objects().size(), 4u);
 }
 
+// A file that somebody removed holds up no others.
+TEST(JoinedEvents, OneThatIsGoneIsPassedOver) {
+  MemoryStore store;
+  ManualClock clock;
+  JoinedEvents joined(store, clock, {.after_seconds = 60, .files = 4});
+  for (int64_t step = 0; step < 9; ++step) {
+    send(store, step);
+    joined.add(name_of(step));
+  }
+  store.remove(name_of(1)).value();
+  clock.advance(std::chrono::minutes(2));
+  for (int i = 0; i < 4; ++i) joined.join(goes_on);
+  EXPECT_EQ(store.objects().size(), 1u);
+  EXPECT_EQ(steps_there(store), (std::vector<int64_t>{0, 2, 3, 4, 5, 6, 7, 8}));
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::summary::internal

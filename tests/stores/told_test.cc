@@ -7,6 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/file_system.h"
+#include "muster/base/temp_directory.h"
 #include "tests/stores/muster_command.h"
 #include "tests/support/s3_stand_in.h"
 
@@ -15,6 +17,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class ToldTest : public ::testing::Test {
  protected:
@@ -52,8 +55,68 @@ TEST_F(ToldTest, WhatWasMeantIsNamed) {
       AllOf(HasSubstr("there is no folder 's3://bucket/dta'"), HasSubstr("did you mean 'data'?")));
   EXPECT_THAT(told({"ls", "s3:/bucket/data"}), HasSubstr("write s3://bucket/data"));
   EXPECT_THAT(told({"ls", "s4://bucket/data"}), HasSubstr("did you mean s3://?"));
-  EXPECT_THAT(told({"ls", "s3://bucket"}, {{"AWS_ENDPOINT_URL", "localhost:9000"}}),
-              HasSubstr("write http://localhost:9000"));
+  const std::string said = told({"ls", "s3://bucket"}, {{"AWS_ENDPOINT_URL", "localhost:9000"}});
+  EXPECT_THAT(said, HasSubstr("write http://localhost:9000"));
+  const std::string wrong = "does not begin with http://";
+  EXPECT_EQ(said.find(wrong), said.rfind(wrong)) << "it is said once: " << said;
+}
+
+// A bucket that cannot be listed is not an empty one.
+TEST_F(ToldTest, AListingThatFailsIsNotTakenForNothing) {
+  bucket_.objects() = {{"run/model.ckpt-1.safetensors", "x"}};
+  bucket_.server().fail(
+      {.only = "list-type", .status = 403, .body = "<Error><Code>AccessDenied</Code></Error>"},
+      1000);
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{{"ls", "s3://bucket/run"},
+                                             {"ls", "s3://bucket/run/*"},
+                                             {"cat", "s3://bucket/run/*"},
+                                             {"cp", "-r", "s3://bucket/run", "copy"},
+                                             {"inspect", "checkpoint", "s3://bucket/run"},
+                                             {"inspect", "checkpoint", "s3://bucket/run/model"},
+                                             {"inspect", "events", "s3://bucket/run"}}) {
+    EXPECT_THAT(told(command),
+                AllOf(HasSubstr("cannot list 's3://bucket/run/"), HasSubstr("403 AccessDenied"),
+                      Not(HasSubstr("there is no")), Not(HasSubstr("holds no"))))
+        << command[0] << " " << command[1];
+  }
+}
+
+// Somebody sits and waits: what a training run would wait for is an error.
+TEST_F(ToldTest, CommandsGiveUpSoonerThanARun) {
+  bucket_.server().fail({.status = 503,
+                         .body = "<Error><Code>SlowDown</Code></Error>",
+                         .headers = {{"Retry-After", "60"}}},
+                        1000);
+  EXPECT_THAT(told({"ls", "s3://bucket"}), HasSubstr("503 SlowDown"));
+  EXPECT_THAT(told({"ls", "s3://bucket"}, {{"MUSTER_STORE_RETRY_SECONDS", "long"}}),
+              HasSubstr("MUSTER_STORE_RETRY_SECONDS is 'long'"));
+}
+
+TEST_F(ToldTest, WhoeverWaitsHearsWhatFor) {
+  bucket_.server().fail(
+      {.status = 500,
+       .body = "<Error><Code>InternalError</Code><Message>It is tired</Message></Error>",
+       .headers = {{"Retry-After", "1.5"}}},
+      1000);
+  EXPECT_THAT(told({"ls", "s3://bucket"}, {{"MUSTER_STORE_RETRY_SECONDS", "2"}}),
+              AllOf(HasSubstr("500 InternalError (It is tired)"), HasSubstr("it is tried again"),
+                    HasSubstr("error: cannot list")));
+}
+
+// How far a copy is stands on a terminal, or where a program asks for it, and nowhere else; nor
+// does any of it stay before an error.
+TEST_F(ToldTest, HowFarACopyIsStaysOutOfFiles) {
+  const TempDirectory folder;
+  const std::string large = folder / "large";
+  local_file_system().write_atomically(large, std::string(size_t{20} << 20, 'x')).value();
+  EXPECT_EQ(told({"cp", large, folder / "copy"}), "copied 1 file, 20.0 MiB\n");
+  bucket_.server().fail(
+      {.only = "PUT", .status = 403, .body = "<Error><Code>AccessDenied</Code></Error>"}, 1000);
+  EXPECT_THAT(told({"cp", large, "s3://bucket/copy"}),
+              AllOf(HasSubstr("403 AccessDenied"), Not(HasSubstr("copying"))));
+  EXPECT_THAT(told({"cp", large, "s3://bucket/copy"}, {{"MUSTER_PROGRESS", "bar"}}),
+              AllOf(HasSubstr("copying: 0 of 1 files"), HasSubstr("\rerror: ")));
 }
 
 }  // namespace

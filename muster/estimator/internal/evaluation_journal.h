@@ -25,7 +25,9 @@ struct CheckpointFile {
   double saved_at = 0;  // Unix time, by the clock of the file system
   auto operator<=>(const CheckpointFile&) const = default;
 };
-// Asks the file of a checkpoint.
+// Asks the file of a checkpoint. Returns NotFound when it is gone.
+Result<CheckpointFile> ask_checkpoint_file(const std::string& prefix, FileSystem& fs);
+// The same, for whoever can do without a version.
 CheckpointFile checkpoint_file_of(const std::string& prefix, FileSystem& fs);
 
 // One evaluation. It is written when its exporters are through; where they are told later that it

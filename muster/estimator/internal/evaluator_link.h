@@ -37,7 +37,7 @@ class EvaluatorLink {
   // lease that it works, too. The log says when that changes.
   bool evaluator_works();
   // Evaluations that an evaluator has made since the last call. Files are looked at twice a second
-  // at most, so it may be called after each step.
+  // at most, so it may be called after each step; after a look that failed, half a minute later.
   std::vector<Evaluation> take_evaluations();
   // Training is through at this step. Whether an evaluator has said that it heard so, and evaluates
   // the last checkpoint; false when none is at work or none says so in a minute. Throws Cancelled.
@@ -56,12 +56,15 @@ class EvaluatorLink {
   void take_lease();
   void say_that_it_left() const;
   void read_journal();
+  // Calls `call`. Whether it was done; what may be done later, as a store that does not answer
+  // tells, is said together with `trouble`, and does not end the run.
+  bool attempt(const std::string& trouble, const std::function<void()>& call);
 
   const Options options_;
   LeaseWatch evaluator_;
   EvaluationJournal journal_;
   std::optional<Lease> lease_;
-  std::optional<TimePoint> looked_;
+  TimePoint next_look_{};
   bool works_ = false;
   bool through_ = false;  // training makes no more steps
   bool begun_ = false;    // the journal was read once

@@ -506,7 +506,7 @@ void Fit::end_backups() {
   if (!backups_->options().delete_checkpoint || !scope_.is_chief()) return;
   FileSystem& files = stores::file_systems();
   const Result<bool> there = files.exists(backups_->backup_dir());
-  if (!there.ok() || !there.value()) return;
+  if (there.ok() && !there.value()) return;
   if (const Status removed = files.remove_tree(backups_->backup_dir()); !removed.ok()) {
     log::warning(fmt::format("cannot remove the backup, of a fit() that is done: {}",
                              removed.error().message()));

@@ -93,6 +93,8 @@ Error answer_error(const HttpResponse& response, const std::string& what, const 
           "all_proxy";
     } else {
       advice = advice_on_connection(response.problem);
+      if (advice.empty() && response.timed_out)
+        advice = "the server was reached and gives no answer in time: see whether it works";
     }
   }
   if (response.attempts > 1) {
@@ -220,8 +222,12 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
     return request.judge ? request.judge(response) : Verdict::kByStatus;
   };
   while (true) {
-    Result<HttpResponse> answer = perform_with_retries(client, "read '" + request.uri + "'", make,
-                                                       judge, request.cancellation);
+    Result<HttpResponse> answer =
+        perform_with_retries(client, {.what = "read '" + request.uri + "'",
+                                      .make = make,
+                                      .judge = judge,
+                                      .error_of = request.error_of,
+                                      .cancellation = request.cancellation});
     if (!answer.ok()) return answer.error();
     if (wrong) return *wrong;
     if (empty) return read;

@@ -130,11 +130,15 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::find() {
 }
 
 Result<std::string> AwsCredentialChain::ask(const HttpRequest& request, const std::string& what) {
+  const auto error_of = [&](const HttpResponse& response) {
+    return answer_error(response, what, "", std::string(trim(response.body)), "");
+  };
   Result<HttpResponse> answer =
-      perform_with_retries(client_, what, [&]() -> Result<HttpRequest> { return request; });
+      perform_with_retries(client_, {.what = what,
+                                     .make = [&]() -> Result<HttpRequest> { return request; },
+                                     .error_of = error_of});
   if (!answer.ok()) return answer.error();
-  if (!answer.value().ok())
-    return answer_error(answer.value(), what, "", std::string(trim(answer.value().body)), "");
+  if (!answer.value().ok()) return error_of(answer.value());
   return answer.value().body;
 }
 
@@ -215,9 +219,8 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::from_container() {
   }
   if (!token.empty()) request.headers.push_back("Authorization: " + token);
   // The path is as good as a password on some services.
-  const std::string origin = url.substr(0, url.find('/', url.find("://") + 3));
   Result<std::string> answer =
-      ask(request, "get the container's credentials from '" + origin + "'");
+      ask(request, "get the container's credentials from '" + origin_of(url) + "'");
   if (!answer.ok()) return answer.error();
   return from_json(answer.value(), "the container's credentials");
 }

@@ -1,14 +1,13 @@
 #include "muster/stores/internal/gcs_parts.h"
 
-#include <algorithm>
 #include <optional>
-#include <pugixml.hpp>
 #include <utility>
 
 #include "muster/base/crc32c.h"
 #include "muster/base/strings.h"
 #include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/digest.h"
+#include "muster/stores/internal/multipart.h"
 
 namespace muster::inline v0_1::stores::internal {
 
@@ -20,15 +19,9 @@ Result<std::unique_ptr<GcsService::PartsUpload>> GcsService::PartsUpload::begin(
                                               .object = object,
                                               .url = service.xml_url(object) + "?" + query.text()});
   if (!answer.ok()) return answer.error();
-  pugi::xml_document xml;
-  xml.load_string(answer.value().body.c_str());
-  const std::string id = xml.child("InitiateMultipartUploadResult").child_value("UploadId");
-  if (id.empty()) {
-    return invalid_argument(
-        "cannot begin to write '" + object.uri() + "': the answer names no upload",
-        "check STORAGE_EMULATOR_HOST: another service seems to answer there");
-  }
-  return std::make_unique<PartsUpload>(service, object, id);
+  Result<std::string> id = upload_id_of(answer.value().body, object, "STORAGE_EMULATOR_HOST");
+  if (!id.ok()) return id.error();
+  return std::make_unique<PartsUpload>(service, object, std::move(id).value());
 }
 
 GcsService::PartsUpload::PartsUpload(GcsService& service, ObjectName object, std::string id)
@@ -41,8 +34,7 @@ std::string GcsService::PartsUpload::url(const Query& query) const {
 }
 
 size_t GcsService::PartsUpload::part_bytes(int number) const {
-  // There are 10,000 parts at most, and an object has 5 TiB at most.
-  return service_.options_.limits.part_bytes << std::min((number - 1) / 1000, 9);
+  return bytes_of_part(service_.options_.limits.part_bytes, number);
 }
 
 Status GcsService::PartsUpload::send(int number, Bytes part, bool last,

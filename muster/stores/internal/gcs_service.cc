@@ -101,8 +101,11 @@ Verdict GcsService::judge(const HttpResponse& response) {
 
 Result<HttpResponse> GcsService::send(const Call& call, Cancellation* cancellation) {
   Result<HttpResponse> answer = perform_with_retries(
-      client_, call.what, [&] { return build(call); },
-      [&](const HttpResponse& response) { return judge(response); }, cancellation);
+      client_, {.what = call.what,
+                .make = [&] { return build(call); },
+                .judge = [&](const HttpResponse& response) { return judge(response); },
+                .error_of = [&](const HttpResponse& response) { return error_of(call, response); },
+                .cancellation = cancellation});
   if (!answer.ok()) return answer.error().with_context("cannot " + call.what);
   if (!answer.value().ok()) return error_of(call, answer.value());
   return answer;

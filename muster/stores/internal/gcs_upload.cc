@@ -56,31 +56,36 @@ Status GcsService::Upload::send(int, Bytes part, bool last, Cancellation& cancel
   Clock& clock = *service_.options_.limits.clock;
   TimePoint moved = clock.now();
   while (!done) {
+    const auto make = [&]() -> Result<HttpRequest> {
+      call.headers.clear();
+      call.body = {};
+      if (asking || (part.empty() && last)) {
+        call.headers.push_back("Content-Range: bytes */" + total);
+      } else {
+        call.body = part.subspan(sent_ - begin);
+        call.headers.push_back("Content-Range: bytes " + std::to_string(sent_) + "-" +
+                               std::to_string(end - 1) + "/" + total);
+      }
+      if (last) call.headers.push_back("X-Goog-Hash: crc32c=" + crc32c_text(crc_));
+      return service_.build(call);
+    };
+    const auto judge = [&](const HttpResponse& response) {
+      if (response.transport == Transport::kAnswered &&
+          (response.status == 308 || response.status / 100 == 2)) {
+        return Verdict::kFinal;
+      }
+      const Verdict verdict = service_.judge(response);
+      asking = true;
+      return verdict;
+    };
     Result<HttpResponse> answer = perform_with_retries(
-        service_.client_, call.what,
-        [&]() -> Result<HttpRequest> {
-          call.headers.clear();
-          call.body = {};
-          if (asking || (part.empty() && last)) {
-            call.headers.push_back("Content-Range: bytes */" + total);
-          } else {
-            call.body = part.subspan(sent_ - begin);
-            call.headers.push_back("Content-Range: bytes " + std::to_string(sent_) + "-" +
-                                   std::to_string(end - 1) + "/" + total);
-          }
-          if (last) call.headers.push_back("X-Goog-Hash: crc32c=" + crc32c_text(crc_));
-          return service_.build(call);
-        },
-        [&](const HttpResponse& response) {
-          if (response.transport == Transport::kAnswered &&
-              (response.status == 308 || response.status / 100 == 2)) {
-            return Verdict::kFinal;
-          }
-          const Verdict verdict = service_.judge(response);
-          asking = true;
-          return verdict;
-        },
-        &cancellation);
+        service_.client_,
+        {.what = call.what,
+         .make = make,
+         .judge = judge,
+         .error_of =
+             [&](const HttpResponse& response) { return service_.error_of(call, response); },
+         .cancellation = &cancellation});
     if (!answer.ok()) return answer.error().with_context("cannot " + call.what);
     const HttpResponse& response = answer.value();
     if (response.ok()) {

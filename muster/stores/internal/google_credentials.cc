@@ -153,13 +153,16 @@ Result<GoogleToken> GoogleCredentials::exchange(const std::string& url, const st
                             .url = url,
                             .headers = {"Content-Type: application/x-www-form-urlencoded"},
                             .body = bytes_of(form)};
-  Result<HttpResponse> answer =
-      perform_with_retries(client_, what, [&]() -> Result<HttpRequest> { return request; });
-  if (!answer.ok()) return answer.error();
-  if (!answer.value().ok()) {
-    return answer_error(answer.value(), what, "", std::string(trim(answer.value().body)),
+  const auto error_of = [&](const HttpResponse& response) {
+    return answer_error(response, what, "", std::string(trim(response.body)),
                         "the credentials may have been withdrawn: make new ones");
-  }
+  };
+  Result<HttpResponse> answer =
+      perform_with_retries(client_, {.what = what,
+                                     .make = [&]() -> Result<HttpRequest> { return request; },
+                                     .error_of = error_of});
+  if (!answer.ok()) return answer.error();
+  if (!answer.value().ok()) return error_of(answer.value());
   return read_token(answer.value().body, source);
 }
 

@@ -184,6 +184,20 @@ void HttpClient::give_handle(void* handle) {
   curl_easy_cleanup(handle);
 }
 
+std::string origin_of(const std::string& url) {
+  return url.substr(0, url.find_first_of("/?", url.find("://") + 3));
+}
+
+void HttpClient::remember(const std::string& url) {
+  std::lock_guard lock(mutex_);
+  known_.insert(origin_of(url));
+}
+
+bool HttpClient::knows(const std::string& url) {
+  std::lock_guard lock(mutex_);
+  return known_.contains(origin_of(url));
+}
+
 HttpResponse HttpClient::perform(const HttpRequest& request, const Cancellation* cancellation) {
   CURL* handle = take_handle();
   HttpResponse response;
@@ -267,6 +281,8 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Cancellation*
       response.problem = "the environment names a proxy by what is no address of one";
     }
   }
+  if (response.transport == Transport::kAnswered || response.transport == Transport::kBroken)
+    remember(request.url);
   curl_slist_free_all(headers);
   curl_easy_setopt(handle, CURLOPT_ERRORBUFFER, nullptr);
   give_handle(handle);

@@ -6,6 +6,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,6 +63,9 @@ struct HttpResponse {
   std::string header(const std::string& name) const;
 };
 
+// Returns the beginning of a URL: scheme, host and port.
+std::string origin_of(const std::string& url);
+
 class HttpClient {
  public:
   explicit HttpClient(const StoreOptions& options);
@@ -71,15 +76,26 @@ class HttpClient {
   // Sends the request once. `cancellation`, if given, ends it within about a second.
   HttpResponse perform(const HttpRequest& request, const Cancellation* cancellation = nullptr);
 
+  // Whether it is time for a line that says that requests fail: those of one client that fail
+  // beside each other, and tries of one, are one trouble.
+  bool may_warn();
+
+  // Whether a server was ever reached there: one that does not answer now is away, and no wrong
+  // address.
+  bool knows(const std::string& url);
+
   const StoreOptions& options() const { return options_; }
 
  private:
   void* take_handle();
   void give_handle(void* handle);
+  void remember(const std::string& url);
 
   const StoreOptions options_;
   std::mutex mutex_;
-  std::vector<void*> idle_;  // the one used last at the end, whose connection is warm
+  std::vector<void*> idle_;      // the one used last at the end, whose connection is warm
+  std::set<std::string> known_;  // scheme, host and port of servers that were reached
+  std::optional<TimePoint> warned_;
 };
 
 // How long one attempt at this request may take, in seconds, however much moves meanwhile.
@@ -96,13 +112,22 @@ enum class Verdict {
   kFinal,     // do not try again
 };
 
+// A request that may be sent more than once.
+struct Retried {
+  std::string what;  // "read 's3://a/b'"
+  // Builds each try: its time and its signature may differ.
+  std::function<Result<HttpRequest>()> make;
+  // Empty: the status decides.
+  std::function<Verdict(const HttpResponse&)> judge = nullptr;
+  // What an answer that is no success says, in the service's own words. Empty: its status alone.
+  std::function<Error(const HttpResponse&)> error_of = nullptr;
+  Cancellation* cancellation = nullptr;
+};
+
 // Sends a request until it is answered, with waits in between that double, within
-// StoreOptions::retry_seconds. A server's Retry-After is waited for. `make` builds each try: its
-// time and its signature may differ. `judge` may be empty. The error is that of `make`; everything
-// else is in the response.
-Result<HttpResponse> perform_with_retries(
-    HttpClient& client, const std::string& what, const std::function<Result<HttpRequest>()>& make,
-    const std::function<Verdict(const HttpResponse&)>& judge = nullptr,
-    Cancellation* cancellation = nullptr);
+// StoreOptions::retry_seconds. A server's Retry-After is waited for. What goes on failing is said
+// in the log after a second, and then about every 15. The error is that of `make`; everything else
+// is in the response.
+Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& request);
 
 }  // namespace muster::inline v0_1::stores::internal

@@ -7,6 +7,7 @@
 #include "muster/base/log.h"
 #include "muster/base/random.h"
 #include "muster/base/strings.h"
+#include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/http_client.h"
 
 namespace muster::inline v0_1::stores::internal {
@@ -24,6 +25,11 @@ double jitter() {
 // How often something may be learned in one request, so that a server cannot lead us in circles.
 constexpr int kMostLessons = 4;
 
+// Of failing, before the log says so.
+constexpr double kSilentSeconds = 1;
+// Between two lines. The tries are up to 10 s away from each other: it comes to about 15 s.
+constexpr double kSecondsBetweenWarnings = 10;
+
 }  // namespace
 
 bool is_busy(const HttpResponse& response) {
@@ -33,49 +39,64 @@ bool is_busy(const HttpResponse& response) {
           status == 504);
 }
 
-Result<HttpResponse> perform_with_retries(HttpClient& client, const std::string& what,
-                                          const std::function<Result<HttpRequest>()>& make,
-                                          const std::function<Verdict(const HttpResponse&)>& judge,
-                                          Cancellation* cancellation) {
+bool HttpClient::may_warn() {
+  const TimePoint now = options_.clock->now();
+  std::lock_guard lock(mutex_);
+  if (warned_ && now - *warned_ < from_seconds(kSecondsBetweenWarnings)) return false;
+  warned_ = now;
+  return true;
+}
+
+Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& request) {
   const StoreOptions& limits = client.options();
   Clock& clock = *limits.clock;
   const TimePoint begin = clock.now();
   double delay = limits.first_delay_seconds;
   int lessons = 0;
   std::optional<TimePoint> failed;  // the first time
+  bool warned = false;
   for (int attempt = 1;; ++attempt) {
-    Result<HttpRequest> request = make();
-    if (!request.ok()) return request.error();
-    HttpResponse response = client.perform(request.value(), cancellation);
+    Result<HttpRequest> made = request.make();
+    if (!made.ok()) return made.error();
+    HttpResponse response = client.perform(made.value(), request.cancellation);
     response.attempts = attempt;
     response.seconds = to_seconds(clock.now() - begin);
-    if (response.ok() && !judge) return response;
-    const Verdict verdict = judge ? judge(response) : Verdict::kByStatus;
+    const Verdict verdict = request.judge   ? request.judge(response)
+                            : response.ok() ? Verdict::kFinal
+                                            : Verdict::kByStatus;
     if (verdict == Verdict::kAtOnce && lessons++ < kMostLessons) continue;
     const bool again = verdict == Verdict::kAgain || verdict == Verdict::kAtOnce ||
                        (verdict == Verdict::kByStatus &&
                         (response.transport == Transport::kNoContact ||
                          response.transport == Transport::kBroken || is_busy(response)));
-    if (!again) return response;
+    if (!again) {
+      if (warned && response.transport == Transport::kAnswered)
+        log::info("the server answers again: " + request.what + " took " +
+                  human_duration(response.seconds));
+      return response;
+    }
     if (!failed) failed = clock.now();
     const double failing = to_seconds(clock.now() - *failed);
     double wait = delay * (0.5 + 0.5 * jitter());
     if (const auto asked = parse_double(response.header("retry-after")); asked && *asked > 0)
       wait = std::max(wait, *asked);
-    const double most = response.transport == Transport::kNoContact
-                            ? std::min(limits.connect_retry_seconds, limits.retry_seconds)
-                            : limits.retry_seconds;
+    const bool unknown =
+        response.transport == Transport::kNoContact && !client.knows(made.value().url);
+    const double most = unknown ? std::min(limits.connect_retry_seconds, limits.retry_seconds)
+                                : limits.retry_seconds;
     if (failing + wait > most) return response;
-    const std::string why = response.transport == Transport::kAnswered
-                                ? "status " + std::to_string(response.status)
-                                : response.problem;
-    // The first failures are everyday life; who waits for longer should know what for.
-    const std::string line = "cannot " + what + " (" + why + "): trying again in " +
-                             human_duration(wait) + ", for " + human_duration(most - failing) +
-                             " at most";
-    attempt == 4 ? log::warning(line) : log::debug(line);
-    if (cancellation != nullptr) {
-      if (!cancellation->sleep(clock, from_seconds(wait))) {
+    // The first failures are everyday life; who waits for longer should know what for. A try whose
+    // time ran out was a long wait already.
+    const bool is_long = response.timed_out || failing + wait >= kSilentSeconds;
+    if (is_long && client.may_warn()) {
+      warned = true;
+      const Error error = request.error_of ? request.error_of(response)
+                                           : answer_error(response, request.what, "", "", "");
+      log::warning(error.message() + "; it is tried again for " + human_duration(most - failing) +
+                   " at most");
+    }
+    if (request.cancellation != nullptr) {
+      if (!request.cancellation->sleep(clock, from_seconds(wait))) {
         response.transport = Transport::kCancelled;
         return response;
       }

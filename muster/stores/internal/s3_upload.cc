@@ -1,10 +1,10 @@
 #include "muster/stores/internal/s3_upload.h"
 
-#include <algorithm>
 #include <pugixml.hpp>
 #include <utility>
 
 #include "muster/stores/internal/digest.h"
+#include "muster/stores/internal/multipart.h"
 
 namespace muster::inline v0_1::stores::internal {
 namespace {
@@ -33,15 +33,9 @@ Result<std::unique_ptr<S3Service::Upload>> S3Service::Upload::begin(S3Service& s
                                               .query = {{"uploads", ""}},
                                               .begins_parts = checksums});
   if (!answer.ok()) return answer.error();
-  pugi::xml_document xml;
-  xml.load_string(answer.value().body.c_str());
-  const std::string id = xml.child("InitiateMultipartUploadResult").child_value("UploadId");
-  if (id.empty()) {
-    return invalid_argument(
-        "cannot begin to write '" + object.uri() + "': the answer names no upload",
-        "check AWS_ENDPOINT_URL: another service seems to answer there");
-  }
-  return std::make_unique<Upload>(service, object, id, checksums);
+  Result<std::string> id = upload_id_of(answer.value().body, object, "AWS_ENDPOINT_URL");
+  if (!id.ok()) return id.error();
+  return std::make_unique<Upload>(service, object, std::move(id).value(), checksums);
 }
 
 S3Service::Upload::Upload(S3Service& service, ObjectName object, std::string id, bool checksums)
@@ -50,9 +44,7 @@ S3Service::Upload::Upload(S3Service& service, ObjectName object, std::string id,
 S3Service::Upload::~Upload() { (void)abort(); }
 
 size_t S3Service::Upload::part_bytes(int number) const {
-  // An upload has 10,000 parts at most. Parts that double after each thousand reach 8 TiB, beyond
-  // the largest object there may be.
-  return service_.options_.limits.part_bytes << std::min((number - 1) / 1000, 9);
+  return bytes_of_part(service_.options_.limits.part_bytes, number);
 }
 
 Status S3Service::Upload::send(int number, Bytes part, bool last, Cancellation& cancellation) {
