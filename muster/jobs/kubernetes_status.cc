@@ -183,9 +183,16 @@ JobStatus kubernetes_status(const json& list) {
     if (text_at(item, "kind") != "Pod") documents.push_back(read_document(item));
   }
   JobStatus status;
-  if (documents.empty()) return status;
   const std::vector<KubernetesPod> pods = kubernetes_pods(list);
+  const auto is_left = [](const KubernetesPod& pod) { return !is_final(pod.status.state); };
+  // Deleting a job takes its documents at once, and its pods when they have saved.
+  if (documents.empty() && std::ranges::none_of(pods, is_left)) return status;
   add_tasks(pods, status);
+  if (documents.empty()) {
+    status.state = JobState::kRunning;
+    status.detail = "it was deleted, and its tasks save what they have";
+    return status;
+  }
 
   const auto of_role = [&](const std::string& role) {
     return std::ranges::find(documents, role, &Document::role);

@@ -381,6 +381,7 @@ JobStatus KubernetesTarget::status(const JobRecord& record) {
     status.state = JobState::kCancelled;
   } else {
     status.detail = "the cluster does not know it any more";
+    status.forgotten = true;
   }
   return status;
 }

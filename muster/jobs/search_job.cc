@@ -129,9 +129,15 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
   for (const JobRecord& earlier : searches_in(store, place.job_dir)) check_left(earlier, target);
   // Another process may take a free name at this moment; then the claim finds the next.
   if (is_new) job.name = wanted_name;
+  // Those of its trials that run on are no hindrance: they are ended.
+  const StatusOf status_of = [&](const JobRecord& one) {
+    JobStatus status = options.status_of(one);
+    if (is_search(one) && one.target == target.name()) status.left = 0;
+    return status;
+  };
   const JobRecord record =
-      (is_new ? claim_job(store, target, job, clock, options.status_of, complete)
-              : claim_again(store, place, clock, options.status_of, complete))
+      (is_new ? claim_job(store, target, job, clock, status_of, complete)
+              : claim_again(store, place, clock, status_of, complete))
           .record;
   const auto finish = [&](JobState how, int code, const std::string& detail) {
     state.status = {.state = how, .exit_code = code, .detail = detail};
@@ -139,7 +145,7 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
   };
   try {
     for (const JobRecord& earlier : searches_in(store, record.job_dir)) {
-      if (earlier.target == target.name()) end_trials(earlier, target, clock, kEndTime);
+      if (earlier.target == target.name()) end_trials(earlier, target, clock, kEndTime, options.interrupted);
     }
     TargetTrials trials(target, record, clock);
     const Search search = run_search(job, trials, stores::file_systems(), clock,
@@ -196,19 +202,25 @@ bool is_search(const JobRecord& record) { return record.details.contains(kSearch
 JobStatus search_status(const JobRecord& record, Target& target) {
   const bool kept = internal::is_kept(record.folder);
   const auto state = internal::read_state(record.folder);
-  if (!state) return {.detail = "it never began"};
+  if (!state) return {.detail = "it never began", .forgotten = true};
   JobStatus status = state->status;
-  if (kept || is_final(status.state)) return status;
-  if (!internal::is_here(state->keeper)) {
+  if (kept) return status;
+  const bool ended = is_final(status.state);
+  if (!ended && !internal::is_here(state->keeper)) {
     status.state = JobState::kUnknown;
     status.detail = fmt::format("it runs on {}, where it can be asked for", state->keeper.host);
     return status;
   }
-  const size_t left = running_trials(record, target).size();
+  status.left = static_cast<int>(running_trials(record, target).size());
+  const std::string run_on =
+      status.left == 0 ? "" : fmt::format(", and {} of its trials run on", status.left);
+  if (ended) {
+    status.detail += run_on;
+    return status;
+  }
   status.state = JobState::kFailed;
-  status.detail =
-      fmt::format("the process that ran the search is gone{}; the same command goes on with it",
-                  left == 0 ? "" : fmt::format(", and {} of its trials run on", left));
+  status.detail = fmt::format(
+      "the process that ran the search is gone{}; the same command goes on with it", run_on);
   return status;
 }
 
@@ -230,11 +242,19 @@ std::optional<Search> found_by(const JobRecord& record) {
 }
 
 void cancel_search(const JobRecord& record, Target& target) {
+  const auto end_keeper = [&] {
+    if (const auto state = internal::read_state(record.folder)) internal::end_keeper(state->keeper);
+  };
+  if (const auto state = internal::read_state(record.folder)) {
+    if (!is_final(state->status.state)) internal::check_is_here(state->keeper, record.name);
+  }
+  if (internal::is_kept(record.folder)) return end_keeper();
+  // Held, so that no process goes on with the search whose trials are ended here.
+  const FileDescriptor lock = internal::lock_folder(record.folder);
+  if (!lock.is_open()) return end_keeper();
   const auto state = internal::read_state(record.folder);
   if (!state) return;
-  if (!is_final(state->status.state)) internal::check_is_here(state->keeper, record.name);
-  if (internal::is_kept(record.folder)) return internal::end_keeper(state->keeper);
-  cancel_trials(record, target);
+  cancel_trials(record, target, system_clock());
   if (is_final(state->status.state)) return;
   internal::LocalState ended = *state;
   ended.status = {

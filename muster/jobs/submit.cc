@@ -155,6 +155,11 @@ void check_same_command(const JobStore& store, const JobRecord& wanted, const St
 
 }  // namespace
 
+std::string new_submission() {
+  // A letter first, as labels want it; short enough not to be taken for a secret.
+  return "s" + random_secret().substr(0, 30);
+}
+
 bool was_submitted(const JobRecord& record) {
   return !record.id.empty() || record.target == "local";
 }
@@ -180,12 +185,27 @@ void check_job_dir(const JobStore& store, const std::string& job_dir, const Stat
       throw_taken(job_dir, record, "which is being submitted now",
                   "look at that one: muster jobs status " + record.name);
     }
-    const JobState state = status_of(record).state;
+    const JobStatus status = status_of(record);
+    const JobState state = status.state;
     if (state == JobState::kUnknown && !was_submitted(record)) {
       throw_taken(job_dir, record, fmt::format("whose submission to {} did not end", record.target),
                   fmt::format("look whether that one is there: muster jobs status {0}; muster jobs "
                               "remove {0} forgets it",
                               record.name));
+    }
+    if (state == JobState::kUnknown && !status.forgotten) {
+      throw_taken(job_dir, record,
+                  fmt::format("of which {} does not tell how it is{}{}", record.target,
+                              status.detail.empty() ? "" : ": ", status.detail),
+                  fmt::format("wait, and try again; muster jobs remove {} forgets that one, or says "
+                              "how",
+                              record.name));
+    }
+    if (status.left > 0) {
+      throw_taken(job_dir, record, fmt::format("which has ended, and of which {} {} on",
+                                               status.left,
+                                               status.left == 1 ? "trial runs" : "trials run"),
+                  fmt::format("end them: muster jobs cancel {}", record.name));
     }
     if (state != JobState::kQueued && state != JobState::kRunning) continue;
     throw_taken(job_dir, record, fmt::format("which is {} on {}", to_string(state), record.target),
@@ -245,8 +265,7 @@ Claim complete_claim(JobStore& store, JobRecord record, Clock& clock,
               const std::function<void(JobRecord&)>& complete) {
   Claim made{.record = std::move(record)};
   made.record.submitted = clock.wall_seconds();
-  // A letter first, as labels want it; short enough not to be taken for a secret.
-  made.record.submission = "s" + random_secret().substr(0, 30);
+  made.record.submission = new_submission();
   complete(made.record);
   const std::string path = join_path(made.record.folder, kSubmitting);
   made.lock = open_lock_file(path);

@@ -16,9 +16,10 @@ namespace muster::inline v0_1::jobs {
 // Asks the target of a record.
 using StatusOf = std::function<JobStatus(const JobRecord& record)>;
 
-// Throws InvalidArgument when a job of the store that has not ended has the same job directory,
-// naming it, and when a program of this machine trains in it. What other accounts and machines run
-// in a bucket is not known here.
+// Throws InvalidArgument when a job of the store has the same job directory, naming it, unless that
+// has ended, or its target answers that it has no such job; one whose target does not answer may
+// run. So it does when a program of this machine trains in it. What other accounts and machines
+// run in a bucket is not known here.
 void check_job_dir(const JobStore& store, const std::string& job_dir, const StatusOf& status_of);
 
 // A record in the store, and the lock that says that its job is being submitted.
@@ -52,6 +53,8 @@ JobRecord preview_job(const JobStore& store, const Target& target, JobSpec& job)
 std::vector<std::string> reasons_against(const JobStore& store, const Target& target, JobSpec job,
                                          const StatusOf& status_of);
 
+// A mark for JobRecord::submission that nobody had before.
+std::string new_submission();
 // Whether a process is submitting the job at this moment.
 bool is_being_submitted(const JobRecord& record);
 // Whether its submission ended: the target had answered. A job of this machine is known by its

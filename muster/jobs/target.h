@@ -24,7 +24,7 @@ enum class JobState {
   kSucceeded,
   kFailed,
   kCancelled,
-  kUnknown,  // the target has forgotten it, or cannot be asked now
+  kUnknown,  // the target has forgotten it (JobStatus::forgotten), or does not say how it is
 };
 // "queued", "running", "succeeded", "failed", "cancelled", "unknown".
 std::string_view to_string(JobState state);
@@ -46,6 +46,9 @@ struct JobStatus {
   std::string detail = {};            // one line for people: why it waits, what failed
   int restarts = 0;                   // how often it was started again
   std::vector<TaskStatus> tasks = {};
+  // Of one that is unknown: the target answered that it has no such job, so nothing of it runs.
+  bool forgotten = false;
+  int left = 0;  // of a search that has ended: the trials that run on, as after its process was killed
 };
 
 // Which lines of a job's log are wanted.
