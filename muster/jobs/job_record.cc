@@ -146,7 +146,9 @@ JobRecord JobStore::add(const std::string& name, const std::string& stem) {
 }
 
 void JobStore::save(const JobRecord& record) const {
-  local_file_system().write_atomically(join_path(record.folder, kRecordFile), to_text(record)).value();
+  local_file_system()
+      .write_atomically(join_path(record.folder, kRecordFile), to_text(record))
+      .value();
 }
 
 JobRecord JobStore::find(const std::string& name) const {

@@ -292,6 +292,22 @@ TEST_F(KubernetesTargetTest, CancellingLeavesNothingBehind) {
   target_.cancel(record_);  // again: nothing
 }
 
+// What was deleted runs until it has saved, and what nobody knows does not.
+TEST_F(KubernetesTargetTest, AJobIsGoneWhenItsPodsAre) {
+  target_.submit(internal::leaf_disease_job(), record_);
+  json chief = pod("chief", 0, "Running", kRunning);
+  cluster_.put("pods", chief);
+  cluster_.lose("jobs", "leaf-disease-1-chief");
+  JobStatus status = target_.status(record_);
+  EXPECT_EQ(status.state, JobState::kRunning);
+  EXPECT_THAT(status.detail, HasSubstr("save"));
+  chief["status"] = pod("chief", 0, "Failed", ended(143))["status"];
+  cluster_.put("pods", chief);
+  status = target_.status(record_);
+  EXPECT_EQ(status.state, JobState::kUnknown);
+  EXPECT_TRUE(status.forgotten);
+}
+
 TEST_F(KubernetesTargetTest, KubeflowsKindsAreOneDocument) {
   for (const auto& [kind, resource] : {std::pair{KubernetesKind::kTfJob, "tfjobs"},
                                        {KubernetesKind::kPyTorchJob, "pytorchjobs"}}) {

@@ -10,6 +10,7 @@
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/base/json.h"
+#include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/jobs/internal/local_state.h"
 #include "muster/jobs/job_spec_json.h"
@@ -106,6 +107,17 @@ Place place_of(const JobStore& store, const Target& target, JobSpec& job) {
   return place;
 }
 
+// The number that the first trial of the search has, for --dry-run, which says why the search would
+// not be run.
+int first_number(const JobSpec& job, uint64_t seed) {
+  try {
+    return known_search(job, stores::file_systems(), seed).first();
+  } catch (const Error& error) {
+    log::warning("this search would not be run: " + error.message() + "; " + error.hint());
+    return 1;
+  }
+}
+
 }  // namespace
 
 SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
@@ -135,17 +147,17 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
     if (is_search(one) && one.target == target.name()) status.left = 0;
     return status;
   };
-  const JobRecord record =
-      (is_new ? claim_job(store, target, job, clock, status_of, complete)
-              : claim_again(store, place, clock, status_of, complete))
-          .record;
+  const JobRecord record = (is_new ? claim_job(store, target, job, clock, status_of, complete)
+                                   : claim_again(store, place, clock, status_of, complete))
+                               .record;
   const auto finish = [&](JobState how, int code, const std::string& detail) {
     state.status = {.state = how, .exit_code = code, .detail = detail};
     internal::write_state(record.folder, state);
   };
   try {
     for (const JobRecord& earlier : searches_in(store, record.job_dir)) {
-      if (earlier.target == target.name()) end_trials(earlier, target, clock, kEndTime, options.interrupted);
+      if (earlier.target == target.name())
+        end_trials(earlier, target, clock, kEndTime, options.interrupted);
     }
     TargetTrials trials(target, record, clock);
     const Search search = run_search(job, trials, stores::file_systems(), clock,
@@ -177,7 +189,8 @@ std::string describe_search_job(const JobStore& store, const Target& target, Job
   // As many as are shown may begin at a time.
   HyperParameterSearch what = job.search.value();
   what.max_parallel_trials = kShownTrials;
-  Search search(what, seed);
+  const int number = first_number(job, seed);
+  Search search(what, seed, number);
   std::string text = fmt::format("# {}, in {}\n{}", record.name, job.job_dir,
                                  search_plan(Search(*job.search, seed)));
   while (const auto trial = search.begin_next()) {
@@ -190,11 +203,12 @@ std::string describe_search_job(const JobStore& store, const Target& target, Job
       text += fmt::format("#   {}: {}\n", pool.role, join(words, " "));
     }
   }
-  const JobSpec first = trial_job(job, search.trial(1));
+  const JobSpec first = trial_job(job, search.trial(number));
   record.name = first.name;
-  record.folder = join_path(record.folder, "trials/1");
+  record.folder = join_path(record.folder, fmt::format("trials/{}", number));
   record.job_dir = first.job_dir;
-  return text + "# what is started for trial 1\n" + target.describe(first, record);
+  return text + fmt::format("# what is started for trial {}\n", number) +
+         target.describe(first, record);
 }
 
 bool is_search(const JobRecord& record) { return record.details.contains(kSearch); }
@@ -236,6 +250,8 @@ std::optional<Search> found_by(const JobRecord& record) {
     throw corrupt(file + " is not what this search wrote", "begin the search in a new folder");
   }
   Search search(*job.search, seed->get<uint64_t>());
+  // Of the search before, as long as this one, which begins behind it, has not begun.
+  if (!search.differences(json).empty()) return std::nullopt;
   const bool kept = internal::is_kept(record.folder);
   search.restore(json, kept ? TrialState::kRunning : TrialState::kInterrupted);
   return search;

@@ -55,8 +55,8 @@ JobStatus search_status(const JobRecord& record, Target& target);
 // that cannot be read.
 std::optional<Search> found_by(const JobRecord& record);
 // Asks the search to end: the process that keeps it stops the trials. Where that was killed, the
-// trials that run on are asked. Throws Unavailable when one may still come, whose submission did not
-// end.
+// trials that run on are asked. Throws Unavailable when one may still come, whose submission did
+// not end.
 void cancel_search(const JobRecord& record, Target& target);
 
 }  // namespace muster::inline v0_1::jobs

@@ -194,17 +194,18 @@ void check_job_dir(const JobStore& store, const std::string& job_dir, const Stat
                               record.name));
     }
     if (state == JobState::kUnknown && !status.forgotten) {
-      throw_taken(job_dir, record,
-                  fmt::format("of which {} does not tell how it is{}{}", record.target,
-                              status.detail.empty() ? "" : ": ", status.detail),
-                  fmt::format("wait, and try again; muster jobs remove {} forgets that one, or says "
-                              "how",
-                              record.name));
+      throw_taken(
+          job_dir, record,
+          fmt::format("of which {} does not tell how it is{}{}", record.target,
+                      status.detail.empty() ? "" : ": ", status.detail),
+          fmt::format("wait, and try again; muster jobs remove {} forgets that one, or says "
+                      "how",
+                      record.name));
     }
     if (status.left > 0) {
-      throw_taken(job_dir, record, fmt::format("which has ended, and of which {} {} on",
-                                               status.left,
-                                               status.left == 1 ? "trial runs" : "trials run"),
+      throw_taken(job_dir, record,
+                  fmt::format("which has ended, and of which {} {} on", status.left,
+                              status.left == 1 ? "trial runs" : "trials run"),
                   fmt::format("end them: muster jobs cancel {}", record.name));
     }
     if (state != JobState::kQueued && state != JobState::kRunning) continue;
@@ -262,7 +263,7 @@ void check_still_free(const JobStore& store, const std::string& job_dir,
 
 // Fills in the record, and saves it while it is locked.
 Claim complete_claim(JobStore& store, JobRecord record, Clock& clock,
-              const std::function<void(JobRecord&)>& complete) {
+                     const std::function<void(JobRecord&)>& complete) {
   Claim made{.record = std::move(record)};
   made.record.submitted = clock.wall_seconds();
   made.record.submission = new_submission();

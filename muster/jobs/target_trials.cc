@@ -234,10 +234,11 @@ void end_trials(const JobRecord& search, Target& target, Clock& clock, Duration 
     for (const int number : found) target.cancel(records.at(number));
     const bool waits = !left.awaited.empty() && clock.now() < come;
     if (waits && !std::exchange(told, true)) {
-      log::info(fmt::format("the submission of trial {} of {} to {} did not end: waiting for up to "
-                            "{} minutes whether it comes",
-                            left.awaited.front(), search.name, target.name(),
-                            std::chrono::ceil<std::chrono::minutes>(kComeTime).count()));
+      log::info(
+          fmt::format("the submission of trial {} of {} to {} did not end: waiting for up to "
+                      "{} minutes whether it comes",
+                      left.awaited.front(), search.name, target.name(),
+                      std::chrono::ceil<std::chrono::minutes>(kComeTime).count()));
     }
     if (left.running.empty() && !waits) return;
     if (!left.running.empty() && clock.now() > end) {
