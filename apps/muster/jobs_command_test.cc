@@ -253,6 +253,48 @@ TEST_F(JobsCommandTest, AJobThatCannotBeAskedForIsNotForgotten) {
               HasSubstr("scontrol --oneliner show job 17 answered 'JobId=17 JobSt', without"));
 }
 
+// Whether a job runs that cannot be asked for nobody knows, so its directory is not free.
+TEST_F(JobsCommandTest, ADirectoryIsFreeWhenItsJobIsGoneAndNotWhenNobodySays) {
+  std::filesystem::create_directory(directory_ / "tools");
+  const auto tool = [&](const std::string& name, const std::string& lines) {
+    program(lines);
+    std::filesystem::rename(directory_ / "train", directory_ / "tools/" + name);
+  };
+  environment_ = "PATH=" + directory_ / "tools" + ":$PATH ";
+  const std::string there =
+      R"('{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "kubernetes-chief", )"
+      R"("namespace": "lab", "uid": "1"}}')";
+  tool("sbatch", "echo 17");
+  tool("kubectl", "echo " + there);
+  struct Case {
+    std::string target, tool, away, gone, said;
+  };
+  for (const Case& one :
+       {Case{"slurm", "scontrol", "echo 'Unable to contact slurm controller' >&2; exit 1",
+             "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1",
+             "Slurm does not answer"},
+        Case{"kubernetes", "kubectl", "echo 'error: dial tcp: i/o timeout' >&2; exit 1",
+             "echo '{\"items\": []}'", "i/o timeout"}}) {
+    const std::string dir = "--job-dir=" + one.target;
+    const std::string flags = one.target == "slurm" ? " true" : " --image=x true";
+    ASSERT_EQ(
+        muster("submit --to=" + one.target + " --name=" + one.target + " " + dir + flags).code, 0);
+    tool(one.tool, one.away);
+    const ShellOutput refused = muster("submit --wait " + dir + " true");
+    EXPECT_EQ(refused.code, 2) << refused.text;
+    EXPECT_THAT(refused.text, AllOf(HasSubstr("is that of the job " + one.target + ", of which " +
+                                              one.target + " does not tell how it is"),
+                                    HasSubstr(one.said),
+                                    HasSubstr("hint: give this job another --job-dir, or "
+                                              "wait, and try again; muster jobs remove " +
+                                              one.target + " forgets that one")));
+    EXPECT_THAT(muster("submit --dry-run " + dir + " true").text, HasSubstr("would not be"));
+    tool(one.tool, one.gone);
+    EXPECT_EQ(muster("submit --wait " + dir + " true").code, 0);
+    EXPECT_EQ(status(one.target)["state"], "unknown");
+  }
+}
+
 // A controller is restarted now and then.
 TEST_F(JobsCommandTest, FollowingOutlivesAControllerThatIsAway) {
   std::filesystem::create_directory(directory_ / "tools");
