@@ -106,8 +106,8 @@ TEST_F(SlurmSearchTest, ATrialWhoseSubmissionWasCutOffIsShownAndCancelled) {
   // No job begins beside it, nor a search on another target.
   const ShellOutput beside = muster("submit --job-dir=tune true");
   EXPECT_EQ(beside.code, 2);
-  EXPECT_THAT(beside.text, AllOf(HasSubstr("is that of the job tune, which has ended, and of which "
-                                           "1 trial runs on"),
+  EXPECT_THAT(beside.text, AllOf(HasSubstr("is that of the job tune, which has ended, and 1 "
+                                           "of its trials may run on"),
                                  HasSubstr("muster jobs cancel tune")));
   EXPECT_EQ(muster("submit --config=search.yaml --job-dir=tune true").code, 2);
   EXPECT_EQ(read("asked"), "submit 17\n");

@@ -225,9 +225,14 @@ JobStatus search_status(const JobRecord& record, Target& target) {
     status.detail = fmt::format("it runs on {}, where it can be asked for", state->keeper.host);
     return status;
   }
-  status.left = static_cast<int>(running_trials(record, target).size());
-  const std::string run_on =
-      status.left == 0 ? "" : fmt::format(", and {} of its trials run on", status.left);
+  const TrialsLeft left = trials_left(record, target, system_clock());
+  status.left = static_cast<int>(left.running.size() + left.awaited.size());
+  std::string run_on =
+      left.running.empty() ? "" : fmt::format(", and {} of its trials run on", left.running.size());
+  if (!left.awaited.empty()) {
+    run_on += fmt::format(", and trial {}, whose submission did not end, may still come",
+                          left.awaited.front());
+  }
   if (ended) {
     status.detail += run_on;
     return status;

@@ -144,12 +144,13 @@ TEST_F(SearchJobTest, TrialsThatRunOnKeepTheDirectory) {
   auto state = internal::read_state(record.folder).value();
   state.status = {.state = JobState::kCancelled, .detail = "it was interrupted"};
   internal::write_state(record.folder, state);
-  EXPECT_THAT(why_not(cloud_),
-              AllOf(HasSubstr("is that of the job train-1, which has ended, and of which 1 trial "
-                              "runs on")));
+  EXPECT_THAT(
+      why_not(cloud_),
+      AllOf(HasSubstr("is that of the job train-1, which has ended, and 1 of its trials may run "
+                      "on")));
   EXPECT_EQ(search_status(record, lab_).detail, "it was interrupted, and 1 of its trials run on");
   const auto check = [&] { check_job_dir(store_, job_.job_dir, options_.status_of); };
-  EXPECT_THAT(message_of(check), HasSubstr("1 trial runs on"));
+  EXPECT_THAT(message_of(check), HasSubstr("1 of its trials may run on"));
   lab_.away = true;
   EXPECT_THROW(check(), Error);
   lab_.away = false;

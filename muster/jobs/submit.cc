@@ -203,10 +203,10 @@ void check_job_dir(const JobStore& store, const std::string& job_dir, const Stat
                       record.name));
     }
     if (status.left > 0) {
-      throw_taken(job_dir, record,
-                  fmt::format("which has ended, and of which {} {} on", status.left,
-                              status.left == 1 ? "trial runs" : "trials run"),
-                  fmt::format("end them: muster jobs cancel {}", record.name));
+      throw_taken(
+          job_dir, record,
+          fmt::format("which has ended, and {} of its trials may run on", status.left),
+          fmt::format("wait for their end, or end them: muster jobs cancel {}", record.name));
     }
     if (state != JobState::kQueued && state != JobState::kRunning) continue;
     throw_taken(job_dir, record, fmt::format("which is {} on {}", to_string(state), record.target),

@@ -92,7 +92,7 @@ TEST(SubmitTest, ADirectoryIsThatOfAJobWhoseTargetDoesNotAnswer) {
   for (const JobState there : {JobState::kQueued, JobState::kRunning})
     EXPECT_THAT(why_taken({.state = there}), HasSubstr("muster jobs cancel fit"));
   EXPECT_THAT(why_taken({.state = JobState::kFailed, .left = 2}),
-              AllOf(HasSubstr("has ended, and of which 2 trials run on"),
+              AllOf(HasSubstr("which has ended, and 2 of its trials may run on"),
                     HasSubstr("muster jobs cancel fit")));
 }
 

@@ -48,8 +48,9 @@ struct JobStatus {
   std::vector<TaskStatus> tasks = {};
   // Of one that is unknown: the target answered that it has no such job, so nothing of it runs.
   bool forgotten = false;
-  int left =
-      0;  // of a search that has ended: the trials that run on, as after its process was killed
+  // Of a search that has ended: the trials that run on, as after its process was killed, or may
+  // still begin.
+  int left = 0;
 };
 
 // Which lines of a job's log are wanted.

@@ -136,7 +136,8 @@ std::optional<int> TargetTrials::exit_code(int number) {
   if (clock_.now() - trial.last_seen < kForgotten) return std::nullopt;
   log::warning(fmt::format("trial {}: nothing was heard of the job {} on {} for 10 minutes", number,
                            trial.record.name, target_.name()));
-  return 1;
+  // One that cannot be asked for may run all the same.
+  return status.forgotten ? ended(1) : 1;
 }
 
 std::string TargetTrials::last_words(int number) {

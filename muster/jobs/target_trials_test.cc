@@ -119,6 +119,14 @@ TEST_F(TargetTrialsTest, ATargetMayBeAwayForAWhile) {
   EXPECT_EQ(trials_.exit_code(3), std::nullopt);
   clock_.advance(std::chrono::seconds(1));
   EXPECT_EQ(trials_.exit_code(3), 1);
+  // The search has given it up, and whoever comes later looks again.
+  target_.now.state = JobState::kRunning;
+  EXPECT_EQ(running_trials(search_, target_), std::vector<int>{3});
+  // What the target says that it does not know is nowhere.
+  target_.now = {.forgotten = true};
+  EXPECT_EQ(trials_.exit_code(3), 1);
+  target_.now.state = JobState::kRunning;
+  EXPECT_TRUE(running_trials(search_, target_).empty());
 }
 
 TEST_F(TargetTrialsTest, TheLastErrorOfALogIsWhatATrialSays) {
