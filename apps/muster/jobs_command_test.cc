@@ -457,18 +457,23 @@ TEST_F(JobsCommandTest, OfTwoSearchesAtATimeOneWins) {
   write("search.yaml",
         "scaleTier: BASIC\nhyperparameters:\n  goal: MAXIMIZE\n  maxTrials: 1\n  params:\n"
         "  - {parameterName: lr, type: DOUBLE, minValue: 1, maxValue: 2}\n");
+  // A directory for each: what goes on with a search that is over has ended before the other comes.
+  std::string dir;
   const auto line = [&](const std::string& flags, const char* out) {
-    return "{ XDG_STATE_HOME=$PWD/state " + muster_line("submit --job-dir=run " + flags) +
+    return "{ XDG_STATE_HOME=$PWD/state " + muster_line("submit --job-dir=" + dir + " " + flags) +
            " ./train > " + out + " 2>&1; } & ";
   };
   const std::string search = "--config=search.yaml";
   for (const std::string& other : {search, std::string("--wait")}) {
+    dir += "run";
     write("both", line(search, "one") + line(other, "two") + "wait -n; touch go; wait\n");
     run_shell("cd " + directory_.path() + "; bash both; rm go");
     int lost = 0;
     for (const std::string& text : {read("one"), read("two")}) {
-      if (text.find("error: the job directory run is that of the job ") != std::string::npos)
+      if (text.find("error: the job directory " + dir + " is that of the job ") !=
+          std::string::npos) {
         ++lost;
+      }
     }
     EXPECT_EQ(lost, 1) << read("one") << read("two");
   }

@@ -300,7 +300,8 @@ TEST_F(SearchCommandTest, OfTwoThatGoOnAtATimeOneDoes) {
   if (lost.find("code 0") != std::string::npos) std::swap(lost, won);
   EXPECT_THAT(won, HasSubstr("code 0\n"));
   EXPECT_THAT(lost,
-              AllOf(HasSubstr("/tune is that of the job tune, which "), HasSubstr("code 2\n")));
+              AllOf(HasSubstr("error: the job directory tune is that of the job tune, which "),
+                    HasSubstr("code 2\n")));
   EXPECT_FALSE(std::filesystem::exists(directory_ / "twice"));
   EXPECT_EQ(read("starts"), "x\nx\n");
 }

@@ -148,7 +148,7 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
     return status;
   };
   const JobRecord record = (is_new ? claim_job(store, target, job, clock, status_of, complete)
-                                   : claim_again(store, place, clock, status_of, complete))
+                                   : claim_again(store, place, job, clock, status_of, complete))
                                .record;
   const auto finish = [&](JobState how, int code, const std::string& detail) {
     state.status = {.state = how, .exit_code = code, .detail = detail};

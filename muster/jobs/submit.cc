@@ -298,12 +298,12 @@ Claim claim_job(JobStore& store, const Target& target, JobSpec& job, Clock& cloc
   }
 }
 
-Claim claim_again(JobStore& store, JobRecord record, Clock& clock, const StatusOf& status_of,
-                  const std::function<void(JobRecord&)>& complete) {
+Claim claim_again(JobStore& store, JobRecord record, const JobSpec& job, Clock& clock,
+                  const StatusOf& status_of, const std::function<void(JobRecord&)>& complete) {
   const std::set<std::string> known = keys_of(store);
-  check_job_dir(store, record.job_dir, status_of);
+  check_job_dir(store, job.job_dir, status_of);
   const FileDescriptor held = lock_store(store);
-  check_still_free(store, record.job_dir, known);
+  check_still_free(store, job.job_dir, known);
   return complete_claim(store, std::move(record), clock, complete);
 }
 

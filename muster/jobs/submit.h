@@ -36,9 +36,9 @@ struct Claim {
 Claim claim_job(JobStore& store, const Target& target, JobSpec& job, Clock& clock,
                 const StatusOf& status_of, const std::function<void(JobRecord&)>& complete);
 
-// The same for a record that goes on in its directory, with another mark.
-Claim claim_again(JobStore& store, JobRecord record, Clock& clock, const StatusOf& status_of,
-                  const std::function<void(JobRecord&)>& complete);
+// The same for a record of the job that goes on in its directory, with another mark.
+Claim claim_again(JobStore& store, JobRecord record, const JobSpec& job, Clock& clock,
+                  const StatusOf& status_of, const std::function<void(JobRecord&)>& complete);
 
 // Makes the job's record and starts it. Takes the record back when it could not be started; it
 // stays where the target may have the job all the same. Throws what claim_job() and
