@@ -130,6 +130,20 @@ bool same_dir(const JobRecord& record, const std::string& job_dir) {
       fmt::format("give this job another --job-dir, or {}", otherwise));
 }
 
+// A job of this machine begins within moments, or, where its submission was killed meanwhile, not
+// at all: whoever looks just then waits until it is known which.
+void wait_for_begin(const JobRecord& record, const StatusOf& status_of) {
+  using std::chrono::steady_clock;
+  constexpr std::chrono::seconds kMost{2};
+  constexpr std::chrono::milliseconds kLook{5};
+  const auto begins = [&] {
+    return is_being_submitted(record) || status_of(record).state == JobState::kQueued;
+  };
+  if (record.target != "local") return;
+  for (const auto end = steady_clock::now() + kMost; begins() && steady_clock::now() < end;)
+    std::this_thread::sleep_for(kLook);
+}
+
 // Throws for a job that may have been there since the submission of one before did not end.
 void check_same_command(const JobStore& store, const JobRecord& wanted, const StatusOf& status_of) {
   for (const JobRecord& record : store.list()) {
@@ -181,6 +195,7 @@ void check_job_dir(const JobStore& store, const std::string& job_dir, const Stat
   if (job_dir.empty()) return;
   for (const JobRecord& record : store.list()) {
     if (!same_dir(record, job_dir)) continue;
+    wait_for_begin(record, status_of);
     if (is_being_submitted(record)) {
       throw_taken(job_dir, record, "which is being submitted now",
                   "look at that one: muster jobs status " + record.name);
