@@ -577,6 +577,46 @@ TEST_F(SlurmJobsTest, WhatDoesNotSaveInItsLongestTimeIsKilled) {
                               Not(HasSubstr("No such file"))));
 }
 
+// Slurm has taken the trial of a search when that is killed, and nobody has noted its number.
+TEST_F(SlurmJobsTest, ATrialWhoseSubmissionWasCutOffRunsOnce) {
+  write("search.yaml",
+        "scaleTier: BASIC\nhyperparameters:\n  goal: MAXIMIZE\n  maxTrials: 1\n"
+        "  hyperparameterMetricTag: score\n  params:\n"
+        "  - {parameterName: lr, type: DOUBLE, minValue: 1, maxValue: 2}\n");
+  program(
+      "mkdir running || touch twice; echo x >> starts\n"
+      "trap 'rmdir running; exit 143' TERM\n"
+      // At most 60 s, should the test not come to its end.
+      "for i in {1..1200}; do [ -e go ] && break; sleep 0.05; done\n"
+      "echo '{\"global_step\": \"1\", \"score\": \"0.5\"}' > $CLOUD_ML_HP_METRIC_FILE; rmdir "
+      "running");
+  const std::string command =
+      "submit --config=search.yaml --to=slurm --job-dir=tune --name=tune ./train";
+  std::filesystem::create_directory(directory_ / "tools");
+  write("tools/sbatch", "#!/bin/bash\nPATH=${PATH#*:} sbatch \"$@\" > /dev/null; kill -9 $PPID\n");
+  std::filesystem::permissions(directory_ / "tools/sbatch", std::filesystem::perms::owner_all);
+  const std::string plain = environment_;
+  environment_ += "PATH=" + directory_ / "tools" + ":$PATH ";
+  EXPECT_EQ(muster(command).code, 137);
+  environment_ = plain;
+  EXPECT_TRUE(appears("starts")) << slurm_->logs();
+  EXPECT_THAT(muster("submit --job-dir=tune true").text,
+              HasSubstr("which has ended, and 1 of its trials may run on"));
+  std::thread second([&] {
+    const ShellOutput ran = muster(command);
+    EXPECT_EQ(ran.code, 0) << ran.text << slurm_->logs();
+    EXPECT_THAT(ran.text, HasSubstr("trials of tune outlived it, and are ended: 1"));
+  });
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  // A trial tells of its start by a line in a file, which is looked at now and then.
+  while (read("starts") != "x\nx\n" && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(20ms);
+  write("go", "");
+  second.join();
+  EXPECT_EQ(read("starts"), "x\nx\n");
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "twice"));
+}
+
 TEST_F(SlurmJobsTest, RestartsCancelsAndGoesBackIntoTheQueue) {
   // Saves when it is told to stop, and says that it should go on.
   program(
