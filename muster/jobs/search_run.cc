@@ -151,6 +151,7 @@ class SearchRun {
     MetricFollower metric;
     summary::EventWriter events;
     bool asked_to_stop = false;
+    bool told = false;  // that it cannot be stopped now
   };
 
   void tell_where_it_is() {
@@ -227,7 +228,7 @@ class SearchRun {
       } else if (!trial.asked_to_stop && search_.should_stop(number)) {
         log::info(fmt::format("trial {} is stopped: with {:.6g} it fell behind", number,
                               *search_.trial(number).best(search_.what().maximize)));
-        trial.asked_to_stop = stop(number);
+        ask_to_stop(number, trial);
       }
     }
   }
@@ -273,25 +274,28 @@ class SearchRun {
     save();
   }
 
-  // Returns whether the trial was asked: one that cannot be, as while its host is away, is no
-  // reason to leave the others.
-  bool stop(int number) {
+  // A trial that cannot be asked, as while its host is away, is asked again later, and is no reason
+  // to leave the others.
+  void ask_to_stop(int number, Running& trial) {
+    if (trial.asked_to_stop) return;
     try {
       host_.stop(number);
-      return true;
+      trial.asked_to_stop = true;
     } catch (const Error& error) {
+      if (std::exchange(trial.told, true)) return;
       log::warning(fmt::format("trial {} cannot be stopped now: {}", number, error.message()));
-      return false;
     }
   }
 
   // What the trials have not ended is begun anew by a search that goes on.
   void stop_all() {
-    for (auto& [number, trial] : running_) stop(number);
+    for (auto& [number, trial] : running_) ask_to_stop(number, trial);
     const TimePoint deadline = clock_.now() + options_.stop_time;
-    for (const auto& [number, trial] : running_) {
-      while (!host_.exit_code(number) && clock_.now() < deadline)
+    for (auto& [number, trial] : running_) {
+      while (!host_.exit_code(number) && clock_.now() < deadline) {
         clock_.sleep_for(options_.poll_time);
+        ask_to_stop(number, trial);
+      }
     }
   }
 

@@ -1,6 +1,7 @@
 // What `muster submit` does behind its flags. Thread safety: free functions.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 #include <vector>
@@ -55,6 +56,9 @@ std::vector<std::string> reasons_against(const JobStore& store, const Target& ta
 
 // A mark for JobRecord::submission that nobody had before.
 std::string new_submission();
+// For so long a job may still come whose submission was cut off: the tools that were started
+// outlive that, and give up within two minutes, and what is busy answers late.
+constexpr Duration kMayCome = std::chrono::minutes(5);
 // Whether a process is submitting the job at this moment.
 bool is_being_submitted(const JobRecord& record);
 // Whether its submission ended: the target had answered. A job of this machine is known by its

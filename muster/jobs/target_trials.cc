@@ -24,9 +24,6 @@ constexpr const char* kStarts = "starts";  // of JobRecord::details: how often t
 constexpr int kLastLines = 200;
 constexpr Duration kEndLook = std::chrono::milliseconds(200);
 constexpr Duration kComeLook = std::chrono::seconds(2);
-// For a job to arrive whose submission was killed: tools that were started outlive that by two
-// minutes at most, and a cluster that is busy answers late.
-constexpr Duration kComeTime = std::chrono::minutes(5);
 
 JobStore store_of(const JobRecord& search) { return JobStore(join_path(search.folder, "trials")); }
 
@@ -184,9 +181,9 @@ TrialsLeft trials_left(const JobRecord& search, Target& target, Clock& clock) {
   JobStore store = store_of(search);
   for (auto& [number, record] : trial_records(search)) {
     if (record.details.contains(kEnded)) continue;
+    const bool may_come = clock.wall_seconds() - record.submitted < to_seconds(kMayCome);
     if (!find_submitted(store, target, record)) {
-      if (clock.wall_seconds() - record.submitted < to_seconds(kComeTime))
-        left.awaited.push_back(number);
+      if (may_come) left.awaited.push_back(number);
       continue;
     }
     const JobState state = target.status(record).state;
@@ -219,7 +216,7 @@ void end_trials(const JobRecord& search, Target& target, Clock& clock, Duration 
                 const std::function<bool()>& interrupted) {
   std::set<int> asked;
   TimePoint end = clock.now();
-  const TimePoint come = clock.now() + kComeTime;  // also where the machine's date was set back
+  const TimePoint come = clock.now() + kMayCome;  // also where the machine's date was set back
   for (bool told = false; !interrupted();) {
     const TrialsLeft left = trials_left(search, target, clock);
     const std::map<int, JobRecord> records = trial_records(search);
@@ -239,7 +236,7 @@ void end_trials(const JobRecord& search, Target& target, Clock& clock, Duration 
           fmt::format("the submission of trial {} of {} to {} did not end: waiting for up to "
                       "{} minutes whether it comes",
                       left.awaited.front(), search.name, target.name(),
-                      std::chrono::ceil<std::chrono::minutes>(kComeTime).count()));
+                      std::chrono::ceil<std::chrono::minutes>(kMayCome).count()));
     }
     if (left.running.empty() && !waits) return;
     if (!left.running.empty() && clock.now() > end) {
