@@ -17,6 +17,20 @@
 
 namespace muster::app {
 
+// What the tutorial's config.yaml says, without its image.
+constexpr const char* kTutorialConfig = R"(trainingInput:
+  scaleTier: CUSTOM
+  masterType: n1-standard-8
+  masterConfig:
+    acceleratorConfig:
+      count: 1
+      type: NVIDIA_TESLA_T4
+  workerCount: 1
+  workerType: n1-standard-8
+  useChiefInTfConfig: True
+  args: [--from=config]
+)";
+
 class JobCommands : public ::testing::Test {
  protected:
   void write(const std::string& name, const std::string& text) {

@@ -11,7 +11,6 @@
 #include <thread>
 
 #include "apps/muster/job_commands.h"
-#include "tests/support/slurm_cluster.h"
 
 namespace muster::app {
 namespace {
@@ -22,23 +21,9 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// What the tutorial's config.yaml says, without its image.
-constexpr const char* kConfig = R"(trainingInput:
-  scaleTier: CUSTOM
-  masterType: n1-standard-8
-  masterConfig:
-    acceleratorConfig:
-      count: 1
-      type: NVIDIA_TESLA_T4
-  workerCount: 1
-  workerType: n1-standard-8
-  useChiefInTfConfig: True
-  args: [--from=config]
-)";
-
 class JobsCommandTest : public JobCommands {
  protected:
-  JobsCommandTest() { write("config.yaml", kConfig); }
+  JobsCommandTest() { write("config.yaml", kTutorialConfig); }
 };
 
 TEST_F(JobsCommandTest, AJobRunsAsItsConfigurationSays) {
@@ -280,6 +265,48 @@ TEST_F(JobsCommandTest, AJobThatCannotBeAskedForIsNotForgotten) {
               HasSubstr("scontrol --oneliner show job 17 answered 'JobId=17 JobSt', without"));
 }
 
+// Whether a job runs that cannot be asked for nobody knows, so its directory is not free.
+TEST_F(JobsCommandTest, ADirectoryIsFreeWhenItsJobIsGoneAndNotWhenNobodySays) {
+  std::filesystem::create_directory(directory_ / "tools");
+  const auto tool = [&](const std::string& name, const std::string& lines) {
+    program(lines);
+    std::filesystem::rename(directory_ / "train", directory_ / "tools/" + name);
+  };
+  environment_ = "PATH=" + directory_ / "tools" + ":$PATH ";
+  const std::string there =
+      R"('{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "kubernetes-chief", )"
+      R"("namespace": "lab", "uid": "1"}}')";
+  tool("sbatch", "echo 17");
+  tool("kubectl", "echo " + there);
+  struct Case {
+    std::string target, tool, away, gone, said;
+  };
+  for (const Case& one :
+       {Case{"slurm", "scontrol", "echo 'Unable to contact slurm controller' >&2; exit 1",
+             "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1",
+             "Slurm does not answer"},
+        Case{"kubernetes", "kubectl", "echo 'error: dial tcp: i/o timeout' >&2; exit 1",
+             "echo '{\"items\": []}'", "i/o timeout"}}) {
+    const std::string dir = "--job-dir=" + one.target;
+    const std::string flags = one.target == "slurm" ? " true" : " --image=x true";
+    ASSERT_EQ(
+        muster("submit --to=" + one.target + " --name=" + one.target + " " + dir + flags).code, 0);
+    tool(one.tool, one.away);
+    const ShellOutput refused = muster("submit --wait " + dir + " true");
+    EXPECT_EQ(refused.code, 2) << refused.text;
+    EXPECT_THAT(refused.text, AllOf(HasSubstr("is that of the job " + one.target + ", of which " +
+                                              one.target + " does not tell how it is"),
+                                    HasSubstr(one.said),
+                                    HasSubstr("hint: give this job another --job-dir, or "
+                                              "wait, and try again; muster jobs remove " +
+                                              one.target + " forgets that one")));
+    EXPECT_THAT(muster("submit --dry-run " + dir + " true").text, HasSubstr("would not be"));
+    tool(one.tool, one.gone);
+    EXPECT_EQ(muster("submit --wait " + dir + " true").code, 0);
+    EXPECT_EQ(status(one.target)["state"], "unknown");
+  }
+}
+
 // A controller is restarted now and then.
 TEST_F(JobsCommandTest, FollowingOutlivesAControllerThatIsAway) {
   std::filesystem::create_directory(directory_ / "tools");
@@ -499,152 +526,26 @@ TEST_F(JobsCommandTest, OfTwoSearchesAtATimeOneWins) {
   write("search.yaml",
         "scaleTier: BASIC\nhyperparameters:\n  goal: MAXIMIZE\n  maxTrials: 1\n  params:\n"
         "  - {parameterName: lr, type: DOUBLE, minValue: 1, maxValue: 2}\n");
+  // A directory for each: what goes on with a search that is over has ended before the other comes.
+  std::string dir;
   const auto line = [&](const std::string& flags, const char* out) {
-    return "{ XDG_STATE_HOME=$PWD/state " + muster_line("submit --job-dir=run " + flags) +
+    return "{ XDG_STATE_HOME=$PWD/state " + muster_line("submit --job-dir=" + dir + " " + flags) +
            " ./train > " + out + " 2>&1; } & ";
   };
   const std::string search = "--config=search.yaml";
   for (const std::string& other : {search, std::string("--wait")}) {
+    dir += "run";
     write("both", line(search, "one") + line(other, "two") + "wait -n; touch go; wait\n");
     run_shell("cd " + directory_.path() + "; bash both; rm go");
     int lost = 0;
     for (const std::string& text : {read("one"), read("two")}) {
-      if (text.find("error: the job directory run is that of the job ") != std::string::npos)
+      if (text.find("error: the job directory " + dir + " is that of the job ") !=
+          std::string::npos) {
         ++lost;
+      }
     }
     EXPECT_EQ(lost, 1) << read("one") << read("two");
   }
-}
-
-class SlurmJobsTest : public JobsCommandTest {
- protected:
-  void SetUp() override {
-    if (const std::string why = SlurmCluster::why_not(); !why.empty()) GTEST_SKIP() << why;
-    slurm_ = std::make_unique<SlurmCluster>(SlurmCluster::Options{.kill_wait_s = 5});
-    for (const auto& [name, value] : slurm_->environment())
-      environment_ += name + "=" + value + " ";
-  }
-  ShellOutput tool(const std::string& line) const { return run_shell(environment_ + line); }
-
-  // Waits until the job waits in the queue for its next start, and lets it begin at once: by
-  // default Slurm holds such jobs for two minutes.
-  bool is_requeued(const std::string& job, int times) const {
-    const auto end = std::chrono::steady_clock::now() + 60s;
-    while (status(job).value("restarts", 0) != times ||
-           status(job).value("state", "") != "queued") {
-      if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::sleep_for(50ms);
-    }
-    const std::string id = status(job)["id"];
-    while (tool("scontrol update job=" + id + " StartTime=now").code != 0) {
-      if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::sleep_for(50ms);
-    }
-    return true;
-  }
-
-  std::unique_ptr<SlurmCluster> slurm_;
-};
-
-TEST_F(SlurmJobsTest, OneJobOfAllTasksWithTheirPlaces) {
-  // Slurm has a meaning for each of these letters.
-  state_ = "it's a %j #b";
-  program(
-      "echo \"$TF_CONFIG\"; echo \"args: $*\"; stat -c %a \"$MUSTER_JOB_TOKEN_FILE\"\n"
-      "echo \"left: ${MUSTER_JOB_TOKEN-}${MUSTER_CLUSTER-}.\"");
-  environment_ += "MUSTER_JOB_TOKEN=of_another_job_altogether MUSTER_CLUSTER=local ";
-  const ShellOutput ran = muster(
-      "submit --config=config.yaml --to=slurm --no-accelerators --job-dir=run --name=leaves --wait "
-      "./train -- --epochs=5");
-  EXPECT_EQ(ran.code, 0) << ran.text << slurm_->logs()
-                         << read(state_ + "/muster/jobs/leaves/batch.log");
-  EXPECT_THAT(ran.text,
-              AllOf(HasSubstr("[worker-0] args: --from=config --epochs=5 --job-dir run\n"),
-                    HasSubstr("[worker-0] 600\n"), HasSubstr("[worker-0] left: .\n"),
-                    HasSubstr("leaves succeeded")));
-  const std::string log = read(state_ + "/muster/jobs/leaves/worker-0.log");
-  const auto config = nlohmann::json::parse(log.substr(0, log.find('\n')));
-  EXPECT_THAT(config["cluster"]["chief"][0].get<std::string>(), StartsWith("127.0.0.1:"));
-  EXPECT_NE(config["cluster"]["chief"][0], config["cluster"]["worker"][0]);
-  const auto said = status("leaves");
-  EXPECT_EQ(said["state"], "succeeded");
-  EXPECT_EQ(said["tasks"][0]["place"], "node01");
-
-  // A failure that will come again is not tried again, and is the job's.
-  program("[[ $TF_CONFIG == *'\"type\":\"worker\"'* ]] && exit 3; sleep 20");
-  EXPECT_EQ(muster("submit --config=config.yaml --to=slurm --no-accelerators --name=bad --wait "
-                   "./train")
-                .code,
-            3);
-  EXPECT_EQ(status("bad")["detail"], "worker-0: exit code 3");
-  EXPECT_THAT(muster("submit --config=config.yaml --to=slurm ./train").text,
-              AllOf(HasSubstr("sbatch refuses the job"), HasSubstr("--no-accelerators")));
-}
-
-// The longest time of a job is none of a start: it does not go back into the queue.
-TEST_F(SlurmJobsTest, ItsLongestTimeEndsAJob) {
-  program("trap 'echo saved > saved; exit 138' USR1\nwhile :; do sleep 0.05; done");
-  const ShellOutput ran =
-      muster("submit --to=slurm --max-running-time=4 --name=limited --wait ./train");
-  EXPECT_EQ(ran.code, 124) << ran.text << slurm_->logs();
-  EXPECT_THAT(ran.text, AllOf(HasSubstr("[slurm] the job has run for its 4 s"),
-                              HasSubstr("limited failed: it ran for longer than 4 s")));
-  EXPECT_EQ(read("saved"), "saved\n");
-  EXPECT_EQ(status("limited")["restarts"], 0);
-  // By its comment a job is found whose number nobody wrote down.
-  program("sleep 60");
-  ASSERT_EQ(muster("submit --to=slurm --name=lost ./train").code, 0);
-  const std::string path = "state/muster/jobs/lost/record.json";
-  auto record = nlohmann::json::parse(read(path));
-  const std::string id = record["id"];
-  record["id"] = "";
-  write(path, record.dump());
-  EXPECT_EQ(status("lost")["id"], id);
-  EXPECT_EQ(nlohmann::json::parse(read(path))["id"], id);
-  EXPECT_EQ(muster("jobs cancel lost").code, 0);
-}
-
-// Nor is it cancelled when its tasks have to be killed.
-TEST_F(SlurmJobsTest, WhatDoesNotSaveInItsLongestTimeIsKilled) {
-  program("trap '' USR1\nwhile :; do sleep 0.05; done");
-  const ShellOutput ran =
-      muster("submit --to=slurm --max-running-time=2 --name=deaf --wait ./train");
-  EXPECT_EQ(ran.code, 124) << ran.text << slurm_->logs();
-  EXPECT_THAT(ran.text, AllOf(HasSubstr("deaf failed: it ran for longer than 2 s"),
-                              Not(HasSubstr("No such file"))));
-}
-
-TEST_F(SlurmJobsTest, RestartsCancelsAndGoesBackIntoTheQueue) {
-  // Saves when it is told to stop, and says that it should go on.
-  program(
-      "starts=$(($(cat starts 2>/dev/null || echo 0) + 1)); echo $starts > starts\n"
-      "echo \"start $starts, requeued ${SLURM_RESTART_COUNT:-0}\"\n"
-      "[ $starts = 1 ] && exit 138\n"
-      "trap 'touch saved; exit 138' USR1\ntrap 'touch stopped; exit 143' TERM\n"
-      "touch ready$starts; while :; do sleep 0.05; done");
-  // The whole time is less than three minutes, so that any end of a task counts as near the limit.
-  ASSERT_EQ(muster("submit --to=slurm --slurm=--time=2 --name=loop ./train").code, 0);
-  // 138 of the first start came in the last three minutes, so the job went back into the queue.
-  const std::string id = status("loop")["id"];
-  ASSERT_TRUE(is_requeued("loop", 1)) << read("state/muster/jobs/loop/batch.log");
-  EXPECT_TRUE(appears("ready2"));
-  // What Slurm sends 90 s before the end.
-  tool("scancel --signal=USR1 " + id);
-  EXPECT_TRUE(appears("saved"));
-  ASSERT_TRUE(is_requeued("loop", 2)) << read("state/muster/jobs/loop/batch.log");
-  EXPECT_TRUE(appears("ready3"));
-  // What preemption, or whoever runs the cluster, does.
-  tool("scontrol requeue " + id);
-  ASSERT_TRUE(is_requeued("loop", 3));
-  EXPECT_TRUE(std::filesystem::remove(directory_ / "stopped"));
-  EXPECT_TRUE(appears("ready4"));
-  EXPECT_EQ(muster("jobs cancel loop").code, 0);
-  EXPECT_TRUE(becomes("loop", "cancelled"));
-  EXPECT_EQ(status("loop")["detail"], "its tasks ended as they were asked to");
-  EXPECT_TRUE(std::filesystem::exists(directory_ / "stopped"));
-  EXPECT_THAT(muster("jobs logs --task=chief-0 loop").text,
-              AllOf(HasSubstr("start 2, requeued 1"), HasSubstr("start 3, requeued 2"),
-                    HasSubstr("start 4, requeued 3")));
 }
 
 }  // namespace

@@ -44,6 +44,108 @@ class SearchCommandTest : public JobCommands {
   }
 };
 
+// Commands of Slurm over files in the folder slurm/: a job has a number, a state, a comment and a
+// script. What is asked of them stands in `asked`.
+class SlurmSearchTest : public SearchCommandTest {
+ protected:
+  SlurmSearchTest() {
+    std::filesystem::create_directories(directory_ / "tools");
+    std::filesystem::create_directories(directory_ / "slurm");
+    // While there is a file `cut`, whoever submits is killed before the answer. With a file `works`
+    // a job has measured and ended when it was submitted, else it runs until it is cancelled.
+    tool("sbatch",
+         "number=$(ls slurm | wc -l); number=$((number / 3 + 17)); echo submit $number >> asked\n"
+         "sed -n 's/#SBATCH --comment=//p' \"${@: -1}\" > slurm/$number.comment\n"
+         "echo \"${@: -1}\" > slurm/$number.script\n"
+         "echo RUNNING > slurm/$number.state\n"
+         "if [ -e cut ]; then rm cut; kill -9 $PPID; exit 1; fi\n"
+         "if [ -e works ]; then\n"
+         "  echo '{\"global_step\": \"1\", \"score\": \"0.5\"}' > tune/1/output.metrics\n"
+         "  echo COMPLETED > slurm/$number.state\n"
+         "fi\n"
+         "echo $number");
+    tool("squeue",
+         "for one in slurm/*.comment; do [ -e $one ] || continue\n"
+         "echo \"$(basename $one .comment) $(cat $one)\"; done");
+    tool("scontrol",
+         "number=${@: -1}; [ -e slurm/$number.state ] || { echo 'Invalid job id' >&2; exit 1; }\n"
+         "echo \"JobId=$number JobState=$(cat slurm/$number.state) ExitCode=0:0 "
+         "Command=$(cat slurm/$number.script)\"");
+    tool("scancel", "echo cancel $1 >> asked; echo CANCELLED > slurm/$1.state");
+    environment_ = "PATH=" + directory_ / "tools" + ":$PATH ";
+    write("search.yaml", search_of(1, 1));
+  }
+  void tool(const std::string& name, const std::string& lines) {
+    program(lines);
+    std::filesystem::rename(directory_ / "train", directory_ / "tools/" + name);
+  }
+  // Kills a search in the middle of the submission of its trial.
+  void cut_off() {
+    write("cut", "");
+    EXPECT_EQ(muster(command_).code, 137);
+  }
+
+  const std::string command_ =
+      "submit --to=slurm --config=search.yaml --job-dir=tune --name=tune true";
+};
+
+TEST_F(SlurmSearchTest, ATrialWhoseSubmissionWasCutOffIsEndedBeforeItBeginsAnew) {
+  cut_off();
+  write("works", "");
+  const ShellOutput ran = muster(command_);
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text, HasSubstr("trials of tune outlived it, and are ended: 1"));
+  EXPECT_EQ(read("asked"), "submit 17\ncancel 17\nsubmit 18\n");
+  EXPECT_EQ(status("tune")["state"], "succeeded");
+}
+
+TEST_F(SlurmSearchTest, ATrialWhoseSubmissionWasCutOffIsShownAndCancelled) {
+  cut_off();
+  EXPECT_THAT(muster("jobs status tune").text, HasSubstr("1 of its trials run on"));
+  EXPECT_THAT(muster("jobs remove tune").text, HasSubstr("trials of tune run"));
+  // No job begins beside it, nor a search on another target.
+  const ShellOutput beside = muster("submit --job-dir=tune true");
+  EXPECT_EQ(beside.code, 2);
+  EXPECT_THAT(beside.text, AllOf(HasSubstr("is that of the job tune, which has ended, and 1 "
+                                           "of its trials may run on"),
+                                 HasSubstr("muster jobs cancel tune")));
+  EXPECT_EQ(muster("submit --config=search.yaml --job-dir=tune true").code, 2);
+  EXPECT_EQ(read("asked"), "submit 17\n");
+  EXPECT_EQ(muster("jobs cancel tune").code, 0);
+  EXPECT_EQ(read("asked"), "submit 17\ncancel 17\n");
+  EXPECT_EQ(status("tune")["state"], "cancelled");
+  EXPECT_EQ(muster("submit --job-dir=tune --wait true").code, 0);
+}
+
+TEST_F(SlurmSearchTest, WhileSlurmIsAwayNothingBeginsBesideItsTrials) {
+  cut_off();
+  for (const char* name : {"squeue", "scontrol"})
+    tool(name, "echo 'Unable to contact slurm controller' >&2; exit 1");
+  for (const std::string& command : {command_, std::string("submit --job-dir=tune true")}) {
+    const ShellOutput ran = muster(command);
+    EXPECT_EQ(ran.code, 2) << ran.text;
+    EXPECT_THAT(ran.text, AllOf(HasSubstr("is that of the job tune, of which slurm does not tell "
+                                          "how it is: Slurm does not answer"),
+                                HasSubstr("muster jobs remove tune")));
+  }
+  EXPECT_EQ(read("asked"), "submit 17\n");
+}
+
+// sbatch hears nothing, and Slurm has the job.
+TEST_F(SlurmSearchTest, ATrialWithoutAnAnswerRunsOnce) {
+  write("works", "");
+  const std::string sbatch = read("tools/sbatch");
+  tool("sbatch", sbatch.substr(sbatch.find('\n') + 1) +
+                     " > /dev/null; echo 'Socket timed out on send/recv operation' >&2; exit 1");
+  tool("squeue-later", read("tools/squeue"));
+  // It does not show the job at once.
+  tool("squeue", "[ -e looked ] || { touch looked; exit 0; }; exec ./tools/squeue-later");
+  const ShellOutput ran = muster(command_);
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text, HasSubstr("whether slurm has the job tune-1 now is not known"));
+  EXPECT_EQ(read("asked"), "submit 17\n");
+}
+
 // The search's own tests are in search_run_test.cc; here real jobs of this machine are its trials.
 TEST_F(SearchCommandTest, AConfigurationWithHyperparametersIsASearch) {
   program("[[ $TF_CONFIG == *'\"trial\":\"'$CLOUD_ML_TRIAL_ID'\"'* ]] || exit 2; exit 3");
@@ -197,6 +299,91 @@ TEST_F(SearchCommandTest, ASearchThatIsCancelledIsEndingUntilItsTrialsHaveSaved)
   // What was asked of the one before is not asked of the one that goes on.
   EXPECT_EQ(muster(command).code, 0);
   EXPECT_EQ(status("tune")["state"], "succeeded");
+}
+
+// Of two that go on with a search that was killed one does, and no trial runs twice.
+TEST_F(SearchCommandTest, OfTwoThatGoOnAtATimeOneDoes) {
+  write("search.yaml", search_of(1, 1));
+  program(std::string("mkdir running || touch twice\n"
+                      "trap 'rmdir running; exit 143' TERM\ntouch began; echo x >> starts\n"
+                      // At most 60 s, should the test not come to its end.
+                      "for i in {1..1200}; do [ -e go ] && break; sleep 0.05; done\n") +
+          kReport + "rmdir running\n");
+  const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train";
+  std::thread first([&] { EXPECT_EQ(muster(command).code, 137); });
+  ASSERT_TRUE(appears("began"));
+  kill_search("tune");
+  first.join();
+  const auto line = [&](const std::string& out) {
+    return "{ XDG_STATE_HOME=$PWD/state " + muster_line(command) + " > " + out +
+           " 2>&1; echo code $? >> " + out + "; } & ";
+  };
+  write("both", line("one") + line("two") + "wait -n; touch go; wait\n");
+  run_shell("cd " + directory_.path() + "; bash both");
+  std::string lost = read("one"), won = read("two");
+  if (lost.find("code 0") != std::string::npos) std::swap(lost, won);
+  EXPECT_THAT(won, HasSubstr("code 0\n"));
+  EXPECT_THAT(lost,
+              AllOf(HasSubstr("error: the job directory tune is that of the job tune, which "),
+                    HasSubstr("code 2\n")));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "twice"));
+  EXPECT_EQ(read("starts"), "x\nx\n");
+}
+
+// Wherever a search is killed, the same command goes on with it, and no trial runs beside itself.
+TEST_F(SearchCommandTest, ASearchThatIsKilledAnywhereGoesOn) {
+  write("search.yaml", search_of(2, 2));
+  program(std::string("cd \"${@: -1}\"; mkdir running || touch twice\n"
+                      "trap 'rmdir running; exit 143' TERM\nsleep 0.1\n") +
+          kReport + "rmdir running\n");
+  std::string lines;
+  constexpr int kRounds = 8;
+  for (int round = 0; round < kRounds; ++round) {
+    const std::string name = "tune" + std::to_string(round);
+    const std::string line =
+        "env XDG_STATE_HOME=$PWD/state " +
+        muster_line("submit --config=search.yaml --job-dir=$PWD/" + name + " ./train");
+    // The time only decides where it is killed.
+    const std::string when = "0." + std::to_string(1020 + 60 * round).substr(1);
+    lines += "{ timeout --signal=KILL " + when + " " + line + "; " + line + " > " + name +
+             ".out 2>&1; echo code $? >> " + name + ".out; } & ";
+  }
+  write("all", lines + "wait\n");
+  run_shell("cd " + directory_.path() + "; bash all");
+  for (int round = 0; round < kRounds; ++round) {
+    const std::string name = "tune" + std::to_string(round);
+    EXPECT_THAT(read(name + ".out"), HasSubstr("code 0\n")) << name;
+    for (const char* trial : {"/1", "/2"})
+      EXPECT_FALSE(std::filesystem::exists(directory_ / name + trial + "/twice")) << name;
+  }
+}
+
+TEST_F(SearchCommandTest, CorrectedArgumentsBeginTheSearchAnewInItsFolder) {
+  write("search.yaml", search_of(2, 1));
+  program(std::string("[[ $1 = --epochs=* ]] || { echo \"error: $1 is not a flag\"; exit 2; }\n") +
+          kReport);
+  const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train -- ";
+  EXPECT_EQ(muster(command + "--epoch=5").code, 2);
+  // The same arguments fail in the same way.
+  EXPECT_EQ(muster(command + "--epoch=5").code, 2);
+  EXPECT_THAT(muster("submit --dry-run " + command.substr(7) + "--epochs=5").text,
+              AllOf(HasSubstr("# trial 2, in tune/2\n"), HasSubstr("--epochs=5 --x=1"),
+                    HasSubstr("# what is started for trial 2\n")));
+  const ShellOutput ran = muster(command + "--epochs=5");
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text, AllOf(HasSubstr("no trial of the search before in tune has measured "
+                                        "anything: the search begins anew, with trial 2"),
+                              HasSubstr("the best is trial 3, in tune/3")));
+  EXPECT_EQ(status("tune")["state"], "succeeded");
+  EXPECT_EQ(status("tune")["trials"].size(), 2u);
+  EXPECT_THAT(muster("jobs logs --task=trial-1 tune").text, HasSubstr("--epoch=5 is not a flag"));
+  // Now that there are measurements it keeps the folder for itself.
+  const ShellOutput other = muster(command + "--epochs=6");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_THAT(other.text, HasSubstr("hint: it began with --epochs=5, and no --epochs=6: give the "
+                                    "same again, or another --job-dir\n"));
+  EXPECT_THAT(muster("submit --dry-run " + command.substr(7) + "--epochs=6").text,
+              HasSubstr("this search would not be run: the folder tune holds a search"));
 }
 
 TEST_F(SearchCommandTest, TrialsThatOutlivedTheirSearchAreCancelled) {

@@ -19,7 +19,6 @@ namespace muster::inline v0_1::jobs {
 namespace {
 
 constexpr size_t kLongestName = 63;
-constexpr const char* kFile = "record.json";
 
 bool small_letter(char c) { return c >= 'a' && c <= 'z'; }
 bool digit(char c) { return c >= '0' && c <= '9'; }
@@ -42,9 +41,9 @@ std::string to_text(const JobRecord& record) {
 // Returns nothing when there is no record in `folder`, or none that can be read: a job that is
 // being submitted, or somebody else's folder.
 std::optional<JobRecord> read_record(const std::string& folder) {
-  const auto text = local_file_system().read_file(join_path(folder, kFile));
+  const auto text = local_file_system().read_file(join_path(folder, kRecordFile));
   if (!text.ok()) return std::nullopt;
-  const auto parsed = parse_json(text.value(), kFile);
+  const auto parsed = parse_json(text.value(), kRecordFile);
   if (!parsed.ok() || !parsed.value().is_object()) return std::nullopt;
   try {
     const nlohmann::json& json = parsed.value();
@@ -152,7 +151,9 @@ JobRecord JobStore::add(const std::string& name, const std::string& stem) {
 }
 
 void JobStore::save(const JobRecord& record) const {
-  local_file_system().write_atomically(join_path(record.folder, kFile), to_text(record)).value();
+  local_file_system()
+      .write_atomically(join_path(record.folder, kRecordFile), to_text(record))
+      .value();
 }
 
 JobRecord JobStore::find(const std::string& name) const {

@@ -12,6 +12,8 @@
 
 namespace muster::inline v0_1::jobs {
 
+constexpr const char* kRecordFile = "record.json";  // in the folder of a job
+
 struct JobRecord {
   std::string name;    // unique in its store
   std::string target;  // "local", as Target::name()
@@ -22,7 +24,7 @@ struct JobRecord {
   double submitted = 0;                        // Unix time, in seconds
   std::map<std::string, std::string> details;  // what the target needs to find it; no secrets
   // What tells this submission from all others, wherever it arrived: the target keeps it with the
-  // job. Empty: it is not recognised, as the trials of a search.
+  // job. Empty: it is not recognised.
   std::string submission;
   bool operator==(const JobRecord&) const = default;
 };

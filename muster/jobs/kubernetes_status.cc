@@ -191,15 +191,15 @@ JobStatus kubernetes_status(const json& list) {
   }
   JobStatus status;
   const std::vector<KubernetesPod> pods = kubernetes_pods(list);
-  const bool pods_end = std::ranges::any_of(
-      pods, [](const KubernetesPod& pod) { return pod.status.state == JobState::kEnding; });
-  // What was cancelled is gone before its pods have saved.
-  if (documents.empty() && pods_end) {
-    status.state = JobState::kEnding;
-    add_tasks(pods, status);
-  }
-  if (documents.empty()) return status;
+  const auto is_left = [](const KubernetesPod& pod) { return !is_final(pod.status.state); };
+  // Deleting a job takes its documents at once, and its pods when they have saved.
+  if (documents.empty() && std::ranges::none_of(pods, is_left)) return status;
   add_tasks(pods, status);
+  if (documents.empty()) {
+    status.state = JobState::kEnding;
+    status.detail = "it was deleted, and its tasks save what they have";
+    return status;
+  }
 
   const auto of_role = [&](const std::string& role) {
     return std::ranges::find(documents, role, &Document::role);
@@ -240,9 +240,10 @@ JobStatus kubernetes_status(const json& list) {
       status.detail += "; the other tasks wait for it in vain, and cancelling frees their nodes";
     }
   } else {
-    const bool runs = std::ranges::any_of(
-        pods, [](const KubernetesPod& pod) { return pod.status.state == JobState::kRunning; });
-    status.state = runs || pods_end ? JobState::kRunning : JobState::kQueued;
+    const bool runs = std::ranges::any_of(pods, [](const KubernetesPod& pod) {
+      return pod.status.state == JobState::kRunning || pod.status.state == JobState::kEnding;
+    });
+    status.state = runs ? JobState::kRunning : JobState::kQueued;
     status.detail = why_it_waits(pods);
   }
   return status;

@@ -25,8 +25,8 @@ struct KubernetesPod {
 std::vector<KubernetesPod> kubernetes_pods(const nlohmann::json& list);
 
 // The status of the job with these items: Jobs, or one TFJob or PyTorchJob, and pods. It is
-// succeeded when the task that leads is and no evaluator is at work, failed when any document is;
-// unknown when the list has none.
+// succeeded when the task that leads is and no evaluator is at work, failed when any document is.
+// Without a document it is unknown, or running while pods of it are left, which end then.
 JobStatus kubernetes_status(const nlohmann::json& list);
 
 }  // namespace muster::inline v0_1::jobs

@@ -26,6 +26,7 @@
 #include "muster/jobs/internal/tool.h"
 #include "muster/jobs/internal/yaml_text.h"
 #include "muster/jobs/kubernetes_status.h"
+#include "muster/jobs/submit.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
@@ -42,8 +43,6 @@ constexpr const char* kSubmissionPointer = "/metadata/annotations/muster~1submis
 // The file in the record's folder that says that the job was cancelled: the cluster forgets it.
 constexpr const char* kCancelledMark = "cancelled";
 constexpr int kCertificateDays = 365;  // a job may wait for its nodes for long
-// In seconds: a submission runs kubectl a few times, each for a minute at most.
-constexpr double kMostSubmitting = 300;
 constexpr auto kLookForPods = std::chrono::seconds(2);
 
 std::string resources_of(KubernetesKind kind) {
@@ -295,7 +294,7 @@ bool KubernetesTarget::recognise(JobRecord& record) {
   if (!is_whole(record)) {
     // The rest may still come from a kubectl that outlived its submission, or from another machine
     // that shares the folder of records and not its locks.
-    if (system_clock().wall_seconds() - record.submitted < kMostSubmitting) return false;
+    if (system_clock().wall_seconds() - record.submitted < to_seconds(kMayCome)) return false;
     log::warning(fmt::format(
         "the submission of the job {} ended in its middle, and its tasks would wait for "
         "ever: what Kubernetes has of it is taken away",
@@ -384,6 +383,7 @@ JobStatus KubernetesTarget::status(const JobRecord& record) {
     status.state = JobState::kCancelled;
   } else {
     status.detail = "the cluster does not know it any more";
+    status.forgotten = true;
   }
   return status;
 }

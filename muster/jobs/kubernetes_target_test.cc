@@ -16,6 +16,7 @@
 #include "muster/jobs/internal/leaf_disease_job.h"
 #include "muster/jobs/internal/stand_in_cluster.h"
 #include "muster/jobs/internal/tool.h"
+#include "muster/jobs/target_trials.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
@@ -310,6 +311,52 @@ TEST_F(KubernetesTargetTest, WhatIsBeingDeletedIsEnding) {
   target_.cancel(record_);
   cluster_.put("pods", chief);
   EXPECT_EQ(target_.status(record_).state, JobState::kEnding);
+}
+
+// What was deleted runs until it has saved, and what nobody knows does not.
+TEST_F(KubernetesTargetTest, AJobIsGoneWhenItsPodsAre) {
+  target_.submit(internal::leaf_disease_job(), record_);
+  json chief = pod("chief", 0, "Running", kRunning);
+  cluster_.put("pods", chief);
+  cluster_.lose("jobs", "leaf-disease-1-chief");
+  JobStatus status = target_.status(record_);
+  EXPECT_EQ(status.state, JobState::kEnding);
+  EXPECT_THAT(status.detail, HasSubstr("save"));
+  chief["status"] = pod("chief", 0, "Failed", ended(143))["status"];
+  cluster_.put("pods", chief);
+  status = target_.status(record_);
+  EXPECT_EQ(status.state, JobState::kUnknown);
+  EXPECT_TRUE(status.forgotten);
+}
+
+// As after a kill while its submission was not answered.
+TEST_F(KubernetesTargetTest, TrialsAreFoundByTheirMarks) {
+  JobRecord search = record_;
+  search.name = "tune";
+  ManualClock clock({.sleep_advances = true});
+  JobSpec job = internal::leaf_disease_job();
+  job.name = "tune-1";
+  job.pools.pop_back();
+  TargetTrials(target_, search, clock).start(1, job);
+  JobRecord trial = trial_records(search).at(1);
+  trial.id.clear();
+  const JobStore trials(search.folder + "/trials");
+  trials.save(trial);
+  EXPECT_EQ(running_trials(search, target_), std::vector<int>{1});
+  EXPECT_EQ(trial_records(search).at(1).id, "tune-1");
+  trials.save(trial);
+  end_trials(search, target_, clock, std::chrono::seconds(5));
+  EXPECT_THAT(cluster_.names("jobs"), IsEmpty());
+
+  // One of that name which ended stays for days, and the trial begins anew beside it.
+  TargetTrials(target_, search, clock).start(1, job);
+  EXPECT_THAT(cluster_.names("jobs"), ElementsAre("tune-1-r2-chief"));
+  json leading = cluster_.find("jobs", "tune-1-r2-chief");
+  leading["status"]["conditions"] = {{{"type", "Failed"}, {"status", "True"}}};
+  cluster_.put("jobs", leading);
+  EXPECT_TRUE(running_trials(search, target_).empty());
+  TargetTrials(target_, search, clock).start(1, job);
+  EXPECT_THAT(cluster_.names("jobs"), SizeIs(2));
 }
 
 TEST_F(KubernetesTargetTest, KubeflowsKindsAreOneDocument) {

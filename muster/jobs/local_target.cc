@@ -149,7 +149,7 @@ JobStatus LocalTarget::status(const JobRecord& record) {
   const bool kept = internal::is_kept(record.folder);
   const auto state = internal::read_state(record.folder);
   if (!state && kept) return {.state = JobState::kQueued, .detail = "it begins"};
-  if (!state) return {.state = JobState::kUnknown, .detail = "it never began"};
+  if (!state) return {.detail = "it never began", .forgotten = true};
   JobStatus status = state->status;
   if (is_final(status.state)) return status;
   const bool cancelled =
@@ -193,7 +193,13 @@ void LocalTarget::logs(const JobRecord& record, const LogOptions& options, const
 }
 
 void LocalTarget::cancel(const JobRecord& record) {
-  const auto state = internal::read_state(record.folder);
+  auto state = internal::read_state(record.folder);
+  // One that begins just now says in a moment which process that is.
+  const auto end = std::chrono::steady_clock::now() + kBeginTime;
+  while (!state && internal::is_kept(record.folder) && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(kBeginLook);
+    state = internal::read_state(record.folder);
+  }
   if (!state || is_final(state->status.state)) return;
   internal::check_is_here(state->keeper, record.name);
   if (!internal::is_kept(record.folder)) return;

@@ -7,8 +7,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <thread>
 
 #include "muster/base/error_of.h"
+#include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/jobs/internal/local_state.h"
 #include "muster/launch/child_process.h"
@@ -77,6 +79,7 @@ TEST(LocalTarget, AJobOfAnotherMachineHasNotFailed) {
   internal::write_state(record.folder, state);
   const JobStatus status = LocalTarget("muster").status(record);
   EXPECT_EQ(status.state, JobState::kUnknown);
+  EXPECT_FALSE(status.forgotten);
   EXPECT_THAT(status.detail, HasSubstr("elsewhere"));
   EXPECT_THAT(message_of([&] { LocalTarget("muster").cancel(record); }), HasSubstr("elsewhere"));
 }
@@ -106,6 +109,33 @@ TEST(LocalTarget, TasksEndAsTheyWereAskedTo) {
   tell_of_cancelling(status);
   EXPECT_EQ(status.detail, "worker-0: exit code 3");
   EXPECT_EQ(status.tasks[1].state, JobState::kFailed);
+}
+
+TEST(LocalTarget, OfAJobThatNeverBeganNothingRuns) {
+  const TempDirectory directory;
+  const JobRecord record{.name = "fit", .target = "local", .folder = directory.path()};
+  const JobStatus status = LocalTarget("muster").status(record);
+  EXPECT_EQ(status.state, JobState::kUnknown);
+  EXPECT_TRUE(status.forgotten);
+  // One that begins just now is no such.
+  const FileDescriptor lock = internal::lock_folder(record.folder);
+  EXPECT_EQ(LocalTarget("muster").status(record).state, JobState::kQueued);
+}
+
+// Whoever keeps a job says so a moment after it has begun to.
+TEST(LocalTarget, CancelsAJobThatIsBeginning) {
+  const TempDirectory directory;
+  const JobRecord record{.name = "fit", .target = "local", .folder = directory.path()};
+  const FileDescriptor lock = internal::lock_folder(record.folder);
+  std::thread keeper([&] {
+    // The time is the keeper's, and matters to nothing that is asserted.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    internal::write_state(record.folder, {.status = {.state = JobState::kRunning},
+                                          .keeper = {.host = internal::keeper_of(1).host}});
+  });
+  LocalTarget("muster").cancel(record);
+  keeper.join();
+  EXPECT_TRUE(local_file_system().exists(directory / internal::kCancelFile).value());
 }
 
 TEST(LocalTarget, RefusesVariablesThatItSetsItself) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error.h"
+#include "muster/base/strings.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
@@ -55,6 +56,20 @@ nlohmann::json identity(const HyperParameterSearch& search) {
           {"parameters", parameters}};
 }
 
+// Reads what was saved, as `read` does, and throws InvalidArgument where that is none.
+template <typename Read>
+void read_saved(const Read& read) {
+  try {
+    read();
+  } catch (const nlohmann::json::exception& error) {
+    throw invalid_argument(fmt::format("the saved search is damaged: {}", error.what()),
+                           "begin the search in a new folder");
+  }
+}
+
+// The number of the first trial; searches of old began with 1.
+int first_of(const nlohmann::json& saved) { return saved.value("first", 1); }
+
 // The best of the first `count` measurements.
 double best_of_first(const Trial& trial, size_t count, bool maximize) {
   double best =
@@ -75,7 +90,8 @@ std::optional<double> Trial::best(bool maximize) const {
   return best_of_first(*this, measurements.size(), maximize);
 }
 
-Search::Search(HyperParameterSearch what, uint64_t seed) : what_(std::move(what)), seed_(seed) {
+Search::Search(HyperParameterSearch what, uint64_t seed, int first)
+    : what_(std::move(what)), seed_(seed), first_(first) {
   check_search(what_);
   if (what_.max_trials < 1 || what_.max_parallel_trials < 1) {
     throw invalid_argument(fmt::format("the search asks for {} trials, {} at a time",
@@ -89,11 +105,12 @@ int64_t Search::planned() const {
   return points == 0 ? what_.max_trials : std::min<int64_t>(points, what_.max_trials);
 }
 
-std::optional<TrialValues> Search::values_of(int number) const {
+// The values of the trial in that place, counted from 1.
+std::optional<TrialValues> Search::values_at(int place) const {
   if (what_.algorithm == HyperParameterSearch::Algorithm::kGrid)
-    return grid_point(what_, number - 1);
+    return grid_point(what_, place - 1);
   const RandomKey key =
-      derive_key(seed_, {id_of("hyper-parameters"), static_cast<uint64_t>(number)});
+      derive_key(seed_, {id_of("hyper-parameters"), static_cast<uint64_t>(place)});
   const auto known = [&](const TrialValues& values) {
     return std::any_of(trials_.begin(), trials_.end(),
                        [&](const Trial& trial) { return trial.values == values; });
@@ -118,20 +135,20 @@ std::optional<Trial> Search::begin_next() {
     trial.state = TrialState::kRunning;
     return trial;
   }
-  const int number = static_cast<int>(trials_.size()) + 1;
-  if (number > planned()) return std::nullopt;
-  std::optional<TrialValues> values = values_of(number);
+  const int place = static_cast<int>(trials_.size()) + 1;
+  if (place > planned()) return std::nullopt;
+  std::optional<TrialValues> values = values_at(place);
   if (!values) return std::nullopt;
-  trials_.push_back({.number = number, .values = *std::move(values)});
+  trials_.push_back({.number = next(), .values = *std::move(values)});
   return trials_.back();
 }
 
 const Trial& Search::trial(int number) const {
-  if (number < 1 || static_cast<size_t>(number) > trials_.size()) {
+  if (number < first_ || number >= next()) {
     throw invalid_argument(fmt::format("there is no trial {}", number),
-                           fmt::format("trials are 1 to {}", trials_.size()));
+                           fmt::format("trials are {} to {}", first_, next() - 1));
   }
-  return trials_[static_cast<size_t>(number - 1)];
+  return trials_[static_cast<size_t>(number - first_)];
 }
 
 Trial& Search::running_trial(int number) {
@@ -139,7 +156,7 @@ Trial& Search::running_trial(int number) {
     throw internal_error(
         fmt::format("trial {} is {} and does not run", number, to_string(trial(number).state)));
   }
-  return trials_[static_cast<size_t>(number - 1)];
+  return trials_[static_cast<size_t>(number - first_)];
 }
 
 void Search::measure(int number, const std::map<int64_t, double>& measurements) {
@@ -299,16 +316,17 @@ nlohmann::json Search::to_json() const {
                       {"exit_code", trial.exit_code ? nlohmann::json(*trial.exit_code) : nullptr},
                       {"log", trial.log}});
   }
-  return {{"search", identity(what_)}, {"seed", seed_}, {"trials", trials}};
+  return {{"search", identity(what_)}, {"seed", seed_}, {"first", first_}, {"trials", trials}};
 }
 
 void Search::restore(const nlohmann::json& saved, TrialState unfinished) {
-  try {
-    if (saved.at("search") != identity(what_) || saved.at("seed").get<uint64_t>() != seed_) {
-      throw invalid_argument(
-          "the folder holds a search over other hyper-parameters, or with another seed",
-          "give another --job-dir, or the configuration that the search began with");
-    }
+  if (const std::vector<std::string> others = differences(saved); !others.empty()) {
+    throw invalid_argument(
+        "the folder holds a search over other hyper-parameters, or with another seed",
+        began_with(others));
+  }
+  read_saved([&] {
+    const int first = first_of(saved);
     std::vector<Trial> trials;
     for (const nlohmann::json& entry : saved.at("trials")) {
       Trial trial{.number = entry.at("number").get<int>(),
@@ -320,9 +338,9 @@ void Search::restore(const nlohmann::json& saved, TrialState unfinished) {
                   .log = entry.at("log").get<std::string>()};
       if (const nlohmann::json& code = entry.at("exit_code"); !code.is_null())
         trial.exit_code = code.get<int>();
-      if (trial.number != static_cast<int>(trials.size()) + 1) {
-        throw invalid_argument(fmt::format("the saved search has trial {} in place {}",
-                                           trial.number, trials.size() + 1),
+      if (trial.number != first + static_cast<int>(trials.size())) {
+        throw invalid_argument(fmt::format("the saved search has trial {} in the place of trial {}",
+                                           trial.number, first + trials.size()),
                                "begin the search in a new folder");
       }
       if (trial.state == TrialState::kRunning || trial.state == TrialState::kInterrupted)
@@ -331,11 +349,60 @@ void Search::restore(const nlohmann::json& saved, TrialState unfinished) {
         trial.measurements[measured.at(0).get<int64_t>()] = measured.at(1).get<double>();
       trials.push_back(std::move(trial));
     }
+    first_ = first;
     trials_ = std::move(trials);
-  } catch (const nlohmann::json::exception& error) {
-    throw invalid_argument(fmt::format("the saved search is damaged: {}", error.what()),
-                           "begin the search in a new folder");
-  }
+  });
+}
+
+std::vector<std::string> Search::differences(const nlohmann::json& saved) const {
+  std::vector<std::string> found;
+  read_saved([&] {
+    const nlohmann::json& then = saved.at("search");
+    const nlohmann::json now = identity(what_);
+    if (const auto seed = saved.at("seed").get<uint64_t>(); seed != seed_)
+      found.push_back(fmt::format("--seed={}", seed));
+    if (then.at("maximize") != now.at("maximize"))
+      found.push_back(
+          fmt::format("goal: {}", then.at("maximize").get<bool>() ? "MAXIMIZE" : "MINIMIZE"));
+    if (then.at("metric") != now.at("metric"))
+      found.push_back("hyperparameterMetricTag: " + then.at("metric").get<std::string>());
+    if (then.at("algorithm") != now.at("algorithm")) found.emplace_back("another algorithm");
+    const auto named = [](const nlohmann::json& parameters, const nlohmann::json& one) {
+      return std::ranges::find_if(parameters, [&](const nlohmann::json& other) {
+        return other.at("name") == one.at("name");
+      });
+    };
+    const nlohmann::json& before = then.at("parameters");
+    const nlohmann::json& after = now.at("parameters");
+    for (const nlohmann::json& one : before) {
+      const auto same = named(after, one);
+      if (same != after.end() && *same == one) continue;
+      found.push_back(fmt::format("{} {}",
+                                  same == after.end() ? "the parameter" : "another range of",
+                                  one.at("name").get<std::string>()));
+    }
+    for (const nlohmann::json& one : after) {
+      if (named(before, one) == before.end())
+        found.push_back("no parameter " + one.at("name").get<std::string>());
+    }
+    if (found.empty() && then != now) found.emplace_back("its parameters in another order");
+  });
+  return found;
+}
+
+std::string began_with(const std::vector<std::string>& differences) {
+  return fmt::format("it began with {}: give the same again, or another --job-dir",
+                     join(differences, ", and "));
+}
+
+SavedTrials saved_trials(const nlohmann::json& saved) {
+  SavedTrials trials;
+  read_saved([&] {
+    trials.next = first_of(saved) + static_cast<int>(saved.at("trials").size());
+    for (const nlohmann::json& trial : saved.at("trials"))
+      trials.have_measured = trials.have_measured || !trial.at("measurements").empty();
+  });
+  return trials;
 }
 
 }  // namespace muster::inline v0_1::jobs

@@ -2,7 +2,8 @@
 // stopped early, what is best. It starts nothing and reads nothing. Thread safety: a value; one
 // thread at a time.
 //
-// Trials are numbered from 1. The values of a trial are a function of the seed and its number, so a
+// Trials are numbered from 1, or behind those of a search that had the folder before and found
+// nothing. The values of a trial are a function of the seed and its place among the trials, so a
 // search that is interrupted goes on with the trials that it would have had.
 //
 // Grid goes through all points in order. Random draws each trial for itself. Both stop a trial
@@ -56,8 +57,9 @@ struct Trial {
 
 class Search {
  public:
-  // Throws what check_search() throws, and InvalidArgument for less than one trial.
-  Search(HyperParameterSearch what, uint64_t seed);
+  // `first` is the number of its first trial. Throws what check_search() throws, and
+  // InvalidArgument for less than one trial.
+  Search(HyperParameterSearch what, uint64_t seed, int first = 1);
 
   // Begins the next trial and returns it; nothing when as many run as may, when all have begun, or
   // when too many have failed. A grid, or lists of values, may have fewer points than trials were
@@ -85,6 +87,12 @@ class Search {
   int running() const;
   // How many trials there will be in all.
   int64_t planned() const;
+  // The numbers of the first and of the last of them, and of the one that begins next.
+  int first() const { return first_; }
+  int64_t last() const { return first_ + planned() - 1; }
+  int next() const { return first_ + static_cast<int>(trials_.size()); }
+  // Whether a trial has measured anything.
+  bool has_measured() const;
   // Whether nothing runs and nothing will begin.
   bool done() const;
   // Why no trial begins any more though some are left; empty: nothing is wrong. A trial said by its
@@ -106,23 +114,36 @@ class Search {
   // Takes what to_json() gave; trials that ran then are `unfinished` now. Throws InvalidArgument
   // when that is of another search.
   void restore(const nlohmann::json& saved, TrialState unfinished = TrialState::kInterrupted);
+  // What another search than this one began with, of which to_json() gave this: "goal: MINIMIZE",
+  // "another range of lr"; empty when it is this one. Throws InvalidArgument for what is none.
+  std::vector<std::string> differences(const nlohmann::json& saved) const;
   // A search that gave up is tried once more: its failed trials begin anew.
   void try_again();
 
  private:
   Trial& running_trial(int number);
-  std::optional<TrialValues> values_of(int number) const;
+  std::optional<TrialValues> values_at(int place) const;
   bool behind_the_median(const Trial& trial) const;
   bool behind_its_rung(const Trial& trial) const;
   bool better(double a, double b) const { return what_.maximize ? a > b : a < b; }
   int count(TrialState state) const;
   int allowed_failures() const;
-  bool has_measured() const;
   const Trial* failed_alike() const;
 
   HyperParameterSearch what_;
   uint64_t seed_;
+  int first_;
   std::vector<Trial> trials_;  // in order of their numbers
 };
+
+// What Search::to_json() gave of any search: where its trials end, and whether one has measured
+// anything. Throws InvalidArgument for what is none.
+struct SavedTrials {
+  int next = 1;
+  bool have_measured = false;
+};
+SavedTrials saved_trials(const nlohmann::json& saved);
+// The hint for whoever gives another search than the one in the folder, which began with these.
+std::string began_with(const std::vector<std::string>& differences);
 
 }  // namespace muster::inline v0_1::jobs

@@ -10,6 +10,7 @@
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/base/json.h"
+#include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/jobs/internal/local_state.h"
 #include "muster/jobs/job_spec_json.h"
@@ -106,6 +107,17 @@ Place place_of(const JobStore& store, const Target& target, JobSpec& job) {
   return place;
 }
 
+// The number that the first trial of the search has, for --dry-run, which says why the search would
+// not be run.
+int first_number(const JobSpec& job, uint64_t seed) {
+  try {
+    return known_search(job, stores::file_systems(), seed).first();
+  } catch (const Error& error) {
+    log::warning("this search would not be run: " + error.message() + "; " + error.hint());
+    return 1;
+  }
+}
+
 }  // namespace
 
 SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
@@ -131,11 +143,16 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
   for (const JobRecord& earlier : searches_in(store, place.job_dir)) check_left(earlier, target);
   // Another process may take a free name at this moment; then the claim finds the next.
   if (is_new) job.name = wanted_name;
+  // Those of its trials that run on are no hindrance: they are ended.
+  const StatusOf status_of = [&](const JobRecord& one) {
+    JobStatus status = options.status_of(one);
+    if (is_search(one) && one.target == target.name()) status.left = 0;
+    return status;
+  };
   JobRecord record;
   {
-    Claim claim = is_new
-                      ? claim_job(store, target, job, clock, options.status_of, complete)
-                      : claim_again(store, place, job.job_dir, clock, options.status_of, complete);
+    Claim claim = is_new ? claim_job(store, target, job, clock, status_of, complete)
+                         : claim_again(store, place, job, clock, status_of, complete);
     forget_earlier(store, claim);
     record = std::move(claim.record);
   }
@@ -145,7 +162,8 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
   };
   try {
     for (const JobRecord& earlier : searches_in(store, record.job_dir)) {
-      if (earlier.target == target.name()) end_trials(earlier, target, clock, kEndTime);
+      if (earlier.target == target.name())
+        end_trials(earlier, target, clock, kEndTime, options.interrupted);
     }
     TargetTrials trials(target, record, clock);
     const Search search = run_search(job, trials, stores::file_systems(), clock,
@@ -178,7 +196,8 @@ std::string describe_search_job(const JobStore& store, const Target& target, Job
   // As many as are shown may begin at a time.
   HyperParameterSearch what = job.search.value();
   what.max_parallel_trials = kShownTrials;
-  Search search(what, seed);
+  const int number = first_number(job, seed);
+  Search search(what, seed, number);
   std::string text = fmt::format("# {}, in {}\n{}", record.name, job.job_dir,
                                  search_plan(Search(*job.search, seed)));
   while (const auto trial = search.begin_next()) {
@@ -191,11 +210,12 @@ std::string describe_search_job(const JobStore& store, const Target& target, Job
       text += fmt::format("#   {}: {}\n", pool.role, join(words, " "));
     }
   }
-  const JobSpec first = trial_job(job, search.trial(1));
+  const JobSpec first = trial_job(job, search.trial(number));
   record.name = first.name;
-  record.folder = join_path(record.folder, "trials/1");
+  record.folder = join_path(record.folder, fmt::format("trials/{}", number));
   record.job_dir = first.job_dir;
-  return text + "# what is started for trial 1\n" + target.describe(first, record);
+  return text + fmt::format("# what is started for trial {}\n", number) +
+         target.describe(first, record);
 }
 
 bool is_search(const JobRecord& record) { return record.details.contains(kSearch); }
@@ -203,22 +223,33 @@ bool is_search(const JobRecord& record) { return record.details.contains(kSearch
 JobStatus search_status(const JobRecord& record, Target& target) {
   const bool kept = internal::is_kept(record.folder);
   const auto state = internal::read_state(record.folder);
-  if (!state) return {.detail = "it never began"};
+  if (!state) return {.detail = "it never began", .forgotten = true};
   JobStatus status = state->status;
   const bool asked_to_end =
       kept && local_file_system().exists(join_path(record.folder, internal::kCancelFile)).value();
   if (asked_to_end && !is_final(status.state)) status.state = JobState::kEnding;
-  if (kept || is_final(status.state)) return status;
-  if (!internal::is_here(state->keeper)) {
+  if (kept) return status;
+  const bool ended = is_final(status.state);
+  if (!ended && !internal::is_here(state->keeper)) {
     status.state = JobState::kUnknown;
     status.detail = fmt::format("it runs on {}, where it can be asked for", state->keeper.host);
     return status;
   }
-  const size_t left = running_trials(record, target).size();
+  const TrialsLeft left = trials_left(record, target, system_clock());
+  status.left = static_cast<int>(left.running.size() + left.awaited.size());
+  std::string run_on =
+      left.running.empty() ? "" : fmt::format(", and {} of its trials run on", left.running.size());
+  if (!left.awaited.empty()) {
+    run_on += fmt::format(", and trial {}, whose submission did not end, may still come",
+                          left.awaited.front());
+  }
+  if (ended) {
+    status.detail += run_on;
+    return status;
+  }
   status.state = JobState::kFailed;
-  status.detail =
-      fmt::format("the process that ran the search is gone{}; the same command goes on with it",
-                  left == 0 ? "" : fmt::format(", and {} of its trials run on", left));
+  status.detail = fmt::format(
+      "the process that ran the search is gone{}; the same command goes on with it", run_on);
   return status;
 }
 
@@ -234,22 +265,30 @@ std::optional<Search> found_by(const JobRecord& record) {
     throw corrupt(file + " is not what this search wrote", "begin the search in a new folder");
   }
   Search search(*job.search, seed->get<uint64_t>());
+  // Of the search before, as long as this one, which begins behind it, has not begun.
+  if (!search.differences(json).empty()) return std::nullopt;
   const bool kept = internal::is_kept(record.folder);
   search.restore(json, kept ? TrialState::kRunning : TrialState::kInterrupted);
   return search;
 }
 
 void cancel_search(const JobRecord& record, Target& target) {
-  const auto state = internal::read_state(record.folder);
-  if (!state) return;
-  if (!is_final(state->status.state)) internal::check_is_here(state->keeper, record.name);
-  if (internal::is_kept(record.folder)) {
+  const auto end_keeper = [&] {
     local_file_system()
         .write_atomically(join_path(record.folder, internal::kCancelFile), std::string_view())
         .value();
-    return internal::end_keeper(state->keeper);
+    if (const auto state = internal::read_state(record.folder)) internal::end_keeper(state->keeper);
+  };
+  if (const auto state = internal::read_state(record.folder)) {
+    if (!is_final(state->status.state)) internal::check_is_here(state->keeper, record.name);
   }
-  cancel_trials(record, target);
+  if (internal::is_kept(record.folder)) return end_keeper();
+  // Held, so that no process goes on with the search whose trials are ended here.
+  const FileDescriptor lock = internal::lock_folder(record.folder);
+  if (!lock.is_open()) return end_keeper();
+  const auto state = internal::read_state(record.folder);
+  if (!state) return;
+  cancel_trials(record, target, system_clock());
   if (is_final(state->status.state)) return;
   internal::LocalState ended = *state;
   ended.status = {

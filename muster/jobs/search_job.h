@@ -21,7 +21,7 @@ struct SearchJobOptions {
   uint64_t seed = 1;
   std::function<bool()> interrupted = [] { return false; };
   // Of the jobs that may have its directory.
-  StatusOf status_of = [](const JobRecord&) { return JobStatus{}; };
+  StatusOf status_of = [](const JobRecord&) { return JobStatus{.forgotten = true}; };
 };
 
 // How it ended.
@@ -48,14 +48,15 @@ std::string describe_search_job(const JobStore& store, const Target& target, Job
 
 // Whether the record is one of a search.
 bool is_search(const JobRecord& record);
-// What its folder tells: it runs while a process keeps it. Where that was killed, `target`, that of
-// the record, is asked for trials that run on.
+// What its folder tells: it runs while a process keeps it. Else `target`, that of the record, is
+// asked for trials that run on, unless all were seen to end.
 JobStatus search_status(const JobRecord& record, Target& target);
 // What it has found so far, from its job directory; nothing before its first trial. Throws when
 // that cannot be read.
 std::optional<Search> found_by(const JobRecord& record);
 // Asks the search to end: the process that keeps it stops the trials. Where that was killed, the
-// trials that run on are asked.
+// trials that run on are asked. Throws Unavailable when one may still come, whose submission did
+// not end.
 void cancel_search(const JobRecord& record, Target& target);
 
 }  // namespace muster::inline v0_1::jobs

@@ -46,39 +46,68 @@ std::map<std::string, formats::HParam> hparams_of(const TrialValues& values) {
   return hparams;
 }
 
+using Commands = std::vector<std::vector<std::string>>;
+
 // What each role runs, without the values and the folder of a trial. Where a program stands in the
 // image, that is named.
-std::vector<std::string> commands_of(const JobSpec& job) {
+Commands commands_of(const JobSpec& job) {
   JobSpec plain = job;
   plain.job_dir.clear();
-  std::vector<std::string> commands;
+  Commands commands;
   for (const Pool& pool : plain.pools) {
-    std::vector<std::string> words;
-    if (plain.program.empty() && !pool.image.empty()) words.push_back(pool.image);
-    for (const std::string& word : words_of(plain, pool))
-      words.push_back(launch::shell_quoted(word));
-    std::string command = join(words, " ");
-    if (std::ranges::find(commands, command) == commands.end())
-      commands.push_back(std::move(command));
+    std::vector<std::string> words = words_of(plain, pool);
+    if (plain.program.empty() && !pool.image.empty()) words.insert(words.begin(), pool.image);
+    if (std::ranges::find(commands, words) == commands.end()) commands.push_back(std::move(words));
   }
   return commands;
 }
 
-// Trials of another program, or with other arguments, cannot be compared.
-void check_commands(const JobSpec& job, const nlohmann::json& saved, const std::string& path) {
-  const auto before = saved.find("commands");
-  if (before == saved.end() || !before->is_array()) {
+Commands saved_commands(const nlohmann::json& saved, const std::string& path) {
+  try {
+    return saved.at("commands").get<Commands>();
+  } catch (const nlohmann::json::exception&) {
     throw invalid_argument(fmt::format("{} does not say which program was run", path),
                            "begin the search in a new folder");
   }
-  const std::vector<std::string> now = commands_of(job);
-  if (*before == nlohmann::json(now)) return;
-  std::vector<std::string> then;
-  for (const nlohmann::json& command : *before) then.push_back(command.is_string() ? command : "");
-  throw invalid_argument(
-      fmt::format("the folder {} holds a search that runs {}, and this one runs {}", job.job_dir,
-                  join(then, "; "), join(now, "; ")),
-      "give another --job-dir, or the program and the arguments that the search began with");
+}
+
+std::string quoted(const std::vector<std::string>& words) {
+  std::vector<std::string> all;
+  for (const std::string& word : words) all.push_back(launch::shell_quoted(word));
+  return join(all, " ");
+}
+
+std::string quoted(const Commands& commands) {
+  std::vector<std::string> all;
+  for (const auto& words : commands) all.push_back(quoted(words));
+  return join(all, "; ");
+}
+
+// The words of `some` that are not in `others`, each as often as it is missing there.
+std::vector<std::string> words_not_in(const Commands& others, const Commands& some) {
+  std::multiset<std::string> known;
+  for (const auto& words : others) known.insert(words.begin(), words.end());
+  std::vector<std::string> missing;
+  for (const auto& words : some) {
+    for (const std::string& word : words) {
+      if (const auto it = known.find(word); it != known.end()) {
+        known.erase(it);
+      } else {
+        missing.push_back(word);
+      }
+    }
+  }
+  return missing;
+}
+
+// What the commands of a search that began before have, and these have not.
+std::vector<std::string> differences(const Commands& then, const Commands& now) {
+  std::vector<std::string> found;
+  if (const auto words = words_not_in(now, then); !words.empty()) found.push_back(quoted(words));
+  if (const auto words = words_not_in(then, now); !words.empty())
+    found.push_back("no " + quoted(words));
+  if (found.empty() && then != now) found.emplace_back("the same words in another order");
+  return found;
 }
 
 class SearchRun {
@@ -122,10 +151,19 @@ class SearchRun {
     MetricFollower metric;
     summary::EventWriter events;
     bool asked_to_stop = false;
+    bool told = false;  // that it cannot be stopped now
   };
 
   void tell_where_it_is() {
-    if (search_.trials().empty()) return;
+    if (search_.trials().empty()) {
+      if (search_.first() == 1) return;
+      log::info(
+          fmt::format("no trial of the search before in {} has measured anything: the search "
+                      "begins anew, with trial {}",
+                      job_.job_dir, search_.first()));
+      // From here on the folder is that of this search, whatever becomes of its first trial.
+      return save();
+    }
     const auto ended = std::ranges::count_if(search_.trials(), [](const Trial& trial) {
       return trial.state != TrialState::kRunning && trial.state != TrialState::kInterrupted;
     });
@@ -164,8 +202,9 @@ class SearchRun {
           {formats::hparams_session_start(hparams_of(trial->values), "", clock_.wall_seconds())},
           0);
       it->second.events.flush();
-      log::info(fmt::format("trial {} of {} begins: {}", trial->number, search_.planned(),
+      log::info(fmt::format("trial {} of {} begins: {}", trial->number, search_.last(),
                             described(trial->values)));
+      save();  // whoever is killed from now on leaves what the trial is
       try {
         host_.start(trial->number, job);
         search_.set_log(trial->number, host_.log_of(trial->number));
@@ -196,8 +235,7 @@ class SearchRun {
       } else if (!trial.asked_to_stop && search_.should_stop(number)) {
         log::info(fmt::format("trial {} is stopped: with {:.6g} it fell behind", number,
                               *search_.trial(number).best(search_.what().maximize)));
-        trial.asked_to_stop = true;
-        host_.stop(number);
+        ask_to_stop(number, trial);
       }
     }
   }
@@ -249,13 +287,28 @@ class SearchRun {
     save();
   }
 
+  // A trial that cannot be asked, as while its host is away, is asked again later, and is no reason
+  // to leave the others.
+  void ask_to_stop(int number, Running& trial) {
+    if (trial.asked_to_stop) return;
+    try {
+      host_.stop(number);
+      trial.asked_to_stop = true;
+    } catch (const Error& error) {
+      if (std::exchange(trial.told, true)) return;
+      log::warning(fmt::format("trial {} cannot be stopped now: {}", number, error.message()));
+    }
+  }
+
   // What the trials have not ended is begun anew by a search that goes on.
   void stop_all() {
-    for (auto& [number, trial] : running_) host_.stop(number);
+    for (auto& [number, trial] : running_) ask_to_stop(number, trial);
     const TimePoint deadline = clock_.now() + options_.stop_time;
-    for (const auto& [number, trial] : running_) {
-      while (!host_.exit_code(number) && clock_.now() < deadline)
+    for (auto& [number, trial] : running_) {
+      while (!host_.exit_code(number) && clock_.now() < deadline) {
         clock_.sleep_for(options_.poll_time);
+        ask_to_stop(number, trial);
+      }
     }
   }
 
@@ -312,9 +365,18 @@ Search known_search(const JobSpec& job, FileSystem& files, uint64_t seed) {
   const Result<std::string> saved = files.read_file(path);
   if (!saved.ok() && saved.error().kind() == ErrorKind::kNotFound) return search;
   const nlohmann::json json = parse_json(saved.value(), path).value();
-  search.restore(json);
-  check_commands(job, json, path);
-  return search;
+  const Commands then = saved_commands(json, path), now = commands_of(job);
+  if (then == now && search.differences(json).empty()) {
+    search.restore(json);
+    return search;
+  }
+  if (const SavedTrials before = saved_trials(json); !before.have_measured)
+    return Search(*job.search, seed, before.next);
+  search.restore(json);  // throws where it is over something else
+  throw invalid_argument(
+      fmt::format("the folder {} holds a search that runs {}, and this one runs {}", job.job_dir,
+                  quoted(then), quoted(now)),
+      began_with(differences(then, now)));
 }
 
 Search run_search(const JobSpec& job, TrialHost& host, FileSystem& files, Clock& clock,

@@ -53,15 +53,16 @@ JobSpec trial_job(const JobSpec& job, const Trial& trial);
 // The name of the file in a search's folder that holds what is known.
 constexpr const char* kSearchFile = "search.json";
 
-// The search of `job` with what its folder knows of it. Throws InvalidArgument when the job has no
-// search or no folder, or the folder holds another search, or one of another program or with other
-// arguments.
+// The search of `job` with what its folder knows of it. Where the folder holds another one, or one
+// of another program or with other arguments, and no trial of that has measured anything, the
+// search begins behind it: its trials have the numbers that follow. Throws InvalidArgument when one
+// has, naming what differs, and when the job has no search or no folder.
 Search known_search(const JobSpec& job, FileSystem& files, uint64_t seed);
 
 // Runs the search of `job` to its end, or until it is interrupted, and returns it. One that finds
-// search.json goes on; where it had given up, the trials that failed begin anew. Throws what
-// known_search() throws; and Error when its files cannot be written, after it has stopped the
-// trials.
+// search.json goes on; where it had given up, the trials that failed begin anew, else they stay as
+// they are. Throws what known_search() throws; and Error when its files cannot be written, after it
+// has stopped the trials.
 Search run_search(const JobSpec& job, TrialHost& host, FileSystem& files, Clock& clock,
                   const SearchOptions& options = {});
 

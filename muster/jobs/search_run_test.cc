@@ -183,6 +183,87 @@ TEST_F(SearchRunTest, AWrongCommandLineEndsTheSearchAndTheSameCommandTriesOnceMo
   EXPECT_EQ(second.best()->values.at("x"), "3");
 }
 
+// As with Google's service: what failed beside others that did not has its result.
+TEST_F(SearchRunTest, AFailedTrialStaysFailedInASearchThatGoesOn) {
+  PretendedTrials before, after;
+  before.codes[1] = 1;
+  int looks = 0;
+  const Search first = run(before, {.interrupted = [&] { return ++looks > 14; }});
+  ASSERT_FALSE(first.done());
+  ASSERT_EQ(first.trial(1).state, TrialState::kFailed);
+  const Search second = run(after);
+  EXPECT_TRUE(second.done());
+  EXPECT_FALSE(after.jobs.contains(1));
+  EXPECT_EQ(second.trial(1), first.trial(1));
+}
+
+// Whoever mistyped an argument keeps the folder, and nothing that was written is taken away.
+TEST_F(SearchRunTest, ASearchBeginsBehindOneThatMeasuredNothing) {
+  PretendedTrials wrong, right;
+  wrong.silent = true;
+  for (int number = 1; number <= 9; ++number) wrong.codes[number] = 2;
+  job_.program = {"/bin/train"};
+  const Search first = run(wrong);
+  ASSERT_EQ(first.next(), 3);
+  job_.args = {"--epoch=2"};
+  job_.search->metric_tag = "score";
+  EXPECT_EQ(known_search(job_, local_file_system(), 1).first(), 3);
+  // Killed at once, it has the folder all the same.
+  const Search none = run(right, {.interrupted = [] { return true; }});
+  EXPECT_TRUE(none.trials().empty());
+  EXPECT_TRUE(right.jobs.empty());
+  const Search second = run(right);
+  EXPECT_EQ(second.first(), 3);
+  EXPECT_EQ(second.last(), 11);
+  EXPECT_EQ(second.trials().size(), 9u);
+  EXPECT_EQ(second.best()->values.at("x"), "3");
+  // The trial in the fourth place.
+  EXPECT_EQ(second.best()->number, 6);
+  EXPECT_EQ(right.jobs.at(6).job_dir, directory_ / "search/6");
+  EXPECT_EQ(right.jobs.begin()->first, 3);
+  EXPECT_TRUE(second.done());
+  EXPECT_THAT(search_table(second), HasSubstr("   11 "));
+  // It goes on as any does.
+  job_.search->max_trials = 9;
+  EXPECT_EQ(run(right).trials(), second.trials());
+  job_.args = {"--epoch=3"};
+  EXPECT_THAT(message_of([&] { (void)run(right); }), HasSubstr("holds a search that runs"));
+}
+
+// Whatever else differs, seed and ranges.
+TEST_F(SearchRunTest, AnotherSearchBeginsBehindOneThatMeasuredNothing) {
+  PretendedTrials trials;
+  trials.silent = true;
+  const int failed = run(trials).next();
+  job_.search->parameters[0].max_value = 5;
+  job_.search->metric_tag = "eval/score";
+  PretendedTrials others;
+  const Search second = run(others, {.seed = 7});
+  EXPECT_EQ(second.first(), failed);
+  EXPECT_EQ(second.seed(), 7u);
+  EXPECT_EQ(second.trials().size(), 6u);
+  EXPECT_EQ(second.best()->values.at("x"), "3");
+}
+
+// One that cannot be stopped now is stopped later, and the others are.
+TEST_F(SearchRunTest, AHostThatCannotStopATrialEndsNoSearch) {
+  class Stubborn : public PretendedTrials {
+   public:
+    void stop(int number) override {
+      if (asked.insert(number).second) throw Error(ErrorKind::kUnavailable, "it is away", "");
+      PretendedTrials::stop(number);
+    }
+    std::set<int> asked;
+  };
+  job_.search->algorithm = HyperParameterSearch::Algorithm::kDefault;
+  job_.search->max_parallel_trials = 9;
+  Stubborn trials;
+  const Search search = run(trials);
+  EXPECT_EQ(search.best()->values.at("x"), "3");
+  EXPECT_EQ(trials.asked, trials.stopped);
+  EXPECT_GE(trials.stopped.size(), 5u);
+}
+
 TEST_F(SearchRunTest, AFolderOfAnotherProgramOrOtherArgumentsIsRefused) {
   PretendedTrials trials;
   job_.program = {"/bin/train"};
@@ -192,6 +273,11 @@ TEST_F(SearchRunTest, AFolderOfAnotherProgramOrOtherArgumentsIsRefused) {
   EXPECT_THAT(message_of([&] { (void)run(trials); }),
               AllOf(HasSubstr("holds a search that runs /bin/train --epochs=2, and"),
                     HasSubstr("runs /bin/train --epochs=2 '--data_dir=else where'")));
+  EXPECT_EQ(error_of([&] { (void)run(trials); }).hint(),
+            "it began with no '--data_dir=else where': give the same again, or another --job-dir");
+  job_.args = {"--epochs=3"};
+  EXPECT_THAT(error_of([&] { (void)run(trials); }).hint(),
+              StartsWith("it began with --epochs=2, and no --epochs=3: "));
   job_.args = before;
   job_.program = {"/bin/other"};
   EXPECT_THAT(message_of([&] { (void)run(trials); }), HasSubstr("/bin/other --epochs=2"));
@@ -231,6 +317,13 @@ TEST_F(SearchRunTest, AFolderOfAnotherSearchIsRefused) {
   (void)run(trials);
   job_.search->parameters[0].max_value = 9;
   EXPECT_THAT(message_of([&] { (void)run(trials); }), HasSubstr("other hyper-parameters"));
+  job_.search->maximize = false;
+  job_.search->metric_tag = "loss";
+  job_.search->parameters.push_back({.name = "y", .categories = {"a"}});
+  job_.search->parameters.back().type = HyperParameter::Type::kCategorical;
+  EXPECT_THAT(error_of([&] { (void)run(trials, {.seed = 2}); }).hint(),
+              StartsWith("it began with --seed=1, and goal: MAXIMIZE, and hyperparameterMetricTag: "
+                         "score, and another range of x, and no parameter y: "));
   job_.job_dir.clear();
   EXPECT_THAT(message_of([&] { (void)run(trials); }), HasSubstr("no folder"));
 }

@@ -141,7 +141,10 @@ JobStatus remembered(const JobRecord& record) {
   }
   if (status.state != JobState::kSucceeded && is_there(record, kSlurmCancelled))
     status.state = JobState::kCancelled;
-  if (status.state == JobState::kUnknown) status.detail = "Slurm does not know the job any more";
+  if (status.state == JobState::kUnknown) {
+    status.detail = "Slurm does not know the job any more";
+    status.forgotten = true;
+  }
   return status;
 }
 

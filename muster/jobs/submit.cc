@@ -133,6 +133,20 @@ bool same_dir(const JobRecord& record, const std::string& job_dir) {
       fmt::format("give this job another --job-dir, or {}", otherwise));
 }
 
+// A job of this machine begins within moments, or, where its submission was killed meanwhile, not
+// at all: whoever looks just then waits until it is known which.
+void wait_for_begin(const JobRecord& record, const StatusOf& status_of) {
+  using std::chrono::steady_clock;
+  constexpr std::chrono::seconds kMost{2};
+  constexpr std::chrono::milliseconds kLook{5};
+  const auto begins = [&] {
+    return is_being_submitted(record) || status_of(record).state == JobState::kQueued;
+  };
+  if (record.target != "local") return;
+  for (const auto end = steady_clock::now() + kMost; begins() && steady_clock::now() < end;)
+    std::this_thread::sleep_for(kLook);
+}
+
 // Throws for a job that may have been there since the submission of one before did not end.
 void check_same_command(const JobStore& store, const JobRecord& wanted, const StatusOf& status_of) {
   for (const JobRecord& record : store.list()) {
@@ -158,6 +172,11 @@ void check_same_command(const JobStore& store, const JobRecord& wanted, const St
 
 }  // namespace
 
+std::string new_submission() {
+  // A letter first, as labels want it; short enough not to be taken for a secret.
+  return "s" + random_secret().substr(0, 30);
+}
+
 bool was_submitted(const JobRecord& record) {
   return !record.id.empty() || record.target == "local";
 }
@@ -179,16 +198,33 @@ void check_job_dir(const JobStore& store, const std::string& job_dir, const Stat
   if (job_dir.empty()) return;
   for (const JobRecord& record : store.list()) {
     if (!same_dir(record, job_dir)) continue;
+    wait_for_begin(record, status_of);
     if (is_being_submitted(record)) {
       throw_taken(job_dir, record, "which is being submitted now",
                   "look at that one: muster jobs status " + record.name);
     }
-    const JobState state = status_of(record).state;
+    const JobStatus status = status_of(record);
+    const JobState state = status.state;
     if (state == JobState::kUnknown && !was_submitted(record)) {
       throw_taken(job_dir, record, fmt::format("whose submission to {} did not end", record.target),
                   fmt::format("look whether that one is there: muster jobs status {0}; muster jobs "
                               "remove {0} forgets it",
                               record.name));
+    }
+    if (state == JobState::kUnknown && !status.forgotten) {
+      throw_taken(
+          job_dir, record,
+          fmt::format("of which {} does not tell how it is{}{}", record.target,
+                      status.detail.empty() ? "" : ": ", status.detail),
+          fmt::format("wait, and try again; muster jobs remove {} forgets that one, or says "
+                      "how",
+                      record.name));
+    }
+    if (status.left > 0) {
+      throw_taken(
+          job_dir, record,
+          fmt::format("which has ended, and {} of its trials may run on", status.left),
+          fmt::format("wait for their end, or end them: muster jobs cancel {}", record.name));
     }
     if (!goes_on(state)) continue;
     throw_taken(job_dir, record, fmt::format("which is {} on {}", to_string(state), record.target),
@@ -274,8 +310,7 @@ Claim complete_claim(JobStore& store, JobRecord record, Clock& clock,
                      const std::function<void(JobRecord&)>& complete) {
   Claim made{.record = std::move(record)};
   made.record.submitted = clock.wall_seconds();
-  // A letter first, as labels want it; short enough not to be taken for a secret.
-  made.record.submission = "s" + random_secret().substr(0, 30);
+  made.record.submission = new_submission();
   complete(made.record);
   const std::string path = join_path(made.record.folder, kSubmitting);
   made.lock = open_lock_file(path);
@@ -320,12 +355,12 @@ void forget_earlier(const JobStore& store, const Claim& claim) {
                         claim.before->name));
 }
 
-Claim claim_again(JobStore& store, JobRecord record, const std::string& job_dir, Clock& clock,
+Claim claim_again(JobStore& store, JobRecord record, const JobSpec& job, Clock& clock,
                   const StatusOf& status_of, const std::function<void(JobRecord&)>& complete) {
   const std::set<std::string> known = keys_of(store);
-  check_job_dir(store, job_dir, status_of);
+  check_job_dir(store, job.job_dir, status_of);
   const FileDescriptor held = lock_store(store);
-  check_still_free(store, job_dir, known);
+  check_still_free(store, job.job_dir, known);
   return complete_claim(store, std::move(record), clock, complete);
 }
 

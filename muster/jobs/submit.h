@@ -1,6 +1,7 @@
 // What `muster submit` does behind its flags. Thread safety: free functions.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -17,9 +18,10 @@ namespace muster::inline v0_1::jobs {
 // Asks the target of a record.
 using StatusOf = std::function<JobStatus(const JobRecord& record)>;
 
-// Throws InvalidArgument when a job of the store that has not ended has the same job directory,
-// naming it, and when a program of this machine trains in it. What other accounts and machines run
-// in a bucket is not known here.
+// Throws InvalidArgument when a job of the store has the same job directory, naming it, unless that
+// has ended, or its target answers that it has no such job; one whose target does not answer may
+// run. So it does when a program of this machine trains in it. What other accounts and machines
+// run in a bucket is not known here.
 void check_job_dir(const JobStore& store, const std::string& job_dir, const StatusOf& status_of);
 
 // A record in the store, and the lock that says that its job is being submitted.
@@ -42,9 +44,8 @@ Claim claim_job(JobStore& store, const Target& target, JobSpec& job, Clock& cloc
 // Removes what had the name before, and says so.
 void forget_earlier(const JobStore& store, const Claim& claim);
 
-// As claim_job() for a record that goes on in its directory, with another mark. `job_dir` is that
-// directory as errors call it.
-Claim claim_again(JobStore& store, JobRecord record, const std::string& job_dir, Clock& clock,
+// As claim_job() for a record of the job that goes on in its directory, with another mark.
+Claim claim_again(JobStore& store, JobRecord record, const JobSpec& job, Clock& clock,
                   const StatusOf& status_of, const std::function<void(JobRecord&)>& complete);
 
 // Makes the job's record and starts it. Takes the record back when it could not be started, and
@@ -60,6 +61,11 @@ JobRecord preview_job(const JobStore& store, const Target& target, JobSpec& job)
 std::vector<std::string> reasons_against(const JobStore& store, const Target& target, JobSpec job,
                                          const StatusOf& status_of);
 
+// A mark for JobRecord::submission that nobody had before.
+std::string new_submission();
+// For so long a job may still come whose submission was cut off: the tools that were started
+// outlive that, and give up within two minutes, and what is busy answers late.
+constexpr Duration kMayCome = std::chrono::minutes(5);
 // Whether a process is submitting the job at this moment.
 bool is_being_submitted(const JobRecord& record);
 // Whether its submission ended: the target had answered. A job of this machine is known by its

@@ -12,7 +12,9 @@
 namespace muster::inline v0_1::jobs {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 // A target that looks at the store while it is given a job.
@@ -105,6 +107,41 @@ TEST(SubmitTest, TheSameJobTakesItsNameAgainWhenItHasEnded) {
   EXPECT_THROW(submit_job(store, target, job, clock, as(JobState::kFailed)), Error);
   EXPECT_THAT(store.list(), ElementsAre(before));
   EXPECT_EQ(local_file_system().read_file(log).value(), "epoch 7\n");
+}
+
+// A directory is free when nothing of the job that has it can run, and not when nobody says so.
+TEST(SubmitTest, ADirectoryIsThatOfAJobWhoseTargetDoesNotAnswer) {
+  const TempDirectory directory;
+  JobStore store(directory / "jobs");
+  LookingTarget target(store);
+  ManualClock clock;
+  const std::string dir = directory / "d";
+  submit_job(store, target, {.name = "fit", .program = {"train"}, .job_dir = dir}, clock, unknown);
+  const auto why_taken = [&](const JobStatus& status) -> std::string {
+    try {
+      check_job_dir(store, dir, [&](const JobRecord& record) {
+        EXPECT_EQ(record.name, "fit");
+        return status;
+      });
+      return "";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+      return error.message() + "; " + error.hint();
+    }
+  };
+  EXPECT_THAT(why_taken({.detail = "it is away"}),
+              AllOf(HasSubstr("the job directory " + dir +
+                              " is that of the job fit, of which "
+                              "looking does not tell how it is: it is away; "),
+                    HasSubstr("wait, and try again"), HasSubstr("muster jobs remove fit")));
+  EXPECT_EQ(why_taken({.forgotten = true}), "");
+  for (const JobState ended : {JobState::kSucceeded, JobState::kFailed, JobState::kCancelled})
+    EXPECT_EQ(why_taken({.state = ended}), "");
+  for (const JobState there : {JobState::kQueued, JobState::kRunning})
+    EXPECT_THAT(why_taken({.state = there}), HasSubstr("muster jobs cancel fit"));
+  EXPECT_THAT(why_taken({.state = JobState::kFailed, .left = 2}),
+              AllOf(HasSubstr("which has ended, and 2 of its trials may run on"),
+                    HasSubstr("muster jobs cancel fit")));
 }
 
 }  // namespace

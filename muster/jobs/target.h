@@ -25,7 +25,7 @@ enum class JobState {
   kSucceeded,
   kFailed,
   kCancelled,
-  kUnknown,  // the target has forgotten it, or cannot be asked now
+  kUnknown,  // the target has forgotten it (JobStatus::forgotten), or does not say how it is
 };
 // "queued", "running", "ending", "succeeded", "failed", "cancelled", "unknown".
 std::string_view to_string(JobState state);
@@ -49,6 +49,11 @@ struct JobStatus {
   std::string detail = {};            // one line for people: why it waits, what failed
   int restarts = 0;                   // how often it was started again
   std::vector<TaskStatus> tasks = {};
+  // Of one that is unknown: the target answered that it has no such job, so nothing of it runs.
+  bool forgotten = false;
+  // Of a search that has ended: the trials that run on, as after its process was killed, or may
+  // still begin.
+  int left = 0;
 };
 
 // Of a job that was cancelled: tasks that ended by it (exit codes 143, 138, 130, and 137 of those

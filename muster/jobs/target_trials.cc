@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <set>
 #include <string_view>
 #include <utility>
 
@@ -9,15 +10,20 @@
 #include "muster/base/file_system.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
+#include "muster/jobs/submit.h"
 #include "muster/launch/supervise.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
 
-constexpr const char* kEnded = "ended";  // of JobRecord::details: the exit code
+// Of JobRecord::details: the exit code of a trial that was seen to end, or kNeverBegan.
+constexpr const char* kEnded = "ended";
+constexpr const char* kNeverBegan = "it never began";
+constexpr const char* kStarts = "starts";  // of JobRecord::details: how often the trial was started
 // A program that fails says why at its end.
 constexpr int kLastLines = 200;
 constexpr Duration kEndLook = std::chrono::milliseconds(200);
+constexpr Duration kComeLook = std::chrono::seconds(2);
 
 JobStore store_of(const JobRecord& search) { return JobStore(join_path(search.folder, "trials")); }
 
@@ -33,48 +39,80 @@ std::string_view without_time(std::string_view line) {
   return line.starts_with("E ") && end != std::string_view::npos ? line.substr(end + 1) : line;
 }
 
-bool runs(const JobRecord& record, Target& target) {
-  if (record.details.contains(kEnded)) return false;
-  // Whoever submitted it was killed before its target had said by what name it knows it.
-  if (record.id.empty() && target.name() != "local") {
-    log::warning(fmt::format("the submission of {} did not end: look on {} whether it runs",
-                             record.name, target.name()));
-    return false;
+// The names that jobs have on a target are taken also by those that have ended.
+std::string name_of_start(const std::string& name, int64_t start) {
+  return start == 1 ? name : fmt::format("{}-r{}", name, start);
+}
+
+// Takes away what is in the folder of a trial but for its record.
+void empty_folder(const std::string& folder) {
+  for (const std::string& file : local_file_system().list_directory(folder).value()) {
+    if (file != kRecordFile) local_file_system().remove_tree(join_path(folder, file)).value();
   }
-  return goes_on(target.status(record).state);
 }
 
 }  // namespace
 
+TargetTrials::TargetTrials(Target& target, const JobRecord& search, Clock& clock)
+    : target_(target),
+      search_(search),
+      clock_(clock),
+      store_(store_of(search)),
+      before_(trial_records(search)) {}
+
 void TargetTrials::start(int number, const JobSpec& job) {
-  const JobStore store = store_of(search_);
+  int64_t start = 1;
+  if (const auto it = before_.find(number); it != before_.end()) {
+    const auto starts = it->second.details.find(kStarts);
+    start = 1 + (starts == it->second.details.end() ? 1 : parse_int(starts->second).value_or(1));
+  }
+  JobSpec named = job;
+  named.name = name_of_start(job.name, start);
   JobRecord record;
-  record.name = job.name;
+  record.name = named.name;
   record.target = target_.name();
-  record.folder = join_path(store.folder(), fmt::format("{}", number));
+  record.folder = join_path(store_.folder(), fmt::format("{}", number));
   record.job_dir = job.job_dir;
   record.command = search_.command;
   record.submitted = clock_.wall_seconds();
-  // What is there is of a search that was interrupted.
-  local_file_system().remove_tree(record.folder).value();
+  record.submission = new_submission();
+  record.details[kStarts] = std::to_string(start);
+  target_.locate(named, record);
   local_file_system().make_directories(record.folder).value();
-  // Whoever is killed meanwhile leaves this, by which the trial is found.
-  store.save(record);
-  target_.submit(job, record);
-  store.save(record);
+  // Whoever is killed from now on leaves this, by which the trial is found.
+  store_.save(record);
+  before_[number] = record;
+  empty_folder(record.folder);
+  try {
+    target_.submit(named, record);
+  } catch (const UnclearSubmission& error) {
+    log::warning(fmt::format("trial {}: {}", number, error.message()));
+    record.id.clear();
+  } catch (...) {
+    record.details[kEnded] = kNeverBegan;
+    store_.save(record);
+    throw;
+  }
+  store_.save(record);
   trials_[number] = {std::move(record), clock_.now()};
 }
+
+bool TargetTrials::is_known(Entry& trial) { return find_submitted(store_, target_, trial.record); }
 
 std::optional<int> TargetTrials::exit_code(int number) {
   Entry& trial = trials_.at(number);
   const auto ended = [&](int code) {
     trial.record.details[kEnded] = std::to_string(code);
-    store_of(search_).save(trial.record);
+    store_.save(trial.record);
     return code;
   };
   JobStatus status;
   try {
-    status = target_.status(trial.record);
+    if (is_known(trial)) {
+      status = target_.status(trial.record);
+    } else if (trial.given_up) {
+      return 1;
+    }
   } catch (const Error& error) {
     log::warning(fmt::format("trial {}: {}", number, error.message()));
   }
@@ -96,10 +134,12 @@ std::optional<int> TargetTrials::exit_code(int number) {
   if (clock_.now() - trial.last_seen < kForgotten) return std::nullopt;
   log::warning(fmt::format("trial {}: nothing was heard of the job {} on {} for 10 minutes", number,
                            trial.record.name, target_.name()));
-  return 1;
+  // One that cannot be asked for may run all the same.
+  return status.forgotten ? ended(1) : 1;
 }
 
 std::string TargetTrials::last_words(int number) {
+  if (!was_submitted(trials_.at(number).record)) return "";
   std::string error, last;
   try {
     target_.logs(trials_.at(number).record, {.tail = kLastLines}, [&](std::string_view line) {
@@ -120,7 +160,11 @@ std::string TargetTrials::log_of(int number) const {
   return fmt::format("muster jobs logs --task={} {}", trial_name(number), search_.name);
 }
 
-void TargetTrials::stop(int number) { target_.cancel(trials_.at(number).record); }
+void TargetTrials::stop(int number) {
+  Entry& trial = trials_.at(number);
+  if (is_known(trial)) return target_.cancel(trial.record);
+  trial.given_up = true;
+}
 
 std::map<int, JobRecord> trial_records(const JobRecord& search) {
   std::map<int, JobRecord> records;
@@ -133,39 +177,78 @@ std::map<int, JobRecord> trial_records(const JobRecord& search) {
 
 std::string trial_name(int number) { return fmt::format("trial-{}", number); }
 
-std::vector<int> running_trials(const JobRecord& search, Target& target) {
-  std::vector<int> running;
-  for (const auto& [number, record] : trial_records(search)) {
-    if (runs(record, target)) running.push_back(number);
+TrialsLeft trials_left(const JobRecord& search, Target& target, Clock& clock) {
+  TrialsLeft left;
+  JobStore store = store_of(search);
+  for (auto& [number, record] : trial_records(search)) {
+    if (record.details.contains(kEnded)) continue;
+    const bool may_come = clock.wall_seconds() - record.submitted < to_seconds(kMayCome);
+    if (!find_submitted(store, target, record)) {
+      if (may_come) left.awaited.push_back(number);
+      continue;
+    }
+    const JobState state = target.status(record).state;
+    if (goes_on(state)) left.running.push_back(number);
   }
-  return running;
+  return left;
 }
 
-int cancel_trials(const JobRecord& search, Target& target) {
+std::vector<int> running_trials(const JobRecord& search, Target& target) {
+  return trials_left(search, target, system_clock()).running;
+}
+
+int cancel_trials(const JobRecord& search, Target& target, Clock& clock) {
+  const TrialsLeft left = trials_left(search, target, clock);
   const std::map<int, JobRecord> records = trial_records(search);
-  const std::vector<int> running = running_trials(search, target);
-  for (const int number : running) target.cancel(records.at(number));
-  return static_cast<int>(running.size());
+  for (const int number : left.running) target.cancel(records.at(number));
+  if (!left.awaited.empty()) {
+    throw Error(ErrorKind::kUnavailable,
+                fmt::format("the submission of trial {} of the search {} to {} did not end, and it "
+                            "may still come",
+                            left.awaited.front(), search.name, target.name()),
+                fmt::format("wait for some minutes, and cancel the search again: muster jobs "
+                            "cancel {}",
+                            search.name));
+  }
+  return static_cast<int>(left.running.size());
 }
 
-void end_trials(const JobRecord& search, Target& target, Clock& clock, Duration limit) {
-  const int count = cancel_trials(search, target);
-  if (count == 0) return;
-  log::info(fmt::format("trials of {} outlived it, and are ended: {}; they save first", search.name,
-                        count));
-  const TimePoint end = clock.now() + limit;
-  for (;;) {
-    const std::vector<int> running = running_trials(search, target);
-    if (running.empty()) return;
-    if (clock.now() > end) {
+void end_trials(const JobRecord& search, Target& target, Clock& clock, Duration limit,
+                const std::function<bool()>& interrupted) {
+  std::set<int> asked;
+  TimePoint end = clock.now();
+  const TimePoint come = clock.now() + kMayCome;  // also where the machine's date was set back
+  for (bool told = false; !interrupted();) {
+    const TrialsLeft left = trials_left(search, target, clock);
+    const std::map<int, JobRecord> records = trial_records(search);
+    std::vector<int> found;
+    for (const int number : left.running) {
+      if (asked.insert(number).second) found.push_back(number);
+    }
+    if (!found.empty()) {
+      log::info(fmt::format("trials of {} outlived it, and are ended: {}; they save first",
+                            search.name, found.size()));
+      end = clock.now() + limit;
+    }
+    for (const int number : found) target.cancel(records.at(number));
+    const bool waits = !left.awaited.empty() && clock.now() < come;
+    if (waits && !std::exchange(told, true)) {
+      log::info(
+          fmt::format("the submission of trial {} of {} to {} did not end: waiting for up to "
+                      "{} minutes whether it comes",
+                      left.awaited.front(), search.name, target.name(),
+                      std::chrono::ceil<std::chrono::minutes>(kMayCome).count()));
+    }
+    if (left.running.empty() && !waits) return;
+    if (!left.running.empty() && clock.now() > end) {
       throw Error(ErrorKind::kTimeout,
                   fmt::format("trial {} of the search {} was asked to end and runs on, on {}",
-                              running.front(), search.name, target.name()),
+                              left.running.front(), search.name, target.name()),
                   fmt::format("wait for it and try again; what it prints: muster jobs logs "
                               "--task={} {}",
-                              trial_name(running.front()), search.name));
+                              trial_name(left.running.front()), search.name));
     }
-    clock.sleep_for(kEndLook);
+    clock.sleep_for(left.running.empty() ? kComeLook : kEndLook);
   }
 }
 

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+#include <set>
+#include <string>
+
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
@@ -11,20 +15,35 @@
 namespace muster::inline v0_1::jobs {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
 // A target that says of every job what it is told to say.
 class PretendedTarget : public Target {
  public:
   std::string_view name() const override { return "pretended"; }
   std::vector<std::string> check(const JobSpec&) const override { return {}; }
   std::string describe(const JobSpec&, const JobRecord&) const override { return ""; }
+  void locate(const JobSpec&, JobRecord& record) const override { record.details["place"] = "lab"; }
   void submit(const JobSpec& job, JobRecord& record) override {
-    EXPECT_TRUE(local_file_system().exists(record.folder).value());
-    record.id = "id of " + job.name;
     // Found by whoever comes after a kill at any moment.
-    EXPECT_TRUE(local_file_system().exists(record.folder + "/record.json").value());
+    const std::string saved = local_file_system().read_file(record.folder + "/record.json").value();
+    EXPECT_THAT(saved, AllOf(HasSubstr(record.submission), HasSubstr("\"place\": \"lab\"")));
+    submissions.insert(record.submission);
+    if (refuses) throw invalid_argument("no machine is free", "");
+    if (silent) throw UnclearSubmission(Error(ErrorKind::kTimeout, "no answer", ""), record);
+    record.id = "id of " + job.name;
+  }
+  bool recognise(JobRecord& record) override {
+    EXPECT_TRUE(submissions.contains(record.submission));
+    if (away) throw Error(ErrorKind::kUnavailable, "the target cannot be asked", "");
+    if (!has_come) return false;
+    record.id = "id of " + record.name;
+    return true;
   }
   JobStatus status(const JobRecord& record) override {
-    EXPECT_EQ(record.id, "id of fit-3");
+    EXPECT_THAT(record.id, StartsWith("id of fit-3"));
     if (away) throw Error(ErrorKind::kUnavailable, "the target cannot be asked", "");
     return now;
   }
@@ -40,20 +59,40 @@ class PretendedTarget : public Target {
   JobStatus now{.state = JobState::kRunning};
   std::string cancelled;
   bool ends = false;  // when it is cancelled
+  bool refuses = false, silent = false;
+  bool has_come = false;  // what was submitted in silence
+  std::set<std::string> submissions;
   std::vector<std::string> lines;
 };
 
 class TargetTrialsTest : public ::testing::Test {
  protected:
-  TargetTrialsTest() {
-    search_.name = "fit";
-    search_.folder = directory_ / "record";
-    trials_.start(3, {.name = "fit-3", .job_dir = "d/3"});
+  TargetTrialsTest() { trials_.start(3, kJob); }
+  // What is left of a search that was killed while it submitted the trial.
+  void submit_in_silence() {
+    target_.silent = true;
+    trials_.start(3, kJob);
   }
+  // What is thrown; "" when nothing is.
+  template <typename Call>
+  static std::string thrown_by(const Call& call) {
+    try {
+      call();
+      return "";
+    } catch (const Error& error) {
+      return error.message();
+    }
+  }
+  std::string end_all(const std::function<bool()>& interrupted = [] { return false; }) {
+    return thrown_by(
+        [&] { end_trials(search_, target_, clock_, std::chrono::seconds(5), interrupted); });
+  }
+
+  const JobSpec kJob{.name = "fit-3", .job_dir = "d/3"};
   TempDirectory directory_;
   ManualClock clock_{{.sleep_advances = true}};
   PretendedTarget target_;
-  JobRecord search_;
+  JobRecord search_{.name = "fit", .folder = directory_ / "record"};
   TargetTrials trials_{target_, search_, clock_};
 };
 
@@ -80,6 +119,14 @@ TEST_F(TargetTrialsTest, ATargetMayBeAwayForAWhile) {
   EXPECT_EQ(trials_.exit_code(3), std::nullopt);
   clock_.advance(std::chrono::seconds(1));
   EXPECT_EQ(trials_.exit_code(3), 1);
+  // The search has given it up, and whoever comes later looks again.
+  target_.now.state = JobState::kRunning;
+  EXPECT_EQ(running_trials(search_, target_), std::vector<int>{3});
+  // What the target says that it does not know is nowhere.
+  target_.now = {.forgotten = true};
+  EXPECT_EQ(trials_.exit_code(3), 1);
+  target_.now.state = JobState::kRunning;
+  EXPECT_TRUE(running_trials(search_, target_).empty());
 }
 
 TEST_F(TargetTrialsTest, TheLastErrorOfALogIsWhatATrialSays) {
@@ -100,7 +147,7 @@ TEST_F(TargetTrialsTest, TrialsThatOutlivedTheirSearchAreFoundAndEnded) {
   // It does not end: the wait is bounded, and names the trial.
   EXPECT_THAT(
       error_of([&] { end_trials(search_, target_, clock_, std::chrono::seconds(5)); }).message(),
-      ::testing::HasSubstr("trial 3 of the search fit was asked to end and runs on"));
+      HasSubstr("trial 3 of the search fit was asked to end and runs on"));
   target_.ends = true;
   end_trials(search_, target_, clock_, std::chrono::seconds(5));
   EXPECT_EQ(target_.cancelled, "id of fit-3");
@@ -114,8 +161,81 @@ TEST_F(TargetTrialsTest, TrialsThatOutlivedTheirSearchAreFoundAndEnded) {
 TEST_F(TargetTrialsTest, ATrialThatBeginsAnewFindsNothingOfTheOne) {
   const std::string left = search_.folder + "/trials/3/log";
   local_file_system().write_atomically(left, "old").value();
-  trials_.start(3, {.name = "fit-3", .job_dir = "d/3"});
+  trials_.start(3, kJob);
   EXPECT_FALSE(local_file_system().exists(left).value());
+  // Its target may keep the one before, by its name.
+  EXPECT_EQ(trial_records(search_).at(3).id, "id of fit-3-r2");
+  TargetTrials later(target_, search_, clock_);
+  later.start(3, kJob);
+  EXPECT_EQ(trial_records(search_).at(3).id, "id of fit-3-r3");
+  EXPECT_EQ(target_.submissions.size(), 3u);
+}
+
+TEST_F(TargetTrialsTest, ATrialWithoutAnAnswerIsLookedFor) {
+  submit_in_silence();
+  EXPECT_EQ(trials_.exit_code(3), std::nullopt);
+  EXPECT_EQ(trials_.last_words(3), "");
+  target_.away = true;
+  EXPECT_EQ(trials_.exit_code(3), std::nullopt);
+  target_.away = false;
+  target_.has_come = true;
+  EXPECT_EQ(trials_.exit_code(3), std::nullopt);
+  EXPECT_EQ(trial_records(search_).at(3).id, "id of fit-3-r2");
+  target_.now = {.state = JobState::kSucceeded};
+  EXPECT_EQ(trials_.exit_code(3), 0);
+}
+
+TEST_F(TargetTrialsTest, OneThatNeverComesHasFailed) {
+  submit_in_silence();
+  clock_.advance(TargetTrials::kForgotten);
+  EXPECT_EQ(trials_.exit_code(3), 1);
+  // Nor does a search that is stopped wait for it; whoever goes on looks again.
+  submit_in_silence();
+  trials_.stop(3);
+  EXPECT_EQ(target_.cancelled, "");
+  EXPECT_EQ(trials_.exit_code(3), 1);
+  target_.has_come = target_.ends = true;
+  EXPECT_EQ(end_all(), "");
+  EXPECT_EQ(target_.cancelled, "id of fit-3-r3");
+}
+
+TEST_F(TargetTrialsTest, WhoeverGoesOnWaitsForWhatMayStillCome) {
+  submit_in_silence();
+  EXPECT_TRUE(running_trials(search_, target_).empty());
+  EXPECT_THAT(thrown_by([&] { cancel_trials(search_, target_, clock_); }),
+              HasSubstr("the submission of trial 3 of the search fit to pretended did not end, and "
+                        "it may still come"));
+  // It comes while it is waited for.
+  int looks = 0;
+  target_.ends = true;
+  EXPECT_EQ(end_all([&] {
+              target_.has_come = ++looks > 3;
+              return false;
+            }),
+            "");
+  EXPECT_EQ(target_.cancelled, "id of fit-3-r2");
+
+  // It never does: the wait is bounded, and can be left.
+  target_.has_come = false;
+  target_.cancelled = "";
+  submit_in_silence();
+  looks = 0;
+  EXPECT_EQ(end_all([&] { return ++looks > 3; }), "");
+  EXPECT_EQ(trials_left(search_, target_, clock_).awaited, std::vector<int>{3});
+  const TimePoint begin = clock_.now();
+  EXPECT_EQ(end_all(), "");
+  EXPECT_LE(clock_.now() - begin, std::chrono::minutes(6));
+  EXPECT_GE(clock_.now() - begin, std::chrono::minutes(4));
+  EXPECT_TRUE(trials_left(search_, target_, clock_).awaited.empty());
+  EXPECT_EQ(cancel_trials(search_, target_, clock_), 0);
+  EXPECT_EQ(target_.cancelled, "");
+}
+
+TEST_F(TargetTrialsTest, ATrialThatWasRefusedIsNotWaitedFor) {
+  target_.refuses = true;
+  EXPECT_THROW(trials_.start(3, kJob), Error);
+  target_.away = true;  // nobody asks
+  EXPECT_EQ(end_all(), "");
 }
 
 }  // namespace

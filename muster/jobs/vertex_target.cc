@@ -222,11 +222,14 @@ JobStatus VertexTarget::status(const JobRecord& record) {
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNotFound) throw;
     status.detail = "Vertex AI does not know it any more";
+    status.forgotten = true;
     return status;
   }
   const std::string state = internal::text_or_nothing(found, "/state");
   status.state = state_of(state);
   status.detail = internal::text_or_nothing(found, "/error/message");
+  if (status.state == JobState::kUnknown && status.detail.empty())
+    status.detail = fmt::format("Vertex AI says '{}'", printable_beginning(state));
   if (status.state == JobState::kSucceeded) status.exit_code = 0;
   if (status.state == JobState::kFailed) status.exit_code = exit_code_in(status.detail);
   if (status.detail.empty() && (state == "JOB_STATE_PAUSED" || state == "JOB_STATE_EXPIRED")) {

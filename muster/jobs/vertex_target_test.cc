@@ -279,9 +279,12 @@ TEST_F(NotedGcloud, StatesAreUnderstood) {
                                                      {"OF_TOMORROW", JobState::kUnknown}}) {
     answer(R"({"state": "JOB_STATE_)" + word + "\"}");
     EXPECT_EQ(target_.status(record_).state, state) << word;
+    EXPECT_FALSE(target_.status(record_).forgotten);
   }
+  EXPECT_EQ(target_.status(record_).detail, "Vertex AI says 'JOB_STATE_OF_TOMORROW'");
   answer("", 1, "ERROR: (gcloud.ai.custom-jobs.describe) NOT_FOUND: no job");
   EXPECT_EQ(target_.status(record_).state, JobState::kUnknown);
+  EXPECT_TRUE(target_.status(record_).forgotten);
 }
 
 TEST_F(NotedGcloud, WhatItComplainsOfIsPassedOn) {
