@@ -138,6 +138,10 @@ ImageOptions completed(ImageOptions options) {
 
 void check_folder(const std::string& folder) {
   if (fs::exists(fs::path(folder) / "Dockerfile")) return;
+  if (!fs::is_directory(folder)) {
+    throw Error(ErrorKind::kNotFound, fmt::format("there is no folder {}", folder),
+                "name the folder of a project; muster new makes one");
+  }
   throw Error(ErrorKind::kNotFound, fmt::format("{} has no Dockerfile", folder),
               "name the folder of a project; muster new makes one with a Dockerfile");
 }

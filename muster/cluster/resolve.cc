@@ -126,7 +126,9 @@ ResolvedCluster resolve(const TfConfig& given, const ResolveOptions& options) {
   if (config.cluster.has_job("master") && !config.cluster.has_job("chief")) {
     config.cluster = renamed(config.cluster, "master", "chief");
     if (config.task_type == "master") config.task_type = "chief";
-    result.notes.push_back("TF_CONFIG: \"master\" is an older name: read as \"chief\"");
+    // AI Platform's own configurations, and those of `muster submit`, have that name by rule.
+    if (config.environment != "cloud")
+      result.notes.push_back("TF_CONFIG: \"master\" is an older name: read as \"chief\"");
   }
   const bool evaluator = config.task_type == "evaluator";
   if (config.cluster.has_job("evaluator") && config.cluster.jobs().size() > 1) {
