@@ -103,11 +103,9 @@ StepResult Replica::train_step(const StepInput& input) {
   const bool early = counts && !input.loss.is_cpu() && alone && accumulate_steps_ == 1;
   if (early) go_back();
   const double loss = late.value();
-  // Among several replicas, that of the last batch is told with those of the others.
+  // Among several replicas, that of the last batch is told with those of the others. The run ends
+  // with the error, and gradients with the run.
   if (!std::isfinite(loss) && !report_non_finite_ && (alone || !turn.last)) {
-    if (early) {
-      for (const auto& variable : table_.variables()) variable->value().mutable_grad().reset();
-    }
     throw Error(ErrorKind::kNonFinite,
                 accumulate_steps_ == 1
                     ? fmt::format("the loss is {}", loss)

@@ -12,7 +12,9 @@
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/many_layers.h"
+#include "muster/layers/constraints.h"
 #include "muster/layers/embedding.h"
+#include "muster/layers/regularizers.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"
@@ -57,6 +59,24 @@ struct Case {
 };
 void PrintTo(const Case& law, std::ostream* out) { *out << law.name; }
 
+// A layer with a penalty that only every second step uses, one with a constraint, and an optimizer
+// that knows variables, scales losses and keeps averages.
+EstimatorSpec penalized(const Features& features, const Labels& labels, Mode,
+                        ModelContext& context) {
+  auto always = context.model(
+      "always", [] { return Dense(2, {.kernel_constraint = constraints::max_norm(0.5)}); });
+  auto seldom = context.model(
+      "seldom", [] { return Dense(2, {.kernel_regularizer = regularizers::l2(0.1)}); });
+  Tensor logits = always(features["x"]);
+  const Tensor more = seldom(features["x"]);
+  if (context.global_step() % 2 == 0) logits = logits + more;
+  const Tensor loss = testing::loss_of(logits, labels);
+  const optim::Optimizer lamb = optim::clip_by_global_norm(optim::lamb({.learning_rate = 0.01}), 1);
+  return EstimatorSpec::train(
+      loss, context.optimizer(optim::exponential_moving_average(optim::loss_scaling(lamb)))
+                .minimize(loss));
+}
+
 class DeviceLawTest : public ::testing::TestWithParam<Case> {};
 
 // 53 examples: a ragged last batch, and a replica without data in it.
@@ -85,6 +105,8 @@ INSTANTIATE_TEST_SUITE_P(
                       Case{"clipped", two_layers, json{{"optimizer", "clipped"}}},
                       Case{"accumulated", two_layers, json{{"accumulate", 2}}},
                       Case{"many_layers", many_layers, json{{"optimizer", "momentum"}}},
+                      Case{"penalized", penalized, json::object()},
+                      Case{"penalties_accumulated", penalized, json{{"accumulate", 2}}},
                       Case{"attention", testing::attends, json::object()}));
 
 TEST(DeviceTest, EveryDeviceOfAKind) {

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <torch/cuda.h>
 
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -80,6 +81,20 @@ TEST_F(GpuTest, AttendsAsTheCpuDoes) {
   const Checkpoint mixed =
       train(directory_ / "mixed", one_device("cuda"), attends, {{"precision", "bfloat16"}});
   EXPECT_LT(largest_difference(mixed, here), 0.1);
+}
+
+// A replica may have no rows, where a batch is shorter than the others.
+TEST_F(GpuTest, AttendsWhereThereAreNoRows) {
+  for (const char* precision : {"float32", "bfloat16"}) {
+    const ModelFn model_fn = [](const Features& features, const Labels& labels, Mode mode,
+                                ModelContext& context) {
+      EstimatorSpec spec = attends(features, labels, mode, context);
+      const auto net = context.model("net", []() -> Layer { throw std::logic_error("made"); });
+      EXPECT_EQ(net(torch::zeros({0, 4, 8}, context.device())).size(0), 0);
+      return spec;
+    };
+    train(directory_ / precision, one_device("cuda"), model_fn, {{"precision", precision}}, 2);
+  }
 }
 
 TEST_F(GpuTest, TheSameSeedGivesTheSameBits) {

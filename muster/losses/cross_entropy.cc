@@ -119,7 +119,8 @@ Tensor sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predi
 
   const int64_t classes = scores.size(-1);
   const Tensor targets = labels.reshape({-1}).to(at::kLong);
-  check_labels(labels, labels.dim() > 0 ? labels.size(0) : 1, classes, options.ignore_class);
+  check_labels(labels.is_cpu() ? targets : labels, labels.dim() > 0 ? labels.size(0) : 1, classes,
+               options.ignore_class);
   if (!options.from_logits) internal::check_predictions(kSparse, scores, /*most=*/1);
   if (scores.dim() != 2) scores = scores.dim() == 1 ? scores.unsqueeze(0) : scores.flatten(0, -2);
   // Gradients stop where the clipping cuts.

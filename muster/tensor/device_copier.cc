@@ -13,6 +13,9 @@
 namespace muster::inline v0_1 {
 
 struct DeviceCopier::Streams {
+  // The memory of the last batch is not kept behind the copier.
+  ~Streams() { forget_host_copies(); }
+
   const c10::impl::DeviceGuardImplInterface* device;
   c10::Stream copies;
 };
@@ -24,7 +27,8 @@ constexpr size_t kCopiedAlone = 1 << 20;
 
 Tensor pinned(const Tensor& tensor) {
   if (tensor.is_pinned()) return tensor;
-  if (tensor.nbytes() > kCopiedAlone) return tensor.pin_memory();
+  const bool plain = !tensor.is_conj() && !tensor.is_neg();  // or its memory holds other numbers
+  if (!plain || tensor.nbytes() > kCopiedAlone) return tensor.pin_memory();
   const Tensor copy = at::empty(tensor.sizes(), tensor.options().pinned_memory(true));
   std::memcpy(copy.data_ptr(), tensor.data_ptr(), tensor.nbytes());
   return copy;
@@ -53,11 +57,11 @@ Element DeviceCopier::operator()(const Element& element) const {
       if (!value.is_tensor() || !value.tensor().defined()) return value;
       const Tensor& tensor = value.tensor();
       if (tensor.device() == device_) return value;
-      Tensor from = tensor.contiguous();
+      const Tensor here = tensor.contiguous();
       // Only a copy from pinned memory runs beside the program.
-      if (device_.is_cuda() && from.device().is_cpu() && from.numel() > 0) from = pinned(from);
-      there.push_back(from.to(device_, /*non_blocking=*/true));
-      if (tensor.is_cpu()) note_host_copy(there.back(), tensor);
+      const bool pins = device_.is_cuda() && here.is_cpu() && here.numel() > 0;
+      there.push_back((pins ? pinned(here) : here).to(device_, /*non_blocking=*/true));
+      if (here.is_cpu()) note_host_copy(there.back(), here);
       return there.back();
     });
     copied.record(streams_->copies);

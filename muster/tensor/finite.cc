@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "muster/tensor/host_copy.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -31,7 +32,7 @@ bool all_finite(const Tensor& tensor) { return !first_non_finite(tensor); }
 
 bool all_between(const Tensor& tensor, double low, double high) {
   if (tensor.numel() == 0) return true;
-  const Tensor given = tensor.detach();
+  const Tensor given = nearest(tensor.detach());
   // A batch has few labels: an operation of LibTorch would take longer than to look at them.
   if (given.is_cpu() && given.scalar_type() == kFloat32 && given.is_contiguous()) {
     const auto* numbers = given.data_ptr<float>();

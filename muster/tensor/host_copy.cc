@@ -17,8 +17,14 @@ struct Noted {
 
 thread_local std::vector<Noted> noted;
 
+// Whether its numbers are those of its memory, one after the other, and changes of it are counted.
+bool is_plain(const Tensor& tensor) {
+  return tensor.has_storage() && tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg() &&
+         !tensor.is_inference();
+}
+
 bool is_of(const Tensor& tensor, const Noted& one) {
-  return tensor.has_storage() && tensor.is_contiguous() &&
+  return is_plain(tensor) &&
          one.storage._unsafe_get_target() == tensor.storage().unsafeGetStorageImpl() &&
          one.offset == tensor.storage_offset() && one.version == tensor._version() &&
          one.here.numel() == tensor.numel() && one.here.scalar_type() == tensor.scalar_type();
@@ -29,17 +35,22 @@ bool is_of(const Tensor& tensor, const Noted& one) {
 void forget_host_copies() { noted.clear(); }
 
 void note_host_copy(const Tensor& there, const Tensor& here) {
-  if (!there.has_storage() || !there.is_contiguous()) return;
+  if (!is_plain(there)) return;
   noted.push_back({there.storage().getWeakStorageImpl(), there.storage_offset(),
                    static_cast<uint32_t>(there._version()), here.contiguous()});
 }
 
-Tensor on_host(const Tensor& tensor) {
+Tensor nearest(const Tensor& tensor) {
   if (tensor.is_cpu()) return tensor;
   for (const Noted& one : noted) {
     if (is_of(tensor, one)) return one.here.view(tensor.sizes());
   }
-  return tensor.cpu();
+  return tensor;
+}
+
+Tensor on_host(const Tensor& tensor) {
+  const Tensor near = nearest(tensor);
+  return near.is_cpu() ? near : near.cpu();
 }
 
 }  // namespace muster::inline v0_1

@@ -12,9 +12,12 @@ void forget_host_copies();
 // Notes that `there`, on a device, is a copy of `here`, on the CPU. Keeps none of the memory of
 // `there`.
 void note_host_copy(const Tensor& there, const Tensor& here);
-// The numbers of `tensor` on the CPU: the tensor itself where it is there; what was noted, unless
-// the tensor was changed in place; else a copy that waits for the device. Views of all of a noted
-// tensor count as it.
+// The numbers of `tensor` where they can be read without waiting: the tensor itself where it is on
+// the CPU; what was noted, unless the tensor was changed in place; else the tensor on its device.
+// Views of all of a noted tensor count as it. Changes of tensors that were made in inference mode
+// are not counted, so nothing is known of those.
+Tensor nearest(const Tensor& tensor);
+// The same on the CPU in any case: a copy that waits for the device where nothing was noted.
 Tensor on_host(const Tensor& tensor);
 
 }  // namespace muster::inline v0_1

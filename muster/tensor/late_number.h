@@ -10,8 +10,8 @@ namespace muster::inline v0_1 {
 
 class LateNumber {
  public:
-  // Lets the number of a tensor with one element come to the CPU. What this thread lets the device
-  // do from now on does not delay it.
+  // Lets the number of a tensor with one element come to the CPU, as it is now. What this thread
+  // lets the device do from now on does not delay it.
   explicit LateNumber(const Tensor& number);
   ~LateNumber();
   LateNumber(LateNumber&&) noexcept;
@@ -22,8 +22,8 @@ class LateNumber {
 
  private:
   struct Copied;
-  Tensor here_;
-  std::unique_ptr<Copied> copied_;  // nothing where the number was on the CPU
+  double number_ = 0;               // where it was on the CPU
+  std::unique_ptr<Copied> copied_;  // where it was not
 };
 
 }  // namespace muster::inline v0_1

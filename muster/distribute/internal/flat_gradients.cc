@@ -34,13 +34,19 @@ FlatGradients::FlatGradients(const FlatParameters& parameters) : parameters_(par
 void FlatGradients::take() {
   const torch::NoGradGuard no_grad;
   std::vector<Tensor> to, from;
+  bool all = true;
   for (size_t p = 0; p < views_.size(); ++p) {
     const Tensor& value = parameters_.parameters()[p].variable->value();
     const Tensor gradient = std::exchange(value.mutable_grad(), {});
     used_[p] = gradient.defined();
+    all &= used_[p];
     if (!used_[p]) continue;
     to.push_back(views_[p]);
     from.push_back(gradient.contiguous().view({-1}));
+  }
+  // Where there is none, the derivative of a regularizer is added to zeros, not to an old gradient.
+  if (!all) {
+    for (const Tensor& buffer : gradients_) buffer.zero_();
   }
   copy_all(to, from);
 }

@@ -7,7 +7,6 @@
 
 #include "muster/base/error.h"
 #include "muster/tensor/finite.h"
-#include "muster/tensor/host_copy.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
@@ -114,9 +113,8 @@ Tensor fitted_labels(const std::string& head, const Tensor& labels, const Tensor
 
 void check_range(const std::string& head, std::string_view what, const Tensor& numbers, double low,
                  double high, const std::string& allowed) {
-  const Tensor here = on_host(numbers.detach());
-  if (all_between(here, low, high)) return;
-  const Tensor local = here.to(at::kDouble).contiguous();
+  if (all_between(numbers, low, high)) return;
+  const Tensor local = numbers.detach().to(at::kCPU, at::kDouble).contiguous();
   const double* values = local.data_ptr<double>();
   for (int64_t i = 0; i < local.numel(); ++i) {
     if (values[i] >= low && values[i] <= high) continue;

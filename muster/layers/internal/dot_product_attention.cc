@@ -146,7 +146,9 @@ Tensor fused_attention(const Tensor& query, const Tensor& key, const Tensor& val
 AttentionResult dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                       double scale, const Tensor& offset, const Tensor& dropout,
                                       bool keep_weights, bool causal) {
-  if (query.is_cuda() && !keep_weights && !dropout.defined() && !torch::jit::tracer::isTracing()) {
+  // Of a batch without rows, which a replica may have, some of its kernels know nothing.
+  if (query.is_cuda() && query.numel() > 0 && !keep_weights && !dropout.defined() &&
+      !torch::jit::tracer::isTracing()) {
     const Tensor output = fused_attention(query, key, value, scale, offset, causal);
     if (output.defined()) return {output, Tensor()};
   }

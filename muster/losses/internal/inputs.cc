@@ -10,7 +10,6 @@
 
 #include "muster/losses/sample_weight.h"
 #include "muster/tensor/finite.h"
-#include "muster/tensor/host_copy.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::losses::internal {
@@ -89,9 +88,8 @@ std::string place_of(int64_t index, int64_t count, int64_t rows) {
 }
 
 void check_probabilities(const char* loss, const Tensor& labels) {
-  const Tensor here = on_host(labels.detach());
-  if (all_between(here, 0, 1)) return;
-  const Tensor local = here.to(at::kDouble).contiguous();
+  if (all_between(labels, 0, 1)) return;
+  const Tensor local = labels.detach().to(at::kCPU, at::kDouble).contiguous();
   const double* numbers = local.data_ptr<double>();
   for (int64_t i = 0; i < local.numel(); ++i) {
     if (numbers[i] >= 0 && numbers[i] <= 1) continue;
