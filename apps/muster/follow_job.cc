@@ -25,7 +25,7 @@ namespace {
 std::atomic<bool> interrupted{false};
 
 extern "C" void on_interrupt(int number) {
-  if (interrupted.exchange(true)) {
+  if (interrupted.exchange(true) && number == SIGINT) {
     std::signal(number, SIG_DFL);
     std::raise(number);
   }

@@ -8,7 +8,7 @@
 namespace muster::app {
 
 // While it is there, Ctrl-C and SIGTERM do not end this process, but set was_interrupted(); a
-// second one ends it.
+// second Ctrl-C ends it. A second SIGTERM does not: a search gets one whenever it is cancelled.
 class InterruptScope {
  public:
   InterruptScope();

@@ -41,6 +41,12 @@ class JobCommands : public ::testing::Test {
     write("train", "#!/bin/bash\n" + lines);
     std::filesystem::permissions(directory_ / "train", std::filesystem::perms::owner_all);
   }
+  // A command of another system, in the folder tools/, that is these lines of a shell.
+  void tool(const std::string& name, const std::string& lines) {
+    program(lines);
+    std::filesystem::create_directory(directory_ / "tools");
+    std::filesystem::rename(directory_ / "train", directory_ / "tools/" + name);
+  }
   std::string read(const std::string& name) const {
     return local_file_system().read_file(directory_ / name).value_or("");
   }

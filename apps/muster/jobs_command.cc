@@ -22,7 +22,6 @@
 #include "muster/jobs/search_report.h"
 #include "muster/jobs/slurm_task.h"
 #include "muster/jobs/submit.h"
-#include "muster/jobs/target_trials.h"
 #include "muster/jobs/targets.h"
 #include "muster/launch/run.h"
 
@@ -193,20 +192,14 @@ int logs(const JobsFlags& flags) {
   return 0;
 }
 
-// Whether trials run on whose search has ended: its process was killed.
-bool outlived(const JobRecord& record, const jobs::TargetOptions& options) {
-  if (!jobs::is_search(record)) return false;
-  const auto target = jobs::make_target(record.target, options);
-  return !jobs::running_trials(record, *target).empty();
-}
-
 int cancel(const JobsFlags& flags) {
   JobRecord record = store().find(flags.name);
   check_submitted(record, flags.options);
-  const JobState state = status_of(record, flags.options).state;
-  if (jobs::is_final(state) && !outlived(record, flags.options)) {
+  const JobStatus status = status_of(record, flags.options);
+  // Of a search that has ended trials may run on: its process was killed.
+  if (jobs::is_final(status.state) && status.left == 0) {
     fmt::print("{} {} already\n", record.name,
-               state == JobState::kSucceeded ? "has ended" : jobs::to_string(state));
+               status.state == JobState::kSucceeded ? "has ended" : jobs::to_string(status.state));
     return 0;
   }
   const auto target = jobs::make_target(record.target, flags.options);
@@ -220,16 +213,15 @@ int cancel(const JobsFlags& flags) {
 }
 
 // A job that cannot be asked for may be running, and without its record nobody could end it.
-JobState state_to_forget(const JobRecord& record, const jobs::TargetOptions& options) {
-  if (jobs::is_being_submitted(record)) return JobState::kQueued;
+JobStatus status_to_forget(const JobRecord& record, const jobs::TargetOptions& options) {
+  if (jobs::is_being_submitted(record)) return {.state = JobState::kQueued};
   try {
-    return ask_for(record, options).state;
+    return ask_for(record, options);
   } catch (const Error& error) {
     // One whose submission did not end is to be forgotten, also where nobody knows whether it is
     // there: then this is the last that says so.
     if (!jobs::was_submitted(record)) log::warning(error.message());
-    if (error.kind() == ErrorKind::kCorrupt || !jobs::was_submitted(record))
-      return JobState::kUnknown;
+    if (error.kind() == ErrorKind::kCorrupt || !jobs::was_submitted(record)) return {};
     throw Error(error.kind(), error.message(),
                 fmt::format("when it answers, try again; to forget the job all the same: rm -r {}",
                             launch::shell_quoted(record.folder)));
@@ -237,19 +229,18 @@ JobState state_to_forget(const JobRecord& record, const jobs::TargetOptions& opt
 }
 
 int remove(const JobsFlags& flags) {
-  jobs::JobStore jobs_there = store();
+  const jobs::JobStore jobs_there = store();
   const JobRecord record = jobs_there.find(flags.name);
-  const JobState state = state_to_forget(record, flags.options);
-  const bool trials = outlived(record, flags.options);
-  if (trials || jobs::goes_on(state)) {
+  const JobStatus status = status_to_forget(record, flags.options);
+  if (status.left > 0 || jobs::goes_on(status.state)) {
     throw invalid_argument(
-        trials ? fmt::format("trials of {} run", record.name)
-               : fmt::format("{} is {}", record.name, jobs::to_string(state)),
-        state == JobState::kEnding
+        status.left > 0 ? fmt::format("trials of {} run, or may still begin", record.name)
+                        : fmt::format("{} is {}", record.name, jobs::to_string(status.state)),
+        status.state == JobState::kEnding
             ? "wait until its tasks have saved: muster jobs status " + record.name
             : "end it first: muster jobs cancel " + record.name);
   }
-  jobs_there.remove(record);
+  jobs::forget_job(jobs_there, record);
   fmt::print("{} is forgotten{}\n", record.name,
              record.job_dir.empty() ? "" : "; its job directory stays: " + record.job_dir);
   return 0;

@@ -49,8 +49,7 @@ class SearchCommandTest : public JobCommands {
 class SlurmSearchTest : public SearchCommandTest {
  protected:
   SlurmSearchTest() {
-    std::filesystem::create_directories(directory_ / "tools");
-    std::filesystem::create_directories(directory_ / "slurm");
+    std::filesystem::create_directory(directory_ / "slurm");
     // While there is a file `cut`, whoever submits is killed before the answer. With a file `works`
     // a job has measured and ended when it was submitted, else it runs until it is cancelled.
     tool("sbatch",
@@ -75,14 +74,10 @@ class SlurmSearchTest : public SearchCommandTest {
     environment_ = "PATH=" + directory_ / "tools" + ":$PATH ";
     write("search.yaml", search_of(1, 1));
   }
-  void tool(const std::string& name, const std::string& lines) {
-    program(lines);
-    std::filesystem::rename(directory_ / "train", directory_ / "tools/" + name);
-  }
   // Kills a search in the middle of the submission of its trial.
-  void cut_off() {
+  void cut_off(const std::string& flags = "") {
     write("cut", "");
-    EXPECT_EQ(muster(command_).code, 137);
+    EXPECT_EQ(muster(command_ + flags).code, 137);
   }
 
   const std::string command_ =
@@ -115,6 +110,38 @@ TEST_F(SlurmSearchTest, ATrialWhoseSubmissionWasCutOffIsShownAndCancelled) {
   EXPECT_EQ(read("asked"), "submit 17\ncancel 17\n");
   EXPECT_EQ(status("tune")["state"], "cancelled");
   EXPECT_EQ(muster("submit --job-dir=tune --wait true").code, 0);
+}
+
+// What a user has to say of his jobs hides no trial.
+TEST_F(SlurmSearchTest, ATrialIsKnownBehindACommentOfTheUsersOwn) {
+  const std::string comment = " --slurm=--comment=my=lab";
+  cut_off(comment);
+  EXPECT_THAT(read("slurm/17.comment"), StartsWith("my=lab:s"));
+  EXPECT_THAT(muster("jobs status tune").text, HasSubstr("1 of its trials run on"));
+  write("works", "");
+  const ShellOutput ran = muster(command_ + comment);
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_EQ(read("asked"), "submit 17\ncancel 17\nsubmit 18\n");
+}
+
+// A trial that may still come is neither ended nor forgotten by mistake.
+TEST_F(SlurmSearchTest, WhileATrialMayComeItsSearchIsNotOver) {
+  cut_off();
+  tool("squeue-later", read("tools/squeue"));
+  tool("squeue", "[ -e shown ] && exec ./tools/squeue-later; exit 0");
+  EXPECT_THAT(muster("jobs status tune").text,
+              HasSubstr("trial 1, whose submission did not end, may still come"));
+  const ShellOutput early = muster("jobs cancel tune");
+  EXPECT_EQ(early.code, 1);
+  EXPECT_THAT(early.text, AllOf(HasSubstr("error: the submission of trial 1 of the search tune to "
+                                          "slurm did not end, and it may still come"),
+                                HasSubstr("wait for some minutes")));
+  EXPECT_THAT(muster("jobs remove tune").text,
+              HasSubstr("error: trials of tune run, or may still begin"));
+  write("shown", "");
+  EXPECT_EQ(muster("jobs cancel tune").code, 0);
+  EXPECT_EQ(read("asked"), "submit 17\ncancel 17\n");
+  EXPECT_EQ(muster("jobs remove tune").code, 0);
 }
 
 TEST_F(SlurmSearchTest, WhileSlurmIsAwayNothingBeginsBesideItsTrials) {
@@ -292,7 +319,16 @@ TEST_F(SearchCommandTest, ASearchThatIsCancelledIsEndingUntilItsTrialsHaveSaved)
   ASSERT_TRUE(appears("began"));
   EXPECT_EQ(muster("jobs cancel tune").code, 0);
   EXPECT_EQ(status("tune")["state"], "ending");
+  // Who asks once more kills nothing: its process is there until the trials have saved.
+  EXPECT_EQ(muster("jobs cancel tune").code, 0);
+  EXPECT_EQ(status("tune")["state"], "ending");
+  EXPECT_THAT(muster("jobs remove tune").text, HasSubstr("error: tune is ending"));
   EXPECT_THAT(muster(command).text, HasSubstr("is that of the job tune, which is ending"));
+  const ShellOutput dry = muster("submit --dry-run " + command.substr(7));
+  EXPECT_EQ(dry.code, 0);
+  EXPECT_THAT(dry.text, AllOf(HasSubstr("this search would not be run: the job directory tune is "
+                                        "that of the job tune, which is ending"),
+                              HasSubstr("# a search: 1 trials")));
   write("go", "");
   search.join();
   EXPECT_EQ(status("tune")["state"], "cancelled");

@@ -137,13 +137,22 @@ void check_search_flags(const CLI::App& command, const SubmitFlags& flags,
 // Where programs of this machine run, or of nodes that have it at the same place.
 bool runs_programs(const std::string& target) { return target == "local" || target == "slurm"; }
 
-// Gives the program its path, so that it is found wherever it is started.
+// The same text for all ways to write a path, as long as that leads to the same file: what is
+// behind a link and ".." is elsewhere.
+std::string whole_path(const std::string& path) {
+  const std::filesystem::path whole = std::filesystem::absolute(path);
+  const std::filesystem::path plain = whole.lexically_normal();
+  std::error_code ignored;
+  return (std::filesystem::equivalent(plain, whole, ignored) ? plain : whole).string();
+}
+
+// Gives the program its path, so that it is found wherever it is started, and is known again
+// however it was written.
 void find_program(jobs::JobSpec& job, const std::string& own_folder) {
   const auto resolve = [&](std::vector<std::string>& words) {
     if (words.empty()) return;
     const char* path = std::getenv("PATH");
-    words[0] = launch::find_program(words[0], path ? path : "", own_folder);
-    if (words[0].front() != '/') words[0] = std::filesystem::absolute(words[0]).string();
+    words[0] = whole_path(launch::find_program(words[0], path ? path : "", own_folder));
   };
   resolve(job.program);
   if (job.program.empty()) {
@@ -153,8 +162,15 @@ void find_program(jobs::JobSpec& job, const std::string& own_folder) {
 
 int search(const SubmitFlags& flags, const jobs::JobSpec& job, jobs::JobStore& store,
            jobs::Target& target, const jobs::StatusOf& status) {
-  jobs::SearchJobOptions options{
+  const jobs::SearchJobOptions options{
       .seed = flags.seed, .interrupted = was_interrupted, .status_of = status};
+  if (flags.dry_run) {
+    for (const std::string& why : jobs::reasons_against_search(store, target, job, options)) {
+      log::warning("this search would not be run: " + why);
+    }
+    fputs(jobs::describe_search_job(store, target, job, flags.seed).c_str(), stdout);
+    return 0;
+  }
   InterruptScope interrupts;
   const jobs::SearchJobResult result =
       jobs::run_search_job(store, target, job, system_clock(), options);
@@ -193,10 +209,7 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
   const jobs::StatusOf status = [&](const jobs::JobRecord& record) {
     return status_of(record, options);
   };
-  if (flags.dry_run && searches) {
-    fputs(jobs::describe_search_job(store, *target, job, flags.seed).c_str(), stdout);
-    return 0;
-  }
+  if (searches) return search(flags, job, store, *target, status);
   if (flags.dry_run) {
     for (const std::string& why : jobs::reasons_against(store, *target, job, status)) {
       log::warning("this job would not be submitted: " + why);
@@ -205,7 +218,6 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
     fputs(target->describe(job, record).c_str(), stdout);
     return 0;
   }
-  if (searches) return search(flags, job, store, *target, status);
   const jobs::JobRecord record = jobs::submit_job(store, *target, job, system_clock(), status);
   if (flags.wait) return follow_job(*target, record);
   fmt::print("{} is submitted to {}{}\n", record.name, record.target,

@@ -379,11 +379,11 @@ nlohmann::json KubernetesTarget::list(const JobRecord& record) const {
 JobStatus KubernetesTarget::status(const JobRecord& record) {
   JobStatus status = kubernetes_status(list(record));
   if (status.state != JobState::kUnknown) return status;
+  status.forgotten = true;
   if (local_file_system().exists(join_path(record.folder, kCancelledMark)).value_or(false)) {
     status.state = JobState::kCancelled;
   } else {
     status.detail = "the cluster does not know it any more";
-    status.forgotten = true;
   }
   return status;
 }

@@ -49,9 +49,9 @@ class KubernetesTarget final : public Target {
   JobStatus status(const JobRecord& record) override;
   // Lines of several tasks begin with the task's name: "[worker-0] ".
   void logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) override;
-  // Deletes the documents: tasks get SIGTERM, and a minute to save. Their logs are gone then.
   // Jobs that have ended keep theirs until somebody deletes them.
   bool frees_names() const override { return false; }
+  // Deletes the documents: tasks get SIGTERM, and a minute to save. Their logs are gone then.
   void cancel(const JobRecord& record) override;
 
  private:

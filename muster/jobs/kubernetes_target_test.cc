@@ -290,7 +290,8 @@ TEST_F(KubernetesTargetTest, CancellingLeavesNothingBehind) {
     EXPECT_THAT(cluster_.names(resource), IsEmpty()) << resource;
   }
   EXPECT_EQ(target_.status(record_).state, JobState::kCancelled);
-  target_.cancel(record_);  // again: nothing
+  EXPECT_TRUE(target_.status(record_).forgotten);  // so its name is free
+  target_.cancel(record_);                         // again: nothing
 }
 
 // Its pods are there for as long as they save, and those of one that was evicted too.
@@ -342,7 +343,7 @@ TEST_F(KubernetesTargetTest, TrialsAreFoundByTheirMarks) {
   trial.id.clear();
   const JobStore trials(search.folder + "/trials");
   trials.save(trial);
-  EXPECT_EQ(running_trials(search, target_), std::vector<int>{1});
+  EXPECT_EQ(trials_left(search, target_, system_clock()).running, std::vector<int>{1});
   EXPECT_EQ(trial_records(search).at(1).id, "tune-1");
   trials.save(trial);
   end_trials(search, target_, clock, std::chrono::seconds(5));
@@ -354,7 +355,7 @@ TEST_F(KubernetesTargetTest, TrialsAreFoundByTheirMarks) {
   json leading = cluster_.find("jobs", "tune-1-r2-chief");
   leading["status"]["conditions"] = {{{"type", "Failed"}, {"status", "True"}}};
   cluster_.put("jobs", leading);
-  EXPECT_TRUE(running_trials(search, target_).empty());
+  EXPECT_TRUE(trials_left(search, target_, system_clock()).running.empty());
   TargetTrials(target_, search, clock).start(1, job);
   EXPECT_THAT(cluster_.names("jobs"), SizeIs(2));
 }

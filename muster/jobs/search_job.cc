@@ -77,11 +77,15 @@ void check_left(const JobRecord& earlier, const Target& target) {
       fmt::format("end them first: muster jobs cancel {}", earlier.name));
 }
 
-// The record of the search in the folder, where that goes on; nothing where it begins.
+// The record of the search in the folder, where that goes on; nothing where it begins. One that was
+// killed before its first trial, or whose folder was emptied, begins under its record where it has
+// the name that the job asks for.
 std::optional<JobRecord> goes_on_as(const JobStore& store, const Target& target, const JobSpec& job,
                                     const std::string& job_dir) {
-  if (!stores::file_systems().exists(join_path(job.job_dir, kSearchFile)).value())
+  if (job.name.empty() &&
+      !stores::file_systems().exists(join_path(job.job_dir, kSearchFile)).value()) {
     return std::nullopt;
+  }
   std::optional<JobRecord> newest;
   for (const JobRecord& earlier : searches_in(store, job_dir)) {
     if (earlier.target != target.name() || (!job.name.empty() && job.name != earlier.name))
@@ -107,15 +111,23 @@ Place place_of(const JobStore& store, const Target& target, JobSpec& job) {
   return place;
 }
 
-// The number that the first trial of the search has, for --dry-run, which says why the search would
-// not be run.
+// The number that the first trial of the search has, for --dry-run; 1 where it would not be run.
 int first_number(const JobSpec& job, uint64_t seed) {
   try {
     return known_search(job, stores::file_systems(), seed).first();
-  } catch (const Error& error) {
-    log::warning("this search would not be run: " + error.message() + "; " + error.hint());
+  } catch (const Error&) {
     return 1;
   }
+}
+
+// Asks of the jobs that may have the directory of a search. Those of its trials that run on are no
+// hindrance: they are ended.
+StatusOf status_beside(const StatusOf& status_of, const Target& target) {
+  return [&](const JobRecord& one) {
+    JobStatus status = status_of(one);
+    if (is_search(one) && one.target == target.name()) status.left = 0;
+    return status;
+  };
 }
 
 }  // namespace
@@ -143,12 +155,7 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
   for (const JobRecord& earlier : searches_in(store, place.job_dir)) check_left(earlier, target);
   // Another process may take a free name at this moment; then the claim finds the next.
   if (is_new) job.name = wanted_name;
-  // Those of its trials that run on are no hindrance: they are ended.
-  const StatusOf status_of = [&](const JobRecord& one) {
-    JobStatus status = options.status_of(one);
-    if (is_search(one) && one.target == target.name()) status.left = 0;
-    return status;
-  };
+  const StatusOf status_of = status_beside(options.status_of, target);
   JobRecord record;
   {
     Claim claim = is_new ? claim_job(store, target, job, clock, status_of, complete)
@@ -188,6 +195,27 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
     finish(JobState::kFailed, exit_code(error.kind()) == 2 ? 2 : 1, error.message());
     throw;
   }
+}
+
+std::vector<std::string> reasons_against_search(const JobStore& store, const Target& target,
+                                                JobSpec job, const SearchJobOptions& options) {
+  const StatusOf status_of = status_beside(options.status_of, target);
+  JobSpec named = job;
+  const auto [place, is_new] = place_of(store, target, named);
+  std::vector<std::string> reasons;
+  const auto check = [&](const std::function<void()>& act) {
+    if (auto reason = reason_of(act)) reasons.push_back(std::move(*reason));
+  };
+  check([&] { (void)known_search(named, stores::file_systems(), options.seed); });
+  check([&] {
+    for (const JobRecord& earlier : searches_in(store, place.job_dir)) check_left(earlier, target);
+    if (!is_new) check_job_dir(store, job.job_dir, status_of);
+  });
+  if (is_new) {
+    for (std::string& reason : reasons_against(store, target, job, status_of))
+      reasons.push_back(std::move(reason));
+  }
+  return reasons;
 }
 
 std::string describe_search_job(const JobStore& store, const Target& target, JobSpec job,

@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "muster/base/clock.h"
 #include "muster/jobs/job_record.h"
@@ -41,6 +42,9 @@ struct SearchJobResult {
 SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
                                const SearchJobOptions& options);
 
+// What run_search_job() would throw now, one sentence each, with what to do; nothing is made.
+std::vector<std::string> reasons_against_search(const JobStore& store, const Target& target,
+                                                JobSpec job, const SearchJobOptions& options);
 // What run_search_job() would do, for --dry-run: the search, its first trials, and what the target
 // starts for the first of them.
 std::string describe_search_job(const JobStore& store, const Target& target, JobSpec job,

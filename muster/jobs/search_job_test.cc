@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 #include <functional>
 #include <set>
 #include <string>
@@ -26,8 +27,10 @@ namespace muster::inline v0_1::jobs {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Optional;
 using ::testing::SizeIs;
 
 // A target whose jobs have measured, and ended, when they are submitted, or run until they are
@@ -226,6 +229,67 @@ TEST_F(SearchJobTest, WhoeverCameBetweenWins) {
   EXPECT_THAT(why_not(lab_), HasSubstr("is that of the job train-1, which was submitted just now"));
   EXPECT_EQ(search_status(store_.find("train-1"), lab_).state, JobState::kSucceeded);
   EXPECT_EQ(run(lab_).exit_code, 0);
+}
+
+// Who forgets a search and who goes on with it do not meet either.
+TEST_F(SearchJobTest, WhoForgetsItAndWhoGoesOnDoNotMeet) {
+  const JobRecord record = leave_killed();
+  std::string why_kept;
+  lab_.on_cancel = [&] { why_kept = reason_of([&] { forget_job(store_, record); }).value_or(""); };
+  cancel_search(record, lab_);
+  EXPECT_THAT(why_kept, HasSubstr("another command is at work on the job train-1"));
+  lab_.on_cancel = nullptr;
+  // It is forgotten between the look at the folder and the claim of it.
+  const SearchJobOptions plain = options_;
+  options_.status_of = [&](const JobRecord& one) {
+    const JobStatus before = plain.status_of(one);
+    if (store_.list().size() == 1) forget_job(store_, record);
+    return before;
+  };
+  EXPECT_THAT(reason_of([&] { (void)run(lab_); }),
+              Optional(HasSubstr("the job train-1 was forgotten just now")));
+  EXPECT_THAT(store_.list(), SizeIs(0));
+  options_ = plain;
+  EXPECT_EQ(run(lab_).exit_code, 0);
+  EXPECT_THAT(reason_of([&] { forget_job(store_, record); }),
+              Optional(HasSubstr("at work on the job train-1")));
+}
+
+// As where it was killed before its first trial, or somebody emptied its folder.
+TEST_F(SearchJobTest, ItBeginsUnderItsNameWhereItsFolderIsEmpty) {
+  job_.name = "fit";
+  EXPECT_EQ(run(lab_).exit_code, 0);
+  std::filesystem::remove_all(job_.job_dir);
+  EXPECT_EQ(run(lab_).exit_code, 0);
+  EXPECT_THAT(store_.list(), SizeIs(1));
+  // The name of another directory's stays taken.
+  job_.job_dir = directory_ / "other";
+  EXPECT_THAT(why_not(lab_), HasSubstr("there is a job 'fit' already"));
+}
+
+TEST_F(SearchJobTest, ADryRunSaysWhatIsInTheWay) {
+  const auto reasons = [&](Target& target) {
+    return reasons_against_search(store_, target, job_, options_);
+  };
+  EXPECT_THAT(reasons(lab_), SizeIs(0));
+  JobSpec other = job_;
+  other.search.reset();
+  std::filesystem::create_directory(other.job_dir);  // as programs make it
+  lab_.works = false;
+  const JobRecord there = submit_job(store_, lab_, other, clock_, options_.status_of);
+  EXPECT_THAT(reasons(cloud_), ElementsAre(AllOf(HasSubstr("is that of the job train-1, which is "
+                                                           "running on lab"),
+                                                 HasSubstr("; give this job another --job-dir"))));
+  lab_.cancel(there);
+  store_.remove(there);
+  (void)leave_killed();
+  // Its own trials are no hindrance; those of another target are.
+  EXPECT_THAT(reasons(lab_), SizeIs(0));
+  EXPECT_THAT(reasons(cloud_), Contains(HasSubstr("its trials may run on, on lab")));
+  EXPECT_EQ(run(lab_).exit_code, 0);
+  job_.args = {"--more"};
+  EXPECT_THAT(reasons(lab_), ElementsAre(HasSubstr("holds a search that runs")));
+  EXPECT_THAT(store_.list(), SizeIs(1));
 }
 
 TEST_F(SearchJobTest, TheTrialsOfTheSearchBeforeAreNotShownAsThoseOfThisOne) {

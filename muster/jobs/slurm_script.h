@@ -36,7 +36,7 @@ constexpr const char* kSlurmTokenFile = "token";         // for this user alone
 constexpr const char* kSlurmCommentEnd = ":";
 
 // Returns the script. Throws InvalidArgument for a flag that does not begin with "--", or has a
-// line end.
+// line end, and for --array and --clusters, by which it would not be one job of this cluster.
 std::string slurm_script(const JobSpec& job, const SlurmScriptOptions& options);
 
 }  // namespace muster::inline v0_1::jobs

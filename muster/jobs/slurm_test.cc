@@ -1,4 +1,4 @@
-// What is decided about jobs on Slurm; on a real one: apps/muster/jobs_command_test.cc.
+// What is decided about jobs on Slurm; on a real one: apps/muster/slurm_jobs_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -78,6 +78,12 @@ TEST(SlurmTest, TheScriptIsOneThatBashReads) {
   EXPECT_THAT(script(job), HasSubstr("--kill-on-bad-exit=0"));
   EXPECT_THAT(message_of([&] { script(job, {"-p", "gpu"}); }), HasSubstr("'-p'"));
   EXPECT_THAT(message_of([&] { script(job, {"--x\nrm"}); }), HasSubstr("no flag of sbatch"));
+  // What would make several jobs of one, or one that cannot be asked for.
+  EXPECT_THAT(error_of([&] { script(job, {"--array=0-3"}); }).hint(), HasSubstr("is a search"));
+  EXPECT_THAT(error_of([&] { script(job, {"--array"}); }).message(), HasSubstr("several jobs"));
+  EXPECT_THAT(error_of([&] { script(job, {"--clusters=a,b"}); }).hint(),
+              HasSubstr("from a login node of that cluster"));
+  EXPECT_THAT(script(job, {"--cluster-constraint=big"}), HasSubstr("--cluster-constraint=big"));
 }
 
 // The script in a shell, with commands of Slurm's that write what they were asked.

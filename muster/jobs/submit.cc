@@ -20,6 +20,7 @@
 #include "muster/base/local_path.h"
 #include "muster/base/log.h"
 #include "muster/base/secret.h"
+#include "muster/jobs/internal/local_state.h"
 #include "muster/jobs/search_job.h"
 #include "muster/jobs/task_start.h"
 #include "muster/launch/run.h"
@@ -170,6 +171,15 @@ void check_same_command(const JobStore& store, const JobRecord& wanted, const St
   }
 }
 
+// What tells a record from a later one of the same name.
+std::string key_of(const JobRecord& record) { return record.name + " " + record.submission; }
+
+std::optional<JobRecord> record_of(const JobStore& store, const std::string& name) {
+  const std::vector<JobRecord> records = store.list();
+  const auto found = std::ranges::find(records, name, &JobRecord::name);
+  return found == records.end() ? std::nullopt : std::optional(*found);
+}
+
 }  // namespace
 
 std::string new_submission() {
@@ -190,7 +200,8 @@ bool is_being_submitted(const JobRecord& record) {
 bool find_submitted(JobStore& store, Target& target, JobRecord& record) {
   if (was_submitted(record)) return true;
   if (is_being_submitted(record) || !target.recognise(record)) return false;
-  store.save(record);
+  const auto now = record_of(store, record.name);
+  if (now && key_of(*now) == key_of(record)) store.save(record);
   return true;
 }
 
@@ -246,39 +257,37 @@ JobRecord preview_job(const JobStore& store, const Target& target, JobSpec& job)
 
 namespace {
 
-// What tells a record from a later one of the same name.
-std::string key_of(const JobRecord& record) { return record.name + " " + record.submission; }
-
-std::optional<JobRecord> record_of(const JobStore& store, const std::string& name) {
-  const std::vector<JobRecord> records = store.list();
-  const auto found = std::ranges::find(records, name, &JobRecord::name);
-  return found == records.end() ? std::nullopt : std::optional(*found);
-}
-
-// The record that has the name of `wanted`, where its job has ended and was the same one: the same
-// command, target and job directory. A search goes on in its own way.
+// The record that has the name of `wanted`, where its job has ended, or is known nowhere any more,
+// and was the same one: the same command, target and job directory. A search goes on in its own
+// way.
 std::optional<JobRecord> ended_before(const JobStore& store, const Target& target,
                                       const JobRecord& wanted, const StatusOf& status_of) {
-  if (!target.frees_names()) return std::nullopt;
   const auto before = record_of(store, wanted.name);
   const bool same = before && before->target == wanted.target &&
                     before->command == wanted.command && before->job_dir == wanted.job_dir;
   if (!same || is_search(*before) || is_being_submitted(*before)) return std::nullopt;
-  return is_final(status_of(*before).state) ? before : std::nullopt;
+  const JobStatus status = status_of(*before);
+  const bool ended = target.frees_names() && is_final(status.state);
+  return ended || status.forgotten ? before : std::nullopt;
 }
 
 }  // namespace
+
+std::optional<std::string> reason_of(const std::function<void()>& check) {
+  try {
+    check();
+    return std::nullopt;
+  } catch (const Error& error) {
+    return error.message() + "; " + error.hint();
+  }
+}
 
 std::vector<std::string> reasons_against(const JobStore& store, const Target& target, JobSpec job,
                                          const StatusOf& status_of) {
   std::vector<std::string> reasons;
   JobSpec copy = job;
-  const auto check = [&](const auto& act) {
-    try {
-      act();
-    } catch (const Error& error) {
-      reasons.push_back(error.message() + "; " + error.hint());
-    }
+  const auto check = [&](const std::function<void()>& act) {
+    if (auto reason = reason_of(act)) reasons.push_back(std::move(*reason));
   };
   const JobRecord wanted = preview_job(store, target, copy);
   if (!ended_before(store, target, wanted, status_of)) check([&] { store.check_free(job.name); });
@@ -318,6 +327,14 @@ Claim complete_claim(JobStore& store, JobRecord record, Clock& clock,
   // Whoever is killed from now on leaves this, by which the job is found and the name freed.
   store.save(made.record);
   return made;
+}
+
+// Takes the record of a job back that is nowhere, and brings back what had its name.
+void take_back(const JobStore& store, const Claim& claim) {
+  // Held, so that nobody takes the name between.
+  const FileDescriptor held = lock_store(store);
+  store.remove(claim.record);
+  if (claim.before) store.bring_back(*claim.before);
 }
 
 }  // namespace
@@ -361,6 +378,11 @@ Claim claim_again(JobStore& store, JobRecord record, const JobSpec& job, Clock& 
   check_job_dir(store, job.job_dir, status_of);
   const FileDescriptor held = lock_store(store);
   check_still_free(store, job.job_dir, known);
+  if (!record_of(store, record.name)) {
+    throw Error(ErrorKind::kUnavailable,
+                fmt::format("the job {} was forgotten just now by another command", record.name),
+                "the same command again begins with a new record");
+  }
   return complete_claim(store, std::move(record), clock, complete);
 }
 
@@ -377,13 +399,28 @@ JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
     forget_earlier(store, claimed);
     throw;
   } catch (...) {
-    store.remove(record);
-    if (claimed.before) store.bring_back(*claimed.before);
+    take_back(store, claimed);
     throw;
   }
   store.save(record);
   forget_earlier(store, claimed);
   return record;
+}
+
+void forget_job(const JobStore& store, const JobRecord& record) {
+  const FileDescriptor held = lock_store(store);
+  const JobRecord now = store.find(record.name);
+  // Whoever runs a search, or cancels what one left, holds its folder.
+  const FileDescriptor kept = is_search(now) ? internal::lock_folder(now.folder) : FileDescriptor();
+  if (key_of(now) != key_of(record) || is_being_submitted(now) ||
+      (is_search(now) && !kept.is_open())) {
+    throw Error(ErrorKind::kUnavailable,
+                fmt::format("another command is at work on the job {}", now.name),
+                fmt::format("look how it is: muster jobs status {}", now.name));
+  }
+  store.remove(now);
+  // As where a submission under the same name was killed.
+  store.remove_aside(now);
 }
 
 }  // namespace muster::inline v0_1::jobs

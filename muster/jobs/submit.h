@@ -35,16 +35,17 @@ struct Claim {
 // Makes the job's record, whose name becomes the job's. Of several processes that claim the same
 // directory or the same name at a time, one gets it. `complete` fills in what else belongs to the
 // record, and to its folder, before others see it. The record of a job of that name that has ended,
-// and had the same command, target and directory, is put aside where the target frees names. Throws
-// InvalidArgument as check_job_dir() does, for a name that is taken, and when the submission of the
-// same command to the same target did not end before.
+// and had the same command, target and directory, is put aside where the target frees names, or has
+// forgotten that job. Throws InvalidArgument as check_job_dir() does, for a name that is taken, and
+// when the submission of the same command to the same target did not end before.
 Claim claim_job(JobStore& store, const Target& target, JobSpec& job, Clock& clock,
                 const StatusOf& status_of, const std::function<void(JobRecord&)>& complete);
 
 // Removes what had the name before, and says so.
 void forget_earlier(const JobStore& store, const Claim& claim);
 
-// As claim_job() for a record of the job that goes on in its directory, with another mark.
+// As claim_job() for a record of the job that goes on in its directory, with another mark. Throws
+// Unavailable where another command has forgotten that.
 Claim claim_again(JobStore& store, JobRecord record, const JobSpec& job, Clock& clock,
                   const StatusOf& status_of, const std::function<void(JobRecord&)>& complete);
 
@@ -56,6 +57,12 @@ JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
 // The record that submit_job() would make; nothing is made.
 JobRecord preview_job(const JobStore& store, const Target& target, JobSpec& job);
 
+// Forgets a job that was seen to have ended, with all in its folder. Throws Unavailable where
+// another command has begun it anew since `record` was read, or is at work on it.
+void forget_job(const JobStore& store, const JobRecord& record);
+
+// The error that `check` throws, as a sentence with what to do; nothing where it throws none.
+std::optional<std::string> reason_of(const std::function<void()>& check);
 // What submit_job() would throw now because of other jobs, one sentence each, with what to do;
 // nothing is made.
 std::vector<std::string> reasons_against(const JobStore& store, const Target& target, JobSpec job,
@@ -71,8 +78,8 @@ bool is_being_submitted(const JobRecord& record);
 // Whether its submission ended: the target had answered. A job of this machine is known by its
 // folder.
 bool was_submitted(const JobRecord& record);
-// Asks the target for a job whose submission did not end, and saves the record when it is there.
-// Returns was_submitted().
+// Asks the target for a job whose submission did not end, and saves the record when it is there,
+// unless another one was written in its place meanwhile. Returns was_submitted().
 bool find_submitted(JobStore& store, Target& target, JobRecord& record);
 
 }  // namespace muster::inline v0_1::jobs

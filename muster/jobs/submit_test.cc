@@ -99,6 +99,13 @@ TEST(SubmitTest, TheSameJobTakesItsNameAgainWhenItHasEnded) {
     EXPECT_NE(again.submission, before.submission);
     EXPECT_THAT(store.list(), ElementsAre(again));
   }
+  // One that is known nowhere any more has ended too.
+  const auto forgotten = [](const JobRecord&) { return JobStatus{.forgotten = true}; };
+  for (const bool frees : {true, false}) {
+    target.frees = frees;
+    EXPECT_THAT(store.list(), ElementsAre(submit_job(store, target, job, clock, forgotten)));
+  }
+  target.frees = true;
   // Where the new one is refused, the old one is there with all it had.
   const JobRecord before = store.find("fit");
   const std::string log = before.folder + "/all.log";
@@ -107,6 +114,26 @@ TEST(SubmitTest, TheSameJobTakesItsNameAgainWhenItHasEnded) {
   EXPECT_THROW(submit_job(store, target, job, clock, as(JobState::kFailed)), Error);
   EXPECT_THAT(store.list(), ElementsAre(before));
   EXPECT_EQ(local_file_system().read_file(log).value(), "epoch 7\n");
+}
+
+// Between the look at a job and its end in the store the same command may take its name.
+TEST(SubmitTest, WhatBeganAnewIsNotForgotten) {
+  const TempDirectory directory;
+  JobStore store(directory / "jobs");
+  LookingTarget target(store);
+  ManualClock clock;
+  const JobSpec job{.name = "fit", .program = {"train"}, .job_dir = "d"};
+  const JobRecord looked_at = submit_job(store, target, job, clock, unknown);
+  const auto ended = [](const JobRecord&) { return JobStatus{.state = JobState::kFailed}; };
+  const JobRecord anew = submit_job(store, target, job, clock, ended);
+  EXPECT_THROW(forget_job(store, looked_at), Error);
+  EXPECT_THAT(store.list(), ElementsAre(anew));
+  // What was put aside by a submission that was killed goes too.
+  std::filesystem::create_directory(directory / "jobs/.fit");
+  forget_job(store, anew);
+  EXPECT_THAT(store.list(), IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(directory / "jobs/.fit"));
+  EXPECT_THROW(forget_job(store, anew), Error);
 }
 
 // A directory is free when nothing of the job that has it can run, and not when nobody says so.

@@ -49,7 +49,8 @@ struct JobStatus {
   std::string detail = {};            // one line for people: why it waits, what failed
   int restarts = 0;                   // how often it was started again
   std::vector<TaskStatus> tasks = {};
-  // Of one that is unknown: the target answered that it has no such job, so nothing of it runs.
+  // Of one that is unknown, or was cancelled: the target answered that it has no such job, so
+  // nothing of it runs, and its name is free there.
   bool forgotten = false;
   // Of a search that has ended: the trials that run on, as after its process was killed, or may
   // still begin.

@@ -113,8 +113,11 @@ std::optional<int> TargetTrials::exit_code(int number) {
     } else if (trial.given_up) {
       return 1;
     }
+    trial.told = false;
   } catch (const Error& error) {
-    log::warning(fmt::format("trial {}: {}", number, error.message()));
+    // Once for each time that its target is away: it is asked every second.
+    if (!std::exchange(trial.told, true))
+      log::warning(fmt::format("trial {}: {}", number, error.message()));
   }
   switch (status.state) {
     case JobState::kQueued:
@@ -191,10 +194,6 @@ TrialsLeft trials_left(const JobRecord& search, Target& target, Clock& clock) {
     if (goes_on(state)) left.running.push_back(number);
   }
   return left;
-}
-
-std::vector<int> running_trials(const JobRecord& search, Target& target) {
-  return trials_left(search, target, system_clock()).running;
 }
 
 int cancel_trials(const JobRecord& search, Target& target, Clock& clock) {

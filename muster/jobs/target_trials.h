@@ -43,6 +43,7 @@ class TargetTrials : public TrialHost {
     JobRecord record;
     TimePoint last_seen;
     bool given_up = false;  // it was to be stopped, and was not there
+    bool told = false;      // that nothing can be heard of it now
   };
   // Whether the target has answered for the trial, now at the latest.
   bool is_known(Entry& trial);
@@ -68,10 +69,8 @@ struct TrialsLeft {
 // As after the process that ran the search was killed. `target` is that of the search. A trial that
 // the target does not know counts as one that has ended. Throws what Target::status() throws.
 TrialsLeft trials_left(const JobRecord& search, Target& target, Clock& clock);
-// Of these, those that run.
-std::vector<int> running_trials(const JobRecord& search, Target& target);
-// Asks them to end: they save first. Returns how many there are. Throws Unavailable, naming it,
-// when one may still come.
+// Asks those that run to end: they save first. Returns how many there are. Throws Unavailable,
+// naming it, when one may still come.
 int cancel_trials(const JobRecord& search, Target& target, Clock& clock);
 // The same, and waits until they have ended, at most `limit` for each, and for those that may still
 // come; or until `interrupted`. Throws Timeout, naming one, when it runs on.

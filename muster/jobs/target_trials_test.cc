@@ -121,12 +121,12 @@ TEST_F(TargetTrialsTest, ATargetMayBeAwayForAWhile) {
   EXPECT_EQ(trials_.exit_code(3), 1);
   // The search has given it up, and whoever comes later looks again.
   target_.now.state = JobState::kRunning;
-  EXPECT_EQ(running_trials(search_, target_), std::vector<int>{3});
+  EXPECT_EQ(trials_left(search_, target_, clock_).running, std::vector<int>{3});
   // What the target says that it does not know is nowhere.
   target_.now = {.forgotten = true};
   EXPECT_EQ(trials_.exit_code(3), 1);
   target_.now.state = JobState::kRunning;
-  EXPECT_TRUE(running_trials(search_, target_).empty());
+  EXPECT_TRUE(trials_left(search_, target_, clock_).running.empty());
 }
 
 TEST_F(TargetTrialsTest, TheLastErrorOfALogIsWhatATrialSays) {
@@ -143,7 +143,7 @@ TEST_F(TargetTrialsTest, TheLastErrorOfALogIsWhatATrialSays) {
 // What a process does that comes after one that was killed.
 TEST_F(TargetTrialsTest, TrialsThatOutlivedTheirSearchAreFoundAndEnded) {
   EXPECT_EQ(trial_records(search_).at(3).id, "id of fit-3");
-  EXPECT_EQ(running_trials(search_, target_), std::vector<int>{3});
+  EXPECT_EQ(trials_left(search_, target_, clock_).running, std::vector<int>{3});
   // It does not end: the wait is bounded, and names the trial.
   EXPECT_THAT(
       error_of([&] { end_trials(search_, target_, clock_, std::chrono::seconds(5)); }).message(),
@@ -151,11 +151,11 @@ TEST_F(TargetTrialsTest, TrialsThatOutlivedTheirSearchAreFoundAndEnded) {
   target_.ends = true;
   end_trials(search_, target_, clock_, std::chrono::seconds(5));
   EXPECT_EQ(target_.cancelled, "id of fit-3");
-  EXPECT_TRUE(running_trials(search_, target_).empty());
+  EXPECT_TRUE(trials_left(search_, target_, clock_).running.empty());
   // Of a trial that was seen to end nobody asks the target again.
   EXPECT_EQ(trials_.exit_code(3), 143);
   target_.now = {.state = JobState::kRunning};
-  EXPECT_TRUE(running_trials(search_, target_).empty());
+  EXPECT_TRUE(trials_left(search_, target_, clock_).running.empty());
 }
 
 TEST_F(TargetTrialsTest, ATrialThatBeginsAnewFindsNothingOfTheOne) {
@@ -201,7 +201,7 @@ TEST_F(TargetTrialsTest, OneThatNeverComesHasFailed) {
 
 TEST_F(TargetTrialsTest, WhoeverGoesOnWaitsForWhatMayStillCome) {
   submit_in_silence();
-  EXPECT_TRUE(running_trials(search_, target_).empty());
+  EXPECT_TRUE(trials_left(search_, target_, clock_).running.empty());
   EXPECT_THAT(thrown_by([&] { cancel_trials(search_, target_, clock_); }),
               HasSubstr("the submission of trial 3 of the search fit to pretended did not end, and "
                         "it may still come"));
