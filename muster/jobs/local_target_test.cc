@@ -92,6 +92,11 @@ TEST(LocalTarget, TasksEndAsTheyWereAskedTo) {
                              {.name = "worker-0", .state = JobState::kSucceeded, .exit_code = 0}}};
   JobStatus failed = status;
   failed.state = JobState::kFailed;
+  JobStatus waited{.state = JobState::kCancelled,
+                   .detail = "it was cancelled before it began",
+                   .tasks = {{.name = "chief-0"}}};
+  tell_of_cancelling(waited);
+  EXPECT_EQ(waited.detail, "it was cancelled before it began");
   tell_of_cancelling(failed);
   EXPECT_EQ(failed.detail, "chief-0: exit code 143");
   EXPECT_EQ(failed.tasks[0].state, JobState::kFailed);

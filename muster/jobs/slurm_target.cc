@@ -187,6 +187,12 @@ JobStatus slurm_status(std::string_view scontrol, bool cancelled) {
     status.detail = fmt::format("Slurm says '{}'", word);
   }
   if (is_final(status.state)) status.exit_code = code_of(field(scontrol, "ExitCode"));
+  // Slurm says 0 of one that was taken out of the queue, which is no success.
+  if (status.state == JobState::kCancelled && status.exit_code == 0) {
+    status.exit_code.reset();
+    if (field(scontrol, "RunTime") == "00:00:00")
+      status.detail = "it was cancelled before it began";
+  }
   return status;
 }
 

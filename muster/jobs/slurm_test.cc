@@ -226,6 +226,10 @@ TEST(SlurmTest, StatesOfSlurmAreStatesOfJobs) {
   EXPECT_EQ(state("OUT_OF_MEMORY"), JobState::kFailed);
   EXPECT_EQ(state("FAILED", true), JobState::kCancelled);
   EXPECT_EQ(state("NEWER_THAN_US"), JobState::kUnknown);
+  const JobStatus waited =
+      slurm_status("JobState=CANCELLED Reason=None Restarts=0 RunTime=00:00:00 ExitCode=0:0", true);
+  EXPECT_EQ(waited.exit_code, std::nullopt);
+  EXPECT_EQ(waited.detail, "it was cancelled before it began");
   const JobStatus failed =
       slurm_status("JobState=FAILED Reason=NonZeroExitCode Restarts=2 ExitCode=0:9", false);
   EXPECT_EQ(failed.restarts, 2);

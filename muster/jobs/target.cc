@@ -58,7 +58,9 @@ void tell_of_cancelling(JobStatus& status) {
   }
   if (!killed.empty()) {
     status.detail = killed + " did not end when it was asked to, and was killed";
-  } else if (!others && !status.tasks.empty()) {
+  } else if (const bool ran = std::ranges::any_of(
+                 status.tasks, [](const TaskStatus& task) { return task.exit_code.has_value(); });
+             ran && !others) {
     status.detail = "its tasks ended as they were asked to";
   }
 }
