@@ -379,10 +379,11 @@ TEST_F(SearchCommandTest, ASearchThatIsKilledAnywhereGoesOn) {
     const std::string line =
         "env XDG_STATE_HOME=$PWD/state " +
         muster_line("submit --config=search.yaml --job-dir=$PWD/" + name + " ./train");
-    // The time only decides where it is killed.
+    // The time only decides where it is killed. In the foreground timeout waits until it is gone;
+    // else what is still dying would hold the search when the next comes.
     const std::string when = "0." + std::to_string(1020 + 60 * round).substr(1);
-    lines += "{ timeout --signal=KILL " + when + " " + line + "; " + line + " > " + name +
-             ".out 2>&1; echo code $? >> " + name + ".out; } & ";
+    lines += "{ timeout --foreground --signal=KILL " + when + " " + line + "; " + line + " > " +
+             name + ".out 2>&1; echo code $? >> " + name + ".out; } & ";
   }
   write("all", lines + "wait\n");
   run_shell("cd " + directory_.path() + "; bash all");

@@ -108,6 +108,20 @@ TEST_F(TargetTrialsTest, ATrialEndsAsItsJobDoes) {
   EXPECT_EQ(trials_.exit_code(3), 143);
 }
 
+TEST_F(TargetTrialsTest, ATargetThatIsAwayIsToldOfOnceEachTime) {
+  const std::string words = "the target cannot be asked";
+  for (int time = 0; time < 2; ++time) {
+    ::testing::internal::CaptureStderr();
+    target_.away = true;
+    for (int look = 0; look < 3; ++look) EXPECT_EQ(trials_.exit_code(3), std::nullopt);
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_THAT(said, HasSubstr(words));
+    EXPECT_EQ(said.find(words), said.rfind(words));
+    target_.away = false;
+    EXPECT_EQ(trials_.exit_code(3), std::nullopt);
+  }
+}
+
 TEST_F(TargetTrialsTest, ATargetMayBeAwayForAWhile) {
   target_.away = true;
   clock_.advance(TargetTrials::kForgotten - std::chrono::seconds(1));
