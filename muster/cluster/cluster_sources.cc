@@ -71,6 +71,15 @@ bool must_agree(const ClusterSource& winner, const ClusterSource& other) {
   return is(winner, {"rank"}) && is(other, {"mpi"});
 }
 
+Error disagree(const ClusterSource& winner, const ResolvedCluster& cluster, std::string_view other,
+               int64_t rank, int64_t size, const std::string& hint) {
+  return invalid_argument(
+      fmt::format("{} that this is rank {} of {}, and {} that it is rank {} of {}",
+                  internal::says(winner.name), cluster.rank, cluster.num_workers, other, rank,
+                  size),
+      hint);
+}
+
 void check_agreement(const Seen& winner, const ResolvedCluster& cluster, const Seen& other,
                      const Surroundings& around, const ResolveOptions& options) {
   if (cluster.rank < 0 || !must_agree(*winner.source, *other.source)) return;
@@ -81,12 +90,21 @@ void check_agreement(const Seen& winner, const ResolvedCluster& cluster, const S
     return;  // what is not used may be wrong
   }
   if (theirs->num_workers == cluster.num_workers && theirs->rank == cluster.rank) return;
-  throw invalid_argument(
-      fmt::format("{} that this is rank {} of {}, and {} that it is rank {} of {}",
-                  internal::says(winner.source->name), cluster.rank, cluster.num_workers,
-                  other.source->name, theirs->rank, theirs->num_workers),
-      fmt::format("choose one with {}={} or {}={}, or unset the variables of the other", kChoice,
-                  winner.source->word, kChoice, other.source->word));
+  throw disagree(*winner.source, cluster, other.source->name, theirs->rank, theirs->num_workers,
+                 fmt::format("choose one with {}={} or {}={}, or unset the variables of the other",
+                             kChoice, winner.source->word, kChoice, other.source->word));
+}
+
+// RANK and WORLD_SIZE without MASTER_ADDR lead to no cluster, and contradict one all the same.
+void check_rank_variables(const ClusterSource& winner, const ResolvedCluster& cluster,
+                          const Environment& environment) {
+  if (cluster.rank < 0 || !is(winner, {"tf_config", "vertex"}) || environment.has("MASTER_ADDR"))
+    return;
+  const auto rank = parse_int(environment.get_or("RANK", "")),
+             size = parse_int(environment.get_or("WORLD_SIZE", ""));
+  if (!rank || !size || (*rank == cluster.rank && *size == cluster.num_workers)) return;
+  throw disagree(winner, cluster, "RANK and WORLD_SIZE", *rank, *size,
+                 fmt::format("unset RANK and WORLD_SIZE, or set {}={}", kChoice, winner.word));
 }
 
 // "torchrun 4f7e (also seen, not used: Slurm step 12.0)".
@@ -152,6 +170,7 @@ ResolvedCluster resolve_cluster(const Environment& environment, const ResolveOpt
     result.source = winner->source->name;
     for (const Seen& other : seen)
       if (word.empty()) check_agreement(*winner, result, other, around, options);
+    if (word.empty()) check_rank_variables(*winner->source, result, environment);
   }
   result.origin = describe(seen, winner);
   if (!result.model_dir) {

@@ -283,6 +283,13 @@ TEST(Guest, NamesBothWhereTheyContradictEachOther) {
   EXPECT_THAT(rank.message(), HasSubstr("RANK and WORLD_SIZE that it is rank 1 of 3"));
   EXPECT_EQ(resolve(config + kPyTorchJob).source, "TF_CONFIG");
 
+  // Also where a script set two of three.
+  const Error half = refusal(config + Variables{{"RANK", "1"}, {"WORLD_SIZE", "3"}});
+  EXPECT_THAT(half.message(), HasSubstr("RANK and WORLD_SIZE that it is rank 1 of 3"));
+  EXPECT_THAT(half.hint(), HasSubstr("MUSTER_CLUSTER=tf_config"));
+  EXPECT_EQ(resolve(config + Variables{{"RANK", "2"}, {"WORLD_SIZE", "3"}}).rank, 2);
+  EXPECT_EQ(resolve(config + Variables{{"RANK", "1"}}).rank, 2);
+
   const Error mpi = refusal(kOpenMpi + kPyTorchJob);
   EXPECT_THAT(mpi.message(), HasSubstr("MPI that it is rank 1 of 2"));
   // An evaluator has no rank that could be another one.
