@@ -146,7 +146,7 @@ TEST_F(JobsCommandTest, AKilledKeeperIsNoticed) {
     return stat.code != 0 || stat.text.starts_with("Z");
   };
   const auto end = std::chrono::steady_clock::now() + 60s;
-  // It is no child of this process, which could wait for it, so it is looked for now and then.
+  // This process cannot wait for one that is no child of it: it looks now and then.
   while (!is_gone() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(20ms);
   EXPECT_TRUE(is_gone());
 }

@@ -25,6 +25,7 @@ class SlurmJobsTest : public JobCommands {
  protected:
   void SetUp() override {
     write("config.yaml", kTutorialConfig);
+    // Where there is no Slurm to be had; CI installs one.
     if (const std::string why = SlurmCluster::why_not(); !why.empty()) GTEST_SKIP() << why;
     slurm_ = std::make_unique<SlurmCluster>(SlurmCluster::Options{.kill_wait_s = 5});
     for (const auto& [name, value] : slurm_->environment())
@@ -39,12 +40,12 @@ class SlurmJobsTest : public JobCommands {
     while (status(job).value("restarts", 0) != times ||
            status(job).value("state", "") != "queued") {
       if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::sleep_for(50ms);
+      std::this_thread::sleep_for(50ms);  // Slurm tells of its queue only when it is asked
     }
     const std::string id = status(job)["id"];
     while (tool("scontrol update job=" + id + " StartTime=now").code != 0) {
       if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::sleep_for(50ms);
+      std::this_thread::sleep_for(50ms);  // refused while the job before is cleared away
     }
     return true;
   }

@@ -373,6 +373,7 @@ TEST(NcclTest, SumsWhatGpusBring) {
 }
 
 TEST(NcclTest, TwoRanksOfOneGpuAreRefused) {
+  // As above: without these nothing would be asked.
   if (!built_with_nccl() || torch::cuda::device_count() == 0)
     GTEST_SKIP() << "there is no NCCL here, or no GPU";
   auto group = hosts({.size = 2});

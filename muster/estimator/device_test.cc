@@ -253,14 +253,10 @@ TEST(DeviceTest, LoopsByHandRunThere) {
 
 TEST(DeviceTest, ATensorMadeOnTheCpuIsToldFromTheOthers) {
   TempDirectory directory;
-  const ModelFn model_fn = [](const Features& features, const Labels& labels, Mode mode,
-                              ModelContext& context) {
-    EstimatorSpec spec = two_layers(features, labels, mode, context);
-    spec.loss = spec.loss + torch::ones({features.rows()}).mul(features["x"].sum(1)).sum();
-    return spec;
-  };
-  const Error error =
-      error_of([&] { train(directory / "m", one_device(name_of(1)), model_fn, json::object()); });
+  const Error error = error_of([&] {
+    train(directory / "m", one_device(name_of(1)), testing::with_a_tensor_of_the_cpu,
+          json::object());
+  });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
   EXPECT_THAT(error.message(), HasSubstr("to be on the same device"));
   EXPECT_THAT(error.hint(), HasSubstr("variables are on privateuseone:1"));
@@ -274,18 +270,8 @@ TEST(DeviceTest, IdsAndLabelsOutsideAreNamed) {
                [&] { train(directory / "m", one_device(name_of(1)), model_fn, json::object()); })
         .message();
   };
-  EXPECT_THAT(
-      told([](const Features& features, const Labels& labels, Mode mode, ModelContext& context) {
-        const Tensor wrong = labels.tensor() + 1;
-        return two_layers(features, Labels(Element(wrong)), mode, context);
-      }),
-      HasSubstr("is 2, outside [0, 2)"));
-  EXPECT_THAT(told([](const Features& features, const Labels&, Mode, ModelContext& context) {
-                const Tensor rows =
-                    context.model("e", [] { return Embedding(5, 2); })(features["id"]);
-                const Tensor loss = rows.sum();
-                return EstimatorSpec::train(loss, context.optimizer(optim::sgd()).minimize(loss));
-              }),
+  EXPECT_THAT(told(testing::with_labels_outside), HasSubstr("is 2, outside [0, 2)"));
+  EXPECT_THAT(told(testing::with_ids_outside),
               HasSubstr("is outside of the table e/embedding/embeddings"));
 }
 

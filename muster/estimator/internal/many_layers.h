@@ -64,6 +64,26 @@ inline EstimatorSpec attends(const Features& features, const Labels& labels, Mod
   return EstimatorSpec::train(loss, context.optimizer(make_optimizer("momentum")).minimize(loss));
 }
 
+// Models that are wrong: with a label of no class, an id of no row, a tensor of another device.
+inline EstimatorSpec with_labels_outside(const Features& features, const Labels& labels, Mode mode,
+                                         ModelContext& context) {
+  return two_layers(features, Labels(Element(Tensor(labels.tensor() + 1))), mode, context);
+}
+
+inline EstimatorSpec with_ids_outside(const Features& features, const Labels&, Mode,
+                                      ModelContext& context) {
+  const Tensor rows = context.model("e", [] { return Embedding(5, 2); })(features["id"]);
+  const Tensor loss = rows.sum();
+  return EstimatorSpec::train(loss, context.optimizer(optim::sgd()).minimize(loss));
+}
+
+inline EstimatorSpec with_a_tensor_of_the_cpu(const Features& features, const Labels& labels,
+                                              Mode mode, ModelContext& context) {
+  EstimatorSpec spec = two_layers(features, labels, mode, context);
+  spec.loss = spec.loss + torch::ones({features.rows()}).mul(features["x"].sum(1)).sum();
+  return spec;
+}
+
 // Some epochs of 53 examples: a ragged last batch, and a replica without data in it.
 inline Checkpoint train(const std::string& model_dir, const distribute::StrategyPtr& strategy,
                         const ModelFn& model_fn, const nlohmann::json& params,

@@ -3,10 +3,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <memory>
 #include <string>
 
 #include "muster/base/random.h"
 #include "muster/base/result.h"
+#include "muster/stores/s3_store.h"
 #include "muster/stores/store_options.h"
 
 namespace muster::inline v0_1::stores::internal {
@@ -23,6 +25,13 @@ inline StoreOptions quick_limits() {
   limits.part_bytes = size_t{256} << 10;
   limits.parts_in_flight = 4;
   return limits;
+}
+
+// A store on an S3 service that the environment names, with these limits.
+inline std::unique_ptr<FileSystem> quick_s3_store(const Environment& environment) {
+  S3Options options = S3Options::from(environment);
+  options.limits = quick_limits();
+  return make_s3_store(options);
 }
 
 // So many bytes, the same in each run.
