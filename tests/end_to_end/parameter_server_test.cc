@@ -219,6 +219,7 @@ TEST(ParameterServers, AWorkerThatIsToldToStopLeavesTheOthersAtWork) {
 TEST(ParameterServers, AChiefThatIsToldToStopEndsTheRun) {
   ServedRun run(1, 1, kLong);
   run.task("chief0").wait_for("%)  loss");
+  run.task("worker0").wait_for("joined the run at step");
   run.task("chief0").signal(SIGTERM);
   run.expect_codes({{"chief0", 143}});
   EXPECT_THAT(run.task("chief0").output(), HasSubstr("after saving step"));

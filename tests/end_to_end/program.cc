@@ -42,6 +42,16 @@ std::string variable_of(pid_t pid, const std::string& name) {
   return "";
 }
 
+// Whether a process has a handler of its own for the signal (proc(5), "SigCgt").
+bool handles(pid_t pid, int number) {
+  const std::string status = process_file(pid, "status");
+  const std::string name = "SigCgt:";
+  const size_t at = status.find(name);
+  if (at == std::string::npos) return false;
+  const uint64_t mask = std::stoull(status.substr(at + name.size()), nullptr, 16);
+  return (mask >> (number - 1) & 1U) != 0;
+}
+
 // Variables of this process that a program shall not have: what a runner told this one alone, and
 // what decides about clusters and threads.
 std::vector<std::string> kept_back() {
@@ -127,6 +137,17 @@ void Program::wait_for(const std::string& text, std::chrono::milliseconds deadli
 }
 
 void Program::signal(int number) { child_.signal(number); }
+
+void Program::wait_until_it_handles(int number, std::chrono::milliseconds deadline) {
+  const auto end = Clock::now() + deadline;
+  while (running() && !handles(pid(), number)) {
+    if (Clock::now() >= end) {
+      throw Error(ErrorKind::kTimeout, "the program has no handler for signal " +
+                                           std::to_string(number) + "; it printed:\n" + output());
+    }
+    std::this_thread::sleep_for(kLook);
+  }
+}
 
 std::string Program::output() const { return read_file(directory_ / "output"); }
 

@@ -37,6 +37,10 @@ class Program {
   void wait_for(const std::string& text,
                 std::chrono::milliseconds deadline = std::chrono::seconds(60));
   void signal(int number);
+  // Waits until the program has a handler for this signal, or has ended: before that, the signal
+  // ends it at once, as it ends each program that is still being loaded. Throws Timeout.
+  void wait_until_it_handles(int number,
+                             std::chrono::milliseconds deadline = std::chrono::seconds(60));
   bool running();
 
   // Both streams, so far.

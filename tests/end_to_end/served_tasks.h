@@ -66,8 +66,9 @@ class ServedTasks {
     start("ps", 0);
     start("chief", 0);
   }
-  // Tells all to stop; the chief saves.
+  // Tells all to stop, also those that have only just been started; the chief saves.
   void stop() {
+    for (auto& [name, program] : tasks_) program->wait_until_it_handles(SIGTERM);
     std::map<std::string, int> codes;
     for (auto& [name, program] : tasks_) {
       program->signal(SIGTERM);
