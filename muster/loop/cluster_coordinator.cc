@@ -24,6 +24,7 @@
 #include "muster/loop/internal/run_watch.h"
 #include "muster/loop/session.h"
 #include "muster/ps/closures.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
@@ -275,7 +276,7 @@ class ClusterCoordinator::Impl {
   // False where the run of this job has ended already: who is killed right behind that, and started
   // again, would wait for servers that are gone.
   bool begins(const RemoteFunctions::Function& training) {
-    const bool ended = run_has_ended(local_file_system(), options_.model_dir, cluster().job.id);
+    const bool ended = run_has_ended(stores::file_systems(), options_.model_dir, cluster().job.id);
     if (ended) start_.join_timeout = std::min(start_.join_timeout, kEndedSeconds);
     try {
       begin(training);
@@ -394,7 +395,7 @@ class ClusterCoordinator::Impl {
       watch_->cancel("the chief has ended the run");
       host_->close(RunWatch::kRunningSeconds);
       replica_->replica().shared()->end_steps(SharedRun::End::kTold, {});
-      note_end_of_run(local_file_system(), options_.model_dir, cluster().job.id);
+      note_end_of_run(stores::file_systems(), options_.model_dir, cluster().job.id);
     }
     replica_->engine().finish();
     over_ = true;

@@ -18,6 +18,7 @@
 #include "muster/loop/internal/test_loops.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
+#include "muster/stores/testing/memory_store.h"
 #include "muster/tensor/libtorch.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
@@ -380,6 +381,33 @@ TEST(ClusterCoordinator, ContinuesFromItsCheckpointAlsoWithoutServers) {
   run_alone(options, [](ClusterCoordinator& coordinator, const Program&) {
     EXPECT_EQ(coordinator.step(), 15);
   });
+}
+
+// A chief that is killed right behind the end of its run and started again does not wait for
+// servers that are gone; also where model_dir is a bucket.
+TEST(ClusterCoordinator, AChiefFindsThatTheRunOfItsJobHasEnded) {
+  const TempDirectory directory;
+  stores::memory_store().clear();
+  for (const std::string& model_dir : {directory / "model", std::string("mem://coordinator/run")}) {
+    const LocalCluster cluster(2, /*chief=*/true, /*servers=*/1);
+    const auto run_task = [&](int task, const std::string& job, double join_timeout) {
+      const auto environment =
+          task < 2 ? cluster.environment(task) : cluster.server_environment(task - 2);
+      Program program;
+      ClusterCoordinator coordinator(parameter_server(),
+                                     {.model_dir = model_dir,
+                                      .join_timeout = join_timeout,
+                                      .cancelled = [] { return false; },
+                                      .environment = environment.with("MUSTER_JOB_ID", job)});
+      program.define(coordinator);
+      if (!coordinator.serve()) train_steps(coordinator, program, 3);
+    };
+    muster::testing::run_ranks(3, [&](int task) { run_task(task, "a job", 60); });
+    EXPECT_NO_THROW(run_task(0, "a job", 1)) << model_dir;
+    const Error error = error_of([&] { run_task(0, "another job", 1); });
+    EXPECT_EQ(error.kind(), ErrorKind::kTimeout) << model_dir;
+  }
+  stores::memory_store().clear();
 }
 
 // --- mistakes ---
