@@ -56,13 +56,16 @@ class SharedRun {
     std::map<std::string, Tensor> tensors;
     // Of read_for_checkpoint(): what servers have written in place of `tensors`.
     formats::SafetensorsParts parts = {};
-    std::string non_finite = {};  // what of it is no number: "variable dense/kernel holds nan ..."
+    // Why `parts` is empty: what is no number, "variable dense/kernel holds nan ..."; or what one
+    // of the servers could not write.
+    std::string non_finite = {};
+    std::optional<Error> failed = {};
   };
   // All of it, in memory of its own.
   virtual Cut read() = 0;
   // The same, for a checkpoint: where all servers see the directory of checkpoints, each writes its
   // part there, and `parts` says what lies where. Nothing is written where the weights hold what is
-  // no number, which `non_finite` tells then. Throws what a server could not write.
+  // no number; where one server cannot write, nothing of the others is left either.
   virtual Cut read_for_checkpoint() = 0;
 
   // How the run begins, on the chief. Where it is live() already, nothing of it counts.

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <limits>
@@ -13,6 +14,7 @@
 #include "muster/checkpoint/checkpoint_reader.h"
 #include "muster/estimator/internal/test_model.h"
 #include "muster/layers/embedding.h"
+#include "muster/stores/testing/memory_store.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 
@@ -251,6 +253,57 @@ TEST(ServerCheckpointsTest, AServerWithoutSpaceIsNamed) {
   EXPECT_THAT(error.message(),
               AllOf(HasSubstr("ps 1 cannot save its part"), HasSubstr("No space left")));
   EXPECT_EQ(files_of_parts(directory / "model"), 0u);
+}
+
+// The second server cannot write its parts of these steps to the store.
+void fail_second_part_of(const std::vector<int64_t>& steps) {
+  stores::memory_store().set_plan({.fail_from = 0, .only = [steps](const std::string& path) {
+                                     const std::string name(base_name(path));
+                                     return name.find(".part-1-of-2") != std::string::npos &&
+                                            std::ranges::count(steps, checkpoint_part_step(name)) >
+                                                0;
+                                   }});
+}
+
+TEST(ServerCheckpointsTest, ARunGoesOnWithoutACheckpointThatAServerCannotWrite) {
+  TempDirectory directory;
+  train_here(directory / "alone", 45);
+  stores::MemoryStore& store = stores::memory_store();
+  store.clear();
+  const std::string run = "mem://servers/mine";
+  const auto names = [&] {
+    std::vector<std::string> there;
+    for (const std::string& name : store.objects()) {
+      if (name.ends_with(".safetensors")) there.emplace_back(base_name(name).substr(0, 13));
+    }
+    return there;
+  };
+  fail_second_part_of({10, 20});
+  ::testing::internal::CaptureStderr();
+  train_there(run, 2, 45);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, AllOf(HasSubstr("ps 1 cannot save its part: "),
+                          HasSubstr("1 of the 2 that may fail in a row"),
+                          HasSubstr("2 of the 2 that may fail in a row")));
+  // Of each two parts and the table of them; nothing of what could not be saved.
+  std::vector<std::string> expected;
+  for (const char* name : {"model.ckpt-0.", "model.ckpt-30", "model.ckpt-40", "model.ckpt-45"})
+    expected.insert(expected.end(), 3, name);
+  EXPECT_EQ(names(), expected);
+  EXPECT_TRUE(same_bits(latest(run), latest(directory / "alone")));
+
+  store.clear();
+  fail_second_part_of({10, 20, 30});
+  ::testing::internal::CaptureStderr();
+  const Error error = error_of([&] {
+    train_tasks({.servers = 2, .options = {.restart_timeout_seconds = 1}}, run, two_layers, 60);
+  });
+  (void)::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+  EXPECT_THAT(error.message(), HasSubstr("3 saves in a row failed, and no more may; the last: ps 1 "
+                                         "cannot save its part"));
+  EXPECT_EQ(names(), std::vector<std::string>(3, "model.ckpt-0."));
+  store.clear();
 }
 
 }  // namespace

@@ -4,16 +4,20 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <stdexcept>
 
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
+#include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
+#include "muster/checkpoint/manager.h"
 #include "muster/keras/backup_and_restore.h"
 #include "muster/keras/callbacks.h"
 #include "muster/keras/internal/test_models.h"
 #include "muster/keras/model_to_estimator.h"
 #include "muster/layers/normalization.h"
+#include "muster/stores/testing/memory_store.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 
@@ -220,6 +224,40 @@ TEST(FitOnServers, ARunThatFailedGoesOnFromItsBackup) {
       EXPECT_EQ(model.step(), 20);
     });
   }
+}
+
+// As without servers: what fails between the first backup and the end is tried again.
+TEST(FitOnServers, ABackupThatFailsIsTriedAgain) {
+  stores::MemoryStore& store = stores::memory_store();
+  const std::string backup = "mem://keras/served";
+  for (const std::set<int64_t>& failing : {std::set<int64_t>{1, 2}, std::set<int64_t>{1, 3, 4}}) {
+    store.clear();
+    const bool removed = failing.contains(4);  // one that is to stay must not fail
+    const auto fails = [&](int64_t epoch) {
+      store.set_plan(
+          {.fail_from = failing.contains(epoch) ? 0 : -1,
+           .only = [](const std::string& path) { return path.starts_with("mem://keras"); }});
+    };
+    ::testing::internal::CaptureStderr();
+    run_served(/*workers=*/1, [&](int task, Model& model) {
+      const History history = model.fit(
+          rows_of(50).batch(10),
+          {.epochs = 5,
+           .callbacks = {std::make_shared<LambdaCallback>(LambdaCallback::Functions{
+                             .on_train_end = [&] { store.set_plan({}); }, .on_epoch_begin = fails}),
+                         std::make_shared<BackupAndRestore>(
+                             backup, BackupAndRestoreOptions{.delete_checkpoint = removed})}});
+      if (task != 0) return;
+      EXPECT_EQ(history.epoch.size(), 5u);
+      EXPECT_EQ(model.step(), 25);
+    });
+    log::flush();
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+                HasSubstr("1 of the 2 that may fail in a row"));
+    EXPECT_EQ(CheckpointManager(backup).latest().value_or(""),
+              removed ? "" : backup + "/model.ckpt-25");
+  }
+  store.clear();
 }
 
 // Slots that no file has begin as they do anywhere.

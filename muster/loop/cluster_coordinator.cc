@@ -29,6 +29,7 @@
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/checkpoint_writer.h"
+#include "muster/train/failed_saves.h"
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1::distribute {
@@ -228,19 +229,27 @@ class ClusterCoordinator::Impl {
     return replica_->engine().restored_notes();
   }
 
-  std::string save() {
+  std::string save(const CoordinatorSaveOptions& options) {
     check_open();
+    check_max_failed_saves(options.max_failed_saves, "CoordinatorSaveOptions.max_failed_saves");
     if (!writer_) {
       throw invalid_argument("save() was called without CoordinatorOptions::model_dir",
                              "say there where checkpoints are to be");
     }
+    failed_saves_.set_limit(options.max_failed_saves);
+    const bool patient = failed_saves_.patient() && saved_step_ >= 0 && !start_.cancelled();
     std::string prefix;
     take_state();
     guarded_by_run([&] {
-      prefix = replica_->engine().save([] { return nlohmann::json::object(); }, /*epoch=*/0,
-                                       [&]() -> CheckpointWriter& { return *writer_; },
-                                       /*saved=*/{}, notes());
+      prefix = replica_->engine().save(
+          [] { return nlohmann::json::object(); }, /*epoch=*/0,
+          [&]() -> CheckpointWriter& { return *writer_; },
+          /*saved=*/{}, notes(),
+          patient ? [this](const Error& error) { failed_saves_.note(error); }
+                  : std::function<void(const Error&)>());
     });
+    if (prefix.empty()) return prefix;
+    failed_saves_.forget();
     log::event("saved", {{"global_step", replica_->engine().step()}, {"checkpoint", prefix}},
                "saved " + prefix);
     saved_step_ = replica_->engine().step();
@@ -405,7 +414,7 @@ class ClusterCoordinator::Impl {
     Error told = told_to_stop("");
     guarded_by_run([&] {
       if (host_ != nullptr) watch_->cancel("the chief was told to stop");
-      if (writer_ && saved_step_ != step()) save();
+      if (writer_ && saved_step_ != step()) save({});
       told = told_to_stop(writer_ ? fmt::format("after saving step {}", saved_step_)
                                   : fmt::format("at step {}, which was not saved", step()));
       end();
@@ -439,6 +448,7 @@ class ClusterCoordinator::Impl {
   std::optional<RunWatch> watch_;           // of host_
   std::optional<Error> thrown_;             // of a function, last
   int64_t saved_step_ = -1;
+  FailedSaves failed_saves_{0, "CoordinatorSaveOptions.max_failed_saves"};
   std::optional<Error> broken_;
   bool over_ = false;
 };
@@ -498,6 +508,8 @@ Checkpoint ClusterCoordinator::state() { return impl_->state(); }
 const std::map<std::string, std::string>& ClusterCoordinator::restored_notes() const {
   return impl_->restored_notes();
 }
-std::string ClusterCoordinator::save() { return impl_->save(); }
+std::string ClusterCoordinator::save(const CoordinatorSaveOptions& options) {
+  return impl_->save(options);
+}
 
 }  // namespace muster::inline v0_1::distribute

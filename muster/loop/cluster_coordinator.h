@@ -66,6 +66,15 @@ struct CoordinatorOptions {
   std::optional<Environment> environment;
 };
 
+// Options of ClusterCoordinator::save().
+struct CoordinatorSaveOptions {
+  // So many saves in a row may fail, as SaveOptions::max_failed_saves says of a loop by hand: the
+  // run goes on without this one, with a warning, and the next save tries again. 0, the default,
+  // lets none fail. The first save of a coordinator, and one where the task was asked to stop, must
+  // not fail either. 0 or more.
+  int64_t max_failed_saves = 0;
+};
+
 // What create_per_worker_dataset() gives.
 class PerWorkerDataset {
  public:
@@ -187,9 +196,10 @@ class ClusterCoordinator {
   // servers have made more steps since; empty without one.
   const std::map<std::string, std::string>& restored_notes() const;
   // Saves weights, slots and step as model_dir/model.ckpt-<step>, the file an Estimator writes, as
-  // they are behind one and the same update; calls go on meanwhile. Gives its prefix. Throws what
-  // Scope::save() throws, and InvalidArgument without a model_dir.
-  std::string save();
+  // they are behind one and the same update; calls go on meanwhile. Gives its prefix, or "" where
+  // CoordinatorSaveOptions::max_failed_saves lets this save fail. Throws what Scope::save() throws,
+  // and InvalidArgument without a model_dir and for max_failed_saves < 0.
+  std::string save(const CoordinatorSaveOptions& options = {});
 
  private:
   class Impl;

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "muster/base/error_of.h"
+#include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
 #include "muster/layers/core.h"
 #include "muster/layers/initializers.h"
@@ -381,6 +382,44 @@ TEST(ClusterCoordinator, ContinuesFromItsCheckpointAlsoWithoutServers) {
   run_alone(options, [](ClusterCoordinator& coordinator, const Program&) {
     EXPECT_EQ(coordinator.step(), 15);
   });
+}
+
+TEST(ClusterCoordinator, ASaveThatMayFailIsTriedAgain) {
+  stores::MemoryStore& store = stores::memory_store();
+  store.clear();
+  const std::string dir = "mem://coordinator/saves";
+  const auto saves = [&](ClusterCoordinator& coordinator, const Program& program) {
+    EXPECT_THAT(message_of([&] { coordinator.save({.max_failed_saves = -1}); }),
+                HasSubstr("CoordinatorSaveOptions.max_failed_saves is -1"));
+    const auto step_and_save = [&] {
+      train_steps(coordinator, program, 1);
+      return coordinator.save({.max_failed_saves = 1});
+    };
+    EXPECT_EQ(step_and_save(), dir + "/model.ckpt-1");
+    store.set_plan({.fail_from = 0, .only = [](const std::string& path) {
+                      return path.ends_with(".safetensors");
+                    }});
+    EXPECT_EQ(step_and_save(), "");
+    store.set_plan({});
+    EXPECT_EQ(step_and_save(), dir + "/model.ckpt-3");
+  };
+  ::testing::internal::CaptureStderr();
+  run_cluster({.servers = 2, .options = {.model_dir = dir}}, saves);
+  store.clear();
+  run_alone({.model_dir = dir}, [&](ClusterCoordinator& coordinator, const Program& program) {
+    saves(coordinator, program);
+    store.set_plan({.fail_from = 0});
+    const auto save = [&] { return coordinator.save({.max_failed_saves = 1}); };
+    EXPECT_EQ(save(), "") << "and it is counted anew";
+    const Error error = error_of(save);
+    EXPECT_THAT(error.message(), HasSubstr("2 saves in a row failed, and no more may"));
+    EXPECT_THAT(error.hint(), HasSubstr("CoordinatorSaveOptions.max_failed_saves"));
+    store.set_plan({});
+  });
+  log::flush();
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("the run goes on, and tries again with the next save (1 of the 1 "));
+  store.clear();
 }
 
 // A chief that is killed right behind the end of its run and started again does not wait for

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/ps/internal/wire.h"
 #include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
@@ -37,12 +38,15 @@ void read_in_pieces(
 }
 
 json WrittenPart::to_json() const {
+  if (failed) return {{"failed", ps::to_json(*failed)}};
   return non_finite.empty() ? json{{"part", part.to_text()}} : json{{"non_finite", non_finite}};
 }
 
 WrittenPart WrittenPart::of_json(const json& told) {
   WrittenPart written{.non_finite = told.value("non_finite", "")};
-  if (written.non_finite.empty()) {
+  if (told.contains("failed")) {
+    written.failed = to_error(told.at("failed"));
+  } else if (written.non_finite.empty()) {
     written.part =
         formats::SafetensorsParts::parse(told.at("part").get<std::string>(), "the table of a part")
             .value();

@@ -81,14 +81,16 @@ void ShardServer::snapshot(net::MessageSocket& socket, const json& request, Defi
   // The chief lets the others go on as soon as this is here; what follows takes its time.
   send_message(socket, {{"tensors", list_of(specs_of(copy))}});
   if (request.contains("part")) {
-    const auto part = request.at("part").get<std::string>();
+    // The chief knows whether the run can do without this checkpoint.
+    WrittenPart written;
     try {
-      return send_message(socket, files_.write(part, *here.store, copy).to_json());
+      written = files_.write(request.at("part").get<std::string>(), *here.store, copy);
     } catch (const Error& error) {
-      throw Error(
+      written.failed.emplace(
           error.kind(), fmt::format("{} cannot save its part: {}", name_, error.message()),
           error.hint().empty() ? "the checkpoints before this one are untouched" : error.hint());
     }
+    return send_message(socket, written.to_json());
   }
   std::vector<Tensor> tensors;
   for (const auto& [name, tensor] : copy) tensors.push_back(tensor);

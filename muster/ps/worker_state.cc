@@ -202,15 +202,18 @@ distribute::SharedRun::Cut WorkerRun::read_for_checkpoint() {
   // Every save has names of its own: a step may be saved again.
   const auto save = static_cast<uint32_t>(derive_key(session_.incarnation(), {++saves_}).key);
   std::vector<std::string> names(session_.servers());
+  std::vector<WrittenPart> written(session_.servers());
   const auto forget = [&] {
-    for (const std::string& name : names)
-      (void)session_.files().remove(join_path(session_.start().model_dir, name));
+    for (size_t server = 0; server < names.size(); ++server) {
+      // Where a store does not answer, each request to it waits.
+      if (!written[server].failed)
+        (void)session_.files().remove(join_path(session_.start().model_dir, names[server]));
+    }
   };
   Cut all = cut([&](size_t server, int64_t step) {
     names[server] = checkpoint_part_name(step, server, session_.servers(), save);
     return json{{"part", names[server]}};
   });
-  std::vector<WrittenPart> written(session_.servers());
   try {
     session_.at_all_servers([&](size_t server) {
       session_.receive_more(server, [&](net::MessageSocket&, const json& told) {
@@ -223,8 +226,9 @@ distribute::SharedRun::Cut WorkerRun::read_for_checkpoint() {
   }
   for (const WrittenPart& part : written) {
     if (all.non_finite.empty()) all.non_finite = part.non_finite;
+    if (!all.failed) all.failed = part.failed;
   }
-  if (!all.non_finite.empty()) {
+  if (all.failed || !all.non_finite.empty()) {
     forget();
     return all;
   }

@@ -314,6 +314,7 @@ std::string Engine::save(const std::function<json()>& inputs, int64_t epoch,
     CheckpointWriter& to = writer();
     to.check();  // what it throws is no failed save: this run must not write there any more
     try {
+      if (const auto& cut = replica_.state().cut(); cut && cut->failed) throw *cut->failed;
       prefix = to.save(checkpoint);
     } catch (const Error& error) {
       if (!failed) throw;

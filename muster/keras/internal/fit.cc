@@ -457,7 +457,7 @@ void Fit::save_tensors_of_callbacks() {
 void Fit::backup(int64_t epoch, int64_t step, bool must) {
   if (saved_ == impl_.step() && step > 0) return;
   const int64_t may_fail =
-      servers_ || must || saved_ < 0
+      must || saved_ < 0
           ? 0
           : most_failed_saves(backups_->options().max_failed_saves, backups_->backup_dir());
   // First what callbacks keep, so that a backup that is there has all it needs.
@@ -465,10 +465,10 @@ void Fit::backup(int64_t epoch, int64_t step, bool must) {
   failed_tensors_.set_limit(may_fail);
   bool saved =
       !scope_.is_chief() || failed_tensors_.attempt(false, [&] { save_tensors_of_callbacks(); });
-  if (may_fail > 0) saved = from_chief(saved ? 1 : 0) > 0;
+  if (may_fail > 0 && !servers_) saved = from_chief(saved ? 1 : 0) > 0;
   if (saved && servers_) {
     place_ = {.epoch = epoch, .step = step, .began = step > 0 ? place_.began : impl_.step()};
-    servers_->save();
+    saved = servers_->save(may_fail);
   } else if (saved) {
     const std::string prefix =
         scope_.save(backups_->backup_dir(), {.keep_checkpoint_max = 1,

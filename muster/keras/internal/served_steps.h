@@ -42,8 +42,11 @@ class ServedSteps {
   // are wanted, this one among them; so many may be under way. Throws what
   // ClusterCoordinator::fetch() throws, which saves where this task was told to stop.
   BatchResult next(int64_t left);
-  // REQUIRES: none is under way, but for those that next() was told of.
-  void save() { (void)coordinator_.save(); }
+  // Whether it has saved; so many saves in a row may fail. REQUIRES: no step is under way, but for
+  // those that next() was told of.
+  bool save(int64_t max_failed_saves) {
+    return !coordinator_.save({.max_failed_saves = max_failed_saves}).empty();
+  }
 
  private:
   std::vector<Tensor> train(const distribute::RemoteCall& call);

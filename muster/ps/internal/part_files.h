@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/checkpoint/checkpoint_parts.h"
 #include "muster/checkpoint/checkpoint_reader.h"
@@ -29,10 +30,11 @@ void read_in_pieces(
     std::optional<int64_t> begin,
     const std::function<void(std::optional<int64_t> first, const Tensor& values)>& take);
 
-// What became of a part.
+// What became of a part: `non_finite` and `failed` say why nothing was written.
 struct WrittenPart {
   formats::SafetensorsParts part;
-  std::string non_finite;  // what is no number, so that nothing was written; "": all are
+  std::string non_finite;       // what is no number; "": all are
+  std::optional<Error> failed;  // what the file system answered
 
   nlohmann::json to_json() const;
   static WrittenPart of_json(const nlohmann::json& told);
