@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
+#include <future>
+
 #include "muster/stores/internal/for_tests.h"
 #include "tests/support/web_server.h"
 
@@ -84,6 +88,29 @@ TEST_P(HttpStoreTest, TheTimeForRetriesBeginsWithTheFirstFailure) {
                   response.status = 503;
                 }});
   EXPECT_EQ(files->read_file(server_.url() + "/f").value(), content_);
+}
+
+// Who waits for a server that hangs is told within the time for retries, not within twice that.
+TEST_P(HttpStoreTest, ATryThatHungCountsFromWhereItStoodStill) {
+  HttpOptions options = HttpOptions::from({});
+  options.limits = internal::quick_limits();
+  options.limits.stall_seconds = 1;
+  options.limits.retry_seconds = 0.9;
+  const auto files = make_http_store(options);
+  std::promise<void> answered;
+  std::atomic<int> tries{0};
+  server_.fail({.lie =
+                    [&, may_answer = answered.get_future().share()](httplib::Response&) {
+                      tries += 1;
+                      // As long as the client waits, and a bound for the test.
+                      may_answer.wait_for(std::chrono::seconds(20));
+                    }},
+               10);
+  const auto read = files->read_file(server_.url() + "/f");
+  answered.set_value();
+  ASSERT_FALSE(read.ok());
+  EXPECT_THAT(read.error().what(), HasSubstr("gives no answer in time"));
+  EXPECT_EQ(tries, 1);
 }
 
 TEST_P(HttpStoreTest, WhatCannotBeDoneSaysWhatToDo) {

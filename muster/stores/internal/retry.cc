@@ -58,6 +58,7 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& req
   for (int attempt = 1;; ++attempt) {
     Result<HttpRequest> made = request.make();
     if (!made.ok()) return made.error();
+    const TimePoint tried = clock.now();
     HttpResponse response = client.perform(made.value(), request.cancellation);
     response.attempts = attempt;
     response.seconds = to_seconds(clock.now() - begin);
@@ -75,7 +76,12 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& req
                   human_duration(response.seconds));
       return response;
     }
-    if (!failed) failed = clock.now();
+    if (!failed) {
+      // What stood still has failed for so long already.
+      failed = response.timed_out
+                   ? std::max(tried, clock.now() - from_seconds(limits.stall_seconds))
+                   : clock.now();
+    }
     const double failing = to_seconds(clock.now() - *failed);
     double wait = delay * (0.5 + 0.5 * jitter());
     if (const auto asked = parse_double(response.header("retry-after")); asked && *asked > 0)
