@@ -6,34 +6,100 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <fstream>
+#include <mutex>
 
 #include "muster/base/error.h"
+#include "muster/base/file_descriptor.h"
 
 namespace muster::inline v0_1 {
+namespace {
+
+// Ports that the system gives to nobody who has not asked for this very one: those below the range
+// it takes its own choices from, for servers and for the near ends of connections.
+struct Range {
+  int first = 20000;
+  int end = 30000;
+};
+
+// Empty where the system's own range leaves none.
+Range unasked_for() {
+  Range range;
+  std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
+  if (int first_of_system = 0; file >> first_of_system)
+    range.end = std::min(range.end, first_of_system);
+  return range;
+}
+
+// A socket at this port of the loopback interface, 0 for one that the system chooses; none, with
+// errno, where it is taken.
+FileDescriptor bound(int type, int port) {
+  FileDescriptor fd(socket(AF_INET, type | SOCK_CLOEXEC, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<uint16_t>(port));
+  if (fd.is_open() && bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0)
+    return fd;
+  return {};
+}
+
+int port_of(const FileDescriptor& fd) {
+  sockaddr_in address{};
+  socklen_t size = sizeof address;
+  getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
+  return ntohs(address.sin_port);
+}
+
+// What this process has given out. A datagram socket with the number of a port is in nobody's way
+// there, and keeps the other processes that look for ports from it.
+class Given {
+ public:
+  // Another port, or none, with errno.
+  int take() {
+    const std::lock_guard lock(mutex_);
+    const int count = range_.end - range_.first;
+    for (int i = 0; i < count; ++i) {
+      if (take(range_.first + next_++ % count)) return port_of(marks_.back());
+      if (errno != EADDRINUSE) return 0;
+    }
+    constexpr int kTries = 100;
+    for (int i = 0; i < kTries; ++i) {
+      if (take(0)) return port_of(marks_.back());
+      if (errno != EADDRINUSE) return 0;
+    }
+    return 0;
+  }
+
+ private:
+  bool take(int port) {
+    const FileDescriptor free = bound(SOCK_STREAM, port);
+    if (!free.is_open()) return false;
+    FileDescriptor mark = bound(SOCK_DGRAM, port_of(free));
+    if (!mark.is_open()) return false;
+    marks_.push_back(std::move(mark));
+    return true;
+  }
+
+  std::mutex mutex_;
+  const Range range_ = unasked_for();
+  // Processes begin at different places, so that few look at one port at one time.
+  unsigned next_ = static_cast<unsigned>(getpid()) * 37;
+  std::vector<FileDescriptor> marks_;
+};
+
+}  // namespace
 
 std::vector<int> free_ports(int count) {
-  std::vector<int> sockets;  // held until the last is known, so that no port comes twice
+  static Given given;
   std::vector<int> ports;
-  int failed = 0;
-  for (int i = 0; i < count && failed == 0; ++i) {
-    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0) {
-      failed = errno;
-      break;
-    }
-    sockets.push_back(fd);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    auto* generic = reinterpret_cast<sockaddr*>(&address);
-    if (bind(fd, generic, size) != 0 || getsockname(fd, generic, &size) != 0) failed = errno;
-    ports.push_back(ntohs(address.sin_port));
-  }
-  for (const int fd : sockets) close(fd);
-  if (failed != 0) {
-    throw from_errno(failed, fmt::format("cannot find {} free ports on 127.0.0.1", count));
+  while (static_cast<int>(ports.size()) < count) {
+    const int port = given.take();
+    if (port == 0)
+      throw from_errno(errno, fmt::format("cannot find {} free ports on 127.0.0.1", count));
+    ports.push_back(port);
   }
   return ports;
 }

@@ -5,9 +5,11 @@
 
 namespace muster::inline v0_1 {
 
-// Returns `count` different TCP ports of the loopback interface on which nobody listens now.
-// Another process may take one before you do: be ready to ask again. Throws Unavailable when the
-// system has none.
+// Returns `count` different TCP ports of the loopback interface on which nobody listens now. While
+// this process lives no other call returns them, here or in another process, and they lie outside
+// the range from which the system serves those who ask for any port, where that leaves room. Who
+// asks for one by its number may still take it before you do. Keeps a file descriptor open for each
+// of them. Throws Unavailable when the system has none.
 std::vector<int> free_ports(int count);
 // Returns one such port.
 int free_port();

@@ -74,7 +74,7 @@ TEST(Coordinator, ATaskThatCannotStartTellsThoseWhoWaitForIt) {
                          .reason = "it could not start: there is no folder /data",
                          .rank = 1,
                          .world_size = 2},
-                        5)
+                        kAnswer)
                   .ok());
   ASSERT_EQ(waiting.wait_for(kForever), std::future_status::ready);
   const Error error = waiting.get();
@@ -105,7 +105,7 @@ TEST(Coordinator, ATaskThatWasToldToStopWhileItJoinsTellsThoseWhoWait) {
   // What a third task hears; the fourth never comes.
   net::GrpcChannel channel(server.address());
   const auto missing = [&] {
-    return describe(channel.join({.who = {task_of(2), 7}, .rank = 2, .world_size = 4}, 5)
+    return describe(channel.join({.who = {task_of(2), 7}, .rank = 2, .world_size = 4}, kAnswer)
                         .value()
                         .verdict.missing);
   };
@@ -119,7 +119,7 @@ TEST(Coordinator, ATaskThatWasToldToStopWhileItJoinsTellsThoseWhoWait) {
   const int tries = first_told.tries;
   eventually([&] { return first_told.tries >= tries + 3; });
   // Another process of that name.
-  (void)channel.join({.who = {task_of(1), 8}, .rank = 1, .world_size = 4}, 5);
+  (void)channel.join({.who = {task_of(1), 8}, .rank = 1, .world_size = 4}, kAnswer);
   EXPECT_THAT(missing(), Not(HasSubstr("told to stop")));
   first_told.stop = true;
   EXPECT_EQ(first.get().kind(), ErrorKind::kCancelled);

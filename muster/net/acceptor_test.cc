@@ -64,9 +64,15 @@ class Hall {
   Acceptor acceptor_;  // last: its thread uses what is above
 };
 
+// What a test does not want to end in time.
+AcceptorLimits patient(AcceptorLimits limits = {}) {
+  limits.seconds = kLong;
+  return limits;
+}
+
 TEST(Acceptor, WhoSpeaksHttp2IsTakenAndOthersAreToldOfOnce) {
   const std::string log = log_of([] {
-    Hall hall({});
+    Hall hall(patient());
     for (int i = 0; i < 3; ++i) {
       RawConnection browser(hall.port(), "127.0.0.2"), secret(hall.port(), "127.0.0.3"),
           noise(hall.port(), "127.0.0.4");
@@ -91,7 +97,7 @@ TEST(Acceptor, WhoSpeaksHttp2IsTakenAndOthersAreToldOfOnce) {
 
 TEST(Acceptor, WithCertificatesOnlyTlsIsTaken) {
   const std::string log = log_of([] {
-    Hall hall({}, /*tls=*/true);
+    Hall hall(patient(), /*tls=*/true);
     RawConnection plain(hall.port(), "127.0.0.2"), secret(hall.port());
     plain.send(kPreface);
     EXPECT_TRUE(plain.ends_within(kSoon));
@@ -127,7 +133,7 @@ TEST(Acceptor, WhatIsProvedStays) {
 }
 
 TEST(Acceptor, WhatIsNotProvedSendsLittle) {
-  Hall hall({.bytes = 1000});
+  Hall hall(patient({.bytes = 1000}));
   RawConnection at_once(hall.port()), later(hall.port()), member(hall.port());
   const std::string much = std::string(kPreface) + std::string(1000, 'x');
   at_once.send(much);
@@ -144,7 +150,7 @@ TEST(Acceptor, WhatIsNotProvedSendsLittle) {
 
 // Of two places, the one with most connections loses its oldest.
 TEST(Acceptor, AFloodFromOnePlaceDoesNotReachAnother) {
-  Hall hall({.connections = 4});
+  Hall hall(patient({.connections = 4}));
   RawConnection quiet(hall.port(), "127.0.0.2");
   std::vector<RawConnection> flood;
   for (int i = 0; i < 50; ++i) flood.emplace_back(hall.port(), "127.0.0.3");
@@ -156,7 +162,7 @@ TEST(Acceptor, AFloodFromOnePlaceDoesNotReachAnother) {
 
 // A task that shares its address with a flood loses nothing once it has shown the token.
 TEST(Acceptor, AFloodDoesNotReachWhatIsProvedAtItsAddress) {
-  Hall hall({.connections = 4});
+  Hall hall(patient({.connections = 4}));
   RawConnection member(hall.port(), "127.0.0.3");
   member.send(kPreface);
   hall.wait_for_taken(1);

@@ -10,6 +10,7 @@
 #include "muster/base/error.h"
 #include "muster/base/free_ports.h"
 #include "muster/net/grpc_channel.h"
+#include "muster/net/internal/testing.h"
 #include "muster/net/port.h"
 
 namespace muster::inline v0_1::net {
@@ -67,22 +68,22 @@ class CoordinatorServiceTest : public testing::Test {
 
 TEST_F(CoordinatorServiceTest, CallsArriveAndAnswersReturn) {
   GrpcChannel channel(address());
-  EXPECT_EQ(channel.join({.world_size = 3}, 5).value().epoch, 3);
-  EXPECT_EQ(channel.beat({.step = 17}, 5).value().number, 17);
-  EXPECT_EQ(channel.declare_model({.signature = {"w"}}, 5).value().values,
+  EXPECT_EQ(channel.join({.world_size = 3}, kLong).value().epoch, 3);
+  EXPECT_EQ(channel.beat({.step = 17}, kLong).value().number, 17);
+  EXPECT_EQ(channel.declare_model({.signature = {"w"}}, kLong).value().values,
             std::vector<std::string>{"w"});
   const std::string bytes("\0\1\xff", 3);
-  EXPECT_EQ(channel.store({.value = bytes}, 5).value().values, std::vector<std::string>{bytes});
+  EXPECT_EQ(channel.store({.value = bytes}, kLong).value().values, std::vector<std::string>{bytes});
 }
 
 TEST_F(CoordinatorServiceTest, ErrorsOfTheHandlerBecomeRefusals) {
   GrpcChannel channel(address());
-  Reply reply = channel.fail({.reason = "because"}, 5).value();
+  Reply reply = channel.fail({.reason = "because"}, kLong).value();
   ASSERT_EQ(reply.verdict.state, plan::Verdict::State::kRefused);
   EXPECT_EQ(reply.verdict.refusal->kind(), ErrorKind::kNonFinite);
   EXPECT_EQ(reply.verdict.refusal->message(), "because");
   EXPECT_EQ(reply.verdict.refusal->hint(), "hint");
-  reply = channel.goodbye({}, 5).value();
+  reply = channel.goodbye({}, kLong).value();
   ASSERT_EQ(reply.verdict.state, plan::Verdict::State::kRefused);
   EXPECT_THAT(reply.verdict.refusal->message(), HasSubstr("plain"));
 }
@@ -113,7 +114,7 @@ TEST_F(CoordinatorServiceTest, WatchPushesAndBothSidesSeeItsEnd) {
   closer.join();
   EXPECT_EQ(status.error().kind(), ErrorKind::kCancelled);
   wait_until([&] { return echo.ended_watches == 1; });
-  EXPECT_EQ(channel.beat({}, 5).error().kind(), ErrorKind::kCancelled)
+  EXPECT_EQ(channel.beat({}, kLong).error().kind(), ErrorKind::kCancelled)
       << "a closed channel stays closed";
 }
 
@@ -126,7 +127,7 @@ TEST_F(CoordinatorServiceTest, StoppingEndsCallsInProgress) {
   });
   EXPECT_FALSE(channel.watch({}, [&](const Reply&) { greeted = true; }).ok());
   stopper.join();
-  Result<Reply> reply = channel.beat({}, 5);
+  Result<Reply> reply = channel.beat({}, kLong);
   ASSERT_FALSE(reply.ok());
   EXPECT_THAT(reply.error().message(), HasSubstr(address()));
 }
@@ -155,12 +156,12 @@ TEST_F(CoordinatorServiceTest, PortIsFreeAgainAfterStop) {
 TEST_F(CoordinatorServiceTest, ANameThatIsNoLoopbackBindsAllInterfaces) {
   CoordinatorService open(echo, "some-name-of-a-balancer:0");
   GrpcChannel channel(join_address("127.0.0.1", open.port()));
-  EXPECT_EQ(channel.beat({.step = 4}, 5).value().number, 4);
+  EXPECT_EQ(channel.beat({.step = 4}, kLong).value().number, 4);
 }
 
 TEST(GrpcChannel, NobodyThereIsUnavailable) {
   GrpcChannel channel(join_address("127.0.0.1", free_port()));
-  Result<Reply> reply = channel.beat({}, 5);
+  Result<Reply> reply = channel.beat({}, kLong);
   ASSERT_FALSE(reply.ok());
   EXPECT_EQ(reply.error().kind(), ErrorKind::kUnavailable);
 }

@@ -142,11 +142,14 @@ class Reader {
   }
 
   void run(const Block& block) {
-    std::unique_ptr<Program> program = start(block);
     const std::string left = argument(block, "stays after: ");
-    const std::string stop = argument(block, "Ctrl-C after: ");
     const std::string code = argument(block, "exit code ");
-    int expected = code.empty() ? 0 : std::stoi(code);
+    if (!argument(block, "Ctrl-C after: ").empty()) {
+      testing::until_in_time([&] { return interrupt(block); });
+      return;
+    }
+    std::unique_ptr<Program> program = start(block);
+    const int expected = code.empty() ? 0 : std::stoi(code);
     if (!left.empty()) {
       ASSERT_EQ(left_running_, nullptr) << "there are only two terminals";
       program->wait_for(left, kPatience);
@@ -154,13 +157,26 @@ class Reader {
       left_code_ = expected;
       return;
     }
-    if (!stop.empty()) {
-      program->wait_for(stop, kPatience);
-      ::kill(-program->pid(), SIGINT);  // as a terminal does: to all of the foreground
-      expected = 130;
+    end(block, *program, expected);
+  }
+
+  // Returns false when the run was over before it could be interrupted, as if it had not been.
+  bool interrupt(const Block& block) {
+    const std::unique_ptr<Program> program = start(block);
+    program->wait_for(argument(block, "Ctrl-C after: "), kPatience);
+    ::kill(-program->pid(), SIGINT);  // as a terminal does: to all of the foreground
+    const std::string model_dir = model_dir_of(block);
+    if (program->wait(kPatience) == 0 && !model_dir.empty()) {
+      fs::remove_all(fs::path(folder()) / model_dir);
+      return false;
     }
-    const int ended = program->wait(kPatience);
-    printed_ = without_folder(program->output());
+    end(block, *program, 130);
+    return true;
+  }
+
+  void end(const Block& block, Program& program, int expected) {
+    const int ended = program.wait(kPatience);
+    printed_ = without_folder(program.output());
     remember(block, printed_);
     EXPECT_EQ(ended, expected) << block.text << printed_;
   }
@@ -185,11 +201,20 @@ class Reader {
     return text;
   }
 
+  // "" where the commands name none.
+  static std::string model_dir_of(const Block& block) {
+    std::smatch directory;
+    return std::regex_search(block.text, directory, std::regex("--model_dir=(\\S+)"))
+               ? directory[1].str()
+               : "";
+  }
+
   void remember(const Block& block, const std::string& printed) {
-    std::smatch directory, result;
-    if (std::regex_search(block.text, directory, std::regex("--model_dir=(\\S+)")) &&
+    std::smatch result;
+    const std::string directory = model_dir_of(block);
+    if (!directory.empty() &&
         std::regex_search(printed, result, std::regex("result: (\\{.*\\})"))) {
-      results_[directory[1]] = result[1];
+      results_[directory] = result[1];
     }
   }
 

@@ -49,12 +49,16 @@ TEST_F(BucketRun, KilledAndContinuedItEndsAsOnADisk) {
   const Ran data = muster({"cp", "-r", digits(), "s3://bucket/data"});
   ASSERT_EQ(data.code, 0) << data.output;
 
-  {
+  until_in_time([&] {
+    EXPECT_TRUE(files_->remove_tree("s3://bucket/run").ok());
     Program killed(in_bucket(flags), environment());
     killed.wait_for("saved s3://bucket/run/model.ckpt-40");
     killed.signal(SIGKILL);
-    EXPECT_EQ(killed.wait(), -SIGKILL);
-  }
+    const int code = killed.wait();
+    if (files_->exists("s3://bucket/run/model.ckpt-120.safetensors").value()) return false;
+    EXPECT_EQ(code, -SIGKILL) << killed.output();
+    return true;
+  });
   // Some requests of the rest fail, as in every long run.
   bucket_.server().fail({.only = "PUT /bucket/run/model.ckpt", .status = 503}, 2);
   bucket_.server().fail({.only = "GET /bucket/data", .cut_after = 100}, 2);

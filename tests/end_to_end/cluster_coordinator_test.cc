@@ -47,32 +47,39 @@ TEST(ClusterCoordinator, ARunOfThemAllMakesTheStepsThatWereScheduled) {
 
 // The cluster as one command, which starts a worker again that is killed.
 TEST(ClusterCoordinator, ARunOnThisMachineStartsAKilledWorkerAgain) {
-  const TempDirectory directory;
-  Program program(muster_run(
-      {"--chief", "--workers=2", "--ps=1", "--restart=2"},
-      {binary("scheduled_digits"), "--data_dir=" + digits(), "--model_dir=" + (directory / "model"),
-       "--epochs=" + std::to_string(kMakeSeveral)}));
-  program.wait_for("worker 1 makes calls for the chief, from step");
-  program.wait_for("epoch 2");
-  kill(program.task("worker", 1), SIGKILL);
-  program.wait_for("worker 1 was lost");
-  EXPECT_EQ(program.wait(100s), 0) << program.output();
-  EXPECT_GT(number_behind(program.output(), "worker 1 made "), 0) << program.output();
+  until_in_time([] {
+    const TempDirectory directory;
+    Program program(muster_run(
+        {"--chief", "--workers=2", "--ps=1", "--restart=2"},
+        {binary("scheduled_digits"), "--data_dir=" + digits(),
+         "--model_dir=" + (directory / "model"), "--epochs=" + std::to_string(kMakeSeveral)}));
+    if (!program.says("worker 1 makes calls for the chief, from step")) return false;
+    program.wait_for("epoch 2");
+    if (!program.signal_task("worker", 1, SIGKILL)) return false;
+    if (!program.says("worker 1 was lost")) return false;
+    EXPECT_EQ(program.wait(100s), 0) << program.output();
+    if (program.output().find("worker 1 made ") == std::string::npos) return false;
+    EXPECT_GT(number_behind(program.output(), "worker 1 made "), 0) << program.output();
+    return true;
+  });
 }
 
 TEST(ClusterCoordinator, WhatAKilledWorkerHadIsMadeByOthersAndItTakesPartAgain) {
-  ScheduledRun run(/*workers=*/2, kMakeSeveral);
-  run.task("worker1").wait_for("makes calls for the chief");
-  run.task("chief0").wait_for("epoch 2");
-  run.replace("worker", 1);
-  run.task("chief0").wait_for("worker 1 was lost");
-  run.task("worker1").wait_for("makes calls for the chief");
-  run.expect_codes();
-  // A step that counted just before its worker was lost is made once more.
-  const int asked = kMakeSeveral * kStepsPerEpoch;
-  EXPECT_GE(run.result().at("global_step"), asked);
-  EXPECT_LE(run.result().at("global_step"), asked + 1);
-  EXPECT_GT(number_behind(run.task("worker1").output(), "worker 1 made "), 0);
+  until_in_time([] {
+    ScheduledRun run(/*workers=*/2, kMakeSeveral);
+    if (!run.task("worker1").says("makes calls for the chief")) return false;
+    run.task("chief0").wait_for("epoch 2");
+    if (!run.replace("worker", 1)) return false;
+    if (!run.task("chief0").says("worker 1 was lost")) return false;
+    if (!run.task("worker1").says("makes calls for the chief")) return false;
+    run.expect_codes();
+    // A step that counted just before its worker was lost is made once more.
+    const int asked = kMakeSeveral * kStepsPerEpoch;
+    EXPECT_GE(run.result().at("global_step"), asked);
+    EXPECT_LE(run.result().at("global_step"), asked + 1);
+    EXPECT_GT(number_behind(run.task("worker1").output(), "worker 1 made "), 0);
+    return true;
+  });
 }
 
 TEST(ClusterCoordinator, AWorkerThatStandsStillLosesItsCallAndJoinsAgain) {
@@ -99,7 +106,7 @@ TEST(ClusterCoordinator, AServerThatDiesEndsTheChiefWhichContinuesFromItsCheckpo
 TEST(ClusterCoordinator, AChiefThatDiesGoesOnFromWhatTheServersHave) {
   ScheduledRun run(/*workers=*/1, kNeverEnding);
   run.task("chief0").wait_for("epoch 1");
-  run.replace("chief", 0);
+  EXPECT_TRUE(run.replace("chief", 0));
   run.task("chief0").wait_for("hold the state of this run");
   run.task("chief0").wait_for("epoch ");
   EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("epoch 1 ")));
@@ -107,13 +114,17 @@ TEST(ClusterCoordinator, AChiefThatDiesGoesOnFromWhatTheServersHave) {
 }
 
 TEST(ClusterCoordinator, AWorkerThatIsToldToStopLeavesItsCallToOthers) {
-  ScheduledRun run(/*workers=*/2, kMakeSeveral);
-  run.task("worker1").wait_for("makes calls for the chief");
-  run.task("chief0").wait_for("epoch 1");
-  run.task("worker1").signal(SIGTERM);
-  run.expect_codes({{"worker1", 143}});
-  EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("worker 1 was lost")));
-  EXPECT_EQ(run.result().at("global_step"), kMakeSeveral * kStepsPerEpoch);
+  until_in_time([] {
+    ScheduledRun run(/*workers=*/2, kMakeSeveral);
+    if (!run.task("worker1").says("makes calls for the chief")) return false;
+    run.task("chief0").wait_for("epoch 1");
+    run.task("worker1").signal(SIGTERM);
+    if (run.task("worker1").wait() == 0) return false;
+    run.expect_codes({{"worker1", 143}});
+    EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("worker 1 was lost")));
+    EXPECT_EQ(run.result().at("global_step"), kMakeSeveral * kStepsPerEpoch);
+    return true;
+  });
 }
 
 TEST(ClusterCoordinator, AChiefThatIsToldToStopSavesAndEndsTheRun) {

@@ -125,17 +125,21 @@ TEST(EvaluatorRun, WorksWhileOthersTrainAndStopsWithThem) {
 }
 
 TEST(EvaluatorRun, AKilledEvaluatorStopsNobodyAndTheChiefEvaluatesThen) {
-  const TempDirectory directory;
-  Program program(muster_run({"--workers=2", "--evaluator"}, mnist(directory / "m", steps(400))));
-  program.wait_for("evaluates the checkpoints, so that this task does not");
-  ASSERT_EQ(::kill(program.task("evaluator", 0), SIGKILL), 0);
-  EXPECT_EQ(program.wait(), 137) << program.output();
-  EXPECT_THAT(program.output(),
-              AllOf(HasSubstr("is dead: this task evaluates until there is another evaluator"),
-                    HasSubstr("[worker 0] I "), HasSubstr("training is over at step 400"),
-                    HasSubstr("the others ended well, but evaluator failed: killed by SIGKILL"),
-                    HasSubstr("[worker 0] result: {\"global_step\":400")));
-  expect_each_once(directory / "m", 400);
+  until_in_time([] {
+    const TempDirectory directory;
+    Program program(muster_run({"--workers=2", "--evaluator"}, mnist(directory / "m", steps(400))));
+    program.wait_for("evaluates the checkpoints, so that this task does not");
+    if (has_checkpoint(directory / "m", 400)) return false;
+    if (!program.signal_task("evaluator", 0, SIGKILL)) return false;
+    EXPECT_EQ(program.wait(), 137) << program.output();
+    EXPECT_THAT(program.output(),
+                AllOf(HasSubstr("is dead: this task evaluates until there is another evaluator"),
+                      HasSubstr("[worker 0] I "), HasSubstr("training is over at step 400"),
+                      HasSubstr("the others ended well, but evaluator failed: killed by SIGKILL"),
+                      HasSubstr("[worker 0] result: {\"global_step\":400")));
+    expect_each_once(directory / "m", 400);
+    return true;
+  });
 }
 
 TEST(EvaluatorRun, IsStoppedWhereAWorkerIsLost) {
@@ -196,25 +200,33 @@ TEST(EvaluatorProgram, KilledAndStartedAgainItEvaluatesNothingTwice) {
 }
 
 TEST(EvaluatorProgram, WaitsForAChiefThatIsKilledAndStartedAgain) {
-  const TempDirectory directory;
-  const std::string model_dir = directory / "m";
-  Program beside(mnist(model_dir, steps(1000)), evaluator());
-  beside.wait_for("waiting for the first checkpoint");
-  for (int round = 0; round < 2; ++round) {
-    Program chief(mnist(model_dir, steps(1000)));
-    chief.wait_for("evaluates the checkpoints, so that this task does not");
-    wait_for_evaluations(model_dir, journal_of(model_dir).size());
-    chief.signal(SIGKILL);
-    EXPECT_EQ(chief.wait(), -SIGKILL) << chief.output();
-    EXPECT_TRUE(beside.running());
-  }
-  const Ran chief = run(mnist(model_dir, steps(1000)));
-  EXPECT_EQ(chief.code, 0) << chief.output;
-  EXPECT_THAT(chief.output, AllOf(HasSubstr("step 1000, the last one"),
-                                  Not(HasSubstr("evaluated step")), Not(HasSubstr("result: "))));
-  EXPECT_EQ(beside.wait(), 0) << beside.output();
-  EXPECT_THAT(beside.output(), AllOf(HasSubstr("evaluated step 1000:"), HasSubstr("result: ")));
-  expect_each_once(model_dir, 1000);
+  until_in_time([] {
+    const TempDirectory directory;
+    const std::string model_dir = directory / "m";
+    Program beside(mnist(model_dir, steps(1000)), evaluator());
+    beside.wait_for("waiting for the first checkpoint");
+    for (int round = 0; round < 2; ++round) {
+      Program chief(mnist(model_dir, steps(1000)));
+      chief.wait_for("evaluates the checkpoints, so that this task does not");
+      const size_t before = journal_of(model_dir).size();
+      // Behind the last one there are no more.
+      if (has_checkpoint(model_dir, 1000)) return false;
+      wait_for_evaluations(model_dir, before);
+      chief.signal(SIGKILL);
+      const int code = chief.wait();
+      if (has_checkpoint(model_dir, 1000)) return false;
+      EXPECT_EQ(code, -SIGKILL) << chief.output();
+      EXPECT_TRUE(beside.running());
+    }
+    const Ran chief = run(mnist(model_dir, steps(1000)));
+    EXPECT_EQ(chief.code, 0) << chief.output;
+    EXPECT_THAT(chief.output, AllOf(HasSubstr("step 1000, the last one"),
+                                    Not(HasSubstr("evaluated step")), Not(HasSubstr("result: "))));
+    EXPECT_EQ(beside.wait(), 0) << beside.output();
+    EXPECT_THAT(beside.output(), AllOf(HasSubstr("evaluated step 1000:"), HasSubstr("result: ")));
+    expect_each_once(model_dir, 1000);
+    return true;
+  });
 }
 
 }  // namespace

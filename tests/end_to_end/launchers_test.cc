@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
 
 #include "muster/base/free_ports.h"
 #include "tests/end_to_end/program.h"
@@ -138,18 +139,26 @@ TEST_F(SlurmTest, TasksOfOneNodeAndOfTwo) {
 
 // --signal=USR1@90: the time is nearly over.
 TEST_F(SlurmTest, SavesInTimeAndContinuesWhenItIsStartedAgain) {
-  const SlurmCluster slurm;
-  const Words command = Words{"srun", "-n", "2"} + training(directory_ / "model", 300);
-  {
-    Program program(command, slurm.environment());
-    program.wait_for("step 101/300");
-    ASSERT_EQ(run({"scancel", "--signal=USR1", "1.0"}, slurm.environment()).code, 0);
-    EXPECT_EQ(program.wait(), 138) << program.output();
-    EXPECT_THAT(program.output(), HasSubstr("stopped by SIGUSR1 after saving step"));
-  }
-  const Ran rest = run(command, slurm.environment());
-  EXPECT_EQ(rest.code, 0) << rest.output;
-  EXPECT_THAT(rest.output, HasSubstr("continuing after step"));
+  until_in_time([&] {
+    const SlurmCluster slurm;
+    std::filesystem::remove_all(directory_ / "model");
+    const Words command = Words{"srun", "-n", "2"} + training(directory_ / "model", 300);
+    {
+      Program program(command, slurm.environment());
+      program.wait_for("step 101/300");
+      // Of a step that has ended it says so, and ends with 1.
+      const Ran told = run({"scancel", "--signal=USR1", "1.0"}, slurm.environment());
+      const int code = program.wait();
+      if (has_checkpoint(directory_ / "model", 300)) return false;
+      EXPECT_EQ(told.code, 0) << told.output;
+      EXPECT_EQ(code, 138) << program.output();
+      EXPECT_THAT(program.output(), HasSubstr("stopped by SIGUSR1 after saving step"));
+    }
+    const Ran rest = run(command, slurm.environment());
+    EXPECT_EQ(rest.code, 0) << rest.output;
+    EXPECT_THAT(rest.output, HasSubstr("continuing after step"));
+    return true;
+  });
   const Ran whole = run(muster_run({"--workers=2"}, training(directory_ / "whole", 300)));
   EXPECT_EQ(whole.code, 0) << whole.output;
   EXPECT_TRUE(checkpoint_bytes(directory_ / "model", 300) ==

@@ -83,7 +83,7 @@ TEST(ParameterServers, AWorkerThatDiesComesBackToItsOwnData) {
   ServedRun run(2, 2, kLong);
   run.task("chief0").wait_for("%)  loss");
   run.task("worker1").wait_for("joined the run at step");
-  run.replace("worker", 1);
+  EXPECT_TRUE(run.replace("worker", 1));
   // "continuing after step 12", or "joined the run at step 12" where it had made none.
   run.task("worker1").wait_for(" step ");
   run.stop();
@@ -95,7 +95,7 @@ TEST(ParameterServers, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
   for (const int server : {0, 1}) {
     ServedRun run(1, 2, kLong);
     run.task("chief0").wait_for("model.ckpt-3");
-    run.replace("ps", server);
+    EXPECT_TRUE(run.replace("ps", server));
     run.task("worker0").wait_for("joining the run again");
     run.task("chief0").wait_for("joining the run again");
     run.task("chief0").wait_for("restored ");
@@ -110,7 +110,7 @@ TEST(ParameterServers, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
 TEST(ParameterServers, AChiefThatDiesGoesOnFromWhatTheServersHave) {
   ServedRun run(1, 2, kLong);
   run.task("chief0").wait_for("%)  loss");
-  run.replace("chief", 0);
+  EXPECT_TRUE(run.replace("chief", 0));
   run.task("chief0").wait_for("hold the state of this run");
   run.task("chief0").wait_for("of this worker's data");
   run.stop();

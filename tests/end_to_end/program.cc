@@ -122,15 +122,21 @@ int Program::wait(std::chrono::milliseconds deadline) {
 }
 
 void Program::wait_for(const std::string& text, std::chrono::milliseconds deadline) {
+  if (says(text, deadline)) return;
+  throw Error(ErrorKind::kTimeout, "the program ended (" + std::to_string(code()) +
+                                       ") without the text '" + text + "'; it printed:\n" +
+                                       output());
+}
+
+bool Program::says(const std::string& text, std::chrono::milliseconds deadline) {
   const auto end = Clock::now() + deadline;
   for (;;) {
     const bool over = !running();
-    if (output().find(text) != std::string::npos) return;
-    if (over || Clock::now() >= end) {
-      throw Error(
-          ErrorKind::kTimeout,
-          (over ? "the program ended (" + std::to_string(code()) + ")" : "the time is over") +
-              " without the text '" + text + "'; it printed:\n" + output());
+    if (output().find(text) != std::string::npos) return true;
+    if (over) return false;
+    if (Clock::now() >= end) {
+      throw Error(ErrorKind::kTimeout,
+                  "the time is over without the text '" + text + "'; it printed:\n" + output());
     }
     std::this_thread::sleep_for(kLook);
   }
@@ -166,6 +172,15 @@ pid_t Program::task(const std::string& type, int index) const {
                   output());
 }
 
+bool Program::signal_task(const std::string& type, int index, int number) {
+  try {
+    return ::kill(task(type, index), number) == 0;
+  } catch (const Error&) {
+    if (running()) throw;
+    return false;
+  }
+}
+
 Ran run(const Words& command, const Variables& environment) {
   Program program(command, environment);
   const int code = program.wait();
@@ -187,6 +202,14 @@ double number_behind(const std::string& output, const std::string& text) {
   return std::stod(output.substr(at + text.size()));
 }
 
+void until_in_time(const std::function<bool()>& attempt) {
+  constexpr int kAttempts = 5;
+  for (int i = 0; i < kAttempts; ++i) {
+    if (attempt()) return;
+  }
+  FAIL() << "the programs ended before anything was done to them, " << kAttempts << " times";
+}
+
 bool alive(pid_t pid) {
   const std::string status = process_file(pid, "stat");
   // "123 (name) S ...": the name may hold anything but what follows the last parenthesis.
@@ -195,7 +218,7 @@ bool alive(pid_t pid) {
 }
 
 void wait_until_gone(const std::vector<pid_t>& processes) {
-  const auto end = Clock::now() + std::chrono::seconds(20);
+  const auto end = Clock::now() + std::chrono::seconds(60);
   while (std::any_of(processes.begin(), processes.end(), alive)) {
     if (Clock::now() >= end) throw Error(ErrorKind::kTimeout, "a process is still alive");
     std::this_thread::sleep_for(kLook);
@@ -256,6 +279,10 @@ void write_file(const std::string& path, const std::string& bytes) {
 
 std::string checkpoint_path(const std::string& model_dir, int64_t step) {
   return model_dir + "/model.ckpt-" + std::to_string(step) + ".safetensors";
+}
+
+bool has_checkpoint(const std::string& model_dir, int64_t step) {
+  return local_file_system().exists(checkpoint_path(model_dir, step)).value();
 }
 
 std::string checkpoint_bytes(const std::string& model_dir, int64_t step) {

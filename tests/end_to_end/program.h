@@ -5,6 +5,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -31,11 +32,13 @@ class Program {
   Program& operator=(const Program&) = delete;
 
   // The exit code, or minus the signal that ended it. Throws Timeout with what was printed.
-  int wait(std::chrono::milliseconds deadline = std::chrono::seconds(60));
+  int wait(std::chrono::milliseconds deadline = std::chrono::seconds(120));
   // Waits until `text` was printed. Throws Timeout, or when the program ended without it, with what
   // was printed.
   void wait_for(const std::string& text,
                 std::chrono::milliseconds deadline = std::chrono::seconds(60));
+  // As wait_for(); returns false when the program ended without it.
+  bool says(const std::string& text, std::chrono::milliseconds deadline = std::chrono::seconds(60));
   void signal(int number);
   // Waits until the program has a handler for this signal, or has ended: before that, the signal
   // ends it at once, as it ends each program that is still being loaded. Throws Timeout.
@@ -50,6 +53,8 @@ class Program {
   std::vector<pid_t> children() const;
   // The process of a task of `muster run`: task("worker", 1).
   pid_t task(const std::string& type, int index) const;
+  // Sends it a signal; returns false when `muster run` has ended. Throws NotFound.
+  bool signal_task(const std::string& type, int index, int number);
 
  private:
   int code();  // of a program that has ended
@@ -69,6 +74,11 @@ Ran run(const Words& command, const Variables& environment = {});
 std::string result_of(const Ran& ran);
 // The number behind `text` in what a program printed. Throws Internal when there is no such text.
 double number_behind(const std::string& output, const std::string& text);
+
+// Makes an attempt until it returns true, and fails the test after five. What shall happen to a
+// program in the middle of its work cannot where a busy machine let this process stand still until
+// that work was done: then the attempt returns false, and has expected nothing of it.
+void until_in_time(const std::function<bool()>& attempt);
 
 // Whether the process is there and no zombie.
 bool alive(pid_t pid);
@@ -94,5 +104,6 @@ void write_file(const std::string& path, const std::string& bytes);
 // The bytes of the checkpoint a model directory holds of a step. Fails the test when there is none.
 std::string checkpoint_bytes(const std::string& model_dir, int64_t step);
 std::string checkpoint_path(const std::string& model_dir, int64_t step);
+bool has_checkpoint(const std::string& model_dir, int64_t step);
 
 }  // namespace muster::testing

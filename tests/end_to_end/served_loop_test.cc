@@ -48,7 +48,7 @@ TEST(ServedLoops, AllEndWellWithTheStepsOfTheirData) {
 TEST(ServedLoops, AWorkerThatDiesComesBackToItsOwnData) {
   ServedLoopRun run(/*workers=*/2, /*servers=*/1, kNeverEnding);
   run.task("worker1").wait_for("joined the run at step");
-  run.replace("worker", 1);
+  EXPECT_TRUE(run.replace("worker", 1));
   run.task("worker1").wait_for("joined the run at step");
   EXPECT_GT(number_behind(run.task("worker1").output(), "joined the run at step "), 0);
   run.stop();
@@ -58,21 +58,24 @@ TEST(ServedLoops, AWorkerThatDiesComesBackToItsOwnData) {
 // One command, which starts again what is killed and whoever asks for it: all come back to the last
 // checkpoint, and make the steps of their data all the same.
 TEST(ServedLoops, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
-  const TempDirectory directory;
   constexpr int kEpochs = 400;
-  Program program(muster_run({"--chief", "--workers=1", "--ps=2", "--restart=2"},
-                             custom_loop(directory / "model", kEpochs)));
-  program.wait_for("epoch 20 ");
-  kill(program.task("ps", 1), SIGKILL);
-  program.wait_for("restored ");
-  EXPECT_EQ(program.wait(100s), 0) << program.output();
-  expect_result(program.output(), kEpochs);
+  until_in_time([] {
+    const TempDirectory directory;
+    Program program(muster_run({"--chief", "--workers=1", "--ps=2", "--restart=2"},
+                               custom_loop(directory / "model", kEpochs)));
+    program.wait_for("epoch 20 ");
+    if (!program.signal_task("ps", 1, SIGKILL)) return false;
+    if (!program.says("restored ")) return false;
+    EXPECT_EQ(program.wait(100s), 0) << program.output();
+    expect_result(program.output(), kEpochs);
+    return true;
+  });
 }
 
 TEST(ServedLoops, AChiefThatDiesGoesOnFromWhatTheServersHave) {
   ServedLoopRun run(/*workers=*/1, /*servers=*/1, kNeverEnding);
   run.task("chief0").wait_for("epoch 10 ");
-  run.replace("chief", 0);
+  EXPECT_TRUE(run.replace("chief", 0));
   run.task("chief0").wait_for("hold the state of this run");
   run.task("chief0").wait_for("epoch ");
   EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("epoch  1 ")));

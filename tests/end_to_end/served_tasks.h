@@ -49,12 +49,15 @@ class ServedTasks {
         Variables{{"TF_CONFIG", config.dump()}, {"OMP_NUM_THREADS", "1"}, {"MUSTER_THREADS", "1"}});
   }
   Program& task(const std::string& name) { return *tasks_.at(name); }
-  // Kills the task for real, and starts it again.
-  void replace(const std::string& type, int index) {
+  // Kills the task for real, and starts it again. Returns false when it had ended well before that.
+  [[nodiscard]] bool replace(const std::string& type, int index) {
     Program& struck = task(type + std::to_string(index));
     struck.signal(SIGKILL);
-    EXPECT_EQ(struck.wait(), -SIGKILL);
+    const int code = struck.wait();
+    if (code == 0) return false;
+    EXPECT_EQ(code, -SIGKILL) << struck.output();
     start(type, index);
+    return true;
   }
   // Kills the first server for real, of a run whose chief ends when it is lost, and starts both
   // again.

@@ -38,7 +38,7 @@ Words streams_of(pid_t pid) {
 // Waits until the streams of a program that goes on for long lead nowhere.
 void expect_nowhere(Program& program) {
   const Words nowhere(2, "/dev/null");
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(15);
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (streams_of(program.pid()) != nowhere && program.running() &&
          std::chrono::steady_clock::now() < end) {
     // Nothing tells another process that a program has opened its streams: /proc is asked again.

@@ -12,7 +12,7 @@ namespace muster::inline v0_1 {
 // What each call was answered, by its name; watch() streams and is not among them. They say that
 // they come from `who`, and each waits `seconds` at most.
 inline std::vector<std::pair<std::string, Result<net::Reply>>> make_every_call(
-    net::CoordinatorChannel& channel, const plan::Caller& who, double seconds = 5) {
+    net::CoordinatorChannel& channel, const plan::Caller& who, double seconds = 30) {
   using net::StoreOperation;
   std::vector<std::pair<std::string, Result<net::Reply>>> replies;
   const auto note = [&](const std::string& call, Result<net::Reply> reply) {

@@ -35,7 +35,9 @@ inline void echo(MessageSocket& socket) {
 }
 
 inline MessageServerOptions here(cluster::Job job = kJob) {
-  return {.address = "127.0.0.1:0", .job = std::move(job), .task = "ps:0"};
+  // A busy machine may need long until a task has proved itself.
+  return {
+      .address = "127.0.0.1:0", .job = std::move(job), .task = "ps:0", .unproved_seconds = kLong};
 }
 
 inline ConnectOptions to(const MessageServer& server, cluster::Job job = kJob) {

@@ -9,7 +9,7 @@
 
 namespace muster::inline v0_1::net {
 
-inline constexpr int kSoon = 5000;   // ms, for what comes at once
+inline constexpr int kSoon = 30000;  // ms, for what comes at once
 inline constexpr double kLong = 60;  // s, for what must not be waited for in vain
 
 // What stands in the log of `work`.
