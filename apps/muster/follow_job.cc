@@ -16,6 +16,7 @@
 #include "muster/base/error.h"
 #include "muster/jobs/search_job.h"
 #include "muster/jobs/search_logs.h"
+#include "muster/jobs/seen_end.h"
 #include "muster/jobs/submit.h"
 
 namespace muster::app {
@@ -115,8 +116,10 @@ void check_submitted(jobs::JobRecord& record, const jobs::TargetOptions& options
 jobs::JobStatus ask_for(jobs::JobRecord record, const jobs::TargetOptions& options) {
   const auto target = jobs::make_target(record.target, options);
   if (jobs::is_search(record)) return jobs::search_status(record, *target);
-  check_submitted(record, options);
-  return target->status(record);
+  return jobs::ended_or_asked(record, [&] {
+    check_submitted(record, options);
+    return target->status(record);
+  });
 }
 
 jobs::JobStatus status_of(const jobs::JobRecord& record, const jobs::TargetOptions& options) {
@@ -130,10 +133,12 @@ jobs::JobStatus status_of(const jobs::JobRecord& record, const jobs::TargetOptio
 int follow_job(jobs::Target& target, const jobs::JobRecord& record, jobs::LogOptions options) {
   return follow(
       record, std::move(options),
-      [&](const jobs::LogOptions& how, const jobs::LogSink& sink) {
+      [&](jobs::LogOptions how, const jobs::LogSink& sink) {
+        // Of one that has ended nothing more comes, and its target may be away.
+        how.follow = how.follow && !jobs::seen_end(record);
         target.logs(record, how, sink);
       },
-      [&] { return target.status(record); });
+      [&] { return jobs::ended_or_asked(record, [&] { return target.status(record); }); });
 }
 
 int follow_search(const jobs::JobRecord& record, const jobs::TargetOptions& target,

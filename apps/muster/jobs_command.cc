@@ -23,6 +23,7 @@
 #include "muster/jobs/slurm_task.h"
 #include "muster/jobs/submit.h"
 #include "muster/jobs/targets.h"
+#include "muster/jobs/task_error.h"
 #include "muster/launch/run.h"
 
 namespace muster::app {
@@ -136,13 +137,23 @@ std::optional<jobs::Search> found_so_far(const JobRecord& record) {
   }
 }
 
+// Of a search the trials say why they failed.
+std::optional<jobs::TaskError> task_error_of(const JobRecord& record, const JobStatus& status,
+                                             const jobs::TargetOptions& options) {
+  if (jobs::is_search(record) || status.state != JobState::kFailed) return std::nullopt;
+  return jobs::task_error_of(*jobs::make_target(record.target, options), record, status);
+}
+
 int show(const JobsFlags& flags) {
   JobRecord record = store().find(flags.name);
   const JobStatus status = status_of(record, flags.options);
   record = store().find(flags.name);  // which may have found out where it is
   const auto found = found_so_far(record);
+  const auto error = task_error_of(record, status, flags.options);
   if (flags.json) {
     nlohmann::ordered_json json = to_json(record, status);
+    json["error"] = error ? nlohmann::ordered_json{{"task", error->task}, {"lines", error->lines}}
+                          : nlohmann::ordered_json();
     if (found) json["trials"] = found->to_json()["trials"];
     print(json);
     return 0;
@@ -168,6 +179,11 @@ int show(const JobsFlags& flags) {
                task.exit_code ? std::to_string(*task.exit_code) : "", task.place});
   }
   fputs(table.text("").c_str(), stdout);
+  if (error) {
+    fmt::print("{}{} said last:\n", error->task,
+               error->exit_code ? fmt::format(", exit code {},", *error->exit_code) : "");
+    for (const std::string& said : error->lines) fmt::print("  {}\n", said);
+  }
   return 0;
 }
 

@@ -116,6 +116,10 @@ TEST_F(JobsCommandTest, AFailureIsToldAndItsCodePassedOn) {
   EXPECT_EQ(ran.code, 3) << ran.text;
   EXPECT_THAT(ran.text, HasSubstr("bad failed: worker-0: exit code 3"));
   EXPECT_EQ(status("bad")["exit_code"], 3);
+  EXPECT_THAT(muster("jobs status bad").text,
+              HasSubstr("worker-0, exit code 3, said last:\n  error: no data\n"));
+  EXPECT_EQ(status("bad")["error"]["task"], "worker-0");
+  EXPECT_EQ(status("bad")["error"]["lines"][0], "error: no data");
 }
 
 TEST_F(JobsCommandTest, WhatAsksForARestartGetsIt) {

@@ -89,6 +89,26 @@ TEST_F(JobsElsewhereTest, ADirectoryIsFreeWhenItsJobIsGoneAndNotWhenNobodySays) 
   }
 }
 
+// What was once seen to have ended has ended, whoever is away.
+TEST_F(JobsElsewhereTest, AnEndThatWasSeenIsToldWithoutAsking) {
+  tool("sbatch", "echo 17");
+  tool("scontrol",
+       "echo \"JobId=17 JobState=FAILED ExitCode=3:0 "
+       "Command=$PWD/state/muster/jobs/a/job.sbatch\"");
+  ASSERT_EQ(muster("submit --to=slurm --name=a --job-dir=d true").code, 0);
+  EXPECT_EQ(status("a")["state"], "failed");
+  tool("scontrol", "echo x >> asked; echo 'Unable to contact slurm controller' >&2; exit 1");
+  EXPECT_EQ(status("a")["state"], "failed");
+  EXPECT_EQ(status("a")["exit_code"], 3);
+  EXPECT_THAT(muster("jobs list").text, HasSubstr("failed"));
+  EXPECT_THAT(muster("jobs cancel a").text, HasSubstr("a failed already"));
+  EXPECT_EQ(muster("jobs logs --follow a").code, 3);
+  // Its directory is free.
+  EXPECT_EQ(muster("submit --wait --job-dir=d true").code, 0);
+  EXPECT_EQ(muster("jobs remove a").code, 0);
+  EXPECT_EQ(read("asked"), "");
+}
+
 // A controller is restarted now and then.
 TEST_F(JobsElsewhereTest, FollowingOutlivesAControllerThatIsAway) {
   tool("sbatch", "echo 17");

@@ -19,6 +19,15 @@ struct Surroundings {
   ReadSmallFile read_file;         // for what a launcher leaves in files
 };
 
+// What there is of a launcher's variables where they are too few for it to count.
+struct HalfSet {
+  std::string finding;         // "RANK is 1, and WORLD_SIZE and MASTER_ADDR are not there"
+  std::string fix;             // "set ...", what makes a cluster of it
+  size_t lacking = 0;          // variables
+  bool means_cluster = false;  // a rank above 0 or a size above 1 is among those that are there
+  bool is_doubtful = false;    // it does not, and yet is worth a note
+};
+
 // One launcher: whether it started this process, and what it says.
 struct ClusterSource {
   std::string_view name;  // "Slurm", as messages call it
@@ -28,6 +37,8 @@ struct ClusterSource {
   // REQUIRES: seen() says something. Throws InvalidArgument when what the launcher says is wrong,
   // or too little to find the other tasks.
   ResolvedCluster (*resolve)(const Surroundings& around, const ResolveOptions& options);
+  // REQUIRES: seen() says nothing. Returns what there is of its variables all the same.
+  std::optional<HalfSet> (*left)(const Surroundings& around);
 };
 
 // All sources, in the order in which they are asked: the innermost launcher first.

@@ -10,6 +10,7 @@
 #include "muster/base/strings.h"
 #include "muster/cluster/cluster_source.h"
 #include "muster/cluster/internal/guest.h"
+#include "muster/cluster/internal/half_set.h"
 #include "muster/cluster/internal/sources.h"
 
 namespace muster::inline v0_1::cluster {
@@ -45,12 +46,19 @@ std::string chosen_word(const Environment& environment) {
 }
 
 // The first of those that were seen, or the one that was asked for; nullptr: this process is alone.
-const Seen* choose(const std::vector<Seen>& seen, const std::string& word) {
+const Seen* choose(const std::vector<Seen>& seen, const std::string& word,
+                   const Surroundings& around) {
   if (word == kAlone) return nullptr;
   if (word.empty()) return seen.empty() ? nullptr : &seen.front();
   const auto asked =
       std::ranges::find_if(seen, [&](const Seen& one) { return one.source->word == word; });
   if (asked != seen.end()) return &*asked;
+  for (const ClusterSource& source : cluster_sources()) {
+    if (source.word != word) continue;
+    if (const std::optional<HalfSet> half = source.left(around))
+      throw invalid_argument(fmt::format("{} is '{}': {}", kChoice, word, half->finding),
+                             half->fix);
+  }
   std::vector<std::string> others;
   for (const Seen& one : seen) others.push_back(one.as);
   throw invalid_argument(
@@ -130,17 +138,23 @@ ResolvedCluster alone(const Environment& environment, const std::string& word,
                       const ResolveOptions& options) {
   // Without a cluster it may still say a task and a model_dir.
   const std::string text = word == kAlone ? "" : environment.get_or("TF_CONFIG", "");
-  ResolvedCluster result = internal::resolve_tf_config_text(text, options);
-  // Two of three that a script sets: its other tasks would train alone as well.
-  const std::string rank = environment.get_or("RANK", ""),
-                    size = environment.get_or("WORLD_SIZE", "");
-  if (word.empty() && !rank.empty() && !size.empty() && size != "1") {
-    result.notes.push_back(fmt::format(
-        "RANK is {} and WORLD_SIZE is {}, and MASTER_ADDR is not there: this process trains alone; "
-        "set MASTER_ADDR to the host of rank 0, or {}={} where that is meant",
-        rank, size, kChoice, kAlone));
+  return internal::resolve_tf_config_text(text, options);
+}
+
+// Several processes that each train alone into one model_dir look well, and are the worst outcome.
+// A launcher that started one process and said so may itself be one of many that an outer one
+// started; one inside of it that is set by half may not.
+void check_half_sets(const Seen* winner, const Surroundings& around, ResolvedCluster& result) {
+  if (!result.coordinator_address.empty()) return;
+  std::vector<HalfSet> halves;
+  for (const ClusterSource& source : cluster_sources()) {
+    if (winner != nullptr && winner->source == &source) break;
+    if (const auto half = source.left(around)) halves.push_back(*half);
   }
-  return result;
+  const HalfSet* const half = internal::plainest(halves);
+  if (half == nullptr) return;
+  if (half->means_cluster) throw internal::refusal_of(*half);
+  result.notes.push_back(internal::note_of(*half));
 }
 
 }  // namespace
@@ -163,7 +177,7 @@ ResolvedCluster resolve_cluster(const Environment& environment, const ResolveOpt
   for (const ClusterSource& source : cluster_sources()) {
     if (std::string as = source.seen(around); !as.empty()) seen.push_back({&source, as});
   }
-  const Seen* const winner = choose(seen, word);
+  const Seen* const winner = choose(seen, word, around);
   ResolvedCluster result = winner != nullptr ? winner->source->resolve(around, options)
                                              : alone(environment, word, options);
   if (winner != nullptr) {
@@ -172,6 +186,7 @@ ResolvedCluster resolve_cluster(const Environment& environment, const ResolveOpt
       if (word.empty()) check_agreement(*winner, result, other, around, options);
     if (word.empty()) check_rank_variables(*winner->source, result, environment);
   }
+  if (word.empty()) check_half_sets(winner, around, result);
   result.origin = describe(seen, winner);
   if (!result.model_dir) {
     result.model_dir = options.model_dir ? options.model_dir : model_dir_of_service(environment);

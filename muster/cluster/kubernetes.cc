@@ -3,11 +3,13 @@
 // its own part of some work.
 #include <fmt/format.h>
 
+#include <array>
 #include <sstream>
 
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
 #include "muster/cluster/internal/guest.h"
+#include "muster/cluster/internal/half_set.h"
 #include "muster/cluster/internal/sources.h"
 
 namespace muster::inline v0_1::cluster::internal {
@@ -16,7 +18,7 @@ namespace {
 constexpr const char* kHosts = "/etc/hosts";
 
 std::string kubernetes_seen(const Surroundings& around) {
-  if (!has_all(around.environment, {"JOB_COMPLETION_INDEX"})) return "";
+  if (!has_all(around.environment, {"JOB_COMPLETION_INDEX", "WORLD_SIZE"})) return "";
   return "Kubernetes Job, index " + around.environment.get_or("JOB_COMPLETION_INDEX", "");
 }
 
@@ -46,7 +48,7 @@ std::string first_pod(const Surroundings& around, int index) {
 ResolvedCluster resolve_kubernetes(const Surroundings& around, const ResolveOptions& /*options*/) {
   const Environment& environment = around.environment;
   const int index = number_of(environment, "JOB_COMPLETION_INDEX");
-  const int size = number_if_set(environment, "WORLD_SIZE", 1).value_or(1);
+  const int size = number_of(environment, "WORLD_SIZE", 1);
   if (size == 1) return {};
   if (number_if_set(environment, "JOB_INDEX").value_or(0) > 0) {
     throw invalid_argument(
@@ -65,13 +67,22 @@ ResolvedCluster resolve_kubernetes(const Surroundings& around, const ResolveOpti
                     environment);
 }
 
+// Kubernetes numbers the pods of every Indexed Job, of those too that are no cluster.
+std::optional<HalfSet> kubernetes_left(const Surroundings& around) {
+  constexpr std::array kVariables = {PlaceVariable{"JOB_COMPLETION_INDEX", Counts::kMaybe},
+                                     PlaceVariable{"WORLD_SIZE", Counts::kSize, true, false}};
+  return half_set(around.environment, kVariables,
+                  "write WORLD_SIZE, the number of pods, into the manifest of an Indexed Job");
+}
+
 }  // namespace
 
 ClusterSource kubernetes_source() {
   return {.name = "Kubernetes Job",
           .word = "kubernetes",
           .seen = kubernetes_seen,
-          .resolve = resolve_kubernetes};
+          .resolve = resolve_kubernetes,
+          .left = kubernetes_left};
 }
 
 }  // namespace muster::inline v0_1::cluster::internal

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <string_view>
+#include <vector>
 
 #include "muster/base/error.h"
 #include "muster/cluster/internal/guest.h"
+#include "muster/cluster/internal/half_set.h"
 #include "muster/cluster/internal/sources.h"
 #include "muster/cluster/slurm_nodelist.h"
 
@@ -82,10 +85,39 @@ ResolvedCluster resolve_mpi(const Surroundings& around, const ResolveOptions& /*
       environment);
 }
 
+std::optional<HalfSet> mpi_left(const Surroundings& around) {
+  const Environment& environment = around.environment;
+  // Slurm, too, sets what is not Open MPI's or Hydra's own; it speaks for itself.
+  const bool own =
+      !has_all(environment, {"SLURM_JOB_ID"}) && !has_all(environment, {"SLURM_JOBID"});
+  std::vector<HalfSet> halves;
+  for (const MpiNames& names : kKinds) {
+    const bool shared = std::string_view(names.rank) == "PMI_RANK";
+    const std::array variables = {PlaceVariable{names.rank, Counts::kRank, true, own || !shared},
+                                  PlaceVariable{names.size, Counts::kSize, true, own || !shared},
+                                  PlaceVariable{names.local_rank, Counts::kRank},
+                                  PlaceVariable{names.local_size, Counts::kLocalSize}};
+    if (auto half = half_set(environment, variables,
+                             fmt::format("start the program by the mpirun of {}, which sets all of "
+                                         "these, or set RANK, WORLD_SIZE and MASTER_ADDR in every "
+                                         "process",
+                                         names.kind)))
+      halves.push_back(*half);
+  }
+  const std::array pmix = {PlaceVariable{"PMIX_RANK", Counts::kRank, true, own},
+                           PlaceVariable{"WORLD_SIZE", Counts::kSize, true, false}};
+  if (auto half = half_set(environment, pmix,
+                           "set RANK, WORLD_SIZE and MASTER_ADDR in every process: PMIx tells "
+                           "their number to its library alone"))
+    halves.push_back(*half);
+  const HalfSet* const half = plainest(halves);
+  return half != nullptr ? std::optional(*half) : std::nullopt;
+}
+
 }  // namespace
 
 ClusterSource mpi_source() {
-  return {.name = "MPI", .word = "mpi", .seen = mpi_seen, .resolve = resolve_mpi};
+  return {.name = "MPI", .word = "mpi", .seen = mpi_seen, .resolve = resolve_mpi, .left = mpi_left};
 }
 
 }  // namespace muster::inline v0_1::cluster::internal

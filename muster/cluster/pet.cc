@@ -2,9 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <array>
+
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
 #include "muster/cluster/internal/guest.h"
+#include "muster/cluster/internal/half_set.h"
 #include "muster/cluster/internal/sources.h"
 
 namespace muster::inline v0_1::cluster {
@@ -78,6 +81,13 @@ Node node_of(const Environment& environment) {
                     node.nodes, node.processes),
         "one of them is left over from another launcher: unset it, or choose with MUSTER_CLUSTER");
   }
+  if (world && processes.empty() && *world != node.nodes) {
+    throw invalid_argument(
+        fmt::format("WORLD_SIZE is {} and PET_NNODES is {}, and no PET_NPROC_PER_NODE says how "
+                    "many processes a node has",
+                    *world, node.nodes),
+        "set PET_NPROC_PER_NODE, or unset the variable that is left over from another launcher");
+  }
   return node;
 }
 
@@ -93,11 +103,9 @@ Environment with_master(Environment environment) {
 
 std::string pet_seen(const Surroundings& around) {
   const Environment& environment = around.environment;
-  if (environment.get_or("PET_NNODES", "").empty() &&
-      environment.get_or("PET_NODE_RANK", "").empty())
-    return "";
+  if (!internal::has_all(environment, {"PET_NNODES"})) return "";
   return fmt::format("PET_* (Kubeflow), node {} of {}", environment.get_or("PET_NODE_RANK", "?"),
-                     environment.get_or("PET_NNODES", "1"));
+                     environment.get_or("PET_NNODES", ""));
 }
 
 ResolvedCluster resolve_pet(const Surroundings& around, const ResolveOptions& /*options*/) {
@@ -109,8 +117,23 @@ ResolvedCluster resolve_pet(const Surroundings& around, const ResolveOptions& /*
         "programs whose main() is run_main() start them; for this one say torchrun --no-python "
         "PROGRAM, or ask for one process a node (numProcPerNode: 1)");
   }
-  return internal::to_cluster({.source = "PET_* (Kubeflow)", .rank = node.rank, .size = node.nodes},
+  return internal::to_cluster({.source = "PET_* (Kubeflow)",
+                               .rank = node.rank,
+                               .size = node.nodes,
+                               .no_host_hint = "set PET_MASTER_ADDR, or MASTER_ADDR, to the name "
+                                               "or number of node 0 in all of them"},
                               with_master(around.environment));
+}
+
+std::optional<HalfSet> pet_left(const Surroundings& around) {
+  using internal::Counts;
+  using internal::PlaceVariable;
+  constexpr std::array kVariables = {
+      PlaceVariable{"PET_NNODES", Counts::kSize}, PlaceVariable{"PET_NODE_RANK", Counts::kRank},
+      PlaceVariable{"PET_NPROC_PER_NODE", Counts::kLocalSize, false},
+      PlaceVariable{"PET_N_PROC_PER_NODE", Counts::kLocalSize, false}};
+  return internal::half_set(around.environment, kVariables,
+                            "set PET_NNODES and PET_NODE_RANK, as Kubeflow does");
 }
 
 }  // namespace
@@ -142,7 +165,11 @@ std::vector<std::map<std::string, std::string>> processes_of_node(const Environm
 namespace internal {
 
 ClusterSource pet_source() {
-  return {.name = "PET_* (Kubeflow)", .word = "pet", .seen = pet_seen, .resolve = resolve_pet};
+  return {.name = "PET_* (Kubeflow)",
+          .word = "pet",
+          .seen = pet_seen,
+          .resolve = resolve_pet,
+          .left = pet_left};
 }
 
 }  // namespace internal

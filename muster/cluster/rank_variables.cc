@@ -1,8 +1,11 @@
 // RANK, WORLD_SIZE, MASTER_ADDR: what Kubeflow's PyTorchJob sets in each pod, and scripts by hand.
 #include <fmt/format.h>
 
+#include <array>
+
 #include "muster/cluster/address.h"
 #include "muster/cluster/internal/guest.h"
+#include "muster/cluster/internal/half_set.h"
 #include "muster/cluster/internal/sources.h"
 
 namespace muster::inline v0_1::cluster::internal {
@@ -12,7 +15,7 @@ std::string rank_variables_seen(const Surroundings& around) {
   if (!has_all(around.environment, {"RANK", "WORLD_SIZE", "MASTER_ADDR"})) return "";
   // Of torchrun and of PET_* they are a part, with which RANK may count the nodes.
   for (const char* name : {"GROUP_RANK", "PET_NODE_RANK", "PET_NNODES"})
-    if (around.environment.has(name)) return "";
+    if (has_all(around.environment, {name})) return "";
   return fmt::format("RANK {} of WORLD_SIZE {}", around.environment.get_or("RANK", ""),
                      around.environment.get_or("WORLD_SIZE", ""));
 }
@@ -41,13 +44,24 @@ ResolvedCluster resolve_rank_variables(const Surroundings& around,
                     environment);
 }
 
+// Many a shell has a MASTER_ADDR, which tells nobody that it is a rank.
+std::optional<HalfSet> rank_variables_left(const Surroundings& around) {
+  constexpr std::array kVariables = {PlaceVariable{"RANK", Counts::kRank},
+                                     PlaceVariable{"WORLD_SIZE", Counts::kSize},
+                                     PlaceVariable{"MASTER_ADDR", Counts::kNothing, true, false}};
+  return half_set(around.environment, kVariables,
+                  "set RANK, WORLD_SIZE and, to the host of rank 0, MASTER_ADDR in every process "
+                  "(a pod of an Indexed Job has JOB_COMPLETION_INDEX in place of RANK)");
+}
+
 }  // namespace
 
 ClusterSource rank_variables_source() {
   return {.name = "RANK and WORLD_SIZE",
           .word = "rank",
           .seen = rank_variables_seen,
-          .resolve = resolve_rank_variables};
+          .resolve = resolve_rank_variables,
+          .left = rank_variables_left};
 }
 
 }  // namespace muster::inline v0_1::cluster::internal

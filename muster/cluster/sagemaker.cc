@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/base/strings.h"
 #include "muster/cluster/internal/guest.h"
+#include "muster/cluster/internal/half_set.h"
 #include "muster/cluster/internal/sources.h"
 
 namespace muster::inline v0_1::cluster::internal {
@@ -66,13 +68,34 @@ ResolvedCluster resolve_sagemaker(const Surroundings& around, const ResolveOptio
                     around.environment);
 }
 
+std::optional<int64_t> number_of_hosts(const std::string& text) {
+  const Result<json> hosts = parse_json(text, "SM_HOSTS");
+  if (!hosts.ok() || !hosts.value().is_array()) return std::nullopt;
+  return static_cast<int64_t>(hosts.value().size());
+}
+
+// SageMaker calls its hosts algo-1, algo-2, ...
+std::optional<int64_t> rank_of_host(const std::string& text) {
+  const std::optional<int64_t> number = parse_int(text.substr(text.rfind('-') + 1));
+  return number ? std::optional(*number - 1) : std::nullopt;
+}
+
+std::optional<HalfSet> sagemaker_left(const Surroundings& around) {
+  constexpr std::array kVariables = {
+      PlaceVariable{"SM_HOSTS", Counts::kSize, true, true, number_of_hosts},
+      PlaceVariable{"SM_CURRENT_HOST", Counts::kRank, true, true, rank_of_host}};
+  return half_set(around.environment, kVariables,
+                  "leave both SM_HOSTS and SM_CURRENT_HOST as SageMaker sets them");
+}
+
 }  // namespace
 
 ClusterSource sagemaker_source() {
   return {.name = "SageMaker",
           .word = "sagemaker",
           .seen = sagemaker_seen,
-          .resolve = resolve_sagemaker};
+          .resolve = resolve_sagemaker,
+          .left = sagemaker_left};
 }
 
 }  // namespace muster::inline v0_1::cluster::internal

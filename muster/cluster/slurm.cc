@@ -8,6 +8,7 @@
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
 #include "muster/cluster/internal/guest.h"
+#include "muster/cluster/internal/half_set.h"
 #include "muster/cluster/internal/sources.h"
 #include "muster/cluster/slurm_nodelist.h"
 
@@ -30,13 +31,21 @@ std::string first_of(const Environment& environment, std::initializer_list<const
   return "";
 }
 
+// Why the step is that of a shell, in which programs are started by hand; "" where it is none.
+std::string why_shell(const Environment& environment, const std::string& step) {
+  if (std::ranges::find(kShellSteps, step) != kShellSteps.end())
+    return fmt::format("step {} is that of a shell or a batch script", step);
+  const std::string name = environment.get_or("SLURM_JOB_NAME", "");
+  if (std::ranges::find(kShellJobs, name) != kShellJobs.end())
+    return fmt::format("SLURM_JOB_NAME is {}, as of a shell", name);
+  return "";
+}
+
 std::string slurm_seen(const Surroundings& around) {
   const Environment& environment = around.environment;
   const std::string step = first_of(environment, {"SLURM_STEP_ID", "SLURM_STEPID"});
   if (step.empty() || !has_all(environment, {"SLURM_PROCID"})) return "";
-  if (std::ranges::find(kShellSteps, step) != kShellSteps.end()) return "";
-  if (std::ranges::find(kShellJobs, environment.get_or("SLURM_JOB_NAME", "")) != kShellJobs.end())
-    return "";
+  if (!why_shell(environment, step).empty()) return "";
   return fmt::format("Slurm step {}.{}", first_of(environment, {"SLURM_JOB_ID", "SLURM_JOBID"}),
                      step);
 }
@@ -92,10 +101,36 @@ ResolvedCluster resolve_slurm(const Surroundings& around, const ResolveOptions& 
                     environment);
 }
 
+// In a shell of salloc, and in the script of sbatch, the numbers of tasks are those that srun would
+// start: this process is none of them, unless it has a number above 0.
+std::optional<HalfSet> slurm_left(const Surroundings& around) {
+  const Environment& environment = around.environment;
+  const std::string step = first_of(environment, {"SLURM_STEP_ID", "SLURM_STEPID"});
+  const std::string shell = why_shell(environment, step);
+  const bool is_task = !step.empty() && shell.empty();
+  const Counts tasks = is_task ? Counts::kSize : Counts::kMaybe;
+  const std::array variables = {
+      PlaceVariable{"SLURM_PROCID", Counts::kRank, is_task},
+      PlaceVariable{"SLURM_NTASKS", tasks, false},
+      PlaceVariable{"SLURM_STEP_NUM_TASKS", tasks, false},
+      PlaceVariable{"SLURM_NPROCS", tasks, false},
+      PlaceVariable{"SLURM_STEP_ID", Counts::kNothing, step.empty(), false}};
+  return half_set(environment, variables,
+                  shell.starts_with("SLURM_JOB_NAME")
+                      ? "start the tasks by srun --job-name=NAME, or set SLURM_JOB_NAME to another "
+                        "name"
+                      : "start the tasks by srun",
+                  shell);
+}
+
 }  // namespace
 
 ClusterSource slurm_source() {
-  return {.name = "Slurm", .word = "slurm", .seen = slurm_seen, .resolve = resolve_slurm};
+  return {.name = "Slurm",
+          .word = "slurm",
+          .seen = slurm_seen,
+          .resolve = resolve_slurm,
+          .left = slurm_left};
 }
 
 }  // namespace muster::inline v0_1::cluster::internal

@@ -1,6 +1,9 @@
 // TF_CONFIG with a cluster: `muster run`, Kubeflow's TFJob, Vertex AI, and whoever writes it by
 // hand.
+#include <array>
+
 #include "muster/base/error.h"
+#include "muster/cluster/internal/half_set.h"
 #include "muster/cluster/internal/sources.h"
 #include "muster/cluster/tf_config.h"
 
@@ -22,13 +25,20 @@ ResolvedCluster resolve_tf_config(const Surroundings& around, const ResolveOptio
   return resolve_tf_config_text(around.environment.get_or("TF_CONFIG", ""), options);
 }
 
+// As of TF_CONFIG=$(cat FILE) where there is no such file.
+std::optional<HalfSet> tf_config_left(const Surroundings& around) {
+  constexpr std::array kVariables = {PlaceVariable{"TF_CONFIG", Counts::kNothing}};
+  return half_set(around.environment, kVariables, "set TF_CONFIG to its cluster and its task");
+}
+
 }  // namespace
 
 ClusterSource tf_config_source() {
   return {.name = "TF_CONFIG",
           .word = "tf_config",
           .seen = tf_config_seen,
-          .resolve = resolve_tf_config};
+          .resolve = resolve_tf_config,
+          .left = tf_config_left};
 }
 
 }  // namespace muster::inline v0_1::cluster::internal

@@ -1,7 +1,10 @@
 // torchrun, torch's elastic launcher: it sets the ranks of each process, and where rank 0 is.
 #include <fmt/format.h>
 
+#include <array>
+
 #include "muster/cluster/internal/guest.h"
+#include "muster/cluster/internal/half_set.h"
 #include "muster/cluster/internal/sources.h"
 
 namespace muster::inline v0_1::cluster::internal {
@@ -29,11 +32,26 @@ ResolvedCluster resolve_torchrun(const Surroundings& around, const ResolveOption
                     environment);
 }
 
+// A script that sets RANK, WORLD_SIZE and LOCAL_RANK is nearer to those than to torchrun.
+std::optional<HalfSet> torchrun_left(const Surroundings& around) {
+  constexpr std::array kVariables = {PlaceVariable{"RANK", Counts::kRank, true, false},
+                                     PlaceVariable{"WORLD_SIZE", Counts::kSize, true, false},
+                                     PlaceVariable{"GROUP_RANK", Counts::kRank},
+                                     PlaceVariable{"LOCAL_RANK", Counts::kRank},
+                                     PlaceVariable{"LOCAL_WORLD_SIZE", Counts::kLocalSize}};
+  return half_set(around.environment, kVariables,
+                  "start the program by torchrun, which sets all of these, or set RANK, WORLD_SIZE "
+                  "and MASTER_ADDR in every process");
+}
+
 }  // namespace
 
 ClusterSource torchrun_source() {
-  return {
-      .name = "torchrun", .word = "torchrun", .seen = torchrun_seen, .resolve = resolve_torchrun};
+  return {.name = "torchrun",
+          .word = "torchrun",
+          .seen = torchrun_seen,
+          .resolve = resolve_torchrun,
+          .left = torchrun_left};
 }
 
 }  // namespace muster::inline v0_1::cluster::internal

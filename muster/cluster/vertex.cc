@@ -8,6 +8,7 @@
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/cluster/internal/guest.h"
+#include "muster/cluster/internal/half_set.h"
 #include "muster/cluster/internal/sources.h"
 
 namespace muster::inline v0_1::cluster::internal {
@@ -67,10 +68,19 @@ ResolvedCluster resolve_vertex(const Surroundings& around, const ResolveOptions&
   return result;
 }
 
+std::optional<HalfSet> vertex_left(const Surroundings& around) {
+  constexpr std::array kVariables = {PlaceVariable{"CLUSTER_SPEC", Counts::kNothing}};
+  return half_set(around.environment, kVariables, "leave CLUSTER_SPEC as Vertex AI sets it");
+}
+
 }  // namespace
 
 ClusterSource vertex_source() {
-  return {.name = "CLUSTER_SPEC", .word = "vertex", .seen = vertex_seen, .resolve = resolve_vertex};
+  return {.name = "CLUSTER_SPEC",
+          .word = "vertex",
+          .seen = vertex_seen,
+          .resolve = resolve_vertex,
+          .left = vertex_left};
 }
 
 }  // namespace muster::inline v0_1::cluster::internal

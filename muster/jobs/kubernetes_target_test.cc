@@ -17,6 +17,7 @@
 #include "muster/jobs/internal/stand_in_cluster.h"
 #include "muster/jobs/internal/tool.h"
 #include "muster/jobs/target_trials.h"
+#include "muster/jobs/task_error.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
@@ -228,6 +229,19 @@ TEST_F(KubernetesTargetTest, TellsHowTasksAre) {
   EXPECT_EQ(status.state, JobState::kFailed);
   EXPECT_EQ(status.exit_code, 2);
   EXPECT_THAT(status.detail, HasSubstr("chief: PodFailurePolicy: exit code 2"));
+}
+
+TEST_F(KubernetesTargetTest, AFailedTasksLogSaysWhy) {
+  target_.submit(internal::leaf_disease_job(), record_);
+  const json chief = pod("chief", 0, "Failed", ended(2));
+  cluster_.put("pods", chief);
+  cluster_.set_log(chief["metadata"]["name"], "step 1\nE no data\n  hint: make some\nbye\n");
+  end_job("chief", "Failed", "PodFailurePolicy", "exit code 2");
+  const auto error = task_error_of(target_, record_, target_.status(record_));
+  ASSERT_TRUE(error);
+  EXPECT_EQ(error->task, "chief-0");
+  EXPECT_EQ(error->exit_code, 2);
+  EXPECT_THAT(error->lines, ElementsAre("E no data", "  hint: make some"));
 }
 
 // An image without the program, and a task that took more memory than it may.

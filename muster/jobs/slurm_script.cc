@@ -144,7 +144,7 @@ trap 'kill $counter; wait $counter; note; echo $code > "$folder/exit_code"' EXIT
 // nothing, {5} a line after a step.
 constexpr const char* kBody = R"sh(
 folder={0}
-rm -f "$folder/exit_code" "$folder/failed" "$folder/time_over"
+rm -f "$folder/exit_code" "$folder/failed" "$folder/time_over" "$folder/end.json"
 code=1
 trap 'echo $code > "$folder/exit_code"' EXIT
 {4}# What Slurm ends it decides about: this script only waits for the step then.

@@ -183,6 +183,7 @@ JobStatus slurm_status(std::string_view scontrol, bool cancelled) {
   } else if (status.state == JobState::kFailed) {
     status.detail = fmt::format("Slurm says {}{}", word,
                                 reason.empty() || reason == "None" ? "" : ", " + reason);
+    status.may_return = word.starts_with("PREEMPTED") || word.starts_with("NODE_FAIL");
   } else if (status.state == JobState::kUnknown) {
     status.detail = fmt::format("Slurm says '{}'", word);
   }

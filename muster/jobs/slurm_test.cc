@@ -10,6 +10,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/strings.h"
 #include "muster/base/temp_directory.h"
+#include "muster/jobs/seen_end.h"
 #include "muster/jobs/slurm_script.h"
 #include "muster/jobs/slurm_target.h"
 #include "muster/jobs/slurm_task.h"
@@ -198,6 +199,9 @@ TEST(SlurmTest, AJobIsKnownByItsComment) {
   EXPECT_EQ(job_of_comment(lines, "s12"), "18");
   for (const char* none : {"s", "s9", "17", ""})
     EXPECT_EQ(job_of_comment(lines, none), std::nullopt) << none;
+  // A job that somebody put back has not ended any more.
+  EXPECT_THAT(slurm_script(job_of(1), {.muster = "m", .folder = "/f"}),
+              HasSubstr(std::string("\"$folder/") + kEndFile + "\"\n"));
   EXPECT_THAT(slurm_script(job_of(1), {.muster = "m", .folder = "/f", .comment = "s1"}),
               HasSubstr("#SBATCH --comment=s1\n"));
   // What a user has to say stands in front of it, and hides nothing.
@@ -236,6 +240,10 @@ TEST(SlurmTest, StatesOfSlurmAreStatesOfJobs) {
   EXPECT_EQ(failed.exit_code, 137);
   EXPECT_THAT(failed.detail, HasSubstr("NonZeroExitCode"));
   EXPECT_THAT(slurm_status("JobState=PENDING Reason=Priority", false).detail, "waits: Priority");
+  // What Slurm may put back into its queue by itself has not ended for ever.
+  for (const char* word : {"PREEMPTED", "NODE_FAIL"})
+    EXPECT_TRUE(slurm_status("JobState=" + std::string(word), false).may_return) << word;
+  EXPECT_FALSE(slurm_status("JobState=FAILED", false).may_return);
 }
 
 // Numbers begin anew when a controller is set up again.

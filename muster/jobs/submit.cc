@@ -22,6 +22,7 @@
 #include "muster/base/secret.h"
 #include "muster/jobs/internal/local_state.h"
 #include "muster/jobs/search_job.h"
+#include "muster/jobs/seen_end.h"
 #include "muster/jobs/task_start.h"
 #include "muster/launch/run.h"
 
@@ -266,7 +267,10 @@ std::optional<JobRecord> ended_before(const JobStore& store, const Target& targe
   const bool same = before && before->target == wanted.target &&
                     before->command == wanted.command && before->job_dir == wanted.job_dir;
   if (!same || is_search(*before) || is_being_submitted(*before)) return std::nullopt;
-  const JobStatus status = status_of(*before);
+  JobStatus status = status_of(*before);
+  // Who keeps the names of jobs that have ended has forgotten this one since, maybe.
+  if (const auto end = seen_end(*before); end && !end->forgotten && !target.frees_names())
+    status = asked_again(*before, *end, [&] { return status_of(*before); });
   const bool ended = target.frees_names() && is_final(status.state);
   return ended || status.forgotten ? before : std::nullopt;
 }

@@ -8,6 +8,7 @@
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
+#include "muster/jobs/seen_end.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
@@ -105,6 +106,15 @@ TEST(SubmitTest, TheSameJobTakesItsNameAgainWhenItHasEnded) {
     target.frees = frees;
     EXPECT_THAT(store.list(), ElementsAre(submit_job(store, target, job, clock, forgotten)));
   }
+  // Also where its end was seen before it was forgotten, as on Kubernetes.
+  JobStatus now{.state = JobState::kSucceeded};
+  const auto remembered = [&](const JobRecord& record) {
+    return ended_or_asked(record, [&] { return now; });
+  };
+  EXPECT_THROW(submit_job(store, target, job, clock, remembered), Error);
+  EXPECT_EQ(seen_end(store.find("fit"))->state, JobState::kSucceeded);
+  now = {.forgotten = true};
+  EXPECT_THAT(store.list(), ElementsAre(submit_job(store, target, job, clock, remembered)));
   target.frees = true;
   // Where the new one is refused, the old one is there with all it had.
   const JobRecord before = store.find("fit");

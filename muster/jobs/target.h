@@ -52,6 +52,8 @@ struct JobStatus {
   // Of one that is unknown, or was cancelled: the target answered that it has no such job, so
   // nothing of it runs, and its name is free there.
   bool forgotten = false;
+  // Of one that has failed: the target may start it again by itself, as after a preemption.
+  bool may_return = false;
   // Of a search that has ended: the trials that run on, as after its process was killed, or may
   // still begin.
   int left = 0;

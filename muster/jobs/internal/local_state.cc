@@ -17,27 +17,10 @@
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/base/strings.h"
+#include "muster/jobs/internal/status_json.h"
 
 namespace muster::inline v0_1::jobs::internal {
 namespace {
-
-constexpr std::array kStates = {JobState::kQueued,    JobState::kRunning, JobState::kEnding,
-                                JobState::kSucceeded, JobState::kFailed,  JobState::kCancelled,
-                                JobState::kUnknown};
-
-JobState state_of(const std::string& word) {
-  for (const JobState state : kStates) {
-    if (to_string(state) == word) return state;
-  }
-  return JobState::kUnknown;
-}
-
-nlohmann::ordered_json optional(const std::optional<int>& value) {
-  return value ? nlohmann::ordered_json(*value) : nlohmann::ordered_json();
-}
-std::optional<int> optional(const nlohmann::json& value) {
-  return value.is_null() ? std::nullopt : std::optional(value.get<int>());
-}
 
 FileDescriptor open_lock(const std::string& folder) {
   const std::string path = join_path(folder, "keeper.lock");
@@ -92,20 +75,10 @@ void end_keeper(const Keeper& keeper) {
 }
 
 void write_state(const std::string& folder, const LocalState& state) {
-  nlohmann::ordered_json tasks = nlohmann::ordered_json::array();
-  for (const TaskStatus& task : state.status.tasks) {
-    tasks.push_back({{"name", task.name},
-                     {"state", to_string(task.state)},
-                     {"exit_code", optional(task.exit_code)}});
-  }
-  const nlohmann::ordered_json json = {{"state", to_string(state.status.state)},
-                                       {"keeper", state.keeper.pid},
-                                       {"host", state.keeper.host},
-                                       {"began", state.keeper.began},
-                                       {"exit_code", optional(state.status.exit_code)},
-                                       {"detail", state.status.detail},
-                                       {"restarts", state.status.restarts},
-                                       {"tasks", tasks}};
+  nlohmann::ordered_json json = to_json(state.status);
+  json["keeper"] = state.keeper.pid;
+  json["host"] = state.keeper.host;
+  json["began"] = state.keeper.began;
   const std::string text =
       json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   local_file_system().write_atomically(join_path(folder, kStateFile), text).value();
@@ -120,15 +93,7 @@ std::optional<LocalState> read_state(const std::string& folder) {
     const nlohmann::json json = nlohmann::json::parse(text.value());
     LocalState state;
     state.keeper = {.pid = json.at("keeper"), .host = json.at("host"), .began = json.at("began")};
-    state.status.state = state_of(json.at("state"));
-    state.status.exit_code = optional(json.at("exit_code"));
-    state.status.detail = json.at("detail");
-    state.status.restarts = json.at("restarts");
-    for (const nlohmann::json& task : json.at("tasks")) {
-      state.status.tasks.push_back({.name = task.at("name"),
-                                    .state = state_of(task.at("state")),
-                                    .exit_code = optional(task.at("exit_code"))});
-    }
+    state.status = status_from_json(json);
     return state;
   } catch (const nlohmann::json::exception& error) {
     throw corrupt(fmt::format("{} is no state of a job: {}", path, error.what()),

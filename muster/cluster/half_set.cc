@@ -1,0 +1,101 @@
+#include "muster/cluster/internal/half_set.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+
+namespace muster::inline v0_1::cluster::internal {
+namespace {
+
+// A list of hosts may be long.
+std::string shown(const std::string& text) {
+  constexpr size_t kMost = 60;
+  return text.size() <= kMost ? text : text.substr(0, kMost) + "...";
+}
+
+// "A, B and C".
+std::string listed(const std::vector<std::string>& parts) {
+  if (parts.size() < 2) return join(parts, "");
+  return join({parts.begin(), parts.end() - 1}, ", ") + " and " + parts.back();
+}
+
+std::string are(const std::vector<std::string>& names, std::string_view what) {
+  return fmt::format("{} {} {}", listed(names), names.size() == 1 ? "is" : "are", what);
+}
+
+bool means_others(Counts counts, int64_t number) {
+  switch (counts) {
+    case Counts::kRank:
+      return number > 0;
+    case Counts::kSize:
+    case Counts::kLocalSize:
+      return number > 1;
+    case Counts::kMaybe:
+    case Counts::kNothing:
+      break;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::optional<HalfSet> half_set(const Environment& environment,
+                                std::span<const PlaceVariable> variables, std::string_view fix,
+                                std::string_view instead) {
+  HalfSet half{.fix = std::string(fix)};
+  bool is_this_launcher = false;
+  std::vector<std::string> said, absent, empty;
+  for (const PlaceVariable& variable : variables) {
+    const std::optional<std::string> text = environment.get(variable.name);
+    is_this_launcher = is_this_launcher || (text && variable.own);
+    if (!text || text->empty()) {
+      if (!variable.needed) continue;
+      (text ? empty : absent).emplace_back(variable.name);
+      // Set to nothing it is a slip; and who knows no size cannot know that there is one process.
+      half.is_doubtful = half.is_doubtful || text || variable.counts == Counts::kSize;
+      continue;
+    }
+    said.push_back(fmt::format("{} is {}", variable.name, shown(*text)));
+    const auto number = variable.read != nullptr ? variable.read(*text) : parse_int(*text);
+    if (!number) continue;
+    half.means_cluster = half.means_cluster || means_others(variable.counts, *number);
+    half.is_doubtful = half.is_doubtful || (variable.counts == Counts::kMaybe && *number > 1);
+  }
+  half.lacking = absent.size() + empty.size();
+  if (!is_this_launcher || (half.lacking == 0 && instead.empty())) return std::nullopt;
+  std::vector<std::string> why;
+  if (!empty.empty()) why.push_back(are(empty, "empty"));
+  if (!absent.empty()) why.push_back(are(absent, "not there"));
+  if (half.lacking == 0) why.emplace_back(instead);
+  half.finding = (said.empty() ? "" : listed(said) + ", and ") + join(why, ", and ");
+  return half;
+}
+
+const HalfSet* plainest(std::span<const HalfSet> halves) {
+  const auto order = [](const HalfSet& half) {
+    return std::pair(half.means_cluster ? 0 : half.is_doubtful ? 1 : 2, half.lacking);
+  };
+  const auto first = std::ranges::min_element(halves, {}, order);
+  if (first == halves.end() || !(first->means_cluster || first->is_doubtful)) return nullptr;
+  return &*first;
+}
+
+Error refusal_of(const HalfSet& half) {
+  return invalid_argument(
+      half.finding + ": this is one of several processes, and would train alone beside the others",
+      half.fix + "; MUSTER_CLUSTER=local trains alone");
+}
+
+std::string note_of(const HalfSet& half) {
+  return fmt::format(
+      "{}: this process trains alone; where it is one of several, {}; MUSTER_CLUSTER=local says "
+      "that it is none",
+      half.finding, half.fix);
+}
+
+}  // namespace muster::inline v0_1::cluster::internal

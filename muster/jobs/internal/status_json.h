@@ -1,0 +1,14 @@
+// The state of a job as JSON, in the files that keep it. Thread safety: pure functions.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "muster/jobs/target.h"
+
+namespace muster::inline v0_1::jobs::internal {
+
+nlohmann::ordered_json to_json(const JobStatus& status);
+// Throws nlohmann::json::exception for what is no such JSON; other keys beside are nothing to it.
+JobStatus status_from_json(const nlohmann::json& json);
+
+}  // namespace muster::inline v0_1::jobs::internal

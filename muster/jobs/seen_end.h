@@ -1,0 +1,31 @@
+// The end of a job, kept beside its record when it was seen: a target forgets its jobs, and does
+// not always answer, and an end stays one. A search is not kept
+// so: it may go on in its folder. Thread safety: several processes at a time may ask for one job.
+#pragma once
+
+#include <functional>
+#include <optional>
+
+#include "muster/jobs/job_record.h"
+#include "muster/jobs/target.h"
+
+namespace muster::inline v0_1::jobs {
+
+constexpr const char* kEndFile = "end.json";  // in the folder of a job
+
+// The end that was seen of the job; nothing when none was. That of an earlier submission in the
+// same folder is none.
+std::optional<JobStatus> seen_end(const JobRecord& record);
+
+// Returns the end that was seen, and asks nobody then; else what `ask` returns. That is kept when
+// the job and all its tasks have ended, and the target will not start them again by itself. Throws
+// what `ask` throws.
+JobStatus ended_or_asked(const JobRecord& record, const std::function<JobStatus()>& ask);
+
+// REQUIRES: seen_end() returned `end`. Asks all the same: whether the target still has the job, and
+// its name with it. The end stays the answer, also where the target does not say how the job is; it
+// is `forgotten` where the target answers so.
+JobStatus asked_again(const JobRecord& record, const JobStatus& end,
+                      const std::function<JobStatus()>& ask);
+
+}  // namespace muster::inline v0_1::jobs

@@ -1,0 +1,34 @@
+// Why a task of a job failed, in its own words. Thread safety: as Target.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "muster/jobs/job_record.h"
+#include "muster/jobs/target.h"
+
+namespace muster::inline v0_1::jobs {
+
+// What a task that failed said at its end.
+struct TaskError {
+  std::string task;                   // "worker-1"
+  std::optional<int> exit_code = {};  // 128 + n for signal n
+  std::vector<std::string> lines = {};
+};
+
+// Of what a task printed, in order, the last error with the lines that belong to it: one that
+// begins with "E ", as the log writes it, and those behind it that are indented. Where there is
+// none, the last two lines that are not empty. At most 20 lines. Pure.
+std::vector<std::string> error_lines(const std::vector<std::string>& printed);
+
+// Returns the error of the task that failed: of several the one that the job's detail names, else
+// the first that did not end because others had. Nothing where the job has not failed, no task of
+// it is known to have, or its log is not there. Reads the last lines of that, for 10 s at most
+// where the target sends them, behind the time in which it answers at all.
+std::optional<TaskError> task_error_of(Target& target, const JobRecord& record,
+                                       const JobStatus& status,
+                                       std::chrono::milliseconds most = std::chrono::seconds(10));
+
+}  // namespace muster::inline v0_1::jobs
