@@ -423,6 +423,40 @@ TEST_F(SearchCommandTest, CorrectedArgumentsBeginTheSearchAnewInItsFolder) {
               HasSubstr("this search would not be run: the folder tune holds a search"));
 }
 
+// Interrupted before it had measured anything: what it left is put aside, and is not counted.
+TEST_F(SearchCommandTest, OtherArgumentsBeginAnInterruptedSearchAnew) {
+  write("search.yaml", search_of(2, 1));
+  program(std::string("touch \"${@: -1}/model\"; [ $1 = --slow ] && { touch began; sleep 60; }\n") +
+          kReport);
+  const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train -- ";
+  std::thread first([&] { EXPECT_EQ(muster(command + "--slow").code, 130); });
+  ASSERT_TRUE(appears("began"));
+  EXPECT_EQ(muster("jobs cancel tune").code, 0);
+  first.join();
+  const ShellOutput ran = muster(command + "--fast");
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text,
+              AllOf(HasSubstr("the search begins anew, with trial 2; what its trials wrote "
+                              "is in tune/before now\n"),
+                    HasSubstr("trial 2, number 1 of 2, begins: x=1\n"),
+                    HasSubstr("trial 3, number 2 of 2, begins: x=2\n")));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "tune/before/1/model"));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "tune/1"));
+}
+
+// Nobody waits until the process that was killed is gone.
+TEST_F(SearchCommandTest, ASearchGoesOnAtOnceAfterItWasKilled) {
+  write("search.yaml", search_of(1, 1));
+  program(std::string("[ -e began ] && {\n") + kReport + "exit; }\ntouch began; sleep 60\n");
+  const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train";
+  std::thread first([&] { EXPECT_EQ(muster(command).code, 137); });
+  ASSERT_TRUE(appears("began"));
+  kill_search("tune");
+  const ShellOutput ran = muster(command);
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  first.join();
+}
+
 TEST_F(SearchCommandTest, TrialsThatOutlivedTheirSearchAreCancelled) {
   write("search.yaml", search_of(1, 1));
   program(
