@@ -279,7 +279,9 @@ void add_jobs(CLI::App& app, const std::string& own_folder, Action& action) {
   command::add_flag(
       *logs_command,
       {"follow", &flags->follow,
-       "Go on until the job ends, and return its exit code; Ctrl-C ends the printing"});
+       "Go on until the job ends, and return its exit code; Ctrl-C ends the printing; or -f"});
+  // As others have it, which nobody has to learn anew.
+  logs_command->add_flag("-f", flags->follow)->group("");
   command::add_flag(*logs_command,
                     {"task", &flags->task,
                      "Of one task, such as worker-1; of a search one trial, such as trial-3"});

@@ -108,6 +108,22 @@ TEST_F(JobsCommandTest, ItGoesOnByItselfAndCanBeCancelled) {
   EXPECT_THAT(muster("jobs cancel train-1").text, HasSubstr("cancelled already"));
 }
 
+TEST_F(JobsCommandTest, CtrlCEndsThePrintingAndNotTheJob) {
+  program("echo hello; sleep 60");
+  ASSERT_EQ(muster("submit --name=fit ./train").code, 0);
+  // Jobs of this shell can be interrupted. At most 60 s, should nothing be printed.
+  write("interrupt",
+        "set -m\nXDG_STATE_HOME=$PWD/state " + muster_line("jobs logs -f fit") +
+            " > followed 2>&1 &\n"
+            "for i in {1..1200}; do grep -q hello followed && break; sleep 0.05; done\n"
+            "kill -INT $!; wait $!\n");
+  EXPECT_EQ(run_shell("cd " + directory_.path() + "; bash interrupt").code, 130);
+  EXPECT_EQ(read("followed"), "[chief-0] hello\nfit goes on; muster jobs cancel fit ends it\n");
+  EXPECT_EQ(status("fit")["state"], "running");
+  EXPECT_EQ(muster("jobs cancel fit").code, 0);
+  EXPECT_TRUE(becomes("fit", "cancelled"));
+}
+
 TEST_F(JobsCommandTest, AFailureIsToldAndItsCodePassedOn) {
   program(
       "[[ $TF_CONFIG == *'\"type\":\"worker\"'* ]] && { echo 'error: no data'; exit 3; }; sleep "

@@ -157,6 +157,26 @@ TEST(LocalTarget, CancelsAJobThatIsBeginning) {
   EXPECT_TRUE(local_file_system().exists(directory / internal::kCancelFile).value());
 }
 
+// So does one whose log is asked for, which has no tasks yet.
+TEST(LocalTarget, TheLogOfAJobThatIsBeginningHasItsTasks) {
+  const TempDirectory directory;
+  const JobRecord record{.name = "fit", .target = "local", .folder = directory.path()};
+  local_file_system().write_atomically(directory / "worker-0.log", "a line\n").value();
+  FileDescriptor lock = internal::lock_folder(record.folder);
+  std::thread keeper([&] {
+    // The time is the keeper's, and matters to nothing that is asserted.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    internal::write_state(record.folder, {.status = {.state = JobState::kSucceeded,
+                                                     .tasks = {{.name = "worker-0"}}}});
+    lock = FileDescriptor();
+  });
+  std::string lines;
+  LocalTarget("muster").logs(record, {.task = "worker-0", .follow = true},
+                             [&](std::string_view line) { lines += line; });
+  keeper.join();
+  EXPECT_EQ(lines, "a line");
+}
+
 TEST(LocalTarget, RefusesVariablesThatItSetsItself) {
   JobSpec job{.name = "fit", .program = {"train"}};
   for (const char* name : {"TF_CONFIG", "MUSTER_JOB_TOKEN", "MUSTER_JOB_ID"}) {
