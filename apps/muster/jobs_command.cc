@@ -2,15 +2,21 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 #include <ctime>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "apps/muster/commands.h"
 #include "apps/muster/follow_job.h"
+#include "apps/muster/report_error.h"
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/log.h"
@@ -34,6 +40,7 @@ using jobs::JobState;
 using jobs::JobStatus;
 
 struct JobsFlags {
+  std::vector<std::string> names;
   std::string name, task, folder, attempt;
   bool follow = false, json = false;
   std::optional<int64_t> tail;
@@ -102,9 +109,39 @@ class Asking {
   std::map<Place, JobStatus> away_;
 };
 
+// The jobs that were named, each once, in the order of the names.
+std::vector<std::string> each_once(const std::vector<std::string>& names) {
+  std::vector<std::string> once;
+  for (const std::string& name : names) {
+    if (std::ranges::find(once, name) == once.end()) once.push_back(name);
+  }
+  return once;
+}
+
+// Does so with each of the jobs. What is wrong with one is told, and the others have their turn;
+// returns the exit code of the first that was wrong.
+int for_each_job(const JobsFlags& flags, const std::function<void(const std::string& name)>& act) {
+  const std::vector<std::string> names = each_once(flags.names);
+  int code = 0;
+  for (const std::string& name : names) {
+    try {
+      act(name);
+    } catch (const Error& error) {
+      if (names.size() == 1) throw;
+      // What was done before is told before.
+      fflush(stdout);
+      const int wrong = report_error(error) == 2 ? 2 : 1;
+      if (code == 0) code = wrong;
+    }
+  }
+  return code;
+}
+
 int list(const JobsFlags& flags) {
   Asking asking(flags.options);
-  const std::vector<JobRecord> records = store().list();
+  std::vector<JobRecord> records;
+  if (flags.names.empty()) records = store().list();
+  for (const std::string& name : each_once(flags.names)) records.push_back(store().find(name));
   if (flags.json) {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     for (const JobRecord& record : records) all.push_back(to_json(record, asking.status(record)));
@@ -144,20 +181,34 @@ std::optional<jobs::TaskError> task_error_of(const JobRecord& record, const JobS
   return jobs::task_error_of(*jobs::make_target(record.target, options), record, status);
 }
 
-int show(const JobsFlags& flags) {
-  JobRecord record = store().find(flags.name);
-  const JobStatus status = status_of(record, flags.options);
-  record = store().find(flags.name);  // which may have found out where it is
-  const auto found = found_so_far(record);
-  const auto error = task_error_of(record, status, flags.options);
-  if (flags.json) {
-    nlohmann::ordered_json json = to_json(record, status);
-    json["error"] = error ? nlohmann::ordered_json{{"task", error->task}, {"lines", error->lines}}
-                          : nlohmann::ordered_json();
-    if (found) json["trials"] = found->to_json()["trials"];
-    print(json);
-    return 0;
-  }
+// How one job is.
+struct Shown {
+  JobRecord record;
+  JobStatus status;
+  std::optional<jobs::Search> found;
+  std::optional<jobs::TaskError> error;
+};
+
+Shown look_at(const std::string& name, const jobs::TargetOptions& options) {
+  Shown shown{.record = store().find(name)};
+  shown.status = status_of(shown.record, options);
+  shown.record = store().find(name);  // which may have found out where it is
+  shown.found = found_so_far(shown.record);
+  shown.error = task_error_of(shown.record, shown.status, options);
+  return shown;
+}
+
+nlohmann::ordered_json to_json(const Shown& shown) {
+  nlohmann::ordered_json json = to_json(shown.record, shown.status);
+  json["error"] = shown.error ? nlohmann::ordered_json{{"task", shown.error->task},
+                                                       {"lines", shown.error->lines}}
+                              : nlohmann::ordered_json();
+  if (shown.found) json["trials"] = shown.found->to_json()["trials"];
+  return json;
+}
+
+void print(const Shown& shown) {
+  const auto& [record, status, found, error] = shown;
   const auto line = [](const char* what, const std::string& value) {
     if (!value.empty()) fmt::print("{:<15}{}\n", what, value);
   };
@@ -172,7 +223,7 @@ int show(const JobsFlags& flags) {
   line("record", record.folder);
   line("command", record.command);
   if (found) fputs(jobs::search_table(*found).c_str(), stdout);
-  if (status.tasks.empty()) return 0;
+  if (status.tasks.empty()) return;
   TextTable table({"task", "state", ">exit code", "place"});
   for (const jobs::TaskStatus& task : status.tasks) {
     table.add({task.name, std::string(jobs::to_string(task.state)),
@@ -184,7 +235,21 @@ int show(const JobsFlags& flags) {
                error->exit_code ? fmt::format(", exit code {},", *error->exit_code) : "");
     for (const std::string& said : error->lines) fmt::print("  {}\n", said);
   }
-  return 0;
+}
+
+int show(const JobsFlags& flags) {
+  nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  bool first = true;
+  const int code = for_each_job(flags, [&](const std::string& name) {
+    const Shown shown = look_at(name, flags.options);
+    if (!flags.json) {
+      if (!std::exchange(first, false)) fputc('\n', stdout);
+      return print(shown);
+    }
+    all.push_back(to_json(shown));
+  });
+  if (flags.json) print(each_once(flags.names).size() == 1 ? all.front() : all);
+  return code;
 }
 
 int logs(const JobsFlags& flags) {
@@ -208,24 +273,23 @@ int logs(const JobsFlags& flags) {
   return 0;
 }
 
-int cancel(const JobsFlags& flags) {
-  JobRecord record = store().find(flags.name);
-  check_submitted(record, flags.options);
-  const JobStatus status = status_of(record, flags.options);
+void cancel(const std::string& name, const jobs::TargetOptions& options) {
+  JobRecord record = store().find(name);
+  check_submitted(record, options);
+  const JobStatus status = status_of(record, options);
   // Of a search that has ended trials may run on: its process was killed.
   if (jobs::is_final(status.state) && status.left == 0) {
     fmt::print("{} {} already\n", record.name,
                status.state == JobState::kSucceeded ? "has ended" : jobs::to_string(status.state));
-    return 0;
+    return;
   }
-  const auto target = jobs::make_target(record.target, flags.options);
+  const auto target = jobs::make_target(record.target, options);
   if (jobs::is_search(record)) {
     jobs::cancel_search(record, *target);
   } else {
     target->cancel(record);
   }
   fmt::print("{0} is asked to end; its tasks save first: muster jobs status {0}\n", record.name);
-  return 0;
 }
 
 // A job that cannot be asked for may be running, and without its record nobody could end it.
@@ -244,22 +308,27 @@ JobStatus status_to_forget(const JobRecord& record, const jobs::TargetOptions& o
   }
 }
 
-int remove(const JobsFlags& flags) {
+void remove(const std::string& name, const jobs::TargetOptions& options) {
   const jobs::JobStore jobs_there = store();
-  const JobRecord record = jobs_there.find(flags.name);
-  const JobStatus status = status_to_forget(record, flags.options);
-  if (status.left > 0 || jobs::goes_on(status.state)) {
+  const JobRecord record = jobs_there.find(name);
+  const JobStatus status = status_to_forget(record, options);
+  if (status.left > 0) {
+    throw invalid_argument(fmt::format("trials of {} run, or may still begin", record.name),
+                           "end it first: muster jobs cancel " + record.name);
+  }
+  if (jobs::goes_on(status.state)) {
+    // Following it waits for its end.
+    const std::string then =
+        fmt::format("muster jobs logs --follow --tail=0 {0}; muster jobs remove {0}", record.name);
     throw invalid_argument(
-        status.left > 0 ? fmt::format("trials of {} run, or may still begin", record.name)
-                        : fmt::format("{} is {}", record.name, jobs::to_string(status.state)),
+        fmt::format("{} is {}", record.name, jobs::to_string(status.state)),
         status.state == JobState::kEnding
-            ? "wait until its tasks have saved: muster jobs status " + record.name
-            : "end it first: muster jobs cancel " + record.name);
+            ? "wait until its tasks have saved: " + then
+            : fmt::format("end it first: muster jobs cancel {}; {}", record.name, then));
   }
   jobs::forget_job(jobs_there, record);
   fmt::print("{} is forgotten{}\n", record.name,
              record.job_dir.empty() ? "" : "; its job directory stays: " + record.job_dir);
-  return 0;
 }
 
 }  // namespace
@@ -272,7 +341,7 @@ void add_jobs(CLI::App& app, const std::string& own_folder, Action& action) {
       "  muster jobs list\n"
       "  muster jobs logs --follow mnist-1\n"
       "  muster jobs logs --task=worker-1 --tail=20 mnist-1\n"
-      "  muster jobs cancel mnist-1\n"
+      "  muster jobs cancel mnist-1 mnist-2\n"
       "\nRecords of jobs lie in $XDG_STATE_HOME/muster/jobs, else in ~/.local/state/muster/jobs.");
   auto flags = std::make_shared<JobsFlags>();
   flags->options.muster = own_folder + "/muster";
@@ -281,21 +350,25 @@ void add_jobs(CLI::App& app, const std::string& own_folder, Action& action) {
     one->callback([flags, run, &action] { action = [flags, run] { return run(*flags); }; });
     return one;
   };
-  const auto named = [&](CLI::App* one) {
-    command::add_argument(*one, {"JOB", &flags->name, "The job's name"})->required();
+  const auto named = [&](CLI::App* one, const char* help) {
+    return command::add_arguments(*one, "JOB", &flags->names, help);
   };
+  const char* const some = "The names of one or more jobs";
   const Flag json{"json", &flags->json, "One JSON document, for programs"};
   CLI::App* list_command = add("list", "All jobs, the newest last", list);
+  named(list_command, "The names of some jobs; all when none");
   command::add_flag(*list_command, json);
-  CLI::App* status_command = add("status", "One job and its tasks", show);
-  named(status_command);
+  CLI::App* status_command = add("status", "Jobs and their tasks", show);
+  named(status_command, some)->required();
   command::add_flag(*status_command, json);
   CLI::App* logs_command = add("logs", "What the tasks have printed", logs);
-  named(logs_command);
+  command::add_argument(*logs_command, {"JOB", &flags->name, "The job's name"})->required();
   command::add_flag(
       *logs_command,
       {"follow", &flags->follow,
-       "Go on until the job ends, and return its exit code; Ctrl-C ends the printing"});
+       "Go on until the job ends, and return its exit code; Ctrl-C ends the printing; or -f"});
+  // As others have it, which nobody has to learn anew.
+  logs_command->add_flag("-f", flags->follow)->group("");
   command::add_flag(*logs_command,
                     {"task", &flags->task,
                      "Of one task, such as worker-1; of a search one trial, such as trial-3"});
@@ -304,8 +377,18 @@ void add_jobs(CLI::App& app, const std::string& own_folder, Action& action) {
                                     "Only the last lines of what is there",
                                     {.at_least = 0, .at_most = 1e9},
                                     "LINES"});
-  named(add("cancel", "End a job; its tasks save first", cancel));
-  named(add("remove", "Forget a job that has ended, with its logs", remove));
+  const auto add_act = [&](const char* name, const char* help,
+                           void (*act)(const std::string&, const jobs::TargetOptions&)) {
+    CLI::App* one = command->add_subcommand(name, help);
+    one->callback([flags, act, &action] {
+      action = [flags, act] {
+        return for_each_job(*flags, [&](const std::string& job) { act(job, flags->options); });
+      };
+    });
+    named(one, some)->required();
+  };
+  add_act("cancel", "End jobs; their tasks save first", cancel);
+  add_act("remove", "Forget jobs that have ended, with their logs", remove);
 
   // What jobs start themselves.
   CLI::App* keep = add("keep", "Stay with a job of this machine",

@@ -108,6 +108,66 @@ TEST_F(JobsCommandTest, ItGoesOnByItselfAndCanBeCancelled) {
   EXPECT_THAT(muster("jobs cancel train-1").text, HasSubstr("cancelled already"));
 }
 
+// What is wrong with one of several keeps none of the others waiting.
+TEST_F(JobsCommandTest, SeveralJobsAreNamedAtOnce) {
+  program("[ $1 = runs ] && sleep 60; exit 0");
+  for (const char* name : {"a", "b", "c"}) {
+    EXPECT_EQ(muster("submit --wait --name=" + std::string(name) + " ./train -- ends").code, 0);
+  }
+  ASSERT_EQ(muster("submit --name=d ./train -- runs").code, 0);
+  EXPECT_THAT(muster("jobs list c a").text,
+              AllOf(HasSubstr("\nc "), HasSubstr("\na "), Not(HasSubstr("\nb "))));
+  EXPECT_EQ(status("a b").size(), 2u);
+  EXPECT_EQ(status("b c")[1]["name"], "c");
+  EXPECT_EQ(status("a a")["name"], "a");
+  const ShellOutput shown = muster("jobs status a nothing d");
+  EXPECT_EQ(shown.code, 2);
+  EXPECT_THAT(shown.text, AllOf(HasSubstr("job            a\n"), HasSubstr("no job 'nothing'"),
+                                HasSubstr("\n\njob            d\n")));
+  EXPECT_THAT(muster("jobs logs a b").text,
+              HasSubstr("hint: the log of one job at a time: muster jobs logs b\n"));
+  const ShellOutput removed = muster("jobs remove a d b");
+  EXPECT_EQ(removed.code, 2);
+  EXPECT_THAT(removed.text, AllOf(HasSubstr("a is forgotten\n"), HasSubstr("error: d is running\n"),
+                                  HasSubstr("b is forgotten\n")));
+  EXPECT_THAT(muster("jobs cancel c d").text,
+              AllOf(HasSubstr("c has ended already\n"), HasSubstr("d is asked to end")));
+  EXPECT_TRUE(becomes("d", "cancelled"));
+  EXPECT_EQ(muster("jobs remove c d").code, 0);
+  EXPECT_THAT(muster("jobs list").text, HasSubstr("no jobs"));
+}
+
+// What the hint says can be copied.
+TEST_F(JobsCommandTest, TheHintForAJobThatRunsForgetsIt) {
+  program("sleep 60");
+  ASSERT_EQ(muster("submit --name=fit ./train").code, 0);
+  const std::string said = muster("jobs remove fit").text;
+  const std::string before = "hint: end it first: ";
+  ASSERT_THAT(said, HasSubstr(before));
+  write("hint", said.substr(said.find(before) + before.size()));
+  const ShellOutput ran =
+      run_shell("cd " + directory_.path() + "; muster() { " + muster_line("\"$@\"") +
+                "; }; export XDG_STATE_HOME=\"$PWD/state\"; . ./hint");
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text, HasSubstr("fit is forgotten"));
+}
+
+TEST_F(JobsCommandTest, CtrlCEndsThePrintingAndNotTheJob) {
+  program("echo hello; sleep 60");
+  ASSERT_EQ(muster("submit --name=fit ./train").code, 0);
+  // Jobs of this shell can be interrupted. At most 60 s, should nothing be printed.
+  write("interrupt",
+        "set -m\nXDG_STATE_HOME=$PWD/state " + muster_line("jobs logs -f fit") +
+            " > followed 2>&1 &\n"
+            "for i in {1..1200}; do grep -q hello followed && break; sleep 0.05; done\n"
+            "kill -INT $!; wait $!\n");
+  EXPECT_EQ(run_shell("cd " + directory_.path() + "; bash interrupt").code, 130);
+  EXPECT_EQ(read("followed"), "[chief-0] hello\nfit goes on; muster jobs cancel fit ends it\n");
+  EXPECT_EQ(status("fit")["state"], "running");
+  EXPECT_EQ(muster("jobs cancel fit").code, 0);
+  EXPECT_TRUE(becomes("fit", "cancelled"));
+}
+
 TEST_F(JobsCommandTest, AFailureIsToldAndItsCodePassedOn) {
   program(
       "[[ $TF_CONFIG == *'\"type\":\"worker\"'* ]] && { echo 'error: no data'; exit 3; }; sleep "

@@ -9,6 +9,7 @@
 #include <filesystem>
 
 #include "apps/muster/commands.h"
+#include "apps/muster/report_error.h"
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/terminal.h"
@@ -18,17 +19,6 @@
 
 namespace {
 
-// Prints an error, its causes and its hint on lines of their own. The kind is left out, because the
-// exit code, which this returns, tells it to programs.
-int report(const muster::Error& error) {
-  muster::log::status("");  // how far it had come stands on the same line
-  std::string text = fmt::format("error: {}\n", error.message());
-  for (const std::string& cause : error.causes()) text += fmt::format("  caused by: {}\n", cause);
-  if (!error.hint().empty()) text += fmt::format("hint: {}\n", error.hint());
-  fputs(text.c_str(), stderr);
-  return muster::exit_code(error.kind());
-}
-
 // Returns the exit code, or an error's when what was printed could not be written: a script must
 // not take that for success.
 int flushed(int code) {
@@ -36,9 +26,10 @@ int flushed(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   // An earlier write may have failed; then its reason is no longer known.
   const int reason = errno != 0 ? errno : EIO;
-  report(muster::from_errno(reason, "cannot write to standard output",
-                            "what was printed is not complete; free space where it goes, or send "
-                            "it elsewhere"));
+  muster::app::report_error(
+      muster::from_errno(reason, "cannot write to standard output",
+                         "what was printed is not complete; free space where it goes, or send "
+                         "it elsewhere"));
   return code != 0 ? code : 1;
 }
 
@@ -131,7 +122,9 @@ int run(int argc, char** argv) {
   muster::app::add_certificates(app, action);
   muster::app::add_completion(app, action);
   muster::app::add_doctor(app, self.parent_path().string(), action);
-  const auto surplus = [&](const std::string& command, const std::string& word) {
+  const auto surplus = [&](const std::string& command, const std::string& word) -> std::string {
+    if (command == "muster jobs logs" && !word.starts_with('-'))
+      return fmt::format("the log of one job at a time: muster jobs logs {}", word);
     return dashes_hint(app, words, command, word);
   };
   if (!muster::command::parse(app, words, surplus)) return 0;
@@ -145,7 +138,7 @@ int run(int argc, char** argv) {
     return action();
   } catch (const muster::Error& error) {
     // 138 asks a scheduler for a restart, and reads like a signal to who has none.
-    return report(error) == 2 ? 2 : 1;
+    return muster::app::report_error(error) == 2 ? 2 : 1;
   }
 }
 
@@ -156,10 +149,10 @@ int main(int argc, char** argv) {
   try {
     return flushed(run(argc, argv));
   } catch (const muster::Error& error) {
-    return report(error);
+    return muster::app::report_error(error);
   } catch (const std::exception& error) {
     // fmt throws where stdio returns an error.
     if (std::ferror(stdout) != 0) return flushed(1);
-    return report(muster::internal_error(error.what()));
+    return muster::app::report_error(muster::internal_error(error.what()));
   }
 }

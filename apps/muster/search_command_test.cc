@@ -255,6 +255,39 @@ TEST_F(SearchCommandTest, TheLogsOfASearchAreFollowedFromTrialToTrial) {
               HasSubstr("all 2 trials of the search have ended"));
 }
 
+// A trial that begins anew has a new log, which whoever follows the search reads too.
+TEST_F(SearchCommandTest, TheLogOfATrialThatBeginsAnewIsFollowed) {
+  write("search.yaml", search_of(1, 1));
+  program(std::string("[ -e began ] && echo again || echo first; touch began\n"
+                      // At most 60 s, should the test not come to its end.
+                      "for i in {1..1200}; do [ -e go ] && break; sleep 0.05; done\n") +
+          kReport);
+  const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train";
+  std::thread first([&] { EXPECT_EQ(muster(command).code, 137); });
+  ASSERT_TRUE(appears("began"));
+  ShellOutput followed;
+  std::thread follower([&] { followed = muster("jobs logs -f tune > followed 2>&1"); });
+  const auto printed = [&](const std::string& word) {
+    const auto end = std::chrono::steady_clock::now() + 60s;
+    while (read("followed").find(word) == std::string::npos) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      // What another process prints is looked at now and then.
+      std::this_thread::sleep_for(10ms);
+    }
+    return true;
+  };
+  EXPECT_TRUE(printed("first"));
+  kill_search("tune");
+  std::thread second([&] { EXPECT_EQ(muster(command).code, 0); });
+  EXPECT_TRUE(printed("again"));
+  write("go", "");
+  for (std::thread* one : {&first, &second, &follower}) one->join();
+  EXPECT_EQ(followed.code, 0) << read("followed");
+  EXPECT_THAT(read("followed"),
+              AllOf(HasSubstr("[trial-1] [chief-0] first\n"),
+                    HasSubstr("[trial-1] [chief-0] again\n"), HasSubstr("tune succeeded")));
+}
+
 TEST_F(SearchCommandTest, AWrongCommandLineEndsASearch) {
   write("search.yaml", search_of(9, 1));
   program("echo run >> runs; echo 'error: --x is not a flag of train' >&2; exit 2");
@@ -421,6 +454,40 @@ TEST_F(SearchCommandTest, CorrectedArgumentsBeginTheSearchAnewInItsFolder) {
                                     "same again, or another --job-dir\n"));
   EXPECT_THAT(muster("submit --dry-run " + command.substr(7) + "--epochs=6").text,
               HasSubstr("this search would not be run: the folder tune holds a search"));
+}
+
+// Interrupted before it had measured anything: what it left is put aside, and is not counted.
+TEST_F(SearchCommandTest, OtherArgumentsBeginAnInterruptedSearchAnew) {
+  write("search.yaml", search_of(2, 1));
+  program(std::string("touch \"${@: -1}/model\"; [ $1 = --slow ] && { touch began; sleep 60; }\n") +
+          kReport);
+  const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train -- ";
+  std::thread first([&] { EXPECT_EQ(muster(command + "--slow").code, 130); });
+  ASSERT_TRUE(appears("began"));
+  EXPECT_EQ(muster("jobs cancel tune").code, 0);
+  first.join();
+  const ShellOutput ran = muster(command + "--fast");
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text,
+              AllOf(HasSubstr("the search begins anew, with trial 2; what its trials wrote "
+                              "is in tune/before now\n"),
+                    HasSubstr("trial 2, number 1 of 2, begins: x=1\n"),
+                    HasSubstr("trial 3, number 2 of 2, begins: x=2\n")));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "tune/before/1/model"));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "tune/1"));
+}
+
+// Nobody waits until the process that was killed is gone.
+TEST_F(SearchCommandTest, ASearchGoesOnAtOnceAfterItWasKilled) {
+  write("search.yaml", search_of(1, 1));
+  program(std::string("[ -e began ] && {\n") + kReport + "exit; }\ntouch began; sleep 60\n");
+  const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train";
+  std::thread first([&] { EXPECT_EQ(muster(command).code, 137); });
+  ASSERT_TRUE(appears("began"));
+  kill_search("tune");
+  const ShellOutput ran = muster(command);
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  first.join();
 }
 
 TEST_F(SearchCommandTest, TrialsThatOutlivedTheirSearchAreCancelled) {

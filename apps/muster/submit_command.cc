@@ -193,6 +193,7 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
   check_search_flags(command, flags, job);
   jobs::TargetOptions options = target_options(command, flags.target, flags.to);
   options.muster = own_folder + "/muster";
+  options.vertex.only_described = flags.dry_run;
   const auto target = jobs::make_target(flags.to, options);
   if (runs_programs(flags.to)) find_program(job, own_folder);
   for (const std::string& note : target->check(job)) log::info(note);

@@ -111,9 +111,10 @@ void add_target_flags(CLI::App& command, TargetFlags& flags) {
   flag(group,
        {"pull-secret", &documents.image_pull_secret, "The Secret that images are pulled with"});
   flag(group, {"tls", &kubernetes.tls, "Certificates made for the job, for its coordinator"});
-  flag("Vertex AI",
-       {"region", &flags.options.vertex.place.region, "Where; empty: as the configuration says"});
-  flag("Vertex AI", {"project", &flags.options.vertex.place.project, "Whose; empty: gcloud's own"});
+  flag("Vertex AI", {"region", &flags.options.vertex.place.region,
+                     "Where, as in us-central1; empty: as the configuration says"});
+  flag("Vertex AI", {"project", &flags.options.vertex.place.project,
+                     "Whose; empty: gcloud's own, or GOOGLE_CLOUD_PROJECT without gcloud"});
 }
 
 jobs::TargetOptions target_options(const CLI::App& command, const TargetFlags& flags,

@@ -123,5 +123,22 @@ TEST(LogFilesTest, WhatIsWrittenMeanwhileIsFollowedToTheEnd) {
   EXPECT_THAT(lines, ElementsAre("half 0half 1", "half 2half 3"));
 }
 
+TEST(LogFilesTest, AFileThatIsEmptiedIsReadFromItsBeginning) {
+  const TempDirectory directory;
+  const std::string path = directory / "log";
+  std::ofstream(path) << "before 0\nbefore 1\ncut";
+  std::vector<std::string> lines;
+  int looks = 0;
+  read_logs(
+      {{path}}, {.follow = true},
+      [&] {
+        std::ofstream(path, looks == 0 ? std::ios::trunc : std::ios::app)
+            << "after " << looks << "\n";
+        return ++looks == 2;
+      },
+      [&](std::string_view line) { lines.emplace_back(line); });
+  EXPECT_THAT(lines, ElementsAre("before 0", "before 1", "cut", "after 0", "after 1"));
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::jobs

@@ -18,6 +18,7 @@
 #include "muster/jobs/internal/local_state.h"
 #include "muster/jobs/job_spec_json.h"
 #include "muster/jobs/log_files.h"
+#include "muster/jobs/submit.h"
 #include "muster/jobs/task_start.h"
 #include "muster/launch/child_process.h"
 
@@ -54,6 +55,21 @@ void fit_to_job(const JobSpec& job, launch::RunPlan& plan) {
     for (const auto& [name, value] : variables_of(job, tasks[i]))
       set_variable(process, name, value);
   }
+}
+
+// The state of a job. One that begins just now says in a moment which process keeps it, and what
+// its tasks are.
+std::optional<LocalState> begun_state(const JobRecord& record) {
+  auto state = internal::read_state(record.folder);
+  const auto end = std::chrono::steady_clock::now() + kBeginTime;
+  const auto begins = [&] {
+    return is_being_submitted(record) || internal::is_kept(record.folder);
+  };
+  while (!state && begins() && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(kBeginLook);
+    state = internal::read_state(record.folder);
+  }
+  return state;
 }
 
 std::string last_line(const std::string& path) {
@@ -181,9 +197,11 @@ JobStatus LocalTarget::status(const JobRecord& record) {
 
 void LocalTarget::logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) {
   std::string file = internal::kAllLog;
+  const auto state = begun_state(record);
   if (!options.task.empty()) {
     std::vector<std::string> names;
-    for (const TaskStatus& task : status(record).tasks) names.push_back(task.name);
+    for (const TaskStatus& task : state.value_or(LocalState()).status.tasks)
+      names.push_back(task.name);
     check_task(record, options.task, names);
     file = options.task + ".log";
   }
@@ -193,13 +211,7 @@ void LocalTarget::logs(const JobRecord& record, const LogOptions& options, const
 }
 
 void LocalTarget::cancel(const JobRecord& record) {
-  auto state = internal::read_state(record.folder);
-  // One that begins just now says in a moment which process that is.
-  const auto end = std::chrono::steady_clock::now() + kBeginTime;
-  while (!state && internal::is_kept(record.folder) && std::chrono::steady_clock::now() < end) {
-    std::this_thread::sleep_for(kBeginLook);
-    state = internal::read_state(record.folder);
-  }
+  const auto state = begun_state(record);
   if (!state || is_final(state->status.state)) return;
   internal::check_is_here(state->keeper, record.name);
   if (!internal::is_kept(record.folder)) return;

@@ -37,7 +37,7 @@ class LocalTargetTest : public ::testing::Test {
 
   TempDirectory directory_;
   const JobRecord record_{.name = "fit", .target = "local", .folder = directory_.path()};
-  const FileDescriptor lock_ = internal::lock_folder(directory_.path());
+  FileDescriptor lock_ = internal::lock_folder(directory_.path());
   launch::ChildProcess process_{{.argv = {"sleep", "60"}}};
   LocalTarget target_{"muster"};
 };
@@ -48,6 +48,20 @@ TEST_F(LocalTargetTest, CancellingReachesTheKeeper) {
   target_.cancel(record_);
   EXPECT_EQ(target_.status(record_).state, JobState::kEnding);
   EXPECT_TRUE(was_ended());
+}
+
+// It holds the lock for a moment after it was killed, and so does this test for it.
+TEST_F(LocalTargetTest, AKeeperThatWasKilledIsWaitedFor) {
+  keep(internal::keeper_of(process_.pid()));
+  kill(process_.pid(), SIGKILL);
+  std::thread memory([this] {
+    // The time is the dying process's, and matters to nothing that is asserted.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    lock_ = FileDescriptor();
+  });
+  EXPECT_FALSE(internal::is_kept(directory_.path()));
+  memory.join();
+  EXPECT_EQ(target_.status(record_).state, JobState::kFailed);
 }
 
 TEST_F(LocalTargetTest, ANumberThatWasUsedAgainIsNoKeeper) {
@@ -141,6 +155,26 @@ TEST(LocalTarget, CancelsAJobThatIsBeginning) {
   LocalTarget("muster").cancel(record);
   keeper.join();
   EXPECT_TRUE(local_file_system().exists(directory / internal::kCancelFile).value());
+}
+
+// So does one whose log is asked for, which has no tasks yet.
+TEST(LocalTarget, TheLogOfAJobThatIsBeginningHasItsTasks) {
+  const TempDirectory directory;
+  const JobRecord record{.name = "fit", .target = "local", .folder = directory.path()};
+  local_file_system().write_atomically(directory / "worker-0.log", "a line\n").value();
+  FileDescriptor lock = internal::lock_folder(record.folder);
+  std::thread keeper([&] {
+    // The time is the keeper's, and matters to nothing that is asserted.
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    internal::write_state(record.folder, {.status = {.state = JobState::kSucceeded,
+                                                     .tasks = {{.name = "worker-0"}}}});
+    lock = FileDescriptor();
+  });
+  std::string lines;
+  LocalTarget("muster").logs(record, {.task = "worker-0", .follow = true},
+                             [&](std::string_view line) { lines += line; });
+  keeper.join();
+  EXPECT_EQ(lines, "a line");
 }
 
 TEST(LocalTarget, RefusesVariablesThatItSetsItself) {

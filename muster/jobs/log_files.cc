@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -57,7 +58,7 @@ class Reading {
       const ssize_t got = pread(fd_.get(), bytes.data(), bytes.size(), offset_);
       if (got < 0 && errno == EINTR) continue;
       if (got < 0) throw from_errno(errno, "cannot read " + file_.path);
-      if (got == 0) return count > 0;
+      if (got == 0 && !was_cut()) return count > 0;
       offset_ += got;
       count += lines_.append({bytes.data(), static_cast<size_t>(got)},
                              [this](std::string_view line) { pass(line); });
@@ -76,6 +77,17 @@ class Reading {
     if (fd_.is_open()) return true;
     if (errno != ENOENT) throw from_errno(errno, "cannot open " + file_.path);
     return false;
+  }
+
+  // Whether the file was emptied since, as logrotate does with `copytruncate`; then it is read from
+  // its beginning.
+  bool was_cut() {
+    struct stat now {};
+    if (fstat(fd_.get(), &now) != 0) throw from_errno(errno, "cannot read " + file_.path);
+    if (now.st_size >= offset_) return false;
+    finish();
+    offset_ = 0;
+    return true;
   }
 
   void pass(std::string_view line) {

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error.h"
+#include "muster/base/file_system.h"
 #include "muster/base/strings.h"
 
 namespace muster::inline v0_1::jobs {
@@ -26,12 +27,10 @@ constexpr size_t kAlike = 3;
 constexpr std::array<std::string_view, 5> kStates = {"running", "done", "stopped early", "failed",
                                                      "interrupted"};
 
-TrialState state_named(const std::string& name) {
+TrialState state_named(const std::string& name, const std::string& path) {
   const auto it = std::find(kStates.begin(), kStates.end(), name);
-  if (it == kStates.end()) {
-    throw invalid_argument(fmt::format("a trial of the saved search is '{}'", name),
-                           "begin the search in a new folder");
-  }
+  if (it == kStates.end())
+    throw invalid_argument(fmt::format("a trial in {} is '{}'", path, name), kNewFolder);
   return static_cast<TrialState>(it - kStates.begin());
 }
 
@@ -56,14 +55,14 @@ nlohmann::json identity(const HyperParameterSearch& search) {
           {"parameters", parameters}};
 }
 
-// Reads what was saved, as `read` does, and throws InvalidArgument where that is none.
+// Reads what was saved in the file, as `read` does, and throws InvalidArgument where that is none.
 template <typename Read>
-void read_saved(const Read& read) {
+void read_saved(const std::string& path, const Read& read) {
   try {
     read();
   } catch (const nlohmann::json::exception& error) {
-    throw invalid_argument(fmt::format("the saved search is damaged: {}", error.what()),
-                           "begin the search in a new folder");
+    throw invalid_argument(fmt::format("the search in {} is damaged: {}", path, error.what()),
+                           kNewFolder);
   }
 }
 
@@ -319,19 +318,21 @@ nlohmann::json Search::to_json() const {
   return {{"search", identity(what_)}, {"seed", seed_}, {"first", first_}, {"trials", trials}};
 }
 
-void Search::restore(const nlohmann::json& saved, TrialState unfinished) {
-  if (const std::vector<std::string> others = differences(saved); !others.empty()) {
+void Search::restore(const nlohmann::json& saved, const std::string& path, TrialState unfinished) {
+  if (const std::vector<std::string> others = differences(saved, path); !others.empty()) {
     throw invalid_argument(
-        "the folder holds a search over other hyper-parameters, or with another seed",
+        fmt::format("the folder {} holds a search over other hyper-parameters, or with another "
+                    "seed",
+                    directory_of(path)),
         began_with(others));
   }
-  read_saved([&] {
+  read_saved(path, [&] {
     const int first = first_of(saved);
     std::vector<Trial> trials;
     for (const nlohmann::json& entry : saved.at("trials")) {
       Trial trial{.number = entry.at("number").get<int>(),
                   .values = entry.at("values").get<TrialValues>(),
-                  .state = state_named(entry.at("state").get<std::string>()),
+                  .state = state_named(entry.at("state").get<std::string>(), path),
                   .measurements = {},
                   .failure = entry.at("failure").get<std::string>(),
                   .exit_code = std::nullopt,
@@ -339,9 +340,9 @@ void Search::restore(const nlohmann::json& saved, TrialState unfinished) {
       if (const nlohmann::json& code = entry.at("exit_code"); !code.is_null())
         trial.exit_code = code.get<int>();
       if (trial.number != first + static_cast<int>(trials.size())) {
-        throw invalid_argument(fmt::format("the saved search has trial {} in the place of trial {}",
+        throw invalid_argument(fmt::format("{} has trial {} in the place of trial {}", path,
                                            trial.number, first + trials.size()),
-                               "begin the search in a new folder");
+                               kNewFolder);
       }
       if (trial.state == TrialState::kRunning || trial.state == TrialState::kInterrupted)
         trial.state = unfinished;
@@ -354,9 +355,10 @@ void Search::restore(const nlohmann::json& saved, TrialState unfinished) {
   });
 }
 
-std::vector<std::string> Search::differences(const nlohmann::json& saved) const {
+std::vector<std::string> Search::differences(const nlohmann::json& saved,
+                                             const std::string& path) const {
   std::vector<std::string> found;
-  read_saved([&] {
+  read_saved(path, [&] {
     const nlohmann::json& then = saved.at("search");
     const nlohmann::json now = identity(what_);
     if (const auto seed = saved.at("seed").get<uint64_t>(); seed != seed_)
@@ -395,9 +397,9 @@ std::string began_with(const std::vector<std::string>& differences) {
                      join(differences, ", and "));
 }
 
-SavedTrials saved_trials(const nlohmann::json& saved) {
+SavedTrials saved_trials(const nlohmann::json& saved, const std::string& path) {
   SavedTrials trials;
-  read_saved([&] {
+  read_saved(path, [&] {
     trials.next = first_of(saved) + static_cast<int>(saved.at("trials").size());
     for (const nlohmann::json& trial : saved.at("trials"))
       trials.have_measured = trials.have_measured || !trial.at("measurements").empty();

@@ -111,12 +111,15 @@ class Search {
 
   // What a search that is interrupted needs to go on: trials that ended. Those that ran begin anew.
   nlohmann::json to_json() const;
-  // Takes what to_json() gave; trials that ran then are `unfinished` now. Throws InvalidArgument
-  // when that is of another search.
-  void restore(const nlohmann::json& saved, TrialState unfinished = TrialState::kInterrupted);
-  // What another search than this one began with, of which to_json() gave this: "goal: MINIMIZE",
-  // "another range of lr"; empty when it is this one. Throws InvalidArgument for what is none.
-  std::vector<std::string> differences(const nlohmann::json& saved) const;
+  // Takes what to_json() gave, which was read from the file `path`; trials that ran then are
+  // `unfinished` now. Throws InvalidArgument, naming the file or its folder, when that is of
+  // another search.
+  void restore(const nlohmann::json& saved, const std::string& path,
+               TrialState unfinished = TrialState::kInterrupted);
+  // What another search than this one began with, of which to_json() gave what is in the file
+  // `path`: "goal: MINIMIZE", "another range of lr"; empty when it is this one. Throws
+  // InvalidArgument, naming the file, for what is none.
+  std::vector<std::string> differences(const nlohmann::json& saved, const std::string& path) const;
   // A search that gave up is tried once more: its failed trials begin anew.
   void try_again();
 
@@ -136,13 +139,16 @@ class Search {
   std::vector<Trial> trials_;  // in order of their numbers
 };
 
-// What Search::to_json() gave of any search: where its trials end, and whether one has measured
-// anything. Throws InvalidArgument for what is none.
+// The hint where what was saved of a search cannot be read.
+constexpr const char* kNewFolder = "begin the search in a new folder: another --job-dir";
+
+// What Search::to_json() gave of any search, read from the file `path`: where its trials end, and
+// whether one has measured anything. Throws InvalidArgument, naming the file, for what is none.
 struct SavedTrials {
   int next = 1;
   bool have_measured = false;
 };
-SavedTrials saved_trials(const nlohmann::json& saved);
+SavedTrials saved_trials(const nlohmann::json& saved, const std::string& path);
 // The hint for whoever gives another search than the one in the folder, which began with these.
 std::string began_with(const std::vector<std::string>& differences);
 

@@ -290,13 +290,13 @@ std::optional<Search> found_by(const JobRecord& record) {
   const nlohmann::json json = parse_json(saved.value(), file).value();
   const auto seed = json.find("seed");
   if (!job.search || seed == json.end() || !seed->is_number_unsigned()) {
-    throw corrupt(file + " is not what this search wrote", "begin the search in a new folder");
+    throw corrupt(file + " is not what this search wrote", kNewFolder);
   }
   Search search(*job.search, seed->get<uint64_t>());
   // Of the search before, as long as this one, which begins behind it, has not begun.
-  if (!search.differences(json).empty()) return std::nullopt;
+  if (!search.differences(json, file).empty()) return std::nullopt;
   const bool kept = internal::is_kept(record.folder);
-  search.restore(json, kept ? TrialState::kRunning : TrialState::kInterrupted);
+  search.restore(json, file, kept ? TrialState::kRunning : TrialState::kInterrupted);
   return search;
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "muster/base/error.h"
@@ -48,16 +49,18 @@ class Followers {
       : make_target_(make_target), options_(options), sink_(sink) {}
   ~Followers() {
     abandoned_ = true;
-    for (auto& [number, thread] : threads_) thread.join();
+    for (auto& [start, thread] : threads_) thread.join();
   }
   Followers(const Followers&) = delete;
   Followers& operator=(const Followers&) = delete;
 
-  // Follows the trial to its end, unless that is done already.
+  // Follows the trial to its end, unless that is done already. One that began anew, with a new
+  // submission, has a new log.
   void add(int number, const JobRecord& record, const std::string& task) {
-    if (threads_.contains(number)) return;
+    const std::pair start(number, record.submission);
+    if (threads_.contains(start)) return;
     ++reading_;
-    threads_.emplace(number, std::thread([this, number, record, task] {
+    threads_.emplace(start, std::thread([this, number, record, task] {
                        follow(number, record, task);
                        --reading_;
                      }));
@@ -87,7 +90,7 @@ class Followers {
   std::mutex sink_mutex_;
   std::atomic<bool> abandoned_{false};
   std::atomic<int> reading_{0};
-  std::map<int, std::thread> threads_;
+  std::map<std::pair<int, std::string>, std::thread> threads_;
 };
 
 }  // namespace

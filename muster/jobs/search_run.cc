@@ -48,6 +48,9 @@ std::map<std::string, formats::HParam> hparams_of(const TrialValues& values) {
 
 using Commands = std::vector<std::vector<std::string>>;
 
+// In a search's folder: the trials of one before that measured nothing.
+constexpr const char* kBefore = "before";
+
 // What each role runs, without the values and the folder of a trial. Where a program stands in the
 // image, that is named.
 Commands commands_of(const JobSpec& job) {
@@ -66,8 +69,7 @@ Commands saved_commands(const nlohmann::json& saved, const std::string& path) {
   try {
     return saved.at("commands").get<Commands>();
   } catch (const nlohmann::json::exception&) {
-    throw invalid_argument(fmt::format("{} does not say which program was run", path),
-                           "begin the search in a new folder");
+    throw invalid_argument(fmt::format("{} does not say which program was run", path), kNewFolder);
   }
 }
 
@@ -157,10 +159,11 @@ class SearchRun {
   void tell_where_it_is() {
     if (search_.trials().empty()) {
       if (search_.first() == 1) return;
+      const std::string aside = set_aside();
       log::info(
           fmt::format("no trial of the search before in {} has measured anything: the search "
-                      "begins anew, with trial {}",
-                      job_.job_dir, search_.first()));
+                      "begins anew, with trial {}{}",
+                      job_.job_dir, search_.first(), aside));
       // From here on the folder is that of this search, whatever becomes of its first trial.
       return save();
     }
@@ -177,6 +180,36 @@ class SearchRun {
       log::info(fmt::format("it had ended early, and tries the failed trials once more: {}", why));
       search_.try_again();
     }
+  }
+
+  // Takes what the trials of the search before have written out of the way of this one's, and
+  // returns the words that say so; "" where they had written nothing. A store cannot rename
+  // folders.
+  std::string set_aside() {
+    const std::string aside = join_path(job_.job_dir, kBefore);
+    const bool can_move = local_path(job_.job_dir).ok();
+    bool any = false;
+    for (int number = 1; number < search_.first(); ++number) {
+      const std::string name = std::to_string(number);
+      const std::string folder = join_path(job_.job_dir, name);
+      if (!files_.exists(folder).value()) continue;
+      any = true;
+      if (!can_move) continue;
+      files_.make_directories(aside).value();
+      files_.rename(folder, join_path(aside, name)).value();
+    }
+    if (!any) return "";
+    return can_move ? fmt::format("; what its trials wrote is in {} now", aside)
+                    : fmt::format("; what its trials wrote stays in {}, in the folders up to {}",
+                                  job_.job_dir, search_.first() - 1);
+  }
+
+  // "trial 2 of 9"; of a search that began behind another one "trial 5, number 2 of 9".
+  std::string place_of(int number) const {
+    const int first = search_.first();
+    return first == 1 ? fmt::format("trial {} of {}", number, search_.last())
+                      : fmt::format("trial {}, number {} of {},", number, number - first + 1,
+                                    search_.planned());
   }
 
   void save() {
@@ -202,8 +235,7 @@ class SearchRun {
           {formats::hparams_session_start(hparams_of(trial->values), "", clock_.wall_seconds())},
           0);
       it->second.events.flush();
-      log::info(fmt::format("trial {} of {} begins: {}", trial->number, search_.last(),
-                            described(trial->values)));
+      log::info(fmt::format("{} begins: {}", place_of(trial->number), described(trial->values)));
       save();  // whoever is killed from now on leaves what the trial is
       try {
         host_.start(trial->number, job);
@@ -364,15 +396,17 @@ Search known_search(const JobSpec& job, FileSystem& files, uint64_t seed) {
   const std::string path = join_path(job.job_dir, kSearchFile);
   const Result<std::string> saved = files.read_file(path);
   if (!saved.ok() && saved.error().kind() == ErrorKind::kNotFound) return search;
-  const nlohmann::json json = parse_json(saved.value(), path).value();
+  const Result<nlohmann::json> parsed = parse_json(saved.value(), path);
+  if (!parsed.ok()) throw invalid_argument(parsed.error().message(), kNewFolder);
+  const nlohmann::json& json = parsed.value();
   const Commands then = saved_commands(json, path), now = commands_of(job);
-  if (then == now && search.differences(json).empty()) {
-    search.restore(json);
+  if (then == now && search.differences(json, path).empty()) {
+    search.restore(json, path);
     return search;
   }
-  if (const SavedTrials before = saved_trials(json); !before.have_measured)
+  if (const SavedTrials before = saved_trials(json, path); !before.have_measured)
     return Search(*job.search, seed, before.next);
-  search.restore(json);  // throws where it is over something else
+  search.restore(json, path);  // throws where it is over something else
   throw invalid_argument(
       fmt::format("the folder {} holds a search that runs {}, and this one runs {}", job.job_dir,
                   quoted(then), quoted(now)),

@@ -20,6 +20,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 using ::testing::StartsWith;
@@ -102,7 +103,7 @@ TEST_F(SearchRunTest, FindsTheBestAndTellsOfAll) {
   EXPECT_EQ(search.trials().size(), 9u);
   EXPECT_EQ(search.best()->values.at("x"), "3");
   EXPECT_EQ(trials.most_at_a_time(), 2u);
-  EXPECT_THAT(trials.jobs.at(4).args, ::testing::ElementsAre("--epochs=2", "--x=3"));
+  EXPECT_THAT(trials.jobs.at(4).args, ElementsAre("--epochs=2", "--x=3"));
   EXPECT_EQ(trials.jobs.at(4).job_dir, directory_ / "search/4");
   EXPECT_EQ(trials.jobs.at(4).name, "fit-4");
   EXPECT_THAT(trials.jobs.at(4).pools[0].environment, Contains(Pair("CLOUD_ML_TRIAL_ID", "4")));
@@ -212,6 +213,11 @@ TEST_F(SearchRunTest, ASearchBeginsBehindOneThatMeasuredNothing) {
   const Search none = run(right, {.interrupted = [] { return true; }});
   EXPECT_TRUE(none.trials().empty());
   EXPECT_TRUE(right.jobs.empty());
+  // What was written before is out of the way of what compares all below the folder.
+  EXPECT_THAT(local_file_system().list_directory(job_.job_dir).value(),
+              ElementsAre("before", "search.json", "search.svg"));
+  EXPECT_THAT(local_file_system().list_directory(job_.job_dir + "/before").value(),
+              ElementsAre("1", "2"));
   const Search second = run(right);
   EXPECT_EQ(second.first(), 3);
   EXPECT_EQ(second.last(), 11);
@@ -316,7 +322,9 @@ TEST_F(SearchRunTest, AFolderOfAnotherSearchIsRefused) {
   PretendedTrials trials;
   (void)run(trials);
   job_.search->parameters[0].max_value = 9;
-  EXPECT_THAT(message_of([&] { (void)run(trials); }), HasSubstr("other hyper-parameters"));
+  EXPECT_THAT(message_of([&] { (void)run(trials); }), HasSubstr("the folder " + job_.job_dir +
+                                                                " holds a search over other "
+                                                                "hyper-parameters"));
   job_.search->maximize = false;
   job_.search->metric_tag = "loss";
   job_.search->parameters.push_back({.name = "y", .categories = {"a"}});

@@ -245,7 +245,7 @@ TEST(SearchTest, AnInterruptedSearchGoesOnAsIfItHadNotBeen) {
     search->finish(1, TrialState::kDone);
   }
   Search second(what, 9);
-  second.restore(first.to_json());
+  second.restore(first.to_json(), "tune/search.json");
   EXPECT_EQ(second.running(), 0);
   EXPECT_EQ(second.trials().size(), 2u);
   EXPECT_EQ(second.begin_next()->number, 2);  // it ran, and begins anew with the values it had
@@ -259,10 +259,13 @@ TEST(SearchTest, AnotherSearchIsNotContinued) {
   HyperParameterSearch other = what;
   other.parameters[0].max_value = 2;
   Search search(other, 9);
-  EXPECT_THAT(error_of([&] { search.restore(Search(what, 9).to_json()); }).message(),
-              HasSubstr("another seed"));
-  EXPECT_THAT(error_of([&] { search.restore(nlohmann::json::object()); }).message(),
-              HasSubstr("damaged"));
+  const std::string path = "tune/search.json";
+  EXPECT_THAT(error_of([&] { search.restore(Search(what, 9).to_json(), path); }).message(),
+              AllOf(HasSubstr("the folder tune holds"), HasSubstr("another seed")));
+  EXPECT_THAT(error_of([&] { search.restore(nlohmann::json::object(), path); }).message(),
+              AllOf(HasSubstr("tune/search.json"), HasSubstr("damaged")));
+  EXPECT_THAT(error_of([&] { (void)saved_trials(nlohmann::json::object(), path); }).message(),
+              HasSubstr("tune/search.json"));
 }
 
 TEST(SearchTest, RankingPutsTheBestFirstAndFailuresLast) {

@@ -112,6 +112,13 @@ bool may_have_arrived(const Error& error) {
   return may_pass && sent;
 }
 
+constexpr const char* kNoRegion = "the job names no region, which Vertex AI needs";
+constexpr const char* kNameRegion =
+    "add --region=us-central1 to the command, or region: us-central1 to the trainingInput of its "
+    "configuration";
+// In a command that is only described; no region has such a name.
+constexpr const char* kSomeRegion = "REGION";
+
 // Both become parts of the addresses to which credentials are sent.
 void check_place(const VertexPlace& place) {
   static const RegularExpression kRegionName("[a-z][a-z0-9-]{0,62}");
@@ -141,17 +148,21 @@ VertexPlace VertexTarget::place_of(const JobSpec& job) const {
   VertexPlace place = options_.place;
   if (place.region.empty()) place.region = job.region;
   if (place.project.empty()) place.project = job.project;
+  if (place.project.empty()) place.project = api_->own_project();
   if (place.region.empty()) {
-    throw invalid_argument("the job names no region, which Vertex AI needs",
-                           "add region: us-central1 to the configuration, or pass --region");
+    if (options_.only_described) return {.region = kSomeRegion, .project = place.project};
+    throw invalid_argument(kNoRegion, kNameRegion);
   }
   check_place(place);
   return place;
 }
 
 std::vector<std::string> VertexTarget::check(const JobSpec& job) const {
-  place_of(job);
+  const VertexPlace place = place_of(job);
   std::vector<std::string> notes = internal::vertex_job(job, "job", options_.job).notes;
+  if (place.region == kSomeRegion) {
+    notes.push_back(fmt::format("this job would not be submitted: {}; {}", kNoRegion, kNameRegion));
+  }
   if (internal::needs_token(job)) {
     notes.emplace_back(
         "whoever may read jobs of the project can read this one's token, a variable of its pools; "

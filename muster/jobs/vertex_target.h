@@ -18,8 +18,9 @@ class VertexApi;
 // Which jobs it makes, and where.
 struct VertexTargetOptions {
   VertexOptions job;
-  VertexPlace place;          // over the job's own region and project
-  bool show_secrets = false;  // describe() shows a token too, made for it
+  VertexPlace place;            // over the job's own region and project
+  bool show_secrets = false;    // describe() shows a token too, made for it
+  bool only_described = false;  // nothing is submitted: a job may lack its region
 };
 
 // Submits jobs to Vertex AI, and asks for them.
@@ -32,8 +33,9 @@ class VertexTarget final : public Target {
   ~VertexTarget() override;
 
   std::string_view name() const override { return "vertex"; }
-  // Throws InvalidArgument for a job without a region or an image, with machines or accelerators
-  // that Vertex AI does not have, and for values that it does not take.
+  // Throws InvalidArgument for a job without a region or an image (with `only_described` a note
+  // says that the region is missing), with machines or accelerators that Vertex AI does not have,
+  // and for values that it does not take.
   std::vector<std::string> check(const JobSpec& job) const override;
   // The resource as JSON, behind the command that creates it as a comment.
   std::string describe(const JobSpec& job, const JobRecord& record) const override;

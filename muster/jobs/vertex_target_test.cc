@@ -197,8 +197,26 @@ TEST_F(Rest, WithoutCredentialsOrAProjectNothingIsSent) {
   EXPECT_THAT(error.message(), HasSubstr("no credentials"));
   EXPECT_THAT(error.hint(), HasSubstr("GOOGLE_APPLICATION_CREDENTIALS"));
   VertexTarget nowhere({}, rest_vertex_api({{"GCE_METADATA_HOST", host()}}, endpoints));
-  EXPECT_THAT(message_of([&] { nowhere.submit(job, record_); }), HasSubstr("no project"));
+  const Error lacking = error_of([&] { nowhere.submit(job, record_); });
+  EXPECT_THAT(lacking.message(), HasSubstr("no project"));
+  EXPECT_THAT(lacking.hint(), AllOf(HasSubstr("--project=PROJECT"),
+                                    HasSubstr("export GOOGLE_CLOUD_PROJECT=PROJECT")));
   EXPECT_THAT(server_.requests(), Not(Contains(HasSubstr("customJobs"))));
+}
+
+// Where neither flag nor job names a project the environment may; the record keeps it.
+TEST_F(Rest, TheEnvironmentNamesAProject) {
+  const JobSpec job = internal::leaf_disease_job();
+  Environment environment = {{"GCE_METADATA_HOST", host()}, {"CLOUDSDK_CORE_PROJECT", "core"}};
+  const auto project = [&](const VertexPlace& place) {
+    JobRecord record = record_;
+    VertexTarget({.place = place}, rest_vertex_api(environment, {})).locate(job, record);
+    return record.details["project"];
+  };
+  EXPECT_EQ(project({}), "core");
+  environment = {{"CLOUDSDK_CORE_PROJECT", "core"}, {"GOOGLE_CLOUD_PROJECT", "cloud"}};
+  EXPECT_EQ(project({}), "cloud");
+  EXPECT_EQ(project({.project = "flag"}), "flag");
 }
 
 TEST_F(Rest, WhatIsRefusedIsPassedOn) {
@@ -256,6 +274,18 @@ TEST_F(NotedGcloud, GetsTheWordsThatAreDescribed) {
   EXPECT_THAT(text, AllOf(HasSubstr("# gcloud ai custom-jobs create --region=us-central1 "
                                     "--display-name=leaf-disease-1 --config=job.json"),
                           Not(HasSubstr(token)), Not(HasSubstr("\"MUSTER_JOB_TOKEN\""))));
+}
+
+TEST_F(NotedGcloud, WithoutAProjectTheErrorSaysWhereOneIsNamed) {
+  answer("", 1,
+         "ERROR: (gcloud.ai.custom-jobs.create) The required property [project] is not "
+         "currently set.");
+  const Error error = error_of([&] { target_.submit(internal::leaf_disease_job(), record_); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("no project is named"));
+  EXPECT_THAT(error.hint(),
+              AllOf(HasSubstr("--project=PROJECT"), HasSubstr("gcloud config set project PROJECT"),
+                    HasSubstr("CLOUDSDK_CORE_PROJECT")));
 }
 
 TEST_F(NotedGcloud, StatesAreUnderstood) {
@@ -411,7 +441,19 @@ TEST(VertexTarget, NeedsARegionAndATool) {
   JobRecord record{.name = "a", .folder = folder.path()};
   EXPECT_EQ(error_of([&] { target.submit(job, record); }).kind(), ErrorKind::kNotFound);
   job.region.clear();
-  EXPECT_THAT(message_of([&] { target.check(job); }), HasSubstr("no region"));
+  const Error error = error_of([&] { target.check(job); });
+  EXPECT_THAT(error.message(), HasSubstr("no region"));
+  EXPECT_THAT(error.hint(), HasSubstr("--region=us-central1"));
+}
+
+// What is only printed needs no place.
+TEST(VertexTarget, AJobIsDescribedWithoutARegionAndAProject) {
+  const VertexTarget target({.only_described = true}, gcloud_vertex_api());
+  JobSpec job = internal::leaf_disease_job();
+  job.region.clear();
+  EXPECT_THAT(target.check(job), Contains(HasSubstr("would not be submitted: the job names no "
+                                                    "region")));
+  EXPECT_THAT(target.describe(job, {.name = "a"}), HasSubstr("create --region=REGION --display"));
 }
 
 // Both become parts of addresses to which credentials are sent.

@@ -16,6 +16,12 @@ using nlohmann::json;
 Error gcloud_refused(const std::string& what, const launch::CompletedProcess& ran) {
   const std::string why = complaint(ran);
   const auto says = [&](std::string_view text) { return why.find(text) != std::string::npos; };
+  if (says("property [project]")) {
+    return invalid_argument(
+        what + ": no project is named, and gcloud has none of its own",
+        "add --project=PROJECT to the command, or name it for all: gcloud config set project "
+        "PROJECT, or export CLOUDSDK_CORE_PROJECT=PROJECT");
+  }
   const std::string message = fmt::format("{}: {}", what, why);
   if (says("NOT_FOUND") || says("was not found")) {
     return not_found(message, "name the region and the project that the job was submitted to");
@@ -35,8 +41,7 @@ Error gcloud_refused(const std::string& what, const launch::CompletedProcess& ra
       says("Connection reset") || says("Connection aborted") || says("INTERNAL")) {
     return Error(ErrorKind::kUnavailable, message, "try again");
   }
-  return invalid_argument(message,
-                          "`muster submit --to vertex --dry-run` prints what it was given");
+  return invalid_argument(message, "the same command with --dry-run prints what it was given");
 }
 
 // "custom-jobs" or "hp-tuning-jobs", by the name of a resource.

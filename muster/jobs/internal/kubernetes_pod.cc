@@ -101,14 +101,8 @@ Json resources(const KubernetesMaking& making, const Pool& pool) {
 }
 
 Json container(const KubernetesMaking& making, const Pool& pool) {
-  const std::string& image = pool.image.empty() ? making.options.image : pool.image;
-  if (image.empty()) {
-    throw invalid_argument(
-        fmt::format("no container image for the {} of the job", pool.role),
-        "name it in the configuration (masterConfig: imageUri), or with --image; `muster image` "
-        "builds one");
-  }
-  Json result = {{"name", container_name(making.options.kind)}, {"image", image}};
+  Json result = {{"name", container_name(making.options.kind)},
+                 {"image", image_of(pool, making.options.image)}};
   const auto words = [&](const char* key, const std::vector<std::string>& all) {
     for (const std::string& word : all) result[key].push_back(literal(word));
   };

@@ -10,8 +10,10 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <thread>
 
 #include "muster/base/error.h"
@@ -47,6 +49,10 @@ std::string this_host() {
   return name.data();
 }
 
+// A process that was killed with much memory takes a while to be gone.
+constexpr std::chrono::seconds kDyingTime{5};
+constexpr std::chrono::milliseconds kLockLook{5};
+
 // When the process began, by its file in /proc: "7 (a b) S 1 ...", the twentieth word behind the
 // bracket.
 int64_t began(pid_t pid) {
@@ -58,6 +64,21 @@ int64_t began(pid_t pid) {
 }
 
 }  // namespace
+
+// Whether the keeper is a process of this machine that was sent SIGKILL, and is not gone yet. The
+// signal stays among those of the process until then: a line "ShdPnd:\t0000000000000100" in /proc.
+bool is_dying(const Keeper& keeper) {
+  if (keeper.pid <= 0 || !is_here(keeper) || keeper.began != began(keeper.pid)) return false;
+  constexpr std::string_view kPending = "ShdPnd:";
+  constexpr int kHexadecimal = 16;
+  std::ifstream status(fmt::format("/proc/{}/status", keeper.pid));
+  for (std::string line; std::getline(status, line);) {
+    if (!line.starts_with(kPending)) continue;
+    const uint64_t set = std::strtoull(line.c_str() + kPending.size(), nullptr, kHexadecimal);
+    return ((set >> (SIGKILL - 1)) & 1) != 0;
+  }
+  return false;
+}
 
 Keeper keeper_of(pid_t pid) { return {.pid = pid, .host = this_host(), .began = began(pid)}; }
 
@@ -107,11 +128,22 @@ FileDescriptor lock_folder(const std::string& folder) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   while (!try_lock(file, LOCK_EX, folder)) {
     if (std::chrono::steady_clock::now() > end) return FileDescriptor();
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    std::this_thread::sleep_for(kLockLook);
   }
   return file;
 }
 
-bool is_kept(const std::string& folder) { return !try_lock(open_lock(folder), LOCK_SH, folder); }
+bool is_kept(const std::string& folder) {
+  const FileDescriptor file = open_lock(folder);
+  const auto end = std::chrono::steady_clock::now() + kDyingTime;
+  while (!try_lock(file, LOCK_SH, folder)) {
+    const auto state = read_state(folder);
+    const bool dying = state && is_dying(state->keeper);
+    // One that is gone since has let go of the lock, unless another process has it.
+    if (!dying || std::chrono::steady_clock::now() > end) return !try_lock(file, LOCK_SH, folder);
+    std::this_thread::sleep_for(kLockLook);
+  }
+  return false;
+}
 
 }  // namespace muster::inline v0_1::jobs::internal

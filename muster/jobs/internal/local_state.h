@@ -41,7 +41,8 @@ std::optional<LocalState> read_state(const std::string& folder);
 // Takes the lock that the keeper of a job holds for as long as it lives; it is gone with the
 // process however that ends. Returns a closed descriptor when somebody holds it for a second.
 FileDescriptor lock_folder(const std::string& folder);
-// Whether somebody holds that lock.
+// Whether somebody holds that lock. A process that was killed holds it until its memory is cleared
+// away, and is waited for, at most 5 s.
 bool is_kept(const std::string& folder);
 // Whether the keeper is, or was, a process of this machine.
 bool is_here(const Keeper& keeper);

@@ -15,7 +15,11 @@ class RestVertexApi final : public VertexApi {
  public:
   RestVertexApi(const Environment& environment, RestEndpoints endpoints)
       : google_(environment, stores::StoreOptions::from(environment)),
-        endpoints_(std::move(endpoints)) {}
+        endpoints_(std::move(endpoints)),
+        project_(environment.get_or("GOOGLE_CLOUD_PROJECT",
+                                    environment.get_or("CLOUDSDK_CORE_PROJECT", ""))) {}
+
+  std::string own_project() const override { return project_; }
 
   std::string create(const VertexPlace& place, const VertexJob& job,
                      const std::string& /*folder*/) override {
@@ -23,7 +27,8 @@ class RestVertexApi final : public VertexApi {
     if (place.project.empty()) {
       throw invalid_argument(
           fmt::format("cannot create the job '{}' on Vertex AI: no project is named", name),
-          "pass --project, or install gcloud, which knows yours");
+          "add --project=PROJECT to the command, or name it for all: export "
+          "GOOGLE_CLOUD_PROJECT=PROJECT; gcloud, which is not installed here, would know yours");
     }
     const Answer made = call(
         {.what = fmt::format("create the job '{}' on Vertex AI", name),
@@ -91,6 +96,7 @@ class RestVertexApi final : public VertexApi {
 
   stores::GoogleApi google_;
   RestEndpoints endpoints_;
+  std::string project_;
 };
 
 }  // namespace

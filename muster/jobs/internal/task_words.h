@@ -1,14 +1,28 @@
-// The command line of a task, as containers take it. Thread safety: pure functions.
+// The image and the command line of a task, as containers take it. Thread safety: pure functions.
 #pragma once
+
+#include <fmt/format.h>
 
 #include <cstddef>
 #include <string>
 #include <vector>
 
+#include "muster/base/error.h"
 #include "muster/jobs/job_spec.h"
 #include "muster/jobs/task_start.h"
 
 namespace muster::inline v0_1::jobs::internal {
+
+// The pool's image, else the one that --image names. Throws InvalidArgument where there is neither.
+inline std::string image_of(const Pool& pool, const std::string& otherwise) {
+  if (!pool.image.empty()) return pool.image;
+  if (!otherwise.empty()) return otherwise;
+  throw invalid_argument(
+      fmt::format("no container image for the {} of the job", pool.role),
+      "add --image=REGISTRY/NAME:VERSION to the command, or imageUri to the masterConfig of its "
+      "configuration; muster image --tag=REGISTRY/NAME:VERSION --push builds one of the project in "
+      "this folder");
+}
 
 // What is run in place of the image's entry point; empty: that itself.
 inline std::vector<std::string> command_of(const JobSpec& job, const Pool& pool) {

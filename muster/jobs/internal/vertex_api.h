@@ -19,6 +19,10 @@ class VertexApi {
  public:
   virtual ~VertexApi() = default;
 
+  // The project that the environment names, for a job where nothing else does; empty where there is
+  // none, or where the service's own tool finds it.
+  virtual std::string own_project() const { return ""; }
+
   // Creates the job and returns its resource name: "projects/1/locations/us-central1/customJobs/2".
   // Secrets in it are shown to nobody; `folder` is one that this account alone can enter.
   virtual std::string create(const VertexPlace& place, const VertexJob& job,

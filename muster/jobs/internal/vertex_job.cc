@@ -81,14 +81,7 @@ class Maker {
 
  private:
   Json container_spec(const Pool& pool) {
-    const std::string& image = pool.image.empty() ? options_.image : pool.image;
-    if (image.empty()) {
-      throw invalid_argument(
-          fmt::format("no container image for the {} of the job", pool.role),
-          "name it in the configuration (masterConfig: imageUri), or with --image; `muster image` "
-          "builds one");
-    }
-    Json result = {{"imageUri", image}};
+    Json result = {{"imageUri", image_of(pool, options_.image)}};
     if (const auto words = command_of(job_, pool); !words.empty()) {
       result["command"] = words;
     }
