@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <deque>
 #include <fstream>
 #include <mutex>
 
@@ -80,6 +81,7 @@ class Given {
     FileDescriptor mark = bound(SOCK_DGRAM, port_of(free));
     if (!mark.is_open()) return false;
     marks_.push_back(std::move(mark));
+    if (marks_.size() > kMostFreePortsKept) marks_.pop_front();
     return true;
   }
 
@@ -87,7 +89,7 @@ class Given {
   const Range range_ = unasked_for();
   // Processes begin at different places, so that few look at one port at one time.
   unsigned next_ = static_cast<unsigned>(getpid()) * 37;
-  std::vector<FileDescriptor> marks_;
+  std::deque<FileDescriptor> marks_;
 };
 
 }  // namespace

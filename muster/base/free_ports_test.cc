@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -17,6 +18,17 @@ TEST(FreePorts, AreDifferent) {
     for (const int port : free_ports(20)) EXPECT_TRUE(ports.insert(port).second) << port;
   }
   EXPECT_GT(*ports.begin(), 0);
+}
+
+// However many a process asks for, as a preview of a large search does, it keeps few descriptors.
+TEST(FreePorts, AreMoreThanAProcessMayHaveFiles) {
+  for (size_t i = 0; i < 4 * kMostFreePortsKept; ++i) ASSERT_GT(free_port(), 0);
+  size_t open = 0;
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    (void)file;
+    ++open;
+  }
+  EXPECT_LT(open, kMostFreePortsKept + 100);
 }
 
 // Two processes that look at the same places get none twice, though neither listens yet.
