@@ -238,6 +238,10 @@ JobStatus VertexTarget::status(const JobRecord& record) {
   return status;
 }
 
+std::string VertexTarget::where(const JobRecord& record) const {
+  return jobs::place_of(record).region;
+}
+
 void VertexTarget::logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) {
   const VertexPlace place = jobs::place_of(record);
   std::string filter = fmt::format("resource.type=\"ml_job\" AND resource.labels.job_id=\"{}\"",
