@@ -115,7 +115,7 @@ TEST_F(JobsElsewhereTest, ASilentControllerIsToldOfAndAskedOnce) {
   // Two whose submission was killed, and two that were submitted.
   tool("sbatch", "kill -9 $PPID");
   for (const char* name : {"a", "b"})
-    ASSERT_NE(muster("submit --to=slurm --name=" + std::string(name) + " true " + name).code, 0);
+    ASSERT_NE(muster("submit --to=slurm --name=" + std::string(name) + " true -- " + name).code, 0);
   tool("sbatch", "echo 17");
   for (const char* name : {"c", "d"})
     ASSERT_EQ(muster("submit --to=slurm --name=" + std::string(name) + " true").code, 0);
