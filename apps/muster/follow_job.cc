@@ -39,6 +39,10 @@ constexpr std::chrono::milliseconds kEndLook{100};
 using Logs = std::function<void(const jobs::LogOptions& options, const jobs::LogSink& sink)>;
 using Status = std::function<jobs::JobStatus()>;
 
+bool did_not_answer(const Error& error) {
+  return error.kind() == ErrorKind::kUnavailable || error.kind() == ErrorKind::kTimeout;
+}
+
 int follow(const jobs::JobRecord& record, jobs::LogOptions options, const Logs& logs,
            const Status& status_now) {
   const InterruptScope interrupts;
@@ -91,6 +95,15 @@ InterruptScope::~InterruptScope() {
 
 bool was_interrupted() { return interrupted; }
 
+NotSubmitted::NotSubmitted(const jobs::JobRecord& record, const std::string& why,
+                           bool target_is_away)
+    : Error(ErrorKind::kInvalidArgument,
+            fmt::format("the job {} is not known on {}: its submission did not end{}", record.name,
+                        record.target, why),
+            fmt::format("look there whether something of it runs; muster jobs remove {} forgets it",
+                        record.name)),
+      target_is_away_(target_is_away) {}
+
 void check_submitted(jobs::JobRecord& record, const jobs::TargetOptions& options) {
   if (jobs::is_search(record) || jobs::was_submitted(record)) return;
   if (jobs::is_being_submitted(record)) {
@@ -100,17 +113,15 @@ void check_submitted(jobs::JobRecord& record, const jobs::TargetOptions& options
                 "wait for the end of that command");
   }
   std::string why;
+  bool is_away = false;
   try {
     jobs::JobStore store = jobs::JobStore::of(Environment::process());
     if (jobs::find_submitted(store, *jobs::make_target(record.target, options), record)) return;
   } catch (const Error& error) {
     why = "; " + error.message();
+    is_away = did_not_answer(error);
   }
-  throw invalid_argument(
-      fmt::format("the job {} is not known on {}: its submission did not end{}", record.name,
-                  record.target, why),
-      fmt::format("look there whether something of it runs; muster jobs remove {} forgets it",
-                  record.name));
+  throw NotSubmitted(record, why, is_away);
 }
 
 jobs::JobStatus ask_for(jobs::JobRecord record, const jobs::TargetOptions& options) {
@@ -127,6 +138,25 @@ jobs::JobStatus status_of(const jobs::JobRecord& record, const jobs::TargetOptio
     return ask_for(record, options);
   } catch (const Error& error) {
     return {.state = jobs::JobState::kUnknown, .detail = error.message()};
+  }
+}
+
+jobs::JobStatus Asking::status(const jobs::JobRecord& record) {
+  if (const auto end = jobs::seen_end(record)) return *end;
+  std::pair<std::string, std::string> place(record.target, "");
+  const auto unknown = [](const Error& error) {
+    return jobs::JobStatus{.state = jobs::JobState::kUnknown, .detail = error.message()};
+  };
+  try {
+    place.second = jobs::make_target(record.target, options_)->where(record);
+    if (const auto away = away_.find(place); away != away_.end()) return away->second;
+    return ask_for(record, options_);
+  } catch (const NotSubmitted& error) {
+    if (error.target_is_away()) away_.emplace(place, unknown(error));
+    return unknown(error);
+  } catch (const Error& error) {
+    if (did_not_answer(error)) away_.emplace(place, unknown(error));
+    return unknown(error);
   }
 }
 

@@ -1,6 +1,11 @@
 // Looks at jobs for the commands that submit and show them. Thread safety: the main thread.
 #pragma once
 
+#include <map>
+#include <string>
+#include <utility>
+
+#include "muster/base/error.h"
 #include "muster/jobs/job_record.h"
 #include "muster/jobs/target.h"
 #include "muster/jobs/targets.h"
@@ -18,9 +23,20 @@ class InterruptScope {
 };
 bool was_interrupted();
 
+// A job whose submission did not end, and that is not known on its target.
+class NotSubmitted : public Error {
+ public:
+  // `target_is_away`: nobody answered whether it is there.
+  NotSubmitted(const jobs::JobRecord& record, const std::string& why, bool target_is_away);
+  bool target_is_away() const { return target_is_away_; }
+
+ private:
+  bool target_is_away_;
+};
+
 // Where the submission was cut off, asks the target whether the job is there all the same, and
-// completes the record. Throws InvalidArgument when it is not there, Unavailable while another
-// command submits it.
+// completes the record. Throws NotSubmitted, an InvalidArgument, when it is not there, Unavailable
+// while another command submits it.
 void check_submitted(jobs::JobRecord& record, const jobs::TargetOptions& options);
 
 // Asks the record's target. Throws Unavailable or Timeout when it does not answer, and
@@ -28,6 +44,19 @@ void check_submitted(jobs::JobRecord& record, const jobs::TargetOptions& options
 jobs::JobStatus ask_for(jobs::JobRecord record, const jobs::TargetOptions& options);
 // The same. A target that cannot be asked is JobState::kUnknown, and says why.
 jobs::JobStatus status_of(const jobs::JobRecord& record, const jobs::TargetOptions& options);
+
+// Asks for many jobs in one command, as status_of(). A place that did not answer once is not waited
+// for again.
+class Asking {
+ public:
+  explicit Asking(const jobs::TargetOptions& options) : options_(options) {}
+  jobs::JobStatus status(const jobs::JobRecord& record);
+
+ private:
+  const jobs::TargetOptions& options_;
+  // By a target's name, and the part of it that answers.
+  std::map<std::pair<std::string, std::string>, jobs::JobStatus> away_;
+};
 
 // Prints the job's log until it has ended, and returns its exit code: 0 when it succeeded. Ctrl-C
 // ends the printing, not the job.

@@ -6,7 +6,6 @@
 #include <cstdio>
 #include <ctime>
 #include <functional>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -84,30 +83,6 @@ nlohmann::ordered_json to_json(const JobRecord& record, const JobStatus& status)
 void print(const nlohmann::ordered_json& json) {
   fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
-
-// Asks for many jobs. A place that did not answer once is not waited for again.
-class Asking {
- public:
-  explicit Asking(const jobs::TargetOptions& options) : options_(options) {}
-
-  JobStatus status(const JobRecord& record) {
-    const Place place{record.target, record.details};
-    if (const auto away = away_.find(place); away != away_.end()) return away->second;
-    try {
-      return ask_for(record, options_);
-    } catch (const Error& error) {
-      const JobStatus unknown{.state = JobState::kUnknown, .detail = error.message()};
-      if (error.kind() == ErrorKind::kUnavailable || error.kind() == ErrorKind::kTimeout)
-        away_.emplace(place, unknown);
-      return unknown;
-    }
-  }
-
- private:
-  using Place = std::pair<std::string, std::map<std::string, std::string>>;
-  const jobs::TargetOptions& options_;
-  std::map<Place, JobStatus> away_;
-};
 
 // The jobs that were named, each once, in the order of the names.
 std::vector<std::string> each_once(const std::vector<std::string>& names) {

@@ -109,6 +109,39 @@ TEST_F(JobsElsewhereTest, AnEndThatWasSeenIsToldWithoutAsking) {
   EXPECT_EQ(read("asked"), "");
 }
 
+// A command says what it waits for, and for how long.
+TEST_F(JobsElsewhereTest, ASilentControllerIsToldOfAndAskedOnce) {
+  tool("squeue", "exit 1");
+  // Two whose submission was killed, and two that were submitted.
+  tool("sbatch", "kill -9 $PPID");
+  for (const char* name : {"a", "b"})
+    ASSERT_NE(muster("submit --to=slurm --name=" + std::string(name) + " true -- " + name).code, 0);
+  tool("sbatch", "echo 17");
+  for (const char* name : {"c", "d"})
+    ASSERT_EQ(muster("submit --to=slurm --name=" + std::string(name) + " true").code, 0);
+  // Longer than a command is silent.
+  tool("scontrol", "echo x >> asked; sleep 3.5; echo 'Unable to contact' >&2; exit 1");
+  tool("squeue", "echo x >> asked; sleep 3.5; echo 'Unable to contact' >&2; exit 1");
+  const ShellOutput list = muster("jobs list");
+  EXPECT_EQ(list.code, 0);
+  EXPECT_THAT(list.text, HasSubstr("asking Slurm (squeue); it has not answered for 3 s, giving "
+                                   "up after 30 s\n"));
+  EXPECT_EQ(read("asked"), "x\n");
+}
+
+// Jobs of other kinds, and of other namespaces, are asked for in the same cluster.
+TEST_F(JobsElsewhereTest, AClusterThatIsAwayIsAskedOnceForAllKindsOfJobs) {
+  tool("kubectl", R"(case "$*" in *create*) echo '{"apiVersion": "x/v1", "kind": "x", "metadata": )"
+                  R"({"name": "x", "namespace": "lab", "uid": "1"}}';; )"
+                  "*) echo x >> asked; echo 'error: i/o timeout' >&2; exit 1;; esac");
+  const std::string submit = "submit --to=kubernetes --image=x ";
+  ASSERT_EQ(muster(submit + "--name=a true").code, 0);
+  const ShellOutput other = muster(submit + "--name=b --kind=tfjob --namespace=n true");
+  ASSERT_EQ(other.code, 0) << other.text;
+  EXPECT_THAT(muster("jobs list").text, HasSubstr("unknown"));
+  EXPECT_EQ(read("asked"), "x\n");
+}
+
 // A controller is restarted now and then.
 TEST_F(JobsElsewhereTest, FollowingOutlivesAControllerThatIsAway) {
   tool("sbatch", "echo 17");

@@ -207,8 +207,9 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
                            "give one, in which each trial has a folder: --job-dir=DIR");
   }
   jobs::JobStore store = jobs::JobStore::of(Environment::process());
+  Asking asking(options);
   const jobs::StatusOf status = [&](const jobs::JobRecord& record) {
-    return status_of(record, options);
+    return asking.status(record);
   };
   if (searches) return search(flags, job, store, *target, status);
   if (flags.dry_run) {

@@ -108,7 +108,8 @@ launch::CompletedProcess run_kubectl(const std::string& what,
   launch::CompletedProcess ran =
       internal::run_tool({.argv = words,
                           .what = what,
-                          .install = "install kubectl, and give it access to the cluster"});
+                          .install = "install kubectl, and give it access to the cluster",
+                          .asks = "Kubernetes"});
   if (!ran.status.ok()) throw kubectl_refused(what, ran);
   return ran;
 }
@@ -386,6 +387,11 @@ JobStatus KubernetesTarget::status(const JobRecord& record) {
     status.detail = "the cluster does not know it any more";
   }
   return status;
+}
+
+std::string KubernetesTarget::where(const JobRecord& record) const {
+  const auto context = record.details.find(kContext);
+  return context == record.details.end() ? "" : context->second;
 }
 
 void KubernetesTarget::logs(const JobRecord& record, const LogOptions& options,

@@ -47,6 +47,7 @@ class KubernetesTarget final : public Target {
   // submitted minutes ago, the rest is taken away: nothing of it could run.
   bool recognise(JobRecord& record) override;
   JobStatus status(const JobRecord& record) override;
+  std::string where(const JobRecord& record) const override;  // the context
   // Lines of several tasks begin with the task's name: "[worker-0] ".
   void logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) override;
   // Jobs that have ended keep theirs until somebody deletes them.

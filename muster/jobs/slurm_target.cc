@@ -33,14 +33,18 @@ constexpr const char* kScript = "job.sbatch";
 constexpr const char* kSlurmCancelled = "cancelled";
 // Slurm's own commands give up after a hundred seconds where the controller does not answer.
 constexpr std::chrono::seconds kDeadline{120};
+// A question can be asked again; where no controller is up, it is answered after twenty seconds.
+constexpr std::chrono::seconds kQuestionDeadline{30};
 
 // Runs a command of Slurm's, and returns how it ended.
-launch::CompletedProcess run_slurm(const std::vector<std::string>& words) {
+launch::CompletedProcess run_slurm(const std::vector<std::string>& words,
+                                   std::chrono::seconds deadline = kDeadline) {
   return internal::run_tool(
       {.argv = words,
        .what = fmt::format("cannot run {}", words.front()),
        .install = "submit from a machine that has Slurm's commands, such as a login node",
-       .deadline = kDeadline});
+       .asks = "Slurm",
+       .deadline = deadline});
 }
 
 std::string line_of(const std::vector<std::string>& words) { return join(words, " "); }
@@ -202,7 +206,7 @@ namespace {
 // What Slurm says of the job; nothing when it does not know it any more.
 std::optional<JobStatus> ask(const JobRecord& record) {
   const std::vector<std::string> words = {"scontrol", "--oneliner", "show", "job", record.id};
-  const auto done = run_slurm(words);
+  const auto done = run_slurm(words, kQuestionDeadline);
   if (done.status.ok()) {
     const std::string_view text = trim(done.out);
     if (field(text, "JobState").empty() || field(text, "Command").empty()) {
@@ -246,7 +250,7 @@ bool SlurmTarget::recognise(JobRecord& record) {
   // Those too that have ended, as long as Slurm knows them.
   const std::vector<std::string> words = {"squeue", "--me", "--noheader", "--states=all",
                                           "--format=%i %k"};
-  const auto done = run_slurm(words);
+  const auto done = run_slurm(words, kQuestionDeadline);
   if (!done.status.ok()) throw no_answer(no_controller(done).value_or(said(done)));
   const auto number = job_of_comment(done.out, record.submission);
   if (number) record.id = *number;

@@ -109,6 +109,9 @@ class Target {
   virtual bool recognise(JobRecord& /*record*/) { return false; }
   // Throws Unavailable when the target cannot be asked.
   virtual JobStatus status(const JobRecord& record) = 0;
+  // Which part of the target answers for the job: where that is away for one job, it is for all
+  // others of the same word.
+  virtual std::string where(const JobRecord& /*record*/) const { return ""; }
   // Throws NotFound for a task that the job does not have.
   virtual void logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) = 0;
   // Whether the name of a job that has ended can be given to another one there.

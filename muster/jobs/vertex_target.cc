@@ -101,7 +101,7 @@ std::string text_of(const json& entry) {
 }
 
 // Whether the job may be there although no answer says so.
-bool may_have_arrived(const Error& error) {
+bool vertex_may_have_it(const Error& error) {
   const bool may_pass =
       error.kind() == ErrorKind::kTimeout || error.kind() == ErrorKind::kUnavailable;
   // What never reached the service is clear, and so is that a quota is used up.
@@ -205,7 +205,7 @@ void VertexTarget::submit(const JobSpec& job, JobRecord& record) {
   try {
     record.id = api_->create(place, made, record.folder);
   } catch (const Error& error) {
-    if (!may_have_arrived(error)) throw;
+    if (!vertex_may_have_it(error)) throw;
     try {
       if (recognise(record)) return;
     } catch (const Error&) {
@@ -247,6 +247,10 @@ JobStatus VertexTarget::status(const JobRecord& record) {
     status.detail = "Vertex AI says " + state;
   }
   return status;
+}
+
+std::string VertexTarget::where(const JobRecord& record) const {
+  return jobs::place_of(record).region;
 }
 
 void VertexTarget::logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) {

@@ -47,6 +47,7 @@ class VertexTarget final : public Target {
   bool recognise(JobRecord& record) override;
   // Of its tasks Vertex AI tells nothing.
   JobStatus status(const JobRecord& record) override;
+  std::string where(const JobRecord& record) const override;  // the region
   // Lines of several tasks begin with the task's name: "[worker-0] ". They come from Cloud Logging,
   // some seconds late.
   void logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) override;

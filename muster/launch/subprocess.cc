@@ -143,10 +143,19 @@ CompletedProcess run(const std::vector<std::string>& argv, const Bytes* out_byte
 
 }  // namespace
 
-CompletedProcess run_to_end(const std::vector<std::string>& argv, milliseconds deadline) {
-  const auto end = steady_clock::now() + deadline;
-  return run(argv, nullptr, [end] {
-    return std::max(milliseconds(0), std::chrono::ceil<milliseconds>(end - steady_clock::now()));
+CompletedProcess run_to_end(const std::vector<std::string>& argv, milliseconds deadline,
+                            const SlowNotice& notice) {
+  const auto begin = steady_clock::now(), end = begin + deadline;
+  bool awaits_notice = notice.tell && notice.after < deadline;
+  return run(argv, nullptr, [&] {
+    if (awaits_notice && steady_clock::now() >= begin + notice.after) {
+      awaits_notice = false;
+      notice.tell();
+    }
+    const auto until = awaits_notice ? begin + notice.after : end;
+    // Nothing left is the end alone: the time of the notice may pass while this is read.
+    const milliseconds least(awaits_notice ? 1 : 0);
+    return std::max(least, std::chrono::ceil<milliseconds>(until - steady_clock::now()));
   });
 }
 

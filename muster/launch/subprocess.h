@@ -20,12 +20,18 @@ struct CompletedProcess {
   std::string err;
 };
 
+// What is done once while a program still runs, when this time has passed.
+struct SlowNotice {
+  std::chrono::milliseconds after{};
+  std::function<void()> tell = {};
+};
+
 // Runs argv[0], which is a path, or a name in PATH. Its standard input is empty; of each output the
 // first 64 MB are kept. It runs in a session of its own: at the deadline it is killed with all it
 // has started, Ctrl-C, SIGTERM and SIGHUP of this process reach it, and it has no terminal. Throws
 // Error when it cannot be started.
 CompletedProcess run_to_end(const std::vector<std::string>& argv,
-                            std::chrono::milliseconds deadline);
+                            std::chrono::milliseconds deadline, const SlowNotice& notice = {});
 
 // The same without a deadline, for a program that prints while others work: `line` gets each line
 // of its standard output, without the end, in parts where it is long (see Lines), and `out` stays

@@ -38,6 +38,26 @@ TEST(Subprocess, EndsAtTheDeadline) {
   }
 }
 
+// The program ends when it was told of.
+TEST(Subprocess, OneThatIsSlowIsToldOfOnce) {
+  const TempDirectory directory;
+  const std::string told = directory / "told";
+  int times = 0;
+  const auto tell = [&] {
+    ++times;
+    local_file_system().write_atomically(told, std::string_view()).value();
+  };
+  const CompletedProcess ran =
+      run_to_end({"/bin/sh", "-c", "until [ -e " + told + " ]; do sleep 0.01; done; sleep 0.1"},
+                 30s, {.after = 20ms, .tell = tell});
+  EXPECT_TRUE(ran.status.ok());
+  EXPECT_EQ(times, 1);
+  // Not one that has ended before, nor where the deadline comes first.
+  run_to_end({"/bin/sh", "-c", "exit 0"}, 60s, {.after = 30s, .tell = tell});
+  EXPECT_TRUE(run_to_end({"sleep", "60"}, 20ms, {.after = 30s, .tell = tell}).timed_out);
+  EXPECT_EQ(times, 1);
+}
+
 // Returns whether no process has this number, waiting for its end.
 bool goes(pid_t pid) {
   const auto end = std::chrono::steady_clock::now() + 30s;

@@ -124,6 +124,7 @@ class GcloudVertexApi final : public VertexApi {
         run_tool({.argv = argv,
                   .what = what,
                   .install = "install the Google Cloud CLI, and log in with `gcloud auth login`",
+                  .asks = "Vertex AI",
                   .deadline = std::chrono::seconds(120)});
     if (!ran.status.ok()) throw gcloud_refused(what, ran);
     return ran;

@@ -5,6 +5,8 @@
 #include <cstdlib>
 
 #include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/launch/run.h"
 
@@ -14,6 +16,10 @@ namespace {
 std::string found(const std::string& tool) {
   const char* path = std::getenv("PATH");
   return launch::find_program(tool, path != nullptr ? path : "");
+}
+
+int64_t seconds(std::chrono::milliseconds time) {
+  return std::chrono::ceil<std::chrono::seconds>(time).count();
 }
 
 }  // namespace
@@ -26,7 +32,13 @@ launch::CompletedProcess run_tool(const ToolCall& call) {
     throw not_found(fmt::format("{}: the command {} is not there", call.what, call.argv[0]),
                     call.install);
   }
-  launch::CompletedProcess ran = launch::run_to_end(argv, call.deadline);
+  const launch::SlowNotice notice{
+      .after = kSilence, .tell = [&] {
+        log::info(fmt::format("asking {} ({}); it has not answered for {} s, giving up after {} s",
+                              call.asks, base_name(call.argv[0]), seconds(kSilence),
+                              seconds(call.deadline)));
+      }};
+  launch::CompletedProcess ran = launch::run_to_end(argv, call.deadline, notice);
   if (ran.timed_out) {
     throw Error(ErrorKind::kTimeout,
                 fmt::format("{}: {} did not end within {}", call.what, call.argv[0],

@@ -14,10 +14,15 @@ struct ToolCall {
   std::vector<std::string> argv;  // argv[0] is a path, or a name in PATH
   std::string what;               // "cannot create the job 'a'"
   std::string install;            // the hint when the tool is not there
+  std::string asks;               // "Slurm", who answers through it
   std::chrono::milliseconds deadline = std::chrono::seconds(60);
 };
 
-// Runs the tool to its end. Throws NotFound when it is not there, Timeout at the deadline,
+// For so long nobody wonders what is waited for.
+constexpr std::chrono::milliseconds kSilence = std::chrono::seconds(3);
+
+// Runs the tool to its end. One that has not ended after kSilence is told of in the log, with the
+// time that is left to it. Throws NotFound when it is not there, Timeout at the deadline,
 // Unavailable when it was killed, and did not answer.
 launch::CompletedProcess run_tool(const ToolCall& call);
 
