@@ -46,7 +46,8 @@ struct CompareOptions {
 // Empty when `shown` is what `printed` is, else what differs, with both. Lines of different tasks
 // may come in another order. Numbers with a point may differ by 2 % or 0.01 (those of a single
 // batch by 10 % or 0.05), for other processors; whole numbers may not. Not compared: times, rates,
-// ports, digests, cores, runs of blanks, and where a run was interrupted.
+// ports, digests, cores, runs of blanks, and where a run was interrupted; nor what a busy machine
+// makes programs say of their waits, where the block shows nothing of the kind.
 std::string differences(std::string_view shown, std::string_view printed,
                         const CompareOptions& options = {});
 

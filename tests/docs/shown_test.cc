@@ -56,6 +56,18 @@ TEST(ShownTest, ForgivesTimesRatesOrderAndLastDigits) {
             "");
 }
 
+TEST(ShownTest, ForgivesWhatIsSaidOfWaitsOnABusyMachine) {
+  for (const std::string line :
+       {"[worker 0] I 12:00:01 input: the model waited 1.2 s of 1.8 s (66 %) for data; map 1.0 s\n",
+        "[worker 1] I 12:00:11 chief is waiting for worker 0 at 127.0.0.1:20001\n",
+        "[muster] worker 1 ended 15 s ago; waiting for worker 0\n"}) {
+    EXPECT_EQ(differences(kRun, kRun + line), "") << line;
+    // A block that shows one means it.
+    EXPECT_THAT(differences(kRun + line, kRun), Not(IsEmpty())) << line;
+    EXPECT_EQ(differences(kRun + line, kRun + line), "") << line;
+  }
+}
+
 TEST(ShownTest, FindsEachKindOfDifference) {
   const auto changed = [](const std::string& from, const std::string& to) {
     std::string text = kRun;
