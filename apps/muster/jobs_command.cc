@@ -311,13 +311,15 @@ void remove(const std::string& name, const jobs::TargetOptions& options) {
 void add_jobs(CLI::App& app, const std::string& own_folder, Action& action) {
   auto* command = app.add_subcommand("jobs", "Show, follow and end the jobs that were submitted");
   command->require_subcommand(1);
+  const std::string where =
+      "\nRecords of jobs lie in $XDG_STATE_HOME/muster/jobs, else in ~/.local/state/muster/jobs.";
   command->footer(
       "Examples:\n"
       "  muster jobs list\n"
       "  muster jobs logs --follow mnist-1\n"
       "  muster jobs logs --task=worker-1 --tail=20 mnist-1\n"
-      "  muster jobs cancel mnist-1 mnist-2\n"
-      "\nRecords of jobs lie in $XDG_STATE_HOME/muster/jobs, else in ~/.local/state/muster/jobs.");
+      "  muster jobs cancel mnist-1 mnist-2\n" +
+      where);
   auto flags = std::make_shared<JobsFlags>();
   flags->options.muster = own_folder + "/muster";
   const auto add = [&](const char* name, const char* help, int (*run)(const JobsFlags&)) {
@@ -332,18 +334,26 @@ void add_jobs(CLI::App& app, const std::string& own_folder, Action& action) {
   const Flag json{"json", &flags->json, "One JSON document, for programs"};
   CLI::App* list_command = add("list", "All jobs, the newest last", list);
   named(list_command, "The names of some jobs; all when none");
+  list_command->footer("Example:\n  muster jobs list\n" + where);
   command::add_flag(*list_command, json);
   CLI::App* status_command = add("status", "Jobs and their tasks", show);
   named(status_command, some)->required();
+  status_command->footer(
+      "Examples:\n  muster jobs status mnist-1\n  muster jobs status --json mnist-1 mnist-2\n" +
+      where);
   command::add_flag(*status_command, json);
   CLI::App* logs_command = add("logs", "What the tasks have printed", logs);
   command::add_argument(*logs_command, {"JOB", &flags->name, "The job's name"})->required();
+  logs_command->footer(
+      "Examples:\n"
+      "  muster jobs logs --follow mnist-1\n"
+      "  muster jobs logs --task=worker-1 --tail=20 mnist-1\n" +
+      where);
   command::add_flag(
       *logs_command,
       {"follow", &flags->follow,
-       "Go on until the job ends, and return its exit code; Ctrl-C ends the printing; or -f"});
-  // As others have it, which nobody has to learn anew.
-  logs_command->add_flag("-f", flags->follow)->group("");
+       "Go on until the job ends, and return its exit code; Ctrl-C ends the printing"});
+  logs_command->add_flag("-f", flags->follow, "The same as --follow");
   command::add_flag(*logs_command,
                     {"task", &flags->task,
                      "Of one task, such as worker-1; of a search one trial, such as trial-3"});
@@ -361,6 +371,9 @@ void add_jobs(CLI::App& app, const std::string& own_folder, Action& action) {
       };
     });
     named(one, some)->required();
+    one->footer(
+        fmt::format("Examples:\n  muster jobs {0} mnist-1\n  muster jobs {0} mnist-1 mnist-2\n{1}",
+                    name, where));
   };
   add_act("cancel", "End jobs; their tasks save first", cancel);
   add_act("remove", "Forget jobs that have ended, with their logs", remove);

@@ -137,6 +137,31 @@ TEST_F(JobsCommandTest, SeveralJobsAreNamedAtOnce) {
   EXPECT_THAT(muster("jobs list").text, HasSubstr("no jobs"));
 }
 
+// Whoever copies the examples of --help one after the other gets no error.
+TEST_F(JobsCommandTest, TheExamplesOfTheHelpWork) {
+  program("exit 0");
+  std::filesystem::rename(directory_ / "train", directory_ / "mnist");
+  environment_ = "PATH=.:$PATH ";
+  for (const char* command : {"submit", "job", "job init", "jobs", "jobs list", "jobs status",
+                              "jobs logs", "jobs cancel"}) {
+    const std::string help = muster(std::string(command) + " --help").text;
+    const std::string indent = "\n  muster ";
+    size_t at = help.find("Example");
+    ASSERT_NE(at, std::string::npos) << command;
+    for (at = help.find(indent, at); at != std::string::npos; at = help.find(indent, at + 1)) {
+      const size_t begin = at + indent.size();
+      const std::string example = help.substr(begin, help.find('\n', begin) - begin);
+      // Images are of no use here; the same file of a configuration is in two examples.
+      if (example.starts_with("data ")) continue;
+      std::filesystem::remove(directory_ / (example.starts_with("job ") ? "config.yaml" : "none"));
+      const ShellOutput ran = muster(example);
+      EXPECT_EQ(ran.code, 0) << example << ": " << ran.text;
+    }
+  }
+  EXPECT_TRUE(becomes("mnist-1", "succeeded") && becomes("mnist-2", "succeeded"));
+  EXPECT_EQ(muster("jobs remove mnist-1 mnist-2").code, 0);
+}
+
 // What the hint says can be copied.
 TEST_F(JobsCommandTest, TheHintForAJobThatRunsForgetsIt) {
   program("sleep 60");

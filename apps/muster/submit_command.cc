@@ -308,7 +308,12 @@ void add_submit(CLI::App& app, const std::vector<std::string>& arguments,
         "A job of AI Platform (trainingInput) or Vertex AI (workerPoolSpecs), YAML or JSON",
         {},
         "FILE"});
-  flag({"to", &flags->to, "Where it runs", {}, {}, jobs::target_names()});
+  flag({"to",
+        &flags->to,
+        "Where it runs: " + join(jobs::target_names(), ", ") + "; local is this machine",
+        {},
+        {},
+        jobs::target_names()});
   flag({"name", &flags->job.name, "The job's name; empty: the program's, and a number"});
   add_job_flags(*command, flags->job);
   flag({"restart",
@@ -337,9 +342,12 @@ void add_submit(CLI::App& app, const std::vector<std::string>& arguments,
       "terminal is gone. A configuration with hyperparameters is a search: the command runs its\n"
       "trials as jobs until it is over, and the same command goes on with one that was stopped.\n"
       "\nExamples:\n"
+      "  muster data digits --out digits\n"
       "  muster submit --workers=2 mnist -- --data_dir=digits --model_dir=model\n"
-      "  muster submit --config=config.yaml --job-dir=runs/7 resnet50 -- --epochs=5\n"
-      "  muster submit --config=config.yaml --to=slurm --slurm=--partition=gpu --dry-run resnet50");
+      "  muster job init --workers=2 --out=config.yaml\n"
+      "  muster submit --config=config.yaml --job-dir=runs/7 mnist -- --data_dir=digits "
+      "--epochs=5\n"
+      "  muster submit --config=config.yaml --to=slurm --slurm=--partition=gpu --dry-run mnist");
   command->callback([command, flags, arguments, own_folder, &action] {
     action = [command, flags, arguments, own_folder] {
       return submit(*command, *flags, arguments, own_folder);
@@ -350,7 +358,7 @@ void add_submit(CLI::App& app, const std::vector<std::string>& arguments,
 void add_job(CLI::App& app, const std::vector<std::string>& arguments, Action& action) {
   auto* job = app.add_subcommand("job", "Write the configuration of a job");
   job->require_subcommand(1);
-  job->footer("Example:\n  muster job init --workers=4 --gpus=1 --out=config.yaml");
+  job->footer("Example:\n  muster job init --workers=2 --out=config.yaml");
   auto* command = job->add_subcommand("init", "From flags, as AI Platform has it: trainingInput");
   auto flags = std::make_shared<InitFlags>();
   flags->machine = "n1-standard-8";
@@ -370,7 +378,7 @@ void add_job(CLI::App& app, const std::vector<std::string>& arguments, Action& a
   command->footer(
       "Arguments behind two dashes become the configuration's args.\n"
       "\nExamples:\n"
-      "  muster job init --workers=4 --gpus=1 --out=config.yaml\n"
+      "  muster job init --workers=4 --gpus=1 --out=gpus.yaml\n"
       "  muster job init --workers=4 --ps=2 --evaluator -- --epochs=5");
   command->callback([flags, arguments, &action] {
     action = [flags, arguments] { return init(*flags, arguments); };

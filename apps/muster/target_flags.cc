@@ -85,7 +85,7 @@ void add_target_flags(CLI::App& command, TargetFlags& flags) {
   const char* const group = "Kubernetes";
   flag(group, {"kind",
                &flags.kind,
-               "What tasks are: Indexed Jobs, or Kubeflow's",
+               "What tasks are: job, Indexed Jobs; tfjob or pytorchjob, Kubeflow's",
                {},
                {},
                {kKinds.begin(), kKinds.end()}});

@@ -17,7 +17,7 @@ std::string name_of(const std::string& flag) { return flag.substr(0, flag.find('
 void check_flag(const std::string& flag) {
   if (!flag.starts_with("--") || flag.size() == 2 || flag.find('\n') != std::string::npos) {
     throw invalid_argument(fmt::format("'{}' in --slurm is no flag of sbatch", flag),
-                           "write long flags with '=' and blanks between them: "
+                           "write long flags, with two dashes and '=', and blanks between them: "
                            "--slurm='--partition=gpu --account=lab'");
   }
   // Of several jobs under one number nobody could tell how it is, nor of one that this cluster's
@@ -25,8 +25,9 @@ void check_flag(const std::string& flag) {
   if (name_of(flag) == "--array") {
     throw invalid_argument(
         fmt::format("'{}' in --slurm would make several jobs of one", flag),
-        "submit a job for each, with a --job-dir of its own; to try values is a search: add "
-        "hyperparameters to the configuration (docs/hyperparameters.md)");
+        "submit a job for each, with a --job-dir of its own: for i in 0 1 2; do muster submit "
+        "--job-dir=runs/$i ...; done; to try values is a search: add hyperparameters to the "
+        "configuration (docs/hyperparameters.md)");
   }
   if (name_of(flag) == "--clusters" || name_of(flag) == "--cluster") {
     throw invalid_argument(
