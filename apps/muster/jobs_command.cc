@@ -164,9 +164,9 @@ struct Shown {
   std::optional<jobs::TaskError> error;
 };
 
-Shown look_at(const std::string& name, const jobs::TargetOptions& options) {
+Shown look_at(const std::string& name, Asking& asking, const jobs::TargetOptions& options) {
   Shown shown{.record = store().find(name)};
-  shown.status = status_of(shown.record, options);
+  shown.status = asking.status(shown.record);
   shown.record = store().find(name);  // which may have found out where it is
   shown.found = found_so_far(shown.record);
   shown.error = task_error_of(shown.record, shown.status, options);
@@ -214,9 +214,10 @@ void print(const Shown& shown) {
 
 int show(const JobsFlags& flags) {
   nlohmann::ordered_json all = nlohmann::ordered_json::array();
+  Asking asking(flags.options);
   bool first = true;
   const int code = for_each_job(flags, [&](const std::string& name) {
-    const Shown shown = look_at(name, flags.options);
+    const Shown shown = look_at(name, asking, flags.options);
     if (!flags.json) {
       if (!std::exchange(first, false)) fputc('\n', stdout);
       return print(shown);
