@@ -42,7 +42,7 @@ class SshRecipeTest : public ::testing::Test {
   SshRecipeTest() {
     script("ssh",
            "#!/bin/bash\n[ \"$1\" = -tt ] || exit 255\n"
-           "HOST=$2 bash -c \"$3\" & trap \"kill -HUP $!; exit 255\" TERM; wait $!\n");
+           "trap 'kill -HUP $(jobs -p); exit 255' TERM; HOST=$2 bash -c \"$3\" & wait $!\n");
     script("recipe", recipe("Three machines by ssh"));
     // Bash puts off a trap until the program that it waits for has ended.
     script("train",
@@ -59,10 +59,11 @@ class SshRecipeTest : public ::testing::Test {
 };
 
 TEST_F(SshRecipeTest, ThreeMachinesEndWithCtrlC) {
-  // Jobs of a shell with job control can be interrupted, as by a terminal. Waits are of 60 s.
+  // Jobs of a shell with job control can be interrupted, as by a terminal, also where the test
+  // itself was started so that it cannot. Waits are of 60 s.
   script(
       "interrupt",
-      "set -m\n./recipe & recipe=$!\n"
+      "set -m\nenv --default-signal=INT ./recipe & recipe=$!\n"
       "many() { for i in {1..1200}; do [ $(grep -c $1 log) = 3 ] && return; sleep 0.05; done; }\n"
       "touch log; many began; kill -INT -$recipe; wait $recipe; echo code $?; many saved\n"
       "ls -A; cat log\n");
