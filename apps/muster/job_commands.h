@@ -76,6 +76,15 @@ class JobCommands : public ::testing::Test {
     }
     return true;
   }
+  // Waits until something stands in the file, at most 60 s.
+  bool is_written(const std::string& name) const {
+    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (read(name).empty()) {
+      if (std::chrono::steady_clock::now() > end) return false;
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return true;
+  }
 
   TempDirectory directory_;
   std::string environment_;  // in front of the command

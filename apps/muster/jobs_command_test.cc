@@ -403,7 +403,7 @@ TEST_F(JobsCommandTest, OfASubmissionThatIsKilledThereIsOneJobOrNone) {
               std::to_string(10 + round * 2) + " env " + line + "; env " + line);
   }
   for (int round = 0; round < 12; ++round) {
-    ASSERT_TRUE(appears(std::to_string(round)));
+    ASSERT_TRUE(is_written(std::to_string(round)));
     EXPECT_EQ(read(std::to_string(round)), "x\n") << round;
   }
 }

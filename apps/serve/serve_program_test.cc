@@ -104,6 +104,7 @@ TEST_F(ServeProgramTest, AnswersEveryVerb) {
   write_version(folder_.path(), 3);
   Server server({"--name=m", folder_.path()});
   httplib::Client client("127.0.0.1", server.port());
+  client.set_read_timeout(60s);  // the answer of a busy machine
   EXPECT_EQ(answer(client, "predict", R"({"instances": [[1, 2], [3, 4]]})"),
             "{\"predictions\": [[3.0, 6.0], [9.0, 12.0]]}\n");
   EXPECT_EQ(answer(client, "classify", R"({"examples": [{"x": [1, 3]}]})"),
@@ -134,6 +135,7 @@ TEST_F(ServeProgramTest, ANewerVersionLosesNoRequestAndSigtermNone) {
   for (int thread = 0; thread < 4; ++thread) {
     threads.emplace_back([&] {
       httplib::Client client("127.0.0.1", port);
+      client.set_read_timeout(60s);  // the answer of a busy machine
       client.set_keep_alive(true);
       while (true) {
         const auto got = client.Post("/v1/models/m:predict", R"({"inputs": [[1, 2]]})", kJson);
@@ -190,6 +192,7 @@ TEST_F(ServeProgramTest, TextsAndNothingAreTaken) {
   write_servable(local_file_system(), folder_ / "1", source);
   Server server({"--name=m", folder_.path()});
   httplib::Client client("127.0.0.1", server.port());
+  client.set_read_timeout(60s);  // the answer of a busy machine
   EXPECT_EQ(answer(client, "regress",
                    R"({"examples": [{"town": "Oslo", "age": 2}, {"town": "?", "age": null}]})"),
             "{\"results\": [12.0, 25.0]}\n");

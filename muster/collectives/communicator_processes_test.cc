@@ -112,7 +112,7 @@ TEST_P(CommunicatorProcesses, AStoppedRankCanBeAborted) {
 TEST_P(CommunicatorProcesses, AStoppedRankIsATimeout) {
   ProcessTasks tasks(2,
                      [](Task& task) {
-                       auto group = join_group(task, 1s);
+                       auto group = join_group(task, 2s);
                        Tensor buffer = group->allocate(1'600'000).view(kFloat32).fill_(1);
                        group->all_reduce(buffer).wait();
                        if (task.rank() == 1) {

@@ -29,9 +29,9 @@ class LocalTargetTest : public ::testing::Test {
     internal::write_state(directory_.path(),
                           {.status = {.state = JobState::kRunning}, .keeper = keeper});
   }
-  // Whether a signal ended the process.
-  bool was_ended() {
-    const auto status = process_.wait_for(std::chrono::milliseconds(200));
+  // Whether a signal ended the process, for which it gets `time`.
+  bool was_ended(std::chrono::milliseconds time = std::chrono::seconds(30)) {
+    const auto status = process_.wait_for(time);
     return status && status->signal == SIGTERM;
   }
 
@@ -69,7 +69,7 @@ TEST_F(LocalTargetTest, ANumberThatWasUsedAgainIsNoKeeper) {
   keeper.began += 1;
   keep(keeper);
   target_.cancel(record_);
-  EXPECT_FALSE(was_ended());
+  EXPECT_FALSE(was_ended(std::chrono::milliseconds(200)));
 }
 
 TEST_F(LocalTargetTest, AKeeperOfAnotherMachineIsNotLookedForHere) {
@@ -78,7 +78,7 @@ TEST_F(LocalTargetTest, AKeeperOfAnotherMachineIsNotLookedForHere) {
   keep(keeper);
   const Error error = error_of([&] { target_.cancel(record_); });
   EXPECT_THAT(error.message(), AllOf(HasSubstr("fit"), HasSubstr("elsewhere")));
-  EXPECT_FALSE(was_ended());
+  EXPECT_FALSE(was_ended(std::chrono::milliseconds(200)));
 }
 
 // Where machines share a folder and not its locks, nobody else knows how a job is.

@@ -357,15 +357,17 @@ class Supervisor {
   void look_for_idle() {
     const auto now = SteadyClock::now();
     if (phase_ != Phase::kRunning || first_done_.empty() || now < next_look_) return;
-    next_look_ = now + std::min<milliseconds>(kIdleLook, options_.idle_time / 4);
+    const auto every = std::min<milliseconds>(kIdleLook, options_.idle_time / 4);
+    next_look_ = now + every;
     const std::string who = names_of_running();
     if (who.empty()) return;
     const auto times = internal::ProcessorTimes::now();
     bool all_idle = true;
     for (Task& task : tasks_) {
       if (task.exit.ended) continue;
-      if (const auto seconds = times.of_task(task.process.pid)) task.activity.look(*seconds, now);
-      all_idle = all_idle && task.activity.idle(now) >= options_.idle_time;
+      if (const auto seconds = times.of_task(task.process.pid))
+        task.activity.look(*seconds, now, every);
+      all_idle = all_idle && task.activity.idle() >= options_.idle_time;
     }
     if (all_idle) {
       say(fmt::format("{} ended, and {} did nothing for {}: sending SIGTERM", first_done_, who,

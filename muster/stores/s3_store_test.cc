@@ -94,9 +94,12 @@ TEST_F(S3StoreTest, ReadsAheadOfWhoeverReadsOn) {
       ASSERT_TRUE(reader->read_at(at, std::as_writable_bytes(std::span(buffer))).ok());
     EXPECT_EQ(service_.server().most_at_once(), 1);
   }
-  const auto reader = files_->open_reader("s3://bucket/f").value();
-  for (size_t at = 0; at < 2'000'000; at += buffer.size())
-    ASSERT_TRUE(reader->read_at(at, std::as_writable_bytes(std::span(buffer))).ok());
+  // On a busy machine one may be answered before the next is asked for.
+  for (int attempt = 0; attempt < 10 && service_.server().most_at_once() < 3; ++attempt) {
+    const auto reader = files_->open_reader("s3://bucket/f").value();
+    for (size_t at = 0; at < 2'000'000; at += buffer.size())
+      ASSERT_TRUE(reader->read_at(at, std::as_writable_bytes(std::span(buffer))).ok());
+  }
   EXPECT_GE(service_.server().most_at_once(), 3);
   EXPECT_LE(service_.server().most_at_once(), 5);
 }
@@ -288,8 +291,10 @@ TEST_F(S3StoreTest, EndpointsBelowAPathAreSignedAsTheyAreSent) {
 }
 
 TEST_F(S3StoreTest, PartsGoBesideEachOther) {
-  service_.server().fail({.only = "PUT", .delay = 20ms}, 100);
-  EXPECT_EQ(what(files_->write_atomically("s3://bucket/f", random_bytes(3'000'000))), "");
+  service_.server().fail({.only = "PUT", .delay = 20ms}, 1000);
+  // On a busy machine one may be answered before the next is sent.
+  for (int attempt = 0; attempt < 10 && service_.server().most_at_once() < 3; ++attempt)
+    EXPECT_EQ(what(files_->write_atomically("s3://bucket/f", random_bytes(3'000'000))), "");
   EXPECT_GE(service_.server().most_at_once(), 3);
   EXPECT_LE(service_.server().most_at_once(), 4);
 }

@@ -5,6 +5,7 @@
 #include <httplib.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <csignal>
 #include <cstdlib>
@@ -109,7 +110,8 @@ TEST(Titanic, FromCsvFilesToAServerOnOneWorkerAndOnTwo) {
   server.wait_for("/v1/models/titanic\n");
   const std::string at = "listening at http://127.0.0.1:";
   httplib::Client client("127.0.0.1", static_cast<int>(number_behind(server.output(), at)));
-  const auto saved = [&](const json& sex) {  // null: not known, to which nothing is added
+  client.set_read_timeout(std::chrono::seconds(60));  // the answer of a busy machine
+  const auto saved = [&](const json& sex) {           // null: not known, to which nothing is added
     const json passenger = {
         {"sex", sex}, {"class", "First"}, {"age", 35}, {"n_siblings_spouses", 1}, {"parch", 0}};
     const auto answer = client.Post("/v1/models/titanic:classify",

@@ -5,6 +5,7 @@
 #include <httplib.h>
 
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -106,6 +107,7 @@ TEST(ExportAndServe, TrainsExportsAndAnswersOverHttp) {
   server.wait_for("/v1/models/ring\n");
   const std::string at = "listening at http://127.0.0.1:";
   httplib::Client client("127.0.0.1", static_cast<int>(number_behind(server.output(), at)));
+  client.set_read_timeout(std::chrono::seconds(60));  // the answer of a busy machine
   const auto ask = [&](const std::string& verb, const std::string& body) {
     const auto answer = client.Post("/v1/models/ring:" + verb, body, "application/json");
     return answer ? nlohmann::json::parse(answer->body) : nlohmann::json();

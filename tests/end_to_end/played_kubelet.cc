@@ -231,7 +231,13 @@ bool PlayedKubelet::run(std::chrono::seconds deadline) {
       if (!may_restart(pod, pod.exit_codes.back())) return false;
       start(name, pod);
     }
-    if (std::chrono::steady_clock::now() > end) throw std::runtime_error("the job did not end");
+    if (std::chrono::steady_clock::now() > end) {
+      std::string printed;
+      for (const auto& [name, pod] : pods_) {
+        for (const auto& process : pod.processes) printed += name + ":\n" + process->output();
+      }
+      throw std::runtime_error("the job did not end; its pods printed:\n" + printed);
+    }
     // Ends of processes are looked for as often as this; nothing depends on it.
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
   }

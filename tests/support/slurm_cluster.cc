@@ -27,8 +27,8 @@ using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 // Long enough for a busy machine; an idle one needs 0.3 s.
-constexpr auto kStartTime = 30s;
-constexpr auto kEndTime = 15s;
+constexpr auto kStartTime = 90s;
+constexpr auto kEndTime = 30s;
 // Between two looks at what another process does.
 constexpr auto kPause = 20ms;
 
@@ -192,7 +192,7 @@ launch::ChildProcess SlurmCluster::daemon(const std::vector<std::string>& comman
 }
 
 std::string SlurmCluster::client(const std::vector<std::string>& command, int* code) const {
-  constexpr auto kDeadline = 10s;
+  constexpr auto kDeadline = 30s;
   launch::ChildProcess child = daemon(command, "client.out");
   const auto status = child.wait_for(kDeadline);
   if (code != nullptr) *code = status && status->signal == 0 ? status->code : 1;

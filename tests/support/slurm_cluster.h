@@ -32,11 +32,11 @@ class SlurmCluster {
   // superuser, as whom slurmd works.
   static std::string why_not();
 
-  // Starts the daemons and waits, at most 30 s, until all nodes are idle. Throws Unavailable with
+  // Starts the daemons and waits, at most 90 s, until all nodes are idle. Throws Unavailable with
   // what they printed.
   SlurmCluster() : SlurmCluster(Options()) {}
   explicit SlurmCluster(const Options& options);
-  // Cancels the jobs, waits for their end at most 15 s, and stops the daemons.
+  // Cancels the jobs, waits for their end at most 30 s, and stops the daemons.
   ~SlurmCluster();
   SlurmCluster(const SlurmCluster&) = delete;
   SlurmCluster& operator=(const SlurmCluster&) = delete;
@@ -52,7 +52,7 @@ class SlurmCluster {
   // Whether all nodes were idle in time.
   bool start(const Options& options);
   void stop();
-  // The output of a client command, which gets 10 s; `code` is its exit code.
+  // The output of a client command, which gets 30 s; `code` is its exit code.
   std::string client(const std::vector<std::string>& command, int* code = nullptr) const;
   launch::ChildProcess daemon(const std::vector<std::string>& command,
                               const std::string& log) const;

@@ -10,14 +10,16 @@ namespace muster::inline v0_1::launch::internal {
 class IdleWatch {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
+  using Seconds = std::chrono::duration<double>;
 
   // The task printed something.
-  void note_life(TimePoint now) { active_ = now; }
-  // Takes the processor time that the task has used so far, in seconds; call it about once a
-  // second. A heartbeat alone, less than a hundredth of a core, is no work.
-  void look(double seconds, TimePoint now);
+  void note_life(TimePoint now);
+  // Takes the processor time that the task has used so far, in seconds; call it about `every` so
+  // often. A heartbeat alone, less than a hundredth of a core, is no work. Of a gap that is longer,
+  // twice that counts at most: who looks stood still too, as all of a machine that is paused.
+  void look(double seconds, TimePoint now, Seconds every);
   // For how long it has done nothing, as far as looks can tell.
-  std::chrono::duration<double> idle(TimePoint now) const;
+  Seconds idle() const { return idle_; }
 
  private:
   struct Sample {
@@ -25,7 +27,8 @@ class IdleWatch {
     double seconds;
   };
   std::optional<Sample> last_;
-  std::optional<TimePoint> active_;
+  std::optional<TimePoint> printed_;
+  Seconds idle_{0};
 };
 
 }  // namespace muster::inline v0_1::launch::internal

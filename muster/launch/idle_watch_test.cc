@@ -1,0 +1,46 @@
+#include "muster/launch/internal/idle_watch.h"
+
+#include <gtest/gtest.h>
+
+namespace muster::inline v0_1::launch::internal {
+namespace {
+
+using Seconds = IdleWatch::Seconds;
+
+constexpr Seconds kEvery{1};
+
+IdleWatch::TimePoint at(double seconds) {
+  return IdleWatch::TimePoint() +
+         std::chrono::duration_cast<IdleWatch::TimePoint::duration>(Seconds(seconds));
+}
+
+TEST(IdleWatch, ATaskIsIdleThatNeitherPrintsNorUsesTheProcessor) {
+  IdleWatch watch;
+  for (int second = 0; second <= 10; ++second) watch.look(3, at(second), kEvery);
+  EXPECT_NEAR(watch.idle().count(), 10, 1e-6);
+  // A heartbeat is no work.
+  watch.look(3.005, at(11), kEvery);
+  EXPECT_NEAR(watch.idle().count(), 11, 1e-6);
+  watch.look(3.505, at(12), kEvery);
+  EXPECT_EQ(watch.idle().count(), 0);
+  watch.look(3.505, at(13), kEvery);
+  watch.note_life(at(13.25));
+  EXPECT_EQ(watch.idle().count(), 0);
+  watch.look(3.505, at(14), kEvery);
+  EXPECT_NEAR(watch.idle().count(), 0.75, 1e-6);
+}
+
+// Nobody looked while the machine was paused; the task was paused with it.
+TEST(IdleWatch, AGapInWhichNobodyLookedCountsLittle) {
+  IdleWatch watch;
+  watch.look(3, at(0), kEvery);
+  watch.look(3, at(1), kEvery);
+  watch.look(3, at(3601), kEvery);
+  EXPECT_NEAR(watch.idle().count(), 3, 1e-6);
+  // One after the other is late all the same, and ends.
+  for (int look = 1; look <= 10; ++look) watch.look(3, at(3601 + 10 * look), kEvery);
+  EXPECT_NEAR(watch.idle().count(), 23, 1e-6);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::launch::internal
