@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
@@ -14,27 +15,31 @@ namespace {
 
 std::string name_of(const std::string& flag) { return flag.substr(0, flag.find('=')); }
 
-void check_flag(const std::string& flag) {
-  if (!flag.starts_with("--") || flag.size() == 2 || flag.find('\n') != std::string::npos) {
-    throw invalid_argument(fmt::format("'{}' in --slurm is no flag of sbatch", flag),
-                           "write long flags, with two dashes and '=', and blanks between them: "
-                           "--slurm='--partition=gpu --account=lab'");
-  }
-  // Of several jobs under one number nobody could tell how it is, nor of one that this cluster's
-  // controller does not know.
+// Of several jobs under one number nobody could tell how it is, nor of one that this cluster's
+// controller does not know. `where` it was said: "in --slurm".
+void check_one_job(const std::string& flag, const std::string& where) {
   if (name_of(flag) == "--array") {
     throw invalid_argument(
-        fmt::format("'{}' in --slurm would make several jobs of one", flag),
+        fmt::format("'{}' {} would make several jobs of one", flag, where),
         "submit a job for each, with a --job-dir of its own: for i in 0 1 2; do muster submit "
         "--job-dir=runs/$i ...; done; to try values is a search: add hyperparameters to the "
         "configuration (docs/hyperparameters.md)");
   }
   if (name_of(flag) == "--clusters" || name_of(flag) == "--cluster") {
     throw invalid_argument(
-        fmt::format("'{}' in --slurm is for another cluster, where the job could not be asked for",
-                    flag),
+        fmt::format("'{}' {} is for another cluster, where the job could not be asked for", flag,
+                    where),
         "leave it out, and submit from a login node of that cluster");
   }
+}
+
+void check_flag(const std::string& flag) {
+  if (!flag.starts_with("--") || flag.size() == 2 || flag.find('\n') != std::string::npos) {
+    throw invalid_argument(fmt::format("'{}' in --slurm is no flag of sbatch", flag),
+                           "write long flags, with two dashes and '=', and blanks between them: "
+                           "--slurm='--partition=gpu --account=lab'");
+  }
+  check_one_job(flag, "in --slurm");
 }
 
 std::string clock_time(int64_t seconds) {
@@ -196,6 +201,15 @@ std::string after_step(int64_t most) {
 }
 
 }  // namespace
+
+void check_sbatch_variables(const Environment& environment) {
+  for (const auto& [variable, flag] :
+       {std::pair{"SBATCH_ARRAY_INX", "--array="}, std::pair{"SBATCH_CLUSTERS", "--clusters="},
+        std::pair{"SLURM_CLUSTERS", "--clusters="}}) {
+    const std::string value = environment.get_or(variable, "");
+    if (!value.empty()) check_one_job(flag + value, fmt::format("of {}", variable));
+  }
+}
 
 std::string slurm_script(const JobSpec& job, const SlurmScriptOptions& options) {
   for (const std::string& flag : options.flags) check_flag(flag);

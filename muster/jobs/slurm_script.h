@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/environment.h"
 #include "muster/jobs/job_spec.h"
 
 namespace muster::inline v0_1::jobs {
@@ -34,6 +35,9 @@ constexpr const char* kSlurmTokenFile = "token";         // for this user alone
 
 // What stands between a comment of the user's own and the job's.
 constexpr const char* kSlurmCommentEnd = ":";
+
+// Throws InvalidArgument where a variable says to sbatch what slurm_script() refuses as a flag.
+void check_sbatch_variables(const Environment& environment);
 
 // Returns the script. Throws InvalidArgument for a flag that does not begin with "--", or has a
 // line end, and for --array and --clusters, by which it would not be one job of this cluster.

@@ -236,6 +236,7 @@ std::vector<std::string> SlurmTarget::check(const JobSpec& job) const {
     notes.emplace_back("the tasks of a step are alike: parameter servers get accelerators too");
   }
   (void)slurm_script(job, {.muster = muster_, .folder = "/", .flags = flags_});
+  check_sbatch_variables(Environment::process());
   return notes;
 }
 

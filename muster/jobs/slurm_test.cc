@@ -85,6 +85,15 @@ TEST(SlurmTest, TheScriptIsOneThatBashReads) {
   EXPECT_THAT(error_of([&] { script(job, {"--clusters=a,b"}); }).hint(),
               HasSubstr("from a login node of that cluster"));
   EXPECT_THAT(script(job, {"--cluster-constraint=big"}), HasSubstr("--cluster-constraint=big"));
+  // sbatch reads them from variables, too.
+  EXPECT_NO_THROW(check_sbatch_variables({{"SBATCH_PARTITION", "gpu"}, {"SLURM_CLUSTERS", ""}}));
+  const auto of_variable = [](const char* name, const char* value) {
+    return message_of([&] { check_sbatch_variables({{name, value}}); });
+  };
+  EXPECT_THAT(of_variable("SBATCH_ARRAY_INX", "0-3"),
+              HasSubstr("'--array=0-3' of SBATCH_ARRAY_INX would make several jobs"));
+  EXPECT_THAT(of_variable("SBATCH_CLUSTERS", "a"), HasSubstr("of SBATCH_CLUSTERS is for another"));
+  EXPECT_THAT(of_variable("SLURM_CLUSTERS", "a"), HasSubstr("of SLURM_CLUSTERS is for another"));
 }
 
 // The script in a shell, with commands of Slurm's that write what they were asked.
