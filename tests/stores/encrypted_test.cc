@@ -171,7 +171,7 @@ TEST_F(EncryptedTest, CertificatesThatAreWrongAreErrorsAtOnce) {
 // The variables of curl: https goes through a tunnel, http by asking the proxy, and what no_proxy
 // names goes straight.
 TEST_F(EncryptedTest, ProxiesAreThoseOfTheEnvironment) {
-  bucket_.objects()["f"] = "through";
+  bucket_.fill({{"f", "through"}});
   const auto tls = front(bucket_.server().host());
   TcpFront proxy(tls->host());
   // The name is known to the proxy alone.

@@ -45,7 +45,7 @@ TEST_F(ToldTest, WhoIsForbiddenHearsWhoseCredentialsWereUsed) {
 }
 
 TEST_F(ToldTest, WhatWasMeantIsNamed) {
-  bucket_.objects() = {{"data/train.csv", "x"}, {"data/test.csv", "x"}};
+  bucket_.fill({{"data/train.csv", "x"}, {"data/test.csv", "x"}});
   EXPECT_THAT(
       told({"ls", "s3://bucket/data/trian.csv"}),
       AllOf(HasSubstr("holds 'test.csv', 'train.csv'"), HasSubstr("did you mean 'train.csv'?")));
@@ -63,7 +63,7 @@ TEST_F(ToldTest, WhatWasMeantIsNamed) {
 
 // A bucket that cannot be listed is not an empty one.
 TEST_F(ToldTest, AListingThatFailsIsNotTakenForNothing) {
-  bucket_.objects() = {{"run/model.ckpt-1.safetensors", "x"}};
+  bucket_.fill({{"run/model.ckpt-1.safetensors", "x"}});
   bucket_.server().fail(
       {.only = "list-type", .status = 403, .body = "<Error><Code>AccessDenied</Code></Error>"},
       1000);

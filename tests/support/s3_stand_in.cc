@@ -170,7 +170,13 @@ bool S3StandIn::admit(const httplib::Request& request, httplib::Response& respon
   return false;
 }
 
+void S3StandIn::fill(std::map<std::string, std::string> objects) {
+  const std::lock_guard lock(mutex_);
+  objects_ = std::move(objects);
+}
+
 void S3StandIn::answer(const httplib::Request& request, httplib::Response& response) {
+  const std::lock_guard lock(mutex_);
   if (!admit(request, response)) return;
   const std::string path = request.path;  // decoded
   const size_t slash = std::min(path.find('/', 1), path.size());

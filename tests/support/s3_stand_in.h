@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "muster/base/environment.h"
@@ -25,6 +26,8 @@ class S3StandIn {
   WebServer& server() { return *server_; }
   // What lies in "bucket"; change it only while nothing asks.
   std::map<std::string, std::string>& objects() { return objects_; }
+  // Makes this all of what lies there, for programs in other processes.
+  void fill(std::map<std::string, std::string> objects);
   // Uploads that were neither finished nor aborted.
   size_t open_uploads() const { return uploads_.size(); }
   // A session token that requests must carry; "": none.
@@ -60,6 +63,7 @@ class S3StandIn {
                 const std::string& key);
 
   const std::string region_;
+  std::mutex mutex_;  // of objects_, where fill() changes them
   std::map<std::string, std::string> objects_;
   std::map<std::string, std::string> etags_;
   std::map<std::string, Upload> uploads_;
