@@ -95,6 +95,12 @@ InterruptScope::~InterruptScope() {
 
 bool was_interrupted() { return interrupted; }
 
+BeingSubmitted::BeingSubmitted(const jobs::JobRecord& record)
+    : Error(ErrorKind::kUnavailable,
+            fmt::format("the job {} is being submitted to {} by another command", record.name,
+                        record.target),
+            "wait for the end of that command") {}
+
 NotSubmitted::NotSubmitted(const jobs::JobRecord& record, const std::string& why,
                            bool target_is_away)
     : Error(ErrorKind::kInvalidArgument,
@@ -106,12 +112,7 @@ NotSubmitted::NotSubmitted(const jobs::JobRecord& record, const std::string& why
 
 void check_submitted(jobs::JobRecord& record, const jobs::TargetOptions& options) {
   if (jobs::is_search(record) || jobs::was_submitted(record)) return;
-  if (jobs::is_being_submitted(record)) {
-    throw Error(ErrorKind::kUnavailable,
-                fmt::format("the job {} is being submitted to {} by another command", record.name,
-                            record.target),
-                "wait for the end of that command");
-  }
+  if (jobs::is_being_submitted(record)) throw BeingSubmitted(record);
   std::string why;
   bool is_away = false;
   try {
@@ -151,6 +152,8 @@ jobs::JobStatus Asking::status(const jobs::JobRecord& record) {
     place.second = jobs::make_target(record.target, options_)->where(record);
     if (const auto away = away_.find(place); away != away_.end()) return away->second;
     return ask_for(record, options_);
+  } catch (const BeingSubmitted& error) {
+    return unknown(error);  // which says nothing about its target
   } catch (const NotSubmitted& error) {
     if (error.target_is_away()) away_.emplace(place, unknown(error));
     return unknown(error);

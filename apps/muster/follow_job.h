@@ -23,6 +23,12 @@ class InterruptScope {
 };
 bool was_interrupted();
 
+// A job that another command submits just now.
+class BeingSubmitted : public Error {
+ public:
+  explicit BeingSubmitted(const jobs::JobRecord& record);
+};
+
 // A job whose submission did not end, and that is not known on its target.
 class NotSubmitted : public Error {
  public:
@@ -35,8 +41,8 @@ class NotSubmitted : public Error {
 };
 
 // Where the submission was cut off, asks the target whether the job is there all the same, and
-// completes the record. Throws NotSubmitted, an InvalidArgument, when it is not there, Unavailable
-// while another command submits it.
+// completes the record. Throws NotSubmitted, an InvalidArgument, when it is not there, and
+// BeingSubmitted, which is Unavailable.
 void check_submitted(jobs::JobRecord& record, const jobs::TargetOptions& options);
 
 // Asks the record's target. Throws Unavailable or Timeout when it does not answer, and

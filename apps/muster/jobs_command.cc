@@ -116,16 +116,17 @@ int list(const JobsFlags& flags) {
   Asking asking(flags.options);
   std::vector<JobRecord> records;
   if (flags.names.empty()) records = store().list();
-  for (const std::string& name : each_once(flags.names)) records.push_back(store().find(name));
+  const int code =
+      for_each_job(flags, [&](const std::string& name) { records.push_back(store().find(name)); });
   if (flags.json) {
     nlohmann::ordered_json all = nlohmann::ordered_json::array();
     for (const JobRecord& record : records) all.push_back(to_json(record, asking.status(record)));
     print(all);
-    return 0;
+    return code;
   }
   if (records.empty()) {
-    fmt::print("no jobs; muster submit starts one\n");
-    return 0;
+    if (flags.names.empty()) fmt::print("no jobs; muster submit starts one\n");
+    return code;
   }
   TextTable table({"job", "target", "state", "submitted", "job directory"});
   for (const JobRecord& record : records) {
@@ -134,7 +135,7 @@ int list(const JobsFlags& flags) {
                record.job_dir});
   }
   fputs(table.text("").c_str(), stdout);
-  return 0;
+  return code;
 }
 
 // What a search has found; nothing for other jobs, before its first trial, and where its job
@@ -253,8 +254,9 @@ void cancel(const std::string& name, const jobs::TargetOptions& options) {
   JobRecord record = store().find(name);
   check_submitted(record, options);
   const JobStatus status = status_of(record, options);
-  // Of a search that has ended trials may run on: its process was killed.
-  if (jobs::is_final(status.state) && status.left == 0) {
+  // Of one that has ended some may run on: trials of a search whose process was killed, tasks of
+  // another role.
+  if (jobs::is_over(status)) {
     fmt::print("{} {} already\n", record.name,
                status.state == JobState::kSucceeded ? "has ended" : jobs::to_string(status.state));
     return;
@@ -291,6 +293,13 @@ void remove(const std::string& name, const jobs::TargetOptions& options) {
   if (status.left > 0) {
     throw invalid_argument(fmt::format("trials of {} run, or may still begin", record.name),
                            "end it first: muster jobs cancel " + record.name);
+  }
+  if (jobs::tasks_go_on(status) && jobs::is_final(status.state)) {
+    throw invalid_argument(
+        fmt::format(
+            "tasks of {} are still there on {}, although it {}", record.name, record.target,
+            status.state == JobState::kSucceeded ? "has ended" : jobs::to_string(status.state)),
+        "end them first: muster jobs cancel " + record.name);
   }
   if (jobs::goes_on(status.state)) {
     // Following it waits for its end.

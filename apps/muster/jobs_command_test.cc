@@ -117,6 +117,9 @@ TEST_F(JobsCommandTest, SeveralJobsAreNamedAtOnce) {
   ASSERT_EQ(muster("submit --name=d ./train -- runs").code, 0);
   EXPECT_THAT(muster("jobs list c a").text,
               AllOf(HasSubstr("\nc "), HasSubstr("\na "), Not(HasSubstr("\nb "))));
+  const ShellOutput listed = muster("jobs list nothing a");
+  EXPECT_EQ(listed.code, 2);
+  EXPECT_THAT(listed.text, AllOf(HasSubstr("no job 'nothing'"), HasSubstr("\na ")));
   EXPECT_EQ(status("a b").size(), 2u);
   EXPECT_EQ(status("b c")[1]["name"], "c");
   EXPECT_EQ(status("a a")["name"], "a");

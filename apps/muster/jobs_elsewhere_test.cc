@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <thread>
 
 #include "apps/muster/job_commands.h"
 
@@ -13,6 +14,7 @@ namespace muster::app {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -140,6 +142,70 @@ TEST_F(JobsElsewhereTest, AClusterThatIsAwayIsAskedOnceForAllKindsOfJobs) {
   ASSERT_EQ(other.code, 0) << other.text;
   EXPECT_THAT(muster("jobs list").text, HasSubstr("unknown"));
   EXPECT_EQ(read("asked"), "x\n");
+}
+
+// One that another command submits at this moment says nothing about its target.
+TEST_F(JobsElsewhereTest, AJobThatIsBeingSubmittedHidesNoOther) {
+  tool("sbatch", "echo 17");
+  tool("scontrol",
+       "echo \"JobId=17 JobState=RUNNING Command=$PWD/state/muster/jobs/a/job.sbatch\"");
+  ASSERT_EQ(muster("submit --to=slurm --name=a true").code, 0);
+  // It waits for 60 s at most.
+  tool("sbatch",
+       "touch begun; for i in {1..6000}; do [ -e go ] && break; sleep 0.01; done; echo 18");
+  std::thread submitting([&] { EXPECT_EQ(muster("submit --to=slurm --name=b true").code, 0); });
+  EXPECT_TRUE(appears("begun"));
+  const ShellOutput listed = muster("jobs list b a");
+  write("go", "");
+  submitting.join();
+  EXPECT_THAT(listed.text,
+              AllOf(ContainsRegex("b +slurm +unknown"), ContainsRegex("a +slurm +running")));
+}
+
+// Tasks of a job that failed may run on, and be more before they are fewer: the Job of another role
+// does not know of it.
+TEST_F(JobsElsewhereTest, TasksThatAFailedJobHasLeftCanBeEnded) {
+  tool("kubectl", R"(case "$*" in
+*create*) echo '{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "k-chief",)"
+                  R"( "namespace": "lab", "uid": "1"}}';;
+*logs*) echo 'E no data';;
+*delete*) touch deleted;;
+*) [ -e deleted ] && echo '{"items": []}' || cat items;; esac)");
+  const auto item = [](const std::string& kind, const std::string& role,
+                       const std::string& status) {
+    return R"({"kind": ")" + kind + R"(", "metadata": {"name": ")" + role +
+           R"(", "labels": {"app.kubernetes.io/component": ")" + role + R"("}}, "status": )" +
+           status + "}";
+  };
+  const auto items = [&](const std::string& chief) {
+    write("items",
+          R"({"items": [)" + item("Job", "chief", "{}") + "," +
+              item("Job", "worker", R"({"conditions": [{"type": "Failed", "status": "True"}]})") +
+              "," + item("Pod", "chief", R"({"phase": ")" + chief + "\"}") + "," +
+              item("Pod", "worker", R"({"phase": "Failed"})") + "]}");
+  };
+  ASSERT_EQ(
+      muster("submit --to=kubernetes --image=x --name=k --job-dir=d --config=config.yaml true")
+          .code,
+      0);
+  // The chief's pod has failed as well, and its Job starts another one after a while.
+  items("Failed");
+  EXPECT_EQ(status("k")["state"], "failed");
+  items("Running");
+  EXPECT_EQ(status("k")["tasks"][0]["state"], "running");
+  const ShellOutput removed = muster("jobs remove k");
+  EXPECT_EQ(removed.code, 2);
+  EXPECT_THAT(removed.text, HasSubstr("tasks of k are still there on kubernetes"));
+  const ShellOutput taken = muster("submit --wait --job-dir=d true");
+  EXPECT_EQ(taken.code, 2);
+  EXPECT_THAT(taken.text, AllOf(HasSubstr("tasks of it are still there on kubernetes"),
+                                HasSubstr("muster jobs cancel k")));
+  EXPECT_THAT(muster("jobs cancel k").text, HasSubstr("k is asked to end"));
+  // What the job came to stands.
+  EXPECT_EQ(status("k")["state"], "failed");
+  EXPECT_EQ(status("k")["tasks"][0]["state"], "cancelled");
+  EXPECT_EQ(muster("submit --wait --job-dir=d true").code, 0);
+  EXPECT_EQ(muster("jobs remove k").code, 0);
 }
 
 // A controller is restarted now and then.

@@ -466,6 +466,8 @@ TEST_F(SearchCommandTest, OtherArgumentsBeginAnInterruptedSearchAnew) {
   ASSERT_TRUE(appears("began"));
   EXPECT_EQ(muster("jobs cancel tune").code, 0);
   first.join();
+  // Of an earlier search, whose search.json is gone.
+  std::filesystem::create_directories(directory_ / "tune/before/1/older");
   const ShellOutput ran = muster(command + "--fast");
   EXPECT_EQ(ran.code, 0) << ran.text;
   EXPECT_THAT(ran.text,
@@ -473,7 +475,8 @@ TEST_F(SearchCommandTest, OtherArgumentsBeginAnInterruptedSearchAnew) {
                               "is in tune/before now\n"),
                     HasSubstr("trial 2, number 1 of 2, begins: x=1\n"),
                     HasSubstr("trial 3, number 2 of 2, begins: x=2\n")));
-  EXPECT_TRUE(std::filesystem::exists(directory_ / "tune/before/1/model"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "tune/before/1/older"));
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "tune/before/1-2/model"));
   EXPECT_FALSE(std::filesystem::exists(directory_ / "tune/1"));
 }
 

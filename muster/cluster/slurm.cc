@@ -18,9 +18,11 @@ namespace {
 // Steps in which a shell or the batch script runs, not the tasks of srun.
 constexpr std::array kShellSteps = {"batch",      "interactive", "extern",    "4294967290",
                                     "4294967291", "4294967292",  "4294967293"};
-// What people call the job when srun gives them a shell on a node, where they start programs by
-// hand.
+// What the job is called when srun gives people a shell on a node, where they start programs by
+// hand. Tasks have these names as well, of srun in a shell of salloc and of `srun bash -c`; what
+// tells the shell is its terminal.
 constexpr std::array kShellJobs = {"bash", "interactive"};
+constexpr const char* kTerminal = "SLURM_PTY_PORT";
 
 // The first of the variables that holds something; which of them there are depends on the version
 // of Slurm, and on how the job was asked for.
@@ -36,8 +38,9 @@ std::string why_shell(const Environment& environment, const std::string& step) {
   if (std::ranges::find(kShellSteps, step) != kShellSteps.end())
     return fmt::format("step {} is that of a shell or a batch script", step);
   const std::string name = environment.get_or("SLURM_JOB_NAME", "");
-  if (std::ranges::find(kShellJobs, name) != kShellJobs.end())
-    return fmt::format("SLURM_JOB_NAME is {}, as of a shell", name);
+  if (has_all(environment, {kTerminal}) && std::ranges::find(kShellJobs, name) != kShellJobs.end())
+    return fmt::format("SLURM_JOB_NAME is {}, as of a shell, with a terminal in {}", name,
+                       kTerminal);
   return "";
 }
 

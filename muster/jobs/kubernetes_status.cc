@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -136,15 +135,12 @@ Document read_document(const json& item) {
   return document;
 }
 
-// Of several failures the one that came by itself: those that ask for a restart follow from others.
+// Of several failures the one that came by itself.
 std::optional<int> exit_code_of(const std::vector<KubernetesPod>& pods) {
-  constexpr std::array kFollow = {130, 137, 138, 143};
   std::optional<int> code;
   for (const KubernetesPod& pod : pods) {
     if (!pod.status.exit_code || *pod.status.exit_code == 0) continue;
-    if (std::ranges::find(kFollow, *pod.status.exit_code) == kFollow.end()) {
-      return pod.status.exit_code;
-    }
+    if (!ended_by_others(*pod.status.exit_code)) return pod.status.exit_code;
     code = pod.status.exit_code;
   }
   return code;
@@ -246,6 +242,9 @@ JobStatus kubernetes_status(const json& list) {
     status.state = runs ? JobState::kRunning : JobState::kQueued;
     status.detail = why_it_waits(pods);
   }
+  // A Job that has not ended starts its pods again, after a while.
+  status.may_return = std::ranges::any_of(
+      documents, [](const Document& document) { return !is_final(document.state); });
   return status;
 }
 

@@ -23,6 +23,7 @@
 #include "muster/jobs/internal/answer.h"
 #include "muster/jobs/internal/ask_patiently.h"
 #include "muster/jobs/internal/private_file.h"
+#include "muster/jobs/internal/status_json.h"
 #include "muster/jobs/internal/tool.h"
 #include "muster/jobs/internal/yaml_text.h"
 #include "muster/jobs/kubernetes_status.h"
@@ -137,6 +138,21 @@ bool may_have_arrived(const Error& error) {
 
 std::string create_what(const JobRecord& record) {
   return fmt::format("cannot create the job '{}' in Kubernetes", record.name);
+}
+
+// What is written down when a job is cancelled: nothing, or how it had ended before, where only
+// some tasks were left to end.
+std::string mark_of(JobStatus status) {
+  if (!is_final(status.state)) return "\n";
+  for (TaskStatus& task : status.tasks) {
+    if (!is_final(task.state)) task.state = JobState::kCancelled;
+  }
+  return internal::to_json(status).dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::optional<JobStatus> end_of(const std::string& mark) {
+  const auto json = nlohmann::json::parse(mark, nullptr, /*allow_exceptions=*/false);
+  return json.is_object() ? std::optional(internal::status_from_json(json)) : std::nullopt;
 }
 
 // The name of the document that all others belong to.
@@ -380,12 +396,15 @@ nlohmann::json KubernetesTarget::list(const JobRecord& record) const {
 JobStatus KubernetesTarget::status(const JobRecord& record) {
   JobStatus status = kubernetes_status(list(record));
   if (status.state != JobState::kUnknown) return status;
-  status.forgotten = true;
-  if (local_file_system().exists(join_path(record.folder, kCancelledMark)).value_or(false)) {
-    status.state = JobState::kCancelled;
-  } else {
+  const auto mark = local_file_system().read_file(join_path(record.folder, kCancelledMark));
+  if (!mark.ok()) {
     status.detail = "the cluster does not know it any more";
+  } else if (const auto end = end_of(mark.value())) {
+    status = *end;
+  } else {
+    status.state = JobState::kCancelled;
   }
+  status.forgotten = true;
   return status;
 }
 
@@ -443,10 +462,11 @@ void KubernetesTarget::remove(const JobRecord& record) const {
 }
 
 void KubernetesTarget::cancel(const JobRecord& record) {
-  if (is_final(kubernetes_status(list(record)).state)) return;
+  const JobStatus status = kubernetes_status(list(record));
+  if (is_over(status)) return;
   remove(record);
   local_file_system()
-      .write_atomically(join_path(record.folder, kCancelledMark), std::string_view("\n"))
+      .write_atomically(join_path(record.folder, kCancelledMark), mark_of(status))
       .value();
 }
 

@@ -196,7 +196,11 @@ class SearchRun {
       any = true;
       if (!can_move) continue;
       files_.make_directories(aside).value();
-      files_.rename(folder, join_path(aside, name)).value();
+      // Whoever removed search.json had a trial of this number before.
+      std::string to = join_path(aside, name);
+      for (int again = 2; files_.exists(to).value(); ++again)
+        to = join_path(aside, fmt::format("{}-{}", name, again));
+      files_.rename(folder, to).value();
     }
     if (!any) return "";
     return can_move ? fmt::format("; what its trials wrote is in {} now", aside)

@@ -1,6 +1,5 @@
 #include "muster/jobs/seen_end.h"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 
@@ -13,12 +12,6 @@ namespace {
 constexpr const char* kOf = "submission";
 
 std::string path_of(const JobRecord& record) { return join_path(record.folder, kEndFile); }
-
-bool is_over(const JobStatus& status) {
-  return is_final(status.state) && !status.may_return &&
-         std::ranges::all_of(status.tasks,
-                             [](const TaskStatus& task) { return is_final(task.state); });
-}
 
 void keep(const JobRecord& record, const JobStatus& end) {
   nlohmann::ordered_json json = internal::to_json(end);

@@ -1,6 +1,6 @@
 // The end of a job, kept beside its record when it was seen: a target forgets its jobs, and does
-// not always answer, and an end stays one. A search is not kept
-// so: it may go on in its folder. Thread safety: several processes at a time may ask for one job.
+// not always answer, and an end stays one. A search is not kept so: it may go on in its folder.
+// Thread safety: several processes at a time may ask for one job.
 #pragma once
 
 #include <functional>
@@ -17,9 +17,8 @@ constexpr const char* kEndFile = "end.json";  // in the folder of a job
 // same folder is none.
 std::optional<JobStatus> seen_end(const JobRecord& record);
 
-// Returns the end that was seen, and asks nobody then; else what `ask` returns. That is kept when
-// the job and all its tasks have ended, and the target will not start them again by itself. Throws
-// what `ask` throws.
+// Returns the end that was seen, and asks nobody then; else what `ask` returns, which is kept when
+// the job is_over(). Throws what `ask` throws.
 JobStatus ended_or_asked(const JobRecord& record, const std::function<JobStatus()>& ask);
 
 // REQUIRES: seen_end() returned `end`. Asks all the same: whether the target still has the job, and

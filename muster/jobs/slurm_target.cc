@@ -357,7 +357,7 @@ void SlurmTarget::logs(const JobRecord& record, const LogOptions& options, const
 
 void SlurmTarget::cancel(const JobRecord& record) {
   const auto status = ask(record);
-  if (!status || is_final(status->state)) return;
+  if (!status || is_over(*status)) return;
   local_file_system()
       .write_atomically(join_path(record.folder, kSlurmCancelled), std::string_view())
       .value();

@@ -238,6 +238,12 @@ void check_job_dir(const JobStore& store, const std::string& job_dir, const Stat
           fmt::format("which has ended, and {} of its trials may run on", status.left),
           fmt::format("wait for their end, or end them: muster jobs cancel {}", record.name));
     }
+    if (is_final(state) && tasks_go_on(status)) {
+      throw_taken(job_dir, record,
+                  fmt::format("which has ended as {}, and tasks of it are still there on {}",
+                              to_string(state), record.target),
+                  "end them: muster jobs cancel " + record.name);
+    }
     if (!goes_on(state)) continue;
     throw_taken(job_dir, record, fmt::format("which is {} on {}", to_string(state), record.target),
                 state == JobState::kEnding

@@ -40,6 +40,22 @@ bool goes_on(JobState state) {
   return state == JobState::kQueued || state == JobState::kRunning || state == JobState::kEnding;
 }
 
+bool ended_by_others(int exit_code) {
+  constexpr std::array kCodes = {130, 137, 138, 143};
+  return std::ranges::find(kCodes, exit_code) != kCodes.end();
+}
+
+bool tasks_go_on(const JobStatus& status) {
+  return std::ranges::any_of(status.tasks,
+                             [](const TaskStatus& task) { return goes_on(task.state); });
+}
+
+bool is_over(const JobStatus& status) {
+  return is_final(status.state) && !status.may_return && status.left == 0 &&
+         std::ranges::all_of(status.tasks,
+                             [](const TaskStatus& task) { return is_final(task.state); });
+}
+
 void tell_of_cancelling(JobStatus& status) {
   if (status.state != JobState::kCancelled) return;
   // What launchers and programs return for SIGTERM, SIGUSR1 and Ctrl-C; and for SIGKILL, which

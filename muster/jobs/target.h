@@ -52,12 +52,22 @@ struct JobStatus {
   // Of one that is unknown, or was cancelled: the target answered that it has no such job, so
   // nothing of it runs, and its name is free there.
   bool forgotten = false;
-  // Of one that has failed: the target may start it again by itself, as after a preemption.
+  // Of one that has ended: the target may start it, or tasks of it, again by itself, as after a
+  // preemption, or where a role has not ended.
   bool may_return = false;
   // Of a search that has ended: the trials that run on, as after its process was killed, or may
   // still begin.
   int left = 0;
 };
+
+// Whether a task with this exit code was ended by others, or asks to be started again because they
+// ended: 130, 137, 138 and 143. Of several failures another one is the cause.
+bool ended_by_others(int exit_code);
+// Whether tasks of it are there: of a job that has ended some may be, as on Kubernetes, where those
+// of one role do not know that another's have failed.
+bool tasks_go_on(const JobStatus& status);
+// Whether it has ended for good: nothing of it runs, and nothing begins again by itself.
+bool is_over(const JobStatus& status);
 
 // Of a job that was cancelled: tasks that ended by it (exit codes 143, 138, 130, and 137 of those
 // that were killed) are cancelled and have not failed, and the detail says so in words. Does

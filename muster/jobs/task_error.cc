@@ -15,11 +15,7 @@ constexpr int kLooksBack = 200;
 
 bool has_failed(const TaskStatus& task) { return task.state == JobState::kFailed; }
 
-// Whether the task was ended by whoever saw another one fail.
-bool was_ended(const TaskStatus& task) {
-  constexpr int kInterrupted = 130, kKilled = 137, kAsked = 143;
-  return task.exit_code == kInterrupted || task.exit_code == kKilled || task.exit_code == kAsked;
-}
+bool was_ended(const TaskStatus& task) { return ended_by_others(task.exit_code.value_or(0)); }
 
 // Nullptr where none has failed.
 const TaskStatus* failed_first(const JobStatus& status) {

@@ -74,7 +74,10 @@ TEST(TaskErrorTest, IsThatOfTheTaskThatFailedFirst) {
                              {"worker-1", JobState::kSucceeded, 0},
                              {"worker-2", JobState::kFailed, 2},
                              {"worker-3", JobState::kFailed, 1}}};
-  EXPECT_EQ(task_of(status), "worker-2 2: E of worker-2");
+  for (const int follows : {130, 137, 138, 143}) {
+    status.tasks[0].exit_code = follows;
+    EXPECT_EQ(task_of(status), "worker-2 2: E of worker-2") << follows;
+  }
   status.detail = "worker-3: exit code 1";
   EXPECT_EQ(task_of(status), "worker-3 1: E of worker-3");
   target.is_away = true;

@@ -120,11 +120,12 @@ TEST_F(SlurmTest, TasksOfOneNodeAndOfTwo) {
   const Ran one =
       run(Words{"srun", "-N", "1", "-n", "2"} + training(directory_ / "one"), slurm.environment());
   expect_as_under_muster_run(one, "one", "started by Slurm step 1.0");
-  // Both nodes are this machine, and their names no hosts.
+  // Both nodes are this machine, and their names no hosts. In what salloc gives, the step has the
+  // name of a shell, and is none.
   Variables variables = slurm.environment();
   variables["MASTER_ADDR"] = "127.0.0.1";
   const Ran two =
-      run(Words{"srun", "-N", "2", "-n", "2"} + training(directory_ / "two"), variables);
+      run(Words{"salloc", "-N", "2", "-n", "2", "srun"} + training(directory_ / "two"), variables);
   expect_as_under_muster_run(two, "two", "started by Slurm step 2.0");
   // One launcher in the other: the inner one counts.
   if (!installed("/usr/bin/mpirun.openmpi")) return;

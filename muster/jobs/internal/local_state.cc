@@ -63,8 +63,6 @@ int64_t began(pid_t pid) {
   return words.size() > kWord ? parse_int(words[kWord]).value_or(0) : 0;
 }
 
-}  // namespace
-
 // Whether the keeper is a process of this machine that was sent SIGKILL, and is not gone yet. The
 // signal stays among those of the process until then: a line "ShdPnd:\t0000000000000100" in /proc.
 bool is_dying(const Keeper& keeper) {
@@ -79,6 +77,8 @@ bool is_dying(const Keeper& keeper) {
   }
   return false;
 }
+
+}  // namespace
 
 Keeper keeper_of(pid_t pid) { return {.pid = pid, .host = this_host(), .began = began(pid)}; }
 
