@@ -47,5 +47,24 @@ TEST(FailureDetector, APauseOfThisProcessBlamesNobody) {
   EXPECT_TRUE(detector.why_lost(66.1));
 }
 
+// The silence of the coordinator is what it did not answer while it was asked, wherever this
+// process stood still: between two beats, and while it waited for an answer.
+TEST(FailureDetector, PausesOfThisProcessAreNoSilenceOfTheCoordinators) {
+  FailureDetector detector(kOptions, 0);
+  double now = 0, asked = 0;
+  for (int beat = 0; !detector.why_lost(now) && beat < 100; ++beat) {
+    const double stood_still = beat % 2 == 0 ? 3 : 0;
+    now += detector.pause() + stood_still;
+    asked += detector.pause();
+    const double limit = detector.begin_beat(now);
+    now += limit + (3 - stood_still);
+    asked += limit;
+    detector.unanswered(/*unreachable=*/false, now);
+  }
+  EXPECT_THAT(detector.why_lost(now), Optional(HasSubstr("did not answer for 6.")));
+  EXPECT_GT(asked, 6);
+  EXPECT_LT(asked, 7) << "it is lost all the same";
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::control

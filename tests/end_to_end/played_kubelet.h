@@ -40,7 +40,7 @@ class PlayedKubelet {
   void kill_pod(const std::string& pod);
   // Looks after the pods until all Jobs have ended or one has failed. Returns whether all
   // succeeded.
-  bool run(std::chrono::seconds deadline = std::chrono::seconds(90));
+  bool run(std::chrono::seconds deadline = std::chrono::seconds(180));
 
   // What the process of a pod, or an earlier one of it, prints or printed: attempt 0 is the first.
   std::string output(const std::string& pod, size_t attempt = 0) const;

@@ -1,5 +1,6 @@
 // A loop written by hand on parameter servers, as processes: some of them die or are told to stop,
 // and started again they continue.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -58,12 +59,14 @@ TEST(ServedLoops, AWorkerThatDiesComesBackToItsOwnData) {
 // One command, which starts again what is killed and whoever asks for it: all come back to the last
 // checkpoint, and make the steps of their data all the same.
 TEST(ServedLoops, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
-  constexpr int kEpochs = 400;
+  static constexpr int kEpochs = 400;
   until_in_time([] {
     const TempDirectory directory;
     Program program(muster_run({"--chief", "--workers=1", "--ps=2", "--restart=2"},
                                custom_loop(directory / "model", kEpochs)));
     program.wait_for("epoch 20 ");
+    // A chief behind its data has no batch of which servers that lost everything could build.
+    if (program.output().find(fmt::format("epoch {} ", kEpochs)) != std::string::npos) return false;
     if (!program.signal_task("ps", 1, SIGKILL)) return false;
     if (!program.says("restored ")) return false;
     EXPECT_EQ(program.wait(100s), 0) << program.output();

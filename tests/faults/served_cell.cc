@@ -52,6 +52,43 @@ bool comes_to_its_end(const ServedCell& cell) {
   return served_code(cell) == 0 || cell.task == "worker 0" || cell.task == "evaluator 0";
 }
 
+// `late`: the run ended well before it was struck.
+std::string broken_once(const ServedCell& cell, bool& late) {
+  late = false;
+  const TempDirectory directory;
+  const Words victim = {binary("fault_victim"), "--model_dir=" + directory / "model"};
+  std::string broken, output;
+  try {
+    Words options = {"--chief", "--workers=1", "--ps=2", "--evaluator"};
+    if (cell.restarts) options.emplace_back("--restart=2");
+    Program program(muster_run(options, victim), served_variables(cell));
+    program.wait_for("phase: " + cell.phase);
+    const pid_t struck = process_of(cell, program);
+    ::kill(struck, cell.signal);
+    if (cell.signal == SIGSTOP) {
+      std::this_thread::sleep_for(kStandsStill);
+      ::kill(struck, SIGCONT);
+    }
+    const int code = program.wait(kMostTime);
+    output = program.output();
+    late = code == 0 && served_code(cell) != 0;
+    if (code != served_code(cell))
+      broken += fmt::format("the exit code is {}, not {}\n", code, served_code(cell));
+    if (comes_to_its_end(cell)) {
+      // Alone, with the steps made, it reads the checkpoint and says so.
+      const Ran again = run(victim, {{"FAULT_SERVED", "1"}});
+      output += "--- again:\n" + again.output;
+      if (again.code != 0 || again.output.find(fmt::format("the checkpoint is at step {}",
+                                                           kServedSteps)) == std::string::npos)
+        broken += fmt::format("there is no checkpoint of step {} that can be read\n", kServedSteps);
+    }
+  } catch (const Error& error) {
+    late = error.kind() == ErrorKind::kNotFound;  // there is no such task any more
+    broken += error.message() + "\n";
+  }
+  return broken.empty() ? "" : cell.text() + ": " + broken + output;
+}
+
 }  // namespace
 
 std::string ServedCell::text() const {
@@ -71,36 +108,12 @@ const std::vector<std::string>& served_phases() {
 }
 
 std::string broken(const ServedCell& cell) {
-  const TempDirectory directory;
-  const Words victim = {binary("fault_victim"), "--model_dir=" + directory / "model"};
-  std::string broken, output;
-  try {
-    Words options = {"--chief", "--workers=1", "--ps=2", "--evaluator"};
-    if (cell.restarts) options.emplace_back("--restart=2");
-    Program program(muster_run(options, victim), served_variables(cell));
-    program.wait_for("phase: " + cell.phase);
-    const pid_t struck = process_of(cell, program);
-    ::kill(struck, cell.signal);
-    if (cell.signal == SIGSTOP) {
-      std::this_thread::sleep_for(kStandsStill);
-      ::kill(struck, SIGCONT);
-    }
-    const int code = program.wait(kMostTime);
-    output = program.output();
-    if (code != served_code(cell))
-      broken += fmt::format("the exit code is {}, not {}\n", code, served_code(cell));
-    if (comes_to_its_end(cell)) {
-      // Alone, with the steps made, it reads the checkpoint and says so.
-      const Ran again = run(victim, {{"FAULT_SERVED", "1"}});
-      output += "--- again:\n" + again.output;
-      if (again.code != 0 || again.output.find(fmt::format("the checkpoint is at step {}",
-                                                           kServedSteps)) == std::string::npos)
-        broken += fmt::format("there is no checkpoint of step {} that can be read\n", kServedSteps);
-    }
-  } catch (const Error& error) {
-    broken += error.message() + "\n";
-  }
-  return broken.empty() ? "" : cell.text() + ": " + broken + output;
+  // As in strike(): a busy machine may let this process stand still meanwhile.
+  constexpr int kAttempts = 5;
+  std::string text;
+  bool late = true;
+  for (int attempt = 0; attempt < kAttempts && late; ++attempt) text = broken_once(cell, late);
+  return text;
 }
 
 }  // namespace muster::testing

@@ -6,32 +6,44 @@
 
 namespace muster::inline v0_1::control {
 
+namespace {
+
+// Threads of a process that runs wait less for their turn, in seconds.
+constexpr double kHeldUp = 0.5;
+
+}  // namespace
+
 FailureDetector::FailureDetector(const JoinOptions& options, double now)
     : options_(options),
       answer_time_(std::max(options.heartbeat_timeout / 3, 0.1)),
       last_answer_(now),
-      last_beat_(now) {}
+      last_end_(now) {}
 
 double FailureDetector::begin_beat(double now) {
-  // A gap that no wait between two beats explains: this process itself was stopped.
-  if (now - last_beat_ >
-      options_.heartbeat_interval + answer_time_ + options_.heartbeat_timeout / 2) {
-    last_answer_ = now;
-    unreachable_since_.reset();
-  }
-  last_beat_ = now;
+  forgive_lateness(last_end_ + pause(), now);
   // The last beat before the time-out must not outlast it.
   const double left = options_.heartbeat_timeout - (now - last_answer_) + kRetrySeconds / 2;
-  return std::clamp(left, kRetrySeconds, answer_time_);
+  const double limit = std::clamp(left, kRetrySeconds, answer_time_);
+  answer_due_ = now + limit;
+  return limit;
+}
+
+void FailureDetector::forgive_lateness(double due, double now) {
+  const double late = now - due;
+  if (late < kHeldUp) return;
+  last_answer_ = std::min(now, last_answer_ + late);
+  if (unreachable_since_) unreachable_since_ = std::min(now, *unreachable_since_ + late);
 }
 
 void FailureDetector::answered(double now) {
-  last_answer_ = now;
+  last_answer_ = last_end_ = now;
   unreachable_since_.reset();
   missed_ = false;
 }
 
 void FailureDetector::unanswered(bool unreachable, double now) {
+  forgive_lateness(answer_due_, now);
+  last_end_ = now;
   missed_ = true;
   if (unreachable && !unreachable_since_) unreachable_since_ = now;
 }

@@ -24,7 +24,9 @@ class FailureDetector {
 
   // The seconds to wait before the next beat.
   double pause() const { return missed_ ? kRetrySeconds : options_.heartbeat_interval; }
-  // Begins a beat; returns how many seconds its answer may take.
+  // Begins a beat; returns how many seconds its answer may take. One that begins later than pause()
+  // says, or ends later than that, tells that this process itself stood still: that time is no
+  // silence of the coordinator's.
   double begin_beat(double now);
   void answered(double now);
   // The beat had no answer. `unreachable` says that there is no connection, rather than no answer
@@ -34,10 +36,14 @@ class FailureDetector {
   std::optional<std::string> why_lost(double now) const;
 
  private:
+  // What was due at that time comes now.
+  void forgive_lateness(double due, double now);
+
   const JoinOptions& options_;
   const double answer_time_;
   double last_answer_;
-  double last_beat_;
+  double last_end_;        // of a beat
+  double answer_due_ = 0;  // of the beat that has begun
   std::optional<double> unreachable_since_;
   bool missed_ = false;  // the last beat had no answer
 };
