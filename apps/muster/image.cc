@@ -8,12 +8,13 @@
 #include <cstdlib>
 #include <filesystem>
 #include <set>
+#include <utility>
 
 #include "apps/muster/install_prefix.h"
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
+#include "muster/base/log.h"
 #include "muster/base/strings.h"
-#include "muster/launch/child_process.h"
 #include "muster/launch/run.h"
 
 namespace muster::app {
@@ -50,14 +51,6 @@ std::string first_line(const std::string& text) {
   const auto it =
       std::find_if(lines.begin(), lines.end(), [](const auto& line) { return !line.empty(); });
   return it == lines.end() ? "" : *it;
-}
-
-// Runs with our outputs, to the end; engines have time limits of their own for what they fetch.
-int run_visibly(const std::vector<std::string>& argv) {
-  launch::ChildProcess child({.argv = argv});
-  for (;;) {
-    if (const auto status = child.wait_for(seconds(60))) return status->shell_code();
-  }
 }
 
 // The folder `.muster` of the project: what the image needs of this machine. It goes with this
@@ -169,17 +162,19 @@ std::string choose_engine(const std::string& wanted,
               "on Debian: apt-get install buildah");
 }
 
-bool needs_isolation(const std::string& engine,
-                     const std::function<std::string(const std::string&)>& find,
-                     const RunProgram& run) {
-  if (fs::path(engine).filename() == "docker") return false;  // its service does the work
-  if (std::getenv("BUILDAH_ISOLATION") != nullptr) return false;
+std::string lacks_containers(const std::string& engine,
+                             const std::function<std::string(const std::string&)>& find,
+                             const RunProgram& run) {
+  if (fs::path(engine).filename() == "docker") return "";  // its service does the work
+  if (std::getenv("BUILDAH_ISOLATION") != nullptr) return "";
+  if (find("crun").empty() && find("runc").empty()) return "neither crun nor runc is here";
   const std::string unshare = find("unshare");
-  if (unshare.empty()) return false;
+  if (unshare.empty()) return "";
   // What the engine does for each step of the Dockerfile.
-  return !run({unshare, "--user", "--map-root-user", "--mount", "--pid", "--fork", "mount", "-t",
-               "proc", "proc", "/proc"})
-              .status.ok();
+  const bool works = run({unshare, "--user", "--map-root-user", "--mount", "--pid", "--fork",
+                          "mount", "-t", "proc", "proc", "/proc"})
+                         .status.ok();
+  return works ? "" : "no user namespace can be had here, as inside of a container";
 }
 
 std::string default_tag(const std::string& folder) {
@@ -252,15 +247,16 @@ int build_image(const ImageOptions& given, const std::string& self) {
   check_folder(given.folder);
   const ImageOptions options = completed(given);
   const std::string engine = choose_engine(options.engine, program_in_path, ask);
+  std::vector<std::pair<std::string, std::string>> environment;
+  if (const std::string why = lacks_containers(engine, program_in_path, ask); !why.empty()) {
+    log::info(fmt::format("{}: {} builds with BUILDAH_ISOLATION=chroot", why,
+                          fs::path(engine).filename().string()));
+    environment.emplace_back("BUILDAH_ISOLATION", "chroot");
+  }
   const Context context(options.folder, self);
   for (const std::vector<std::string>& command : image_commands(options, engine)) {
-    const int code = run_visibly(command);
-    if (code != 0 && needs_isolation(engine, program_in_path, ask)) {
-      fmt::print(stderr,
-                 "hint: this machine gives {} no user namespace, as inside of a container; run it "
-                 "again with BUILDAH_ISOLATION=chroot in the environment\n",
-                 fs::path(engine).filename().string());
-    }
+    // Engines have time limits of their own for what they fetch.
+    const int code = launch::run_visibly(command, environment).shell_code();
     if (code != 0) return code;
   }
   return 0;

@@ -27,11 +27,12 @@ using RunProgram = std::function<launch::CompletedProcess(const std::vector<std:
 std::string choose_engine(const std::string& wanted,
                           const std::function<std::string(const std::string&)>& find,
                           const RunProgram& run);
-// Whether the steps of a Dockerfile fail with that engine because this machine gives it no user
-// namespace with a /proc of its own, as inside of a container, and nobody chose another isolation.
-bool needs_isolation(const std::string& engine,
-                     const std::function<std::string(const std::string&)>& find,
-                     const RunProgram& run);
+// Returns what keeps that engine from running the steps of a Dockerfile as containers: no user
+// namespace with a /proc of its own can be had, as inside of a container, or no program that starts
+// containers is here. "" when nothing does, or somebody chose how by BUILDAH_ISOLATION.
+std::string lacks_containers(const std::string& engine,
+                             const std::function<std::string(const std::string&)>& find,
+                             const RunProgram& run);
 
 // Returns the name an image of the folder gets: lower case, with what registries forbid as '-'.
 std::string default_tag(const std::string& folder);
@@ -51,7 +52,9 @@ std::vector<std::string> packages_to_build(const std::string& library, const Run
 std::string default_base(const std::string& os_release);
 
 // Builds the image. `self` is the path of the muster binary: its library is what the image gets.
-// What the engine prints is passed on. Returns the exit code of the command that failed, or 0.
+// What the engine prints is passed on. Where it cannot run steps as containers, they are processes
+// in a folder that is their root. Ctrl-C, SIGTERM and SIGHUP end the engine with all that it has
+// started. Returns the exit code of the command that failed, or 0.
 // Throws Error when the folder has no Dockerfile, no engine works, or the library cannot be found.
 int build_image(const ImageOptions& options, const std::string& self);
 

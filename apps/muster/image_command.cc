@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "apps/muster/commands.h"
+#include "apps/muster/follow_job.h"
 #include "apps/muster/image.h"
 #include "muster/command/command_line.h"
 
@@ -45,9 +46,13 @@ void add_image(CLI::App& app, const std::string& self, Action& action) {
       "  muster image --engine=podman --base=registry.example/debian:bookworm-slim");
   command->callback([options, dry_run, self, &action] {
     action = [options, dry_run, self] {
-      if (!*dry_run) return build_image(*options, self);
-      fmt::print("{}", describe_image(*options));
-      return 0;
+      if (*dry_run) {
+        fmt::print("{}", describe_image(*options));
+        return 0;
+      }
+      // Ctrl-C ends the engine, and what the build needed of this machine is taken away.
+      const InterruptScope interrupts;
+      return build_image(*options, self);
     };
   });
 }

@@ -44,20 +44,23 @@ TEST(Image, TakesTheFirstEngineThatWorks) {
   EXPECT_THAT(nowhere.hint(), HasSubstr("apt-get install"));
 }
 
-TEST(Image, SaysWhenTheMachineGivesNoNamespaces) {
+TEST(Image, SaysWhatAMachineLacksForContainers) {
   unsetenv("BUILDAH_ISOLATION");
-  const auto find = [](const std::string& name) { return "/bin/" + name; };
-  const auto needs = [&](const std::string& engine, int code) {
-    return needs_isolation(engine, find, [&](const std::vector<std::string>& argv) {
+  const auto lacks = [&](const std::string& engine, int code, bool has_runtime = true) {
+    const auto find = [&](const std::string& name) {
+      return name == "unshare" || (name == "runc" && has_runtime) ? "/bin/" + name : "";
+    };
+    return lacks_containers(engine, find, [&](const std::vector<std::string>& argv) {
       EXPECT_EQ(argv.front(), "/bin/unshare");
       return answers(code, "unshare failed: Operation not permitted");
     });
   };
-  EXPECT_TRUE(needs("/usr/bin/buildah", 1));
-  EXPECT_FALSE(needs("/usr/bin/buildah", 0));
-  EXPECT_FALSE(needs("/usr/bin/docker", 1));
+  EXPECT_THAT(lacks("/usr/bin/buildah", 1), HasSubstr("no user namespace"));
+  EXPECT_THAT(lacks("/usr/bin/buildah", 0, false), HasSubstr("neither crun nor runc"));
+  EXPECT_EQ(lacks("/usr/bin/buildah", 0), "");
+  EXPECT_EQ(lacks("/usr/bin/docker", 1, false), "");
   setenv("BUILDAH_ISOLATION", "chroot", 1);
-  EXPECT_FALSE(needs("/usr/bin/buildah", 1));
+  EXPECT_EQ(lacks("/usr/bin/buildah", 1, false), "");
   unsetenv("BUILDAH_ISOLATION");
 }
 

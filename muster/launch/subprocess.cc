@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "muster/base/error.h"
 #include "muster/launch/child_process.h"
@@ -27,6 +28,8 @@ using std::chrono::steady_clock;
 // Lists of a cluster's pods have some kilobytes for each.
 constexpr size_t kMostKept = 64'000'000;
 constexpr milliseconds kEndLook{2};
+// Who watches a program sees its end by its output.
+constexpr milliseconds kVisibleLook{20};
 
 class Pipe {
  public:
@@ -76,9 +79,11 @@ Bytes kept_in(std::string& kept) {
 // it, and nothing of it waits at the terminal for a password.
 class Session {
  public:
-  Session(const std::vector<std::string>& argv, int out, int err) {
+  Session(const std::vector<std::string>& argv, int out, int err,
+          const std::vector<std::pair<std::string, std::string>>& environment = {}) {
     const internal::HeldSignals held;
     pid_ = spawn({.argv = argv,
+                  .environment = environment,
                   .out = out,
                   .err = err,
                   .group = ChildSpec::Group::kOwnSession,
@@ -167,6 +172,13 @@ CompletedProcess run_by_lines(const std::vector<std::string>& argv,
   CompletedProcess ran = run(argv, &take, [&] { return milliseconds(unwanted() ? 0 : 100); });
   lines.finish(line);
   return ran;
+}
+
+ExitStatus run_visibly(const std::vector<std::string>& argv,
+                       const std::vector<std::pair<std::string, std::string>>& environment) {
+  Session session(argv, STDOUT_FILENO, STDERR_FILENO, environment);
+  while (!session.ended()) std::this_thread::sleep_for(kVisibleLook);
+  return session.reap();
 }
 
 }  // namespace muster::inline v0_1::launch

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "muster/launch/exit_status.h"
@@ -39,5 +40,10 @@ CompletedProcess run_to_end(const std::vector<std::string>& argv,
 CompletedProcess run_by_lines(const std::vector<std::string>& argv,
                               const std::function<void(std::string_view line)>& line,
                               const std::function<bool()>& unwanted);
+
+// The same for a program that a user watches: its outputs are those of this process. `environment`
+// comes on top of ours.
+ExitStatus run_visibly(const std::vector<std::string>& argv,
+                       const std::vector<std::pair<std::string, std::string>>& environment = {});
 
 }  // namespace muster::inline v0_1::launch

@@ -80,6 +80,14 @@ TEST(Subprocess, AtTheDeadlineWhatItStartedEndsToo) {
   }
 }
 
+TEST(Subprocess, OneThatIsWatchedHasOurOutputsAndTheVariablesGiven) {
+  ::testing::internal::CaptureStdout();
+  const ExitStatus status =
+      run_visibly({"/bin/sh", "-c", "echo seen $WORD; exit 7"}, {{"WORD", "here"}});
+  EXPECT_EQ(::testing::internal::GetCapturedStdout(), "seen here\n");
+  EXPECT_EQ(status.code, 7);
+}
+
 // Ctrl-C at the terminal ends the tool too, and this process as it did before.
 TEST(Subprocess, SignalsOfThisProcessReachTheProgram) {
   const TempDirectory folder;

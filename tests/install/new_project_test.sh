@@ -36,6 +36,26 @@ PATH=$PWD/engine:$PATH muster image spirals --tag=registry.example/spirals:1 --p
 grep -qE '^build --build-arg DEBIAN=debian:[a-z]+-slim --tag registry.example/spirals:1 spirals$' engine/podman.calls
 grep -qx 'push registry.example/spirals:1' engine/podman.calls
 [ ! -e spirals/.muster ]
+# One that is stopped ends with all it has started, and what it needed of this machine is gone.
+mkdir stuck
+cat >stuck/podman <<'ENGINE'
+#!/bin/sh
+[ "$1" = build ] || exit 0
+sleep 600 &
+echo $! >"$0.new" && mv "$0.new" "$0.child"
+wait
+ENGINE
+chmod +x stuck/podman
+PATH=$PWD/stuck:$PATH muster image spirals &
+image=$!
+for ((i = 0; i < 600; i++)); do [ ! -e stuck/podman.child ] || break; sleep 0.1; done
+kill -TERM $image
+code=0
+wait $image || code=$?
+[ $code = 143 ]
+[ ! -e spirals/.muster ]
+for ((i = 0; i < 300; i++)); do kill -0 "$(cat stuck/podman.child)" 2>/dev/null || break; sleep 0.1; done
+[ $i -lt 300 ]
 
 cd spirals
 ctest --test-dir build --output-on-failure
