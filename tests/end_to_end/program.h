@@ -36,14 +36,15 @@ class Program {
   // Waits until `text` was printed. Throws Timeout, or when the program ended without it, with what
   // was printed.
   void wait_for(const std::string& text,
-                std::chrono::milliseconds deadline = std::chrono::seconds(60));
+                std::chrono::milliseconds deadline = std::chrono::seconds(120));
   // As wait_for(); returns false when the program ended without it.
-  bool says(const std::string& text, std::chrono::milliseconds deadline = std::chrono::seconds(60));
+  bool says(const std::string& text,
+            std::chrono::milliseconds deadline = std::chrono::seconds(120));
   void signal(int number);
   // Waits until the program has a handler for this signal, or has ended: before that, the signal
   // ends it at once, as it ends each program that is still being loaded. Throws Timeout.
   void wait_until_it_handles(int number,
-                             std::chrono::milliseconds deadline = std::chrono::seconds(60));
+                             std::chrono::milliseconds deadline = std::chrono::seconds(120));
   bool running();
 
   // Both streams, so far.
