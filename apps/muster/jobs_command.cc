@@ -25,6 +25,7 @@
 #include "muster/jobs/search_job.h"
 #include "muster/jobs/search_logs.h"
 #include "muster/jobs/search_report.h"
+#include "muster/jobs/seen_end.h"
 #include "muster/jobs/slurm_task.h"
 #include "muster/jobs/submit.h"
 #include "muster/jobs/targets.h"
@@ -154,7 +155,9 @@ std::optional<jobs::Search> found_so_far(const JobRecord& record) {
 std::optional<jobs::TaskError> task_error_of(const JobRecord& record, const JobStatus& status,
                                              const jobs::TargetOptions& options) {
   if (jobs::is_search(record) || status.state != JobState::kFailed) return std::nullopt;
-  return jobs::task_error_of(*jobs::make_target(record.target, options), record, status);
+  return jobs::seen_or_asked_error(record, [&] {
+    return jobs::task_error_of(*jobs::make_target(record.target, options), record, status);
+  });
 }
 
 // How one job is.

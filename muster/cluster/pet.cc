@@ -50,7 +50,7 @@ int nodes_of(const Environment& environment) {
     throw invalid_argument(
         fmt::format("not supported: PET_NNODES is '{}', a job whose number of nodes changes", text),
         "give the job one number of nodes (minReplicas equal to maxReplicas), or start the program "
-        "by torchrun --no-python, which meets through its own rendezvous");
+        "by torchrun --no_python, which meets through its own rendezvous");
   }
   return static_cast<int>(*least);
 }
@@ -65,7 +65,7 @@ Node node_of(const Environment& environment) {
     throw invalid_argument(
         fmt::format("PET_NNODES is {}, and no PET_NODE_RANK says which of them this is{}",
                     node.nodes, endpoint.empty() ? "" : ": nodes number themselves at " + endpoint),
-        "start the program by torchrun --no-python PROGRAM, whose rendezvous does, or give the job "
+        "start the program by torchrun --no_python PROGRAM, whose rendezvous does, or give the job "
         "no elasticPolicy");
   }
   node.rank = rank.value_or(0);
@@ -114,7 +114,7 @@ ResolvedCluster resolve_pet(const Surroundings& around, const ResolveOptions& /*
     throw invalid_argument(
         fmt::format("PET_NPROC_PER_NODE is {}, and nobody started {} processes", node.processes,
                     node.processes),
-        "programs whose main() is run_main() start them; for this one say torchrun --no-python "
+        "programs whose main() is run_main() start them; for this one say torchrun --no_python "
         "PROGRAM, or ask for one process a node (numProcPerNode: 1)");
   }
   return internal::to_cluster({.source = "PET_* (Kubeflow)",

@@ -151,8 +151,11 @@ std::string mark_of(JobStatus status) {
 }
 
 std::optional<JobStatus> end_of(const std::string& mark) {
-  const auto json = nlohmann::json::parse(mark, nullptr, /*allow_exceptions=*/false);
-  return json.is_object() ? std::optional(internal::status_from_json(json)) : std::nullopt;
+  try {
+    return internal::status_from_json(nlohmann::json::parse(mark));
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
 }
 
 // The name of the document that all others belong to.

@@ -9,27 +9,42 @@
 namespace muster::inline v0_1::jobs {
 namespace {
 
-constexpr const char* kOf = "submission";
+using nlohmann::ordered_json;
+
+constexpr const char* kOfSubmission = "submission";
+constexpr const char* kTaskError = "error";
 
 std::string path_of(const JobRecord& record) { return join_path(record.folder, kEndFile); }
 
-void keep(const JobRecord& record, const JobStatus& end) {
-  nlohmann::ordered_json json = internal::to_json(end);
-  json[kOf] = record.submission;
+void write_end(const JobRecord& record, const ordered_json& end) {
   // Where it cannot be written, as on a full disk, the target is asked again the next time.
   (void)local_file_system().write_atomically(
-      path_of(record), json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n");
+      path_of(record), end.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n");
+}
+
+void keep(const JobRecord& record, const JobStatus& end) {
+  ordered_json json = internal::to_json(end);
+  json[kOfSubmission] = record.submission;
+  write_end(record, json);
+}
+
+// What was kept of this submission.
+std::optional<ordered_json> end_file_of(const JobRecord& record) {
+  const auto text = local_file_system().read_file(path_of(record));
+  if (!text.ok()) return std::nullopt;
+  const auto json = ordered_json::parse(text.value(), nullptr, /*allow_exceptions=*/false);
+  const bool is_its = json.is_object() && json.contains(kOfSubmission) &&
+                      json.at(kOfSubmission) == record.submission;
+  return is_its ? std::optional(json) : std::nullopt;
 }
 
 }  // namespace
 
 std::optional<JobStatus> seen_end(const JobRecord& record) {
-  const auto text = local_file_system().read_file(path_of(record));
-  if (!text.ok()) return std::nullopt;
+  const auto json = end_file_of(record);
+  if (!json) return std::nullopt;
   try {
-    const nlohmann::json json = nlohmann::json::parse(text.value());
-    if (json.at(kOf) != record.submission) return std::nullopt;
-    const JobStatus end = internal::status_from_json(json);
+    const JobStatus end = internal::status_from_json(*json);
     return is_over(end) ? std::optional(end) : std::nullopt;
   } catch (const nlohmann::json::exception&) {
     return std::nullopt;
@@ -50,6 +65,24 @@ JobStatus asked_again(const JobRecord& record, const JobStatus& end,
   status.forgotten = end.forgotten || ask().forgotten;
   keep(record, status);
   return status;
+}
+
+std::optional<TaskError> seen_or_asked_error(const JobRecord& record,
+                                             const std::function<std::optional<TaskError>()>& ask) {
+  auto json = end_file_of(record);
+  if (json && json->contains(kTaskError)) {
+    try {
+      return internal::error_from_json(json->at(kTaskError));
+    } catch (const nlohmann::json::exception&) {
+      // Then it is asked for.
+    }
+  }
+  const std::optional<TaskError> error = ask();
+  if (json && error) {
+    (*json)[kTaskError] = internal::to_json(*error);
+    write_end(record, *json);
+  }
+  return error;
 }
 
 }  // namespace muster::inline v0_1::jobs

@@ -8,6 +8,7 @@
 
 #include "muster/jobs/job_record.h"
 #include "muster/jobs/target.h"
+#include "muster/jobs/task_error.h"
 
 namespace muster::inline v0_1::jobs {
 
@@ -26,5 +27,10 @@ JobStatus ended_or_asked(const JobRecord& record, const std::function<JobStatus(
 // is `forgotten` where the target answers so.
 JobStatus asked_again(const JobRecord& record, const JobStatus& end,
                       const std::function<JobStatus()>& ask);
+
+// Returns the error that was kept with the end that was seen, and asks for no log then; else what
+// `ask` returns, which is kept where there is such an end.
+std::optional<TaskError> seen_or_asked_error(const JobRecord& record,
+                                             const std::function<std::optional<TaskError>()>& ask);
 
 }  // namespace muster::inline v0_1::jobs

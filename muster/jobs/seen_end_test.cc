@@ -100,5 +100,34 @@ TEST_F(SeenEndTest, StaysWhenTheTargetForgetsTheJob) {
   EXPECT_TRUE(seen_end(record_)->forgotten);
 }
 
+// The log of a task may be gone, and its target away, when the job is looked at again.
+TEST_F(SeenEndTest, KeepsTheErrorOfTheTaskThatFailed) {
+  std::optional<TaskError> said;
+  const auto error = [&] {
+    return seen_or_asked_error(record_, [&] {
+      ++asked_;
+      return said;
+    });
+  };
+  EXPECT_FALSE(error());
+  ask();
+  EXPECT_FALSE(error());
+  said = {.task = "worker-0", .exit_code = 2, .lines = {"E no data", "  hint"}};
+  asked_ = 0;
+  for (int i = 0; i < 3; ++i) {
+    const auto got = error();
+    ASSERT_TRUE(got);
+    EXPECT_EQ(got->task, "worker-0");
+    EXPECT_EQ(got->exit_code, 2);
+    EXPECT_EQ(got->lines, said->lines);
+  }
+  EXPECT_EQ(asked_, 1);
+  EXPECT_EQ(seen_end(record_)->detail, "why");
+  // That of another submission is not its own.
+  record_.submission = "s2";
+  error();
+  EXPECT_EQ(asked_, 2);
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::jobs

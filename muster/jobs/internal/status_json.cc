@@ -3,6 +3,7 @@
 #include <array>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace muster::inline v0_1::jobs::internal {
 namespace {
@@ -53,6 +54,16 @@ JobStatus status_from_json(const nlohmann::json& json) {
                             .place = task.value("place", "")});
   }
   return status;
+}
+
+nlohmann::ordered_json to_json(const TaskError& error) {
+  return {{"task", error.task}, {"exit_code", optional(error.exit_code)}, {"lines", error.lines}};
+}
+
+TaskError error_from_json(const nlohmann::json& json) {
+  return {.task = json.at("task"),
+          .exit_code = optional(json.at("exit_code")),
+          .lines = json.at("lines").get<std::vector<std::string>>()};
 }
 
 }  // namespace muster::inline v0_1::jobs::internal

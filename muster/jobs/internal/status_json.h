@@ -1,14 +1,20 @@
-// The state of a job as JSON, in the files that keep it. Thread safety: pure functions.
+// The state of a job, and the error of its task, as JSON, in the files that keep it. Thread safety:
+// pure functions.
 #pragma once
 
 #include <nlohmann/json.hpp>
 
 #include "muster/jobs/target.h"
+#include "muster/jobs/task_error.h"
 
 namespace muster::inline v0_1::jobs::internal {
 
 nlohmann::ordered_json to_json(const JobStatus& status);
 // Throws nlohmann::json::exception for what is no such JSON; other keys beside are nothing to it.
 JobStatus status_from_json(const nlohmann::json& json);
+
+nlohmann::ordered_json to_json(const TaskError& error);
+// Throws nlohmann::json::exception for what is no such JSON.
+TaskError error_from_json(const nlohmann::json& json);
 
 }  // namespace muster::inline v0_1::jobs::internal
