@@ -16,7 +16,7 @@
 #include "muster/layers/core.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/normalization.h"
-#include "muster/loop/internal/test_loops.h"
+#include "muster/loop/internal/test_coordinators.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
 #include "muster/stores/testing/memory_store.h"
@@ -30,43 +30,6 @@ namespace {
 using muster::testing::LocalCluster;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-// A regression on points(), as every task defines it.
-struct Program {
-  Layer model = Dense(1);
-  optim::Optimizer optimizer = optim::adam({.learning_rate = 0.05});
-  int64_t repeat = -1;
-  double divisor = 1;  // of losses
-  RemoteFunctionName train{""}, evaluate{""}, echo{""};
-
-  Tensor loss(const RemoteCall& call) const {
-    const Tensor& x = call.batch().features;
-    return losses::mean_squared_error(call.batch().labels, model(x)) / divisor;
-  }
-
-  void define(ClusterCoordinator& coordinator) {
-    const auto data = [this](const InputContext&) { return points(40).repeat(repeat).batch(8); };
-    const auto training = coordinator.create_per_worker_dataset("training", data);
-    const auto test = coordinator.create_per_worker_dataset("test", data);
-    train = coordinator.define("train",
-                               [this](const RemoteCall& call) -> std::vector<Tensor> {
-                                 const Tensor value = loss(call);
-                                 optimizer.minimize(value);
-                                 return {value};
-                               },
-                               {.training = true, .data = training});
-    evaluate = coordinator.define(
-        "evaluate", [this](const RemoteCall& call) -> std::vector<Tensor> { return {loss(call)}; },
-        {.data = test});
-    echo = coordinator.define("echo", [](const RemoteCall& call) -> std::vector<Tensor> {
-      for (const Tensor& argument : call.arguments()) {
-        if (argument.numel() > 0 && argument.flatten()[0].item<double>() < 0)
-          throw invalid_argument("it is negative");
-      }
-      return call.arguments();
-    });
-  }
-};
 
 struct Tasks {
   int workers = 1;
@@ -94,32 +57,6 @@ void run_cluster(const Tasks& tasks,
     EXPECT_EQ(task, 0);
     chief(coordinator, program);
   });
-}
-
-void run_alone(CoordinatorOptions options,
-               const std::function<void(ClusterCoordinator&, Program&)>& body,
-               const std::function<void(Program&)>& change = {}) {
-  options.environment = Environment();
-  options.cancelled = [] { return false; };
-  Program program;
-  if (change) change(program);
-  ClusterCoordinator coordinator(parameter_server(), options);
-  program.define(coordinator);
-  ASSERT_FALSE(coordinator.serve());
-  body(coordinator, program);
-}
-
-std::vector<double> train_steps(ClusterCoordinator& coordinator, const Program& program,
-                                int steps) {
-  std::vector<RemoteValue> values;
-  for (int i = 0; i < steps; ++i) values.push_back(coordinator.schedule(program.train));
-  coordinator.join();
-  std::vector<double> losses;
-  for (const auto& value : values) {
-    EXPECT_TRUE(value.ready());
-    losses.push_back(coordinator.fetch(value).at(0).item<double>());
-  }
-  return losses;
 }
 
 // One worker makes the calls in their order: that is this process alone.
@@ -420,33 +357,6 @@ TEST(ClusterCoordinator, ASaveThatMayFailIsTriedAgain) {
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
               HasSubstr("the run goes on, and tries again with the next save (1 of the 1 "));
   store.clear();
-}
-
-// A chief that is killed right behind the end of its run and started again does not wait for
-// servers that are gone; also where model_dir is a bucket.
-TEST(ClusterCoordinator, AChiefFindsThatTheRunOfItsJobHasEnded) {
-  const TempDirectory directory;
-  stores::memory_store().clear();
-  for (const std::string& model_dir : {directory / "model", std::string("mem://coordinator/run")}) {
-    const LocalCluster cluster(2, /*chief=*/true, /*servers=*/1);
-    const auto run_task = [&](int task, const std::string& job, double join_timeout) {
-      const auto environment =
-          task < 2 ? cluster.environment(task) : cluster.server_environment(task - 2);
-      Program program;
-      ClusterCoordinator coordinator(parameter_server(),
-                                     {.model_dir = model_dir,
-                                      .join_timeout = join_timeout,
-                                      .cancelled = [] { return false; },
-                                      .environment = environment.with("MUSTER_JOB_ID", job)});
-      program.define(coordinator);
-      if (!coordinator.serve()) train_steps(coordinator, program, 3);
-    };
-    muster::testing::run_ranks(3, [&](int task) { run_task(task, "a job", 60); });
-    EXPECT_NO_THROW(run_task(0, "a job", 1)) << model_dir;
-    const Error error = error_of([&] { run_task(0, "another job", 1); });
-    EXPECT_EQ(error.kind(), ErrorKind::kTimeout) << model_dir;
-  }
-  stores::memory_store().clear();
 }
 
 // --- mistakes ---

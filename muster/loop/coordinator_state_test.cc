@@ -11,6 +11,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
+#include "muster/base/uri.h"
 #include "muster/layers/core.h"
 #include "muster/layers/regularizers.h"
 #include "muster/loop/cluster_coordinator.h"
@@ -18,6 +19,7 @@
 #include "muster/loop/internal/test_loops.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
+#include "muster/stores/testing/memory_store.h"
 #include "muster/tensor/libtorch.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
@@ -188,16 +190,21 @@ TEST(CoordinatorState, NotesAreKeptWithACheckpointWhichGoesBeforeAGivenState) {
               });
 }
 
-// It is killed behind the end, and started again, where there are no servers any more.
-TEST(CoordinatorState, AChiefOfARunThatHasEndedHasNothingToDo) {
-  TempDirectory directory;
+// It is killed behind the end, and started again, where there are no servers any more; also where
+// model_dir is a bucket.
+class EndedRun : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(EndedRun, LeavesAChiefThatIsStartedAgainNothingToDo) {
+  const TempDirectory directory;
+  stores::memory_store().clear();
+  const std::string model_dir = is_remote(GetParam()) ? GetParam() : directory / GetParam();
   const LocalCluster cluster(2, /*chief=*/true, /*servers=*/1);
   const auto serve = [&](int task, const std::string& job, double join_timeout) {
     const Layer model = Dense(1);
     const auto sgd = optim::sgd({.learning_rate = 0.05});
     ClusterCoordinator coordinator(
         parameter_server(),
-        {.model_dir = directory / "model",
+        {.model_dir = model_dir,
          .join_timeout = join_timeout,
          .cancelled = [] { return false; },
          .environment =
@@ -221,7 +228,11 @@ TEST(CoordinatorState, AChiefOfARunThatHasEndedHasNothingToDo) {
   // Another run waits for servers of its own.
   EXPECT_EQ(error_of([&] { (void)serve(0, "job 2", /*join_timeout=*/0.3); }).kind(),
             ErrorKind::kTimeout);
+  stores::memory_store().clear();
 }
+
+INSTANTIATE_TEST_SUITE_P(OnADiskAndInABucket, EndedRun,
+                         ::testing::Values("model", "mem://coordinator/run"));
 
 }  // namespace
 }  // namespace muster::inline v0_1::distribute
