@@ -1,11 +1,13 @@
 #include "apps/muster/follow_job.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -24,9 +26,12 @@ namespace {
 
 // A signal handler can reach nothing but globals.
 std::atomic<bool> interrupted{false};
+std::atomic<const char*> words_of_the_end{""};
 
 extern "C" void on_interrupt(int number) {
   if (interrupted.exchange(true) && number == SIGINT) {
+    const char* const words = words_of_the_end;
+    (void)!write(STDERR_FILENO, words, std::strlen(words));
     std::signal(number, SIG_DFL);
     std::raise(number);
   }
@@ -81,8 +86,9 @@ int follow(const jobs::JobRecord& record, jobs::LogOptions options, const Logs& 
 
 }  // namespace
 
-InterruptScope::InterruptScope() {
+InterruptScope::InterruptScope(const char* last_words) {
   interrupted = false;
+  words_of_the_end = last_words;
   for (const int number : {SIGINT, SIGTERM}) std::signal(number, on_interrupt);
   // A terminal that is closed; nohup wants that ignored.
   if (std::signal(SIGHUP, on_interrupt) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);

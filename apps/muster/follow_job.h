@@ -16,7 +16,9 @@ namespace muster::app {
 // second Ctrl-C ends it. A second SIGTERM does not: a search gets one whenever it is cancelled.
 class InterruptScope {
  public:
-  InterruptScope();
+  // `last_words`, a line that outlives the scope, is printed where the second Ctrl-C ends the
+  // process.
+  explicit InterruptScope(const char* last_words = "");
   ~InterruptScope();
   InterruptScope(const InterruptScope&) = delete;
   InterruptScope& operator=(const InterruptScope&) = delete;

@@ -30,7 +30,9 @@ TEST_F(SearchCommandTest, AConfigurationWithHyperparametersIsASearch) {
       "  - {parameterName: x, type: INTEGER, minValue: 1, maxValue: 2}\n");
   const ShellOutput ran = muster("submit --config=search.yaml --job-dir=tune --name=tune ./train");
   EXPECT_EQ(ran.code, 1) << ran.text;
-  EXPECT_THAT(ran.text, AllOf(HasSubstr("trial 1 failed: exit code 3"), HasSubstr("search.svg")));
+  EXPECT_THAT(ran.text, AllOf(HasSubstr("trial 1 failed: exit code 3"),
+                              HasSubstr("trial 2 failed as trial 1 did; its log: "),
+                              Not(HasSubstr("search.svg"))));
   EXPECT_EQ(status("tune")["state"], "failed");
 }
 
@@ -135,6 +137,54 @@ TEST_F(SearchCommandTest, TheLogOfATrialThatBeginsAnewIsFollowed) {
                     HasSubstr("[trial-1] [chief-0] again\n"), HasSubstr("tune succeeded")));
 }
 
+// Trials may take long to save.
+TEST_F(SearchCommandTest, ASecondInterruptSaysThatTrialsRunOn) {
+  write("search.yaml", search_of(1, 1));
+  // At most 60 s, should the test not come to its end.
+  program(std::string("trap '' INT TERM; touch began\n"
+                      "for i in {1..1200}; do [ -e go ] && break; sleep 0.05; done\n") +
+          kReport);
+  const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train";
+  std::thread first([&] { EXPECT_EQ(muster(command + " > out 2>&1").code, 130); });
+  ASSERT_TRUE(appears("began"));
+  const auto record = nlohmann::json::parse(read(state_ + "/muster/jobs/tune/record.json"))["id"];
+  const int search = std::stoi(record.get<std::string>());
+  ASSERT_EQ(kill(search, SIGINT), 0);
+  // What another process prints is looked at now and then, for 60 s at most.
+  for (int i = 0; i < 6000 && read("out").find("stopping 1 trials") == std::string::npos; ++i)
+    std::this_thread::sleep_for(10ms);
+  ASSERT_EQ(kill(search, SIGINT), 0);
+  first.join();
+  EXPECT_THAT(read("out"), HasSubstr("ended at once, and trials run on: the same command"));
+  write("go", "");
+  EXPECT_EQ(muster(command).code, 0);
+}
+
+TEST_F(SearchCommandTest, AValueThatIsSearchedIsNotGivenByHand) {
+  write("search.yaml", search_of(2, 1));
+  program("touch ran");
+  for (const char* words : {"--x=3", "--x 3"}) {
+    for (const char* how : {"", "--dry-run "}) {
+      const ShellOutput ran = muster(std::string("submit ") + how +
+                                     "--config=search.yaml --job-dir=tune ./train -- " + words);
+      EXPECT_EQ(ran.code, 2) << ran.text;
+      EXPECT_THAT(ran.text, HasSubstr("--x stands in the arguments, and the search gives each"));
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "ran"));
+}
+
+// It is no way to leave trials out.
+TEST_F(SearchCommandTest, FewerTrialsThanThereAreIsSaid) {
+  write("search.yaml", search_of(3, 3));
+  program(kReport);
+  const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train";
+  EXPECT_EQ(muster(command).code, 0);
+  const ShellOutput ran = muster(command + " --max-trials=2");
+  EXPECT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text, HasSubstr("maxTrials is 2, and 3 trials of the search have begun before"));
+}
+
 TEST_F(SearchCommandTest, AWrongCommandLineEndsASearch) {
   write("search.yaml", search_of(9, 1));
   program("echo run >> runs; echo 'error: --x is not a flag of train' >&2; exit 2");
@@ -143,6 +193,8 @@ TEST_F(SearchCommandTest, AWrongCommandLineEndsASearch) {
   EXPECT_THAT(ran.text,
               HasSubstr("trial 1 failed as all would, by a wrong argument or something that was "
                         "not found: exit code 2: error: --x is not a flag of train\n"));
+  // The table does not say so again, and nothing is drawn.
+  EXPECT_THAT(ran.text, AllOf(HasSubstr("failed: exit code 2\n"), Not(HasSubstr("search.svg"))));
   EXPECT_EQ(read("runs"), "run\n");
 }
 

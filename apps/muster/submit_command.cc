@@ -134,6 +134,23 @@ void check_search_flags(const CLI::App& command, const SubmitFlags& flags,
   }
 }
 
+// A trial gets its values behind the arguments, and a program refuses a flag that is given twice.
+void check_searched(const jobs::JobSpec& job, const std::vector<std::string>& arguments) {
+  if (!job.search) return;
+  for (const jobs::HyperParameter& parameter : job.search->parameters) {
+    const std::string flag = "--" + parameter.name;
+    for (const std::string& word : arguments) {
+      if (word != flag && !word.starts_with(flag + "=")) continue;
+      throw invalid_argument(
+          fmt::format("{} stands in the arguments, and the search gives each trial a value of it",
+                      flag),
+          fmt::format("leave it out there, or take {} from the hyper-parameters of the "
+                      "configuration",
+                      parameter.name));
+    }
+  }
+}
+
 // Where programs of this machine run, or of nodes that have it at the same place.
 bool runs_programs(const std::string& target) { return target == "local" || target == "slurm"; }
 
@@ -171,7 +188,9 @@ int search(const SubmitFlags& flags, const jobs::JobSpec& job, jobs::JobStore& s
     fputs(jobs::describe_search_job(store, target, job, flags.seed).c_str(), stdout);
     return 0;
   }
-  InterruptScope interrupts;
+  const InterruptScope interrupts(
+      "\nended at once, and trials run on: the same command ends them and goes on with the search, "
+      "muster jobs cancel ends them\n");
   const jobs::SearchJobResult result =
       jobs::run_search_job(store, target, job, system_clock(), options);
   fputs(result.table.c_str(), stdout);
@@ -191,6 +210,7 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
   }
   jobs::JobSpec job = job_of(job_flags, arguments);
   check_search_flags(command, flags, job);
+  check_searched(job, arguments);
   jobs::TargetOptions options = target_options(command, flags.target, flags.to);
   options.muster = own_folder + "/muster";
   options.vertex.only_described = flags.dry_run;

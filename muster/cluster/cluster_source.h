@@ -2,6 +2,7 @@
 // Thread safety: values and pure functions of what they are given.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -19,6 +20,13 @@ struct Surroundings {
   ReadSmallFile read_file;         // for what a launcher leaves in files
 };
 
+// Which process of how many this is, by two variables.
+struct PlaceClaim {
+  std::string variables;  // "RANK and WORLD_SIZE"
+  int64_t rank = 0;
+  int64_t size = 0;
+};
+
 // What there is of a launcher's variables where they are too few for it to count.
 struct HalfSet {
   std::string finding;         // "RANK is 1, and WORLD_SIZE and MASTER_ADDR are not there"
@@ -26,6 +34,7 @@ struct HalfSet {
   size_t lacking = 0;          // variables
   bool means_cluster = false;  // a rank above 0 or a size above 1 is among those that are there
   bool is_doubtful = false;    // it does not, and yet is worth a note
+  std::optional<PlaceClaim> claim;  // where both of these are there
 };
 
 // One launcher: whether it started this process, and what it says.

@@ -103,16 +103,20 @@ void check_agreement(const Seen& winner, const ResolvedCluster& cluster, const S
                              kChoice, winner.source->word, kChoice, other.source->word));
 }
 
-// RANK and WORLD_SIZE without MASTER_ADDR lead to no cluster, and contradict one all the same.
-void check_rank_variables(const ClusterSource& winner, const ResolvedCluster& cluster,
-                          const Environment& environment) {
-  if (cluster.rank < 0 || !is(winner, {"tf_config", "vertex"}) || environment.has("MASTER_ADDR"))
-    return;
-  const auto rank = parse_int(environment.get_or("RANK", "")),
-             size = parse_int(environment.get_or("WORLD_SIZE", ""));
-  if (!rank || !size || (*rank == cluster.rank && *size == cluster.num_workers)) return;
-  throw disagree(winner, cluster, "RANK and WORLD_SIZE", *rank, *size,
-                 fmt::format("unset RANK and WORLD_SIZE, or set {}={}", kChoice, winner.word));
+// A rank and a size lead to no cluster where another variable lacks, as RANK and WORLD_SIZE without
+// MASTER_ADDR, and contradict one all the same.
+void check_half_agreement(const Seen& winner, const ResolvedCluster& cluster,
+                          const ClusterSource& other, const Surroundings& around) {
+  // Whether these are torchrun's cannot be told: RANK and WORLD_SIZE speak for themselves.
+  const bool asked = must_agree(*winner.source, other) && !is(other, {"torchrun"});
+  if (cluster.rank < 0 || !asked || !other.seen(around).empty()) return;
+  const std::optional<HalfSet> half = other.left(around);
+  if (!half || !half->claim) return;
+  const PlaceClaim& claim = *half->claim;
+  if (claim.rank == cluster.rank && claim.size == cluster.num_workers) return;
+  throw disagree(
+      *winner.source, cluster, claim.variables, claim.rank, claim.size,
+      fmt::format("unset {}, or set {}={}", claim.variables, kChoice, winner.source->word));
 }
 
 // "torchrun 4f7e (also seen, not used: Slurm step 12.0)".
@@ -184,7 +188,8 @@ ResolvedCluster resolve_cluster(const Environment& environment, const ResolveOpt
     result.source = winner->source->name;
     for (const Seen& other : seen)
       if (word.empty()) check_agreement(*winner, result, other, around, options);
-    if (word.empty()) check_rank_variables(*winner->source, result, environment);
+    for (const ClusterSource& other : cluster_sources())
+      if (word.empty()) check_half_agreement(*winner, result, other, around);
   }
   if (word.empty()) check_half_sets(winner, around, result);
   result.origin = describe(seen, winner);

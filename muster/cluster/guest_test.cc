@@ -195,6 +195,17 @@ TEST(Guest, NamesBothWhereTheyContradictEachOther) {
 
   const Error mpi = refusal_in(kOpenMpi + kPyTorchJob);
   EXPECT_THAT(mpi.message(), HasSubstr("MPI that it is rank 1 of 2"));
+  // A rank and a size contradict also where mpirun would have set more.
+  const Error part = refusal_in(
+      kPyTorchJob + Variables{{"OMPI_COMM_WORLD_RANK", "0"}, {"OMPI_COMM_WORLD_SIZE", "4"}});
+  EXPECT_THAT(part.message(),
+              HasSubstr("OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE that it is rank 0 of 4"));
+  EXPECT_THAT(part.hint(), HasSubstr("unset OMPI_COMM_WORLD_RANK and OMPI_COMM_WORLD_SIZE, or set "
+                                     "MUSTER_CLUSTER=rank"));
+  EXPECT_EQ(resolve_in(kPyTorchJob +
+                       Variables{{"OMPI_COMM_WORLD_RANK", "2"}, {"OMPI_COMM_WORLD_SIZE", "3"}})
+                .rank,
+            2);
   // An evaluator has no rank that could be another one.
   EXPECT_TRUE(
       resolve_in(Variables{{"TF_CONFIG", tf_config("evaluator", 0)}} + kPyTorchJob).is_evaluator);

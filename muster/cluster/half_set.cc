@@ -28,6 +28,12 @@ std::string are(const std::vector<std::string>& names, std::string_view what) {
   return fmt::format("{} {} {}", listed(names), names.size() == 1 ? "is" : "are", what);
 }
 
+// What was read of a rank or a size of all processes.
+struct Number {
+  const char* variable;
+  int64_t value;
+};
+
 bool means_others(Counts counts, int64_t number) {
   switch (counts) {
     case Counts::kRank:
@@ -50,6 +56,7 @@ std::optional<HalfSet> half_set(const Environment& environment,
   HalfSet half{.fix = std::string(fix)};
   bool is_this_launcher = false;
   std::vector<std::string> said, absent, empty;
+  std::optional<Number> rank, size;
   for (const PlaceVariable& variable : variables) {
     const std::optional<std::string> text = environment.get(variable.name);
     is_this_launcher = is_this_launcher || (text && variable.own);
@@ -63,10 +70,18 @@ std::optional<HalfSet> half_set(const Environment& environment,
     said.push_back(fmt::format("{} is {}", variable.name, shown(*text)));
     const auto number = variable.read != nullptr ? variable.read(*text) : parse_int(*text);
     if (!number) continue;
+    // The first rank of a launcher is that among all its processes.
+    if (variable.counts == Counts::kRank && !rank) rank = Number{variable.name, *number};
+    if (variable.counts == Counts::kSize && !size) size = Number{variable.name, *number};
     half.means_cluster = half.means_cluster || means_others(variable.counts, *number);
     half.is_doubtful = half.is_doubtful || (variable.counts == Counts::kMaybe && *number > 1);
   }
   half.lacking = absent.size() + empty.size();
+  if (rank && size) {
+    half.claim = PlaceClaim{.variables = fmt::format("{} and {}", rank->variable, size->variable),
+                            .rank = rank->value,
+                            .size = size->value};
+  }
   if (!is_this_launcher || (half.lacking == 0 && instead.empty())) return std::nullopt;
   std::vector<std::string> why;
   if (!empty.empty()) why.push_back(are(empty, "empty"));

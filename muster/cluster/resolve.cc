@@ -85,9 +85,9 @@ void read_task(const TfConfig& config, const ResolveOptions& options, ResolvedCl
     }
     throw Mistake{
         mistake.message,
-        "give the Estimator a strategy for several workers (.train_distribute = "
-        "distribute::multi_worker_mirrored()), or write the loop with it "
-        "(strategy_by_name(\"multi_worker\")): it takes this TF_CONFIG as it is; or unset "
+        "take a strategy for several workers: --strategy=multi_worker, where the program has that "
+        "flag; in its source .train_distribute = distribute::multi_worker_mirrored(), or in a loop "
+        "strategy_by_name(\"multi_worker\"): it takes this TF_CONFIG as it is; or unset "
         "TF_CONFIG to train alone; where workers are no peers, " +
             mistake.advice,
         mistake.corrected};

@@ -60,6 +60,11 @@ std::optional<plan::Failure> Coordinator::first_failure() const {
   return state_.first_failure();
 }
 
+bool Coordinator::all_know_of_absence() const {
+  std::lock_guard lock(mutex_);
+  return state_.all_know_of_absence();
+}
+
 int Coordinator::connections() const {
   std::lock_guard lock(mutex_);
   return state_.connections();

@@ -83,6 +83,24 @@ TEST(Coordinator, ATaskThatCannotStartTellsThoseWhoWaitForIt) {
                                      HasSubstr("there is no folder /data")));
 }
 
+// So a chief that cannot start either may end.
+TEST(Coordinator, KnowsWhenAllKnowOfAnAbsence) {
+  const CoordinatorServer server(test_server_options(2));
+  net::GrpcChannel channel(server.address());
+  for (const int rank : {0, 1}) {
+    EXPECT_FALSE(server.all_know_of_absence());
+    ASSERT_TRUE(channel
+                    .fail({.who = {task_of(rank), 5},
+                           .kind = ErrorKind::kInvalidArgument,
+                           .reason = "it could not start: --epocs is not a flag",
+                           .rank = rank,
+                           .world_size = 2},
+                          kAnswer)
+                    .ok());
+  }
+  EXPECT_TRUE(server.all_know_of_absence());
+}
+
 // It ends nobody's wait, since another process may come in its place; those who wait hear of it at
 // once.
 TEST(Coordinator, ATaskThatWasToldToStopWhileItJoinsTellsThoseWhoWait) {
@@ -232,6 +250,42 @@ TEST(Coordinator, AMissingWorkerIsNamedAndGivenUpAtTheDeadline) {
     EXPECT_THAT(error.hint(), HasSubstr("start the missing task"));
   }
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("chief is waiting for"));
+}
+
+TEST(Coordinator, OfATaskThatDoesNotComeIsSaidOnceHowItHasToBeStarted) {
+  CoordinatorServer server(test_server_options(2));
+  ManualClock clock;
+  std::atomic<int> tries = 0;
+  JoinOptions options = test_join_options(server.address(), 0, 2);
+  options.clock = &clock;
+  options.join_deadline = 100;
+  options.poll_interval = 0.05;
+  options.how_started = [](const std::string& task) { return "with TASK=" + task; };
+  options.cancelled = [&tries] {
+    ++tries;
+    return false;
+  };
+  testing::internal::CaptureStderr();
+  auto chief = std::async(std::launch::async,
+                          [&] { return error_of([&] { CoordinatorClient::join(options); }); });
+  // Lines are due at 10, 20, 30 and 40 s; at the end it gives up.
+  for (const int passed : {10, 10, 10, 10, 100}) {
+    const int before = tries;
+    eventually([&] { return tries > before + 1 || passed == 100; });
+    clock.advance(std::chrono::seconds(passed));
+  }
+  EXPECT_EQ(chief.get().kind(), ErrorKind::kTimeout);
+  log::flush();
+  const std::string text = testing::internal::GetCapturedStderr();
+  const std::string look =
+      "; was worker 0 started, with TASK=worker:0? its output says why it does not come\n";
+  EXPECT_THAT(text, HasSubstr(look));
+  EXPECT_EQ(text.find(look), text.rfind(look));
+  // With the third line, at 30 s.
+  const std::string until = text.substr(0, text.find(look));
+  size_t lines = 0;
+  for (size_t at = 0; (at = until.find("is waiting for", at)) != std::string::npos; ++at) ++lines;
+  EXPECT_EQ(lines, 3u) << text;
 }
 
 TEST(Coordinator, AMissingChiefIsNamed) {

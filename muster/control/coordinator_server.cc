@@ -53,6 +53,10 @@ std::optional<plan::Failure> CoordinatorServer::first_failure() const {
   return impl_->coordinator.first_failure();
 }
 
+bool CoordinatorServer::all_know_of_absence() const {
+  return impl_->coordinator.all_know_of_absence();
+}
+
 int CoordinatorServer::connections() const { return impl_->coordinator.connections(); }
 
 std::string CoordinatorServer::last_refusal() const { return impl_->service->last_refusal(); }

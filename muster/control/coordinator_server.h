@@ -36,6 +36,9 @@ class CoordinatorServer {
   // Where clients on this machine reach it: the address as given, with the real port.
   std::string address() const;
   std::optional<plan::Failure> first_failure() const;
+  // Whether every task of the group has told why it does not come, or was told that another does
+  // not: nobody is left who would wait in vain.
+  bool all_know_of_absence() const;
   // How many members have the connection open that tells at once when their process is killed.
   // Before, only the missing heartbeat does.
   int connections() const;

@@ -4,6 +4,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/cluster/how_started.h"
 #include "muster/cluster/protection.h"
 
 namespace muster::inline v0_1::control {
@@ -48,6 +49,7 @@ JoinOptions join_options(const cluster::ResolvedCluster& cluster) {
           .world_size = static_cast<int>(cluster.workers.size()),
           .addresses = cluster.addresses,
           .job = cluster.job,
+          .how_started = [cluster](const std::string& task) { return how_started(cluster, task); },
           .coordinator_task = cluster.workers.front().name()};
 }
 

@@ -37,6 +37,9 @@ struct JoinOptions {
   // Of the task that serves the coordinator: whom that refused last, "" for nobody. A task that it
   // does not accept cannot say itself why it is missing.
   std::function<std::string()> last_refusal;
+  // How a task of the group has to be started, "with RANK=1, WORLD_SIZE=2 and MASTER_ADDR=node1";
+  // said once of one that does not come. Empty: nobody knows.
+  std::function<std::string(const std::string& task)> how_started;
   std::string coordinator_task = "chief:0";  // how messages call the task that serves it
   Clock* clock = &system_clock();            // outlives the client
   net::ConnectCoordinator connect;           // empty: over gRPC

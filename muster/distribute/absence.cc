@@ -5,7 +5,9 @@
 #include <atomic>
 #include <chrono>
 #include <random>
+#include <string>
 #include <thread>
+#include <utility>
 
 #include "muster/base/environment.h"
 #include "muster/base/log.h"
@@ -24,23 +26,31 @@ using std::chrono::steady_clock;
 constexpr auto kPatience = std::chrono::seconds(5);
 constexpr auto kPause = std::chrono::milliseconds(200);
 constexpr double kAnswerSeconds = 2;
+// What takes less is no word worth: lines hide the error above them.
+constexpr auto kQuiet = std::chrono::seconds(1);
 
 std::atomic<bool> joining = false;
 
 // The time in which others may ask or be asked; Ctrl-C and SIGTERM end it.
 class Patience {
  public:
-  explicit Patience(const std::function<bool()>& cancelled) : cancelled_(cancelled) {}
+  // `doing` says what it is for, when it is not over at once.
+  Patience(const std::function<bool()>& cancelled, std::string doing)
+      : cancelled_(cancelled), doing_(std::move(doing)) {}
   // Waits a moment; false when the time is over.
-  bool pause() const {
-    if (cancelled_() || steady_clock::now() >= end_) return false;
+  bool pause() {
+    if (cancelled_() || steady_clock::now() >= begin_ + kPatience) return false;
+    if (!doing_.empty() && steady_clock::now() >= begin_ + kQuiet)
+      log::info(
+          fmt::format("{}, for {} s", std::exchange(doing_, {}), (kPatience - kQuiet).count()));
     std::this_thread::sleep_for(kPause);
     return true;
   }
 
  private:
   const std::function<bool()>& cancelled_;
-  const steady_clock::time_point end_ = steady_clock::now() + kPatience;
+  std::string doing_;
+  const steady_clock::time_point begin_ = steady_clock::now();
 };
 
 bool tell_coordinator(const cluster::ResolvedCluster& cluster, const net::FailRequest& request) {
@@ -57,19 +67,19 @@ void tell(const cluster::ResolvedCluster& cluster, const Error& error,
                                  .rank = cluster.rank,
                                  .world_size = static_cast<int>(cluster.workers.size()),
                                  .addresses = cluster.addresses};
-  const Patience patience(cancelled);
   if (cluster.is_chief) {
     const control::CoordinatorServer server(control::server_options(cluster));
     tell_coordinator(cluster, request);
-    log::info(fmt::format("telling the other tasks why, for {} s", kPatience.count()));
-    while (patience.pause()) {
+    Patience patience(cancelled, "telling the other tasks why");
+    while (!server.all_know_of_absence() && patience.pause()) {
     }
+    // The last answer may still be on its way.
+    patience.pause();
     return;
   }
-  if (tell_coordinator(cluster, request)) return;
-  log::info(fmt::format("{} does not answer yet; trying to tell it why, for {} s",
-                        plan::readable_task(cluster.workers[0].name()), kPatience.count()));
-  while (patience.pause() && !tell_coordinator(cluster, request)) {
+  Patience patience(cancelled, fmt::format("{} does not answer yet; trying to tell it why",
+                                           plan::readable_task(cluster.workers[0].name())));
+  while (!tell_coordinator(cluster, request) && patience.pause()) {
   }
 }
 

@@ -9,8 +9,9 @@ namespace muster::inline v0_1::distribute {
 
 // For a task that fails before it asks to join its group, with a wrong flag or without its data:
 // the others would wait ten minutes for it. Where TF_CONFIG names a cluster, the chief learns why,
-// if it answers within some seconds; a chief tells those who ask in these seconds. `cancelled` ends
-// them. Does nothing in a process that has asked to join, and in a build without the control plane.
+// if it answers within some seconds; a chief tells those who ask in these seconds, and ends before
+// when nobody is left to tell, as where all tasks have the same wrong flag. `cancelled` ends them.
+// Does nothing in a process that has asked to join, and in a build without the control plane.
 void tell_absence(const Error& error, const std::function<bool()>& cancelled) noexcept;
 
 // This process asks to join its group: the group knows of it by other ways, and where it is refused

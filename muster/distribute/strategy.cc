@@ -28,8 +28,9 @@ void Strategy::serve(const StartOptions& options, const BuildModel& /*build*/) c
   throw invalid_argument(
       fmt::format("this is {}, and {} has no parameter servers", options.cluster.task.name(),
                   name()),
-      "take a strategy that has, .train_distribute = distribute::parameter_server(), in every "
-      "task; or remove \"ps\" from \"cluster\" in TF_CONFIG of every task");
+      "take a strategy that has, in every task: --strategy=parameter_server, where the program has "
+      "that flag, in its source .train_distribute = distribute::parameter_server(); or remove "
+      "\"ps\" from \"cluster\" in TF_CONFIG of every task");
 }
 
 void check_worker(const cluster::ResolvedCluster& task, const std::string& verb) {

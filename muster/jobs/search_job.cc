@@ -40,7 +40,8 @@ std::string summary_of(const Search& search, const JobSpec& job) {
   } else {
     text += "no trial has measured anything\n";
   }
-  text += fmt::format("the picture is {}\n", join_path(job.job_dir, "search.svg"));
+  if (search.has_measured())
+    text += fmt::format("the picture is {}\n", join_path(job.job_dir, "search.svg"));
   return text + fmt::format("the logs of the trials: muster jobs logs {}", job.name);
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <string_view>
 #include <utility>
 
 #include "muster/base/strings.h"
@@ -52,6 +54,53 @@ std::string range_of(const HyperParameter& parameter) {
                      parameter.scale == Scale::kLog          ? ", UNIT_LOG_SCALE"
                      : parameter.scale == Scale::kReverseLog ? ", UNIT_REVERSE_LOG_SCALE"
                                                              : "");
+}
+
+constexpr std::string_view kState = "state";
+
+// A line for each trial, the best first, with what `state` says of it in the last column.
+std::string table_of(const Search& search, const std::function<std::string(const Trial&)>& state) {
+  const HyperParameterSearch& what = search.what();
+  std::vector<std::string> titles{">trial"};
+  for (const HyperParameter& parameter : what.parameters) titles.push_back(">" + parameter.name);
+  for (const std::string& title :
+       {">" + what.metric_tag, std::string(">step"), std::string(">measured"), std::string(kState)})
+    titles.push_back(title);
+  TextTable table(titles);
+  for (const Trial* trial : search.ranking()) {
+    std::vector<std::string> cells{fmt::format("{}", trial->number)};
+    for (const HyperParameter& parameter : what.parameters)
+      cells.push_back(trial->values.at(parameter.name));
+    const std::optional<double> best = trial->best(what.maximize);
+    cells.push_back(best ? fmt::format("{:.6g}", *best) : "-");
+    cells.push_back(best ? fmt::format("{}", step_of_best(*trial, what.maximize)) : "-");
+    cells.push_back(fmt::format("{}", trial->measurements.size()));
+    cells.push_back(state(*trial));
+    table.add(std::move(cells));
+  }
+  return table.text("");
+}
+
+// Words that stand elsewhere once more are in the way of the table.
+std::string why_failed(const Search& search, const Trial& trial) {
+  if (trial.failure.empty()) return "";
+  const auto first = std::ranges::find_if(search.trials(), [&](const Trial& one) {
+    return one.state == trial.state && one.failure == trial.failure;
+  });
+  if (first->number != trial.number) return fmt::format(", as trial {}", first->number);
+  if (trial.exit_code && search.gave_up().ends_with(trial.failure))
+    return fmt::format(": exit code {}", *trial.exit_code);
+  return ": " + trial.failure;
+}
+
+// At most so many letters.
+std::string shortened(const std::string& text, size_t most) {
+  if (letters_in(text) <= most) return text;
+  size_t end = text.size();
+  while (letters_in(std::string_view(text).substr(0, end)) + 3 > most ||
+         (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80)
+    --end;
+  return text.substr(0, end) + "...";
 }
 
 // An upright line with a place for each value.
@@ -122,26 +171,14 @@ class Axis {
 }  // namespace
 
 std::string search_table(const Search& search) {
-  const HyperParameterSearch& what = search.what();
-  std::vector<std::string> titles{">trial"};
-  for (const HyperParameter& parameter : what.parameters) titles.push_back(">" + parameter.name);
-  for (const std::string& title : {">" + what.metric_tag, std::string(">step"),
-                                   std::string(">measured"), std::string("state")})
-    titles.push_back(title);
-  TextTable table(titles);
-  for (const Trial* trial : search.ranking()) {
-    std::vector<std::string> cells{fmt::format("{}", trial->number)};
-    for (const HyperParameter& parameter : what.parameters)
-      cells.push_back(trial->values.at(parameter.name));
-    const std::optional<double> best = trial->best(what.maximize);
-    cells.push_back(best ? fmt::format("{:.6g}", *best) : "-");
-    cells.push_back(best ? fmt::format("{}", step_of_best(*trial, what.maximize)) : "-");
-    cells.push_back(fmt::format("{}", trial->measurements.size()));
-    cells.push_back(std::string(to_string(trial->state)) +
-                    (trial->failure.empty() ? "" : ": " + trial->failure));
-    table.add(std::move(cells));
-  }
-  return table.text("");
+  constexpr size_t kWidest = 120, kLeastWords = 24;
+  // Where the words stand, the last column begins.
+  const std::string plain = table_of(search, [](const Trial&) { return ""; });
+  const size_t before = letters_in(plain.substr(0, plain.find('\n'))) - kState.size();
+  const size_t room = std::max(kWidest - std::min(before, kWidest), kLeastWords);
+  return table_of(search, [&](const Trial& trial) {
+    return shortened(std::string(to_string(trial.state)) + why_failed(search, trial), room);
+  });
 }
 
 std::string search_plan(const Search& search) {

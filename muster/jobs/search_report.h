@@ -8,7 +8,9 @@
 namespace muster::inline v0_1::jobs {
 
 // A line for each trial, the best first: its number, values, best measurement and the step of that,
-// how many measurements there are, and how it ended.
+// how many measurements there are, and how it ended. Why it failed is said of the first that failed
+// so, is cut where the line would have more than 120 letters, and is left out where
+// Search::gave_up() says it.
 std::string search_table(const Search& search);
 
 // What a search is about to do, in lines that begin with '#': how many trials there are and how

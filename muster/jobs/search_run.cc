@@ -137,8 +137,10 @@ class SearchRun {
       throw;
     }
     if (search_.running() > 0) {
-      log::info(fmt::format("stopping {} trials; the same command goes on with the search",
-                            search_.running()));
+      log::info(
+          fmt::format("stopping {} trials; the same command goes on with the search (Ctrl-C "
+                      "again ends at once, and they run on)",
+                      search_.running()));
       stop_all();
       search_.interrupt();
     }
@@ -170,6 +172,13 @@ class SearchRun {
     const auto ended = std::ranges::count_if(search_.trials(), [](const Trial& trial) {
       return trial.state != TrialState::kRunning && trial.state != TrialState::kInterrupted;
     });
+    if (const auto begun = static_cast<int64_t>(search_.trials().size());
+        begun > search_.what().max_trials) {
+      log::warning(
+          fmt::format("maxTrials is {}, and {} trials of the search have begun before: those count "
+                      "all the same, and no more begin",
+                      search_.what().max_trials, begun));
+    }
     log::info(ended < search_.planned()
                   ? fmt::format("the search goes on: {} of {} trials have ended", ended,
                                 search_.planned())
@@ -314,7 +323,15 @@ class SearchRun {
         0);
     node.mapped().events.close();
     if (failed) {
-      log::warning(fmt::format("trial {} failed: {}{}{}", number, trial.failure,
+      // What was said of one that failed before is not said again.
+      const auto before = std::ranges::find_if(search_.trials(), [&](const Trial& one) {
+        return one.number != number && one.state == TrialState::kFailed &&
+               one.failure == trial.failure;
+      });
+      log::warning(fmt::format("trial {} failed{}{}{}", number,
+                               before == search_.trials().end()
+                                   ? ": " + trial.failure
+                                   : fmt::format(" as trial {} did", before->number),
                                trial.log.empty() ? "" : "; its log: ", trial.log));
     } else {
       log::info(fmt::format("trial {} is {}: {} {:.6g}", number, to_string(trial.state),

@@ -10,6 +10,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/json.h"
+#include "muster/base/strings.h"
 #include "muster/base/temp_directory.h"
 #include "muster/formats/number_text.h"
 #include "muster/jobs/search_report.h"
@@ -163,6 +164,18 @@ TEST_F(SearchRunTest, AFailureIsToldWithTheProgramsWordsAndItsLog) {
   EXPECT_EQ(saved.at("failure"), search.trial(2).failure);
   EXPECT_EQ(saved.at("exit_code"), 1);
   EXPECT_EQ(saved.at("log"), "log 2");
+}
+
+TEST_F(SearchRunTest, TheTableSaysWhatIsLongOrTheSameOnlyOnce) {
+  PretendedTrials trials;
+  for (const int number : {2, 3}) {
+    trials.codes[number] = 1;
+    trials.words[number] = "error: " + std::string(200, 'x');
+  }
+  const std::string table = search_table(run(trials));
+  EXPECT_THAT(table, AllOf(HasSubstr("failed: exit code 1: error: xxx"), HasSubstr("xxx...\n"),
+                           HasSubstr("failed, as trial 2\n")));
+  for (const std::string& line : split(table, '\n')) EXPECT_LE(line.size(), 120u) << line;
 }
 
 // Whoever mends what was wrong outside, such as a folder of data, gives the same command again.

@@ -22,6 +22,8 @@ constexpr const char* kNeverBegan = "it never began";
 constexpr const char* kStarts = "starts";  // of JobRecord::details: how often the trial was started
 // A program that fails says why at its end.
 constexpr int kLastLines = 200;
+// How a log continues an error with what may have been meant.
+constexpr std::string_view kHint = "hint: ", kMeant = "hint: did you mean ";
 constexpr Duration kEndLook = std::chrono::milliseconds(200);
 constexpr Duration kComeLook = std::chrono::seconds(2);
 
@@ -144,10 +146,16 @@ std::optional<int> TargetTrials::exit_code(int number) {
 std::string TargetTrials::last_words(int number) {
   if (!was_submitted(trials_.at(number).record)) return "";
   std::string error, last;
+  bool is_error = false;  // the line before
   try {
     target_.logs(trials_.at(number).record, {.tail = kLastLines}, [&](std::string_view line) {
       const std::string_view words = trim(without_task(line));
-      if (launch::is_error_line(words)) error = without_time(words);
+      // What was meant is worth a few words; what else a hint says stands in the log.
+      if (is_error && words.starts_with(kMeant))
+        error +=
+            fmt::format("; {}", words.substr(kHint.size(), words.find('?') + 1 - kHint.size()));
+      is_error = launch::is_error_line(words);
+      if (is_error) error = without_time(words);
       // What starts the tasks says only that one failed.
       const bool of_starter = line.starts_with("[muster] ") || line.starts_with("[slurm] ");
       if (!words.empty() && !of_starter) last = words;

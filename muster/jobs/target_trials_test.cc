@@ -151,6 +151,10 @@ TEST_F(TargetTrialsTest, TheLastErrorOfALogIsWhatATrialSays) {
   EXPECT_EQ(trials_.last_words(3), "error: second");
   target_.lines = {"E 12:03:45 NotFound: there is no digits", "  hint: make it"};
   EXPECT_EQ(trials_.last_words(3), "NotFound: there is no digits");
+  target_.lines = {"E 12:03:45 InvalidArgument: --epoch is not a flag of mnist",
+                   "  hint: did you mean --epochs? mnist --help shows what there is"};
+  EXPECT_EQ(trials_.last_words(3),
+            "InvalidArgument: --epoch is not a flag of mnist; did you mean --epochs?");
   EXPECT_EQ(trials_.log_of(3), "muster jobs logs --task=trial-3 fit");
 }
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <csignal>
 #include <string_view>
+#include <utility>
 
 #include "muster/base/error.h"
 #include "muster/launch/internal/failure_rank.h"
@@ -30,6 +31,7 @@ constexpr milliseconds kTick{100};         // the longest sleep: the bound of a 
 constexpr milliseconds kPipeTime{1000};    // for what a task left behind to finish writing
 constexpr milliseconds kKillTime{10'000};  // for the kernel to end what got SIGKILL
 constexpr milliseconds kIdleLook{1000};    // between looks whether those that remain do anything
+constexpr milliseconds kTogether{500};     // tasks that fail alike within it need one line
 constexpr int kRecentLines = 100;
 constexpr int kOnScreen = 10;  // what so many lines followed is quoted at the end
 constexpr std::string_view kAddressInUse = "address already in use";
@@ -91,6 +93,7 @@ class Supervisor {
       stop_those_too_late();
       act_on_deadline();
       look_for_idle();
+      if (SteadyClock::now() >= held_until_) say_held();
     }
     Outcome outcome = conclude();
     flush();
@@ -101,7 +104,14 @@ class Supervisor {
   // A group goes through these phases in order. Each but the last has a deadline.
   enum class Phase { kRunning, kSurvivors, kStopping, kKilled };
 
-  void say(std::string_view text) { output_.line(1, "muster", 8, text); }
+  void say(std::string_view text) {
+    say_held();
+    output_.line(1, "muster", 8, text);
+  }
+
+  void say_held() {
+    for (const std::string& text : std::exchange(held_, {})) output_.line(1, "muster", 8, text);
+  }
 
   void start_all() {
     for (Task& task : tasks_) {
@@ -254,7 +264,8 @@ class Supervisor {
       return;
     }
     if (phase_ == Phase::kSurvivors) {
-      say(what);
+      if (held_.empty()) return say(what);
+      held_.push_back(what);
       return;
     }
     const std::string others = names_of_running();
@@ -264,8 +275,9 @@ class Supervisor {
       say(fmt::format("{}; {} goes on without it", what, others));
       return;
     }
-    say(fmt::format("{}; waiting up to {} for {} to end", what, seconds(options_.survivor_time),
-                    others));
+    held_ = {fmt::format("{}; waiting up to {} for {} to end", what,
+                         seconds(options_.survivor_time), others)};
+    held_until_ = SteadyClock::now() + kTogether;
     phase_ = Phase::kSurvivors;
     deadline_ = SteadyClock::now() + options_.survivor_time;
   }
@@ -419,10 +431,15 @@ class Supervisor {
   Outcome conclude() {
     std::vector<const ProcessSpec*> specs;
     std::vector<TaskExit> exits;
+    bool alike = true;
     for (const Task& task : tasks_) {
       specs.push_back(task.spec);
       exits.push_back(task.exit);
+      alike = alike && short_text(task.exit.status) == short_text(tasks_[0].exit.status);
     }
+    // The report says for all what one mistake in the command makes of each.
+    if (alike) held_.clear();
+    say_held();
     Outcome outcome = internal::judge(specs, std::move(exits), stop_signal_);
     outcome.address_in_use = address_in_use_;
     for (const Task& task : tasks_) {
@@ -472,7 +489,8 @@ class Supervisor {
   int all_lines_ = 0;  // of tasks
   bool address_in_use_ = false;
   std::string first_done_;  // the first task that ended with 0; "" while there is none
-  SteadyClock::time_point done_time_, next_look_;
+  SteadyClock::time_point done_time_, next_look_, held_until_;
+  std::vector<std::string> held_;         // lines that are not needed when all fail alike
   std::chrono::seconds next_report_{10};  // after done_time_
 };
 

@@ -10,6 +10,8 @@
 // forwarded (SIGHUP as SIGTERM), with SIGKILL after `stop_time`; Ctrl-C after any stop request
 // kills at once.
 //
+// Where all end in the same way within half a second, as by a wrong flag, one line says so for all.
+//
 // When a task has ended well and others run on, a line says now and then for whom we wait. Those
 // that then do nothing for `idle_time`, neither computing nor printing, count as hung, and are
 // stopped as above. What processes that a task has started compute is work of the task.

@@ -182,6 +182,25 @@ TEST_F(SuperviseTest, FailureStopsTheOthersAndIsTheRootCause) {
   EXPECT_THAT(read("err"), HasSubstr("[muster] its words: E 12:03:45 NonFinite: loss is NaN"));
 }
 
+// One mistake in the command, and the words of each task stand above.
+TEST_F(SuperviseTest, TasksThatFailAlikeAtOnceNeedOneLine) {
+  const auto one_line = [&](const Outcome& outcome) {
+    const std::string text = read("err");
+    return outcome.exit_code == 2 && text.find("[muster] stopped because") == 0;
+  };
+  EXPECT_TRUE(one_line(supervise_until(one_line, {"exit 2", "exit 2", "exit 2"}, {})))
+      << read("err");
+}
+
+TEST_F(SuperviseTest, TasksThatFailUnlikeEachOtherAreAllTold) {
+  const Outcome outcome = supervise_scripts({"as gone; exit 138", "wait_for_end gone; exit 2"},
+                                            {.survivor_time = seconds(20)});
+  EXPECT_EQ(outcome.exit_code, 2);
+  EXPECT_THAT(read("err"), HasSubstr("[muster] worker 0: exit code 138; waiting up to 20 s for "
+                                     "worker 1 to end\n[muster] worker 1: exit code 2\n[muster] "
+                                     "stopped because worker 1 failed"));
+}
+
 TEST_F(SuperviseTest, AKilledTaskOutranksSurvivorsThatReportItsLoss) {
   const Outcome outcome = supervise_scripts(
       {"wait_for dead; exit 138", "touch dead; kill -9 $$", "wait_for dead; exit 138"},

@@ -199,8 +199,10 @@ Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, d
   absent_.erase(caller.task);
   if (!absent_.empty()) {
     abandon_join(caller);
+    heard_.insert(caller.task);
     return {.state = Verdict::State::kFailed, .failure = absent_.begin()->second};
   }
+  heard_.clear();
   if (joiners_.empty() && running_) {
     for (auto& [task, since] : missing_since_) since = now;
   }
@@ -447,6 +449,12 @@ void CoordinatorState::fail_to_join(const Caller& caller, const Seat& seat, Erro
                           .kind = kind,
                           .reason = reason,
                           .phase = Phase::kJoining};
+}
+
+bool CoordinatorState::all_know_of_absence() const {
+  return std::ranges::all_of(options_.roster, [this](const RosterEntry& entry) {
+    return absent_.contains(entry.task) || heard_.contains(entry.task);
+  });
 }
 
 void CoordinatorState::done(const Caller& caller) {

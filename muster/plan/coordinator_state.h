@@ -112,6 +112,9 @@ class CoordinatorState {
   // wait for it, or while another process of its name is joining.
   void fail_to_join(const Caller& caller, const Seat& seat, ErrorKind kind,
                     const std::string& reason, double now);
+  // Whether nobody of the roster is left who would wait in vain: each said that it will not join,
+  // or asked, and heard that another will not.
+  bool all_know_of_absence() const;
   // The caller has made its last step.
   void done(const Caller& caller);
   // Goodbye. Before the caller is done, and without an earlier failure, this fails the group. Of a
@@ -187,6 +190,7 @@ class CoordinatorState {
   std::map<std::pair<std::string, uint64_t>, double> rivals_;  // since when
   std::map<std::string, double> missing_since_;
   std::map<std::string, Failure> absent_;  // tasks that said that they will not join
+  std::set<std::string> heard_;            // tasks that asked, and heard of these
   std::set<std::string> left_;             // tasks that went while they joined
   std::optional<Failure> failure_;
   std::optional<Failure> last_failure_;  // of an earlier group, for members who have not heard yet

@@ -90,6 +90,23 @@ TEST(Join, WhoWillNotComeTellsThoseWhoWait) {
   EXPECT_EQ(state.join(caller(2, 2), 2, 3, 5).state, State::kReady);
 }
 
+// A chief that cannot start need not wait for anybody then.
+TEST(Join, AllKnowOfAnAbsenceWhenEachToldOfItsOwnOrHeardOfOne) {
+  CoordinatorState state(options(3), 0);
+  const auto will_not_come = [&](int rank, double now) {
+    state.fail_to_join(caller(rank), {rank, 3}, ErrorKind::kNotFound, "no data", now);
+  };
+  EXPECT_EQ(state.join(caller(2), 2, 3, 0).state, State::kWaiting);
+  will_not_come(0, 1);
+  will_not_come(1, 1);
+  EXPECT_FALSE(state.all_know_of_absence()) << "worker 1 has not asked since";
+  EXPECT_EQ(state.join(caller(2), 2, 3, 2).state, State::kFailed);
+  EXPECT_TRUE(state.all_know_of_absence());
+  // They come after all.
+  for (const int rank : {0, 1}) (void)state.join(caller(rank, 2), rank, 3, 3);
+  EXPECT_FALSE(state.all_know_of_absence());
+}
+
 TEST(Join, RefusesAnotherCluster) {
   struct Case {
     Caller who;

@@ -164,9 +164,8 @@ StepLedger::Commit StepLedger::commit_to_round(Worker& w, int64_t ticket,
 int64_t StepLedger::needed(double now) const {
   // Where nobody begins a step any more, those that were begun are all there will be.
   if (!stopped_.empty()) return std::max<int64_t>(1, claims());
-  const int64_t expected = std::ranges::count_if(workers_, [&](const Worker& w) {
-    return !w.ended && (w.present || now - w.absent_since < options_.rejoin_seconds);
-  });
+  const int64_t expected =
+      std::ranges::count_if(workers_, [&](const Worker& w) { return has_more(w, now); });
   return std::max<int64_t>(1, std::min<int64_t>(options_.aggregate, expected));
 }
 
@@ -205,10 +204,12 @@ void StepLedger::stop(std::string why) {
 
 bool StepLedger::over(double now) const {
   if (!stopped_.empty() || (last_step_ && step_ >= *last_step_)) return true;
+  return std::ranges::none_of(workers_, [&](const Worker& w) { return has_more(w, now); });
+}
+
+bool StepLedger::has_more(const Worker& w, double now) const {
   // Whoever is gone may come back for the rest of its data, within limits.
-  return std::ranges::all_of(workers_, [&](const Worker& w) {
-    return w.ended || (!w.present && now - w.absent_since >= options_.rejoin_seconds);
-  });
+  return !w.ended && (w.present || now - w.absent_since < options_.rejoin_seconds);
 }
 
 bool StepLedger::settled(double now) const { return over(now) && claims() == 0; }
@@ -223,6 +224,15 @@ std::vector<int> StepLedger::unfinished() const {
   std::vector<int> all;
   for (int w = 0; w < options_.workers; ++w) {
     if (!at(w).present && !at(w).ended) all.push_back(w);
+  }
+  return all;
+}
+
+std::vector<int> StepLedger::awaited(double now) const {
+  const bool is_over = over(now);
+  std::vector<int> all;
+  for (int w = 0; w < options_.workers; ++w) {
+    if (is_over ? at(w).ticket != 0 : has_more(at(w), now)) all.push_back(w);
   }
   return all;
 }

@@ -130,6 +130,9 @@ class StepLedger {
   std::string why(double now) const;
   // Workers that are not there and whose data is not used up.
   std::vector<int> unfinished() const;
+  // Workers for which it is not settled: whose data is not used up, and when it is over, those that
+  // are making a step.
+  std::vector<int> awaited(double now) const;
 
   // --- checkpoints ---
   // No step is committed until resume().
@@ -171,6 +174,8 @@ class StepLedger {
   // Whether it takes part: others may have to wait for it.
   static bool active(const Worker& worker) { return worker.present && !worker.ended; }
   // The slowest active worker; -1 without any.
+  // Whether it has data left, and is there or may come back for that.
+  bool has_more(const Worker& worker, double now) const;
   int slowest() const;
   Commit commit_to_round(Worker& worker, int64_t ticket, const std::string& position, double now);
   // How many gradients the update under way needs.

@@ -68,12 +68,25 @@ TEST(StepLedger, EndsWhenAllDataIsUsedUp) {
   EXPECT_EQ(ledger.why(0), "end of input");
 }
 
+TEST(StepLedger, NamesForWhomTheEndWaits) {
+  StepLedger ledger = begun({.workers = 2, .rejoin_seconds = 10});
+  EXPECT_THAT(ledger.awaited(0), ElementsAre(0, 1));
+  ledger.end_input(1);
+  EXPECT_THAT(ledger.awaited(0), ElementsAre(0));
+  ASSERT_EQ(ledger.claim(0, 0).state, StepLedger::Claim::State::kGranted);
+  ledger.stop("a hook");
+  EXPECT_THAT(ledger.awaited(0), ElementsAre(0)) << "it makes a step";
+  ledger.abandon(0);
+  EXPECT_THAT(ledger.awaited(0), IsEmpty());
+}
+
 TEST(StepLedger, WaitsForALostWorkersShareWithinLimits) {
   StepLedger ledger = begun({.workers = 2, .rejoin_seconds = 10});
   step(ledger, 1, "one");
   ledger.leave(1, 5);
   ledger.end_input(0);
   EXPECT_FALSE(ledger.over(14.9));
+  EXPECT_THAT(ledger.awaited(14.9), ElementsAre(1));
   EXPECT_THAT(ledger.unfinished(), ElementsAre(1));
   EXPECT_TRUE(ledger.over(15));
   ledger.join(1, 15);

@@ -130,6 +130,7 @@ json LedgerHost::answer(const json& request) {
     let_go_ = false;
   } else if (op == "finish") {
     finished_ = true;
+    finished_at_ = request.value("step", int64_t{0});
   } else if (op == "status") {
     json status{{"generation", ledger_.generation()}, {"step", ledger_.step()}};
     if (finished_) status["finished"] = true;
@@ -195,7 +196,8 @@ json LedgerHost::join(std::unique_lock<std::mutex>& lock, const json& request) {
     }
   }
   wait(lock, request, [&] { return ledger_.begun() || finished_; });
-  if (finished_) return {{"state", "finished"}, {"step", ledger_.step()}};
+  // A run that had ended before it began here has made no step that the ledger would know of.
+  if (finished_) return {{"state", "finished"}, {"step", std::max(ledger_.step(), finished_at_)}};
   if (!ledger_.begun()) return {{"state", "waiting"}, {"missing", names({kChief})}};
   return {{"state", "begun"},
           {"generation", ledger_.generation()},
@@ -285,7 +287,8 @@ json LedgerHost::settled(std::unique_lock<std::mutex>& lock, const json& request
           {"over", ledger_.settled(now())},
           {"step", ledger_.step()},
           {"why", ledger_.why(now())},
-          {"unfinished", names(ledger_.unfinished())}};
+          {"unfinished", names(ledger_.unfinished())},
+          {"awaited", names(ledger_.awaited(now()))}};
 }
 
 json LedgerHost::others(std::unique_lock<std::mutex>& lock, const json& request) {

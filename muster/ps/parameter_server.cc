@@ -135,7 +135,8 @@ class ParameterServer final : public distribute::Strategy {
           "TF_CONFIG lists no parameter servers, which ParameterServer needs",
           "add \"ps\" to \"cluster\" in TF_CONFIG of every task, and start them (muster run "
           "--chief "
-          "--workers=2 --ps=2 -- PROGRAM starts a cluster here); or take .train_distribute = "
+          "--workers=2 --ps=2 -- PROGRAM starts a cluster here); or take --strategy=multi_worker, "
+          "where the program has that flag, in its source .train_distribute = "
           "distribute::multi_worker_mirrored()");
     }
     if (options_.replicas_to_aggregate > cluster.num_workers) {

@@ -341,6 +341,14 @@ TEST_F(LedgerHostTest, StepsAreClaimedAndCommitted) {
   EXPECT_THAT(ask({{"op", "pause"}}).at("positions"), ElementsAre("", "here"));
 }
 
+// Where there was nothing to train it has made no step itself.
+TEST_F(LedgerHostTest, ARunThatIsOverIsAtTheStepThatItsChiefSays) {
+  ask({{"op", "finish"}, {"step", 938}});
+  const json joined = ask({{"op", "join"}}, 1);
+  EXPECT_EQ(joined.at("state"), "finished");
+  EXPECT_EQ(joined.at("step"), 938);
+}
+
 TEST_F(LedgerHostTest, TheNextStepIsClaimedWithACommit) {
   ask({{"op", "begin"}, {"step", 0}, {"last_step", 2}, {"positions", json::array()}});
   ask({{"op", "join"}, {"incarnation", 7}}, 0);

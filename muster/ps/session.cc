@@ -289,7 +289,7 @@ void Session::finish() {
   if (is_chief()) {
     // Where one is gone all come back to the last checkpoint, and end then: nobody may have left.
     for (size_t server = 0; server < servers(); ++server) ask(server, {{"op", "state"}});
-    ask_ledger({{"op", "finish"}});
+    ask_ledger({{"op", "finish"}, {"step", step_.load()}});
     for (size_t server = 1; server < servers(); ++server) {
       try {
         ask(server, {{"op", "finish"}});

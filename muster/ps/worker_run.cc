@@ -446,8 +446,8 @@ int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others
       tell_waiting("the chief, which ends the run");
       continue;
     }
-    const auto unfinished = told.at("unfinished").get<std::vector<std::string>>();
-    tell_waiting(unfinished.empty() ? "the other workers" : muster::join(unfinished, ", "));
+    const auto awaited = told.at("awaited").get<std::vector<std::string>>();
+    tell_waiting(awaited.empty() ? "the other workers" : muster::join(awaited, ", "));
   }
 }
 

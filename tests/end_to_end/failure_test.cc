@@ -370,6 +370,20 @@ TEST(MissingData, OfOneWorkerEndsTheOthersWithItsReason) {
   expect_no_noise(ran.output);
 }
 
+// Each waits for the other for seconds, where that does not know yet; on a busy machine the tasks
+// may begin far from each other.
+TEST(WrongFlag, OfAllWorkersNeedsNoWaiting) {
+  const TempDirectory directory;
+  Ran ran;
+  for (int i = 0; i < 5; ++i) {
+    ran = run(muster_run({"--workers=2"}, mnist(directory / "model", {"--epocs=5"})));
+    EXPECT_EQ(ran.code, 2) << ran.output;
+    EXPECT_EQ(count(ran.output, "did you mean --epochs?"), 2) << ran.output;
+    if (ran.output.find(", for ") == std::string::npos) break;
+  }
+  EXPECT_THAT(ran.output, Not(HasSubstr(", for "))) << "neither told the other in time";
+}
+
 TEST(KillingMusterRun, LeavesNoTaskBehind) {
   const TempDirectory directory;
   Program program(muster_run({"--workers=2"}, mnist(directory / "model", kLong)));

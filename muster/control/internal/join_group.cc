@@ -16,6 +16,9 @@ namespace {
 
 using State = plan::Verdict::State;
 
+// After so many reports a task that has not come is late.
+constexpr double kLongReports = 2.5;
+
 // The state of one wait for the group.
 class Joining {
  public:
@@ -38,8 +41,8 @@ class Joining {
       if (waited() >= options_.join_deadline) throw given_up();
       if (waited() >= next_report_) {
         next_report_ = waited() + options_.report_every;
-        log::info(fmt::format("{} is waiting for {}{}", plan::readable_task(options_.task),
-                              missing_, meanwhile()));
+        log::info(fmt::format("{} is waiting for {}{}{}", plan::readable_task(options_.task),
+                              missing_, meanwhile(), what_to_look_at()));
       }
     }
   }
@@ -84,6 +87,8 @@ class Joining {
     if (verdict.state == State::kRefused) throw *verdict.refusal;
     if (verdict.state == State::kFailed && !told_to_stop()) throw to_error(*verdict.failure);
     missing_ = describe(verdict.missing);
+    const auto silent = std::ranges::find(verdict.missing, "", &plan::MissingTask::where);
+    silent_ = silent == verdict.missing.end() ? "" : silent->task;
     note_who_went(verdict.missing);
     return std::nullopt;
   }
@@ -97,6 +102,7 @@ class Joining {
   }
 
   void note_unreached(const Error& error) {
+    silent_ = itself_ ? "" : options_.coordinator_task;
     // A name may appear in DNS together with its task; a wrong one never does.
     const bool unknown = error.message().find("DNS resolution") != std::string::npos;
     // So it does to who has certificates and ought not to, or the other way round.
@@ -117,6 +123,16 @@ class Joining {
   std::string meanwhile() const {
     const std::string refused = options_.last_refusal ? options_.last_refusal() : std::string();
     return refused.empty() ? "" : "; meanwhile: " + refused;
+  }
+
+  // Said once, when it takes longer than tasks need that are started together.
+  std::string what_to_look_at() {
+    if (silent_.empty() || looked_at_ || waited() < kLongReports * options_.report_every) return "";
+    const std::string how = options_.how_started ? options_.how_started(silent_) : std::string();
+    if (how.empty()) return "";
+    looked_at_ = true;
+    return fmt::format("; was {} started, {}? its output says why it does not come",
+                       plan::readable_task(silent_), how);
   }
 
   Error given_up() const {
@@ -140,6 +156,8 @@ class Joining {
   const bool itself_;  // this task serves the coordinator
   bool reached_ = false;
   std::string missing_;
+  std::string silent_;       // one of them that has told nothing
+  bool looked_at_ = false;   // what_to_look_at() was said
   std::ptrdiff_t gone_ = 0;  // tasks that were told to stop
   std::unique_ptr<net::CoordinatorChannel> channel_;
 };

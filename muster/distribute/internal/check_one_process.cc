@@ -12,8 +12,8 @@ void check_no_servers(const cluster::ResolvedCluster& cluster, std::string_view 
   if (cluster.num_ps == 0) return;
   throw invalid_argument(
       fmt::format("TF_CONFIG lists parameter servers, which {} does not use", strategy),
-      "take .train_distribute = distribute::parameter_server(), which does (the flag of programs "
-      "that have one: --strategy=parameter_server); or remove \"ps\" from "
+      "take --strategy=parameter_server, where the program has that flag; in its source "
+      ".train_distribute = distribute::parameter_server(); or remove \"ps\" from "
       "\"cluster\" in TF_CONFIG of every task");
 }
 
@@ -25,8 +25,9 @@ void check_one_process(const cluster::ResolvedCluster& cluster, std::string_view
   throw invalid_argument(
       fmt::format("{} {} {} workers, but the strategy {} trains in one process", source,
                   plural ? "describe" : "describes", cluster.num_workers, strategy),
-      "take distribute::multi_worker_mirrored(), for an Estimator as RunConfig{.train_distribute = "
-      "...} and in a loop also by name, strategy_by_name(\"multi_worker\"); or " +
+      "take --strategy=multi_worker, where the program has that flag; in its source "
+      "distribute::multi_worker_mirrored(), for an Estimator as RunConfig{.train_distribute = ...} "
+      "and in a loop also by name, strategy_by_name(\"multi_worker\"); or " +
           std::string(source == "TF_CONFIG" ? "unset TF_CONFIG" : "set MUSTER_CLUSTER=local"));
 }
 

@@ -96,6 +96,7 @@ class LedgerHost {
   int64_t rows_ = 0;     // examples of all steps that counted
   bool let_go_ = false;  // the chief has saved for the last time
   bool finished_ = false;
+  int64_t finished_at_ = 0;  // the step of the run then, as the chief said
   bool closed_ = false;
 };
 
