@@ -141,10 +141,10 @@ int list(const JobsFlags& flags) {
 
 // What a search has found; nothing for other jobs, before its first trial, and where its job
 // directory cannot be read, which is told.
-std::optional<jobs::Search> found_so_far(const JobRecord& record) {
+std::optional<jobs::Search> found_so_far(const JobRecord& record, const JobStatus& status) {
   if (!jobs::is_search(record)) return std::nullopt;
   try {
-    return jobs::found_by(record);
+    return jobs::found_by(record, status.left_running);
   } catch (const Error& error) {
     log::warning(fmt::format("the trials cannot be shown: {}", error.message()));
     return std::nullopt;
@@ -172,8 +172,9 @@ Shown look_at(const std::string& name, Asking& asking, const jobs::TargetOptions
   Shown shown{.record = store().find(name)};
   shown.status = asking.status(shown.record);
   shown.record = store().find(name);  // which may have found out where it is
-  shown.found = found_so_far(shown.record);
+  shown.found = found_so_far(shown.record, shown.status);
   shown.error = task_error_of(shown.record, shown.status, options);
+  if (shown.error) jobs::tell_who_failed(shown.status, *shown.error);
   return shown;
 }
 
@@ -210,8 +211,9 @@ void print(const Shown& shown) {
   }
   fputs(table.text("").c_str(), stdout);
   if (error) {
-    fmt::print("{}{} said last:\n", error->task,
-               error->exit_code ? fmt::format(", exit code {},", *error->exit_code) : "");
+    fmt::print("{}{} {}:\n", error->task,
+               error->exit_code ? fmt::format(", exit code {},", *error->exit_code) : "",
+               error->said ? "said last" : "printed no error");
     for (const std::string& said : error->lines) fmt::print("  {}\n", said);
   }
 }

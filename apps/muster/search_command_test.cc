@@ -69,6 +69,11 @@ TEST_F(SearchCommandTest, ASearchTellsOfItsTrials) {
   EXPECT_THAT(muster("jobs logs --task=trial-1/chief-0 train-1").text,
               StartsWith("[trial-1] values: "));
   EXPECT_THAT(muster("jobs logs --task=trial-4 train-1").text, HasSubstr("has no task 'trial-4'"));
+  for (const char* follow : {"", "--follow "}) {
+    EXPECT_THAT(muster("jobs logs " + std::string(follow) + "--task=trial-1/worker-0 train-1").text,
+                HasSubstr("the job train-1 has no task 'trial-1/worker-0'; it has "
+                          "'trial-1/chief-0'"));
+  }
   EXPECT_EQ(status("train-1")["trials"][1]["failure"], "exit code 1: error: no more memory");
   EXPECT_THAT(muster("jobs status train-1").text, HasSubstr("error: no more memory\n"));
 
@@ -215,7 +220,8 @@ TEST_F(SearchCommandTest, ASearchThatWasKilledStartsNoTrialBesideItself) {
   kill_search("tune");
   first.join();
   EXPECT_THAT(muster("jobs status tune").text,
-              AllOf(HasSubstr("2 of its trials run on"), HasSubstr("interrupted")));
+              AllOf(HasSubstr("2 of its trials run on"), HasSubstr("  running\n"),
+                    Not(HasSubstr("interrupted"))));
   EXPECT_THAT(muster("jobs remove tune").text, HasSubstr("error: trials of tune run"));
 
   std::thread second([&] {

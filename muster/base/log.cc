@@ -40,6 +40,18 @@ std::string utc(std::chrono::system_clock::time_point time) {
                      ms % 1000);
 }
 
+// The text with all lines but the first indented, by which its end is known; those that are stay as
+// they are.
+std::string with_indent(std::string_view text) {
+  std::string indented;
+  for (size_t i = 0; i < text.size(); ++i) {
+    indented += text[i];
+    const bool begins = text[i] == '\n' && i + 1 < text.size();
+    if (begins && text[i + 1] != ' ' && text[i + 1] != '\t') indented += "  ";
+  }
+  return indented;
+}
+
 class Sink : public spdlog::sinks::base_sink<std::mutex> {
  public:
   Sink()
@@ -93,19 +105,22 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
             "\n");
       return;
     }
+    const std::string indented = with_indent(text);
+    spdlog::details::log_msg whole = message;
+    whole.payload = indented;
     spdlog::memory_buf_t line;
-    formatter_->format(message, line);
+    formatter_->format(whole, line);
     clear_status();
-    if (color_ && message.color_range_end > message.color_range_start) {
-      const char* start = message.level >= spdlog::level::err    ? "\033[31m\033[1m"
-                          : message.level == spdlog::level::warn ? "\033[33m\033[1m"
-                          : message.level == spdlog::level::info ? "\033[32m"
-                                                                 : "\033[36m";
+    if (color_ && whole.color_range_end > whole.color_range_start) {
+      const char* start = whole.level >= spdlog::level::err    ? "\033[31m\033[1m"
+                          : whole.level == spdlog::level::warn ? "\033[33m\033[1m"
+                          : whole.level == spdlog::level::info ? "\033[32m"
+                                                               : "\033[36m";
       const std::string_view all(line.data(), line.size());
-      write(fmt::format("{}{}{}\033[m{}", all.substr(0, message.color_range_start), start,
-                        all.substr(message.color_range_start,
-                                   message.color_range_end - message.color_range_start),
-                        all.substr(message.color_range_end)));
+      write(fmt::format(
+          "{}{}{}\033[m{}", all.substr(0, whole.color_range_start), start,
+          all.substr(whole.color_range_start, whole.color_range_end - whole.color_range_start),
+          all.substr(whole.color_range_end)));
     } else {
       write(std::string_view(line.data(), line.size()));
     }

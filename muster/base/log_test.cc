@@ -32,6 +32,17 @@ TEST_F(LogDeathTest, ALineHasALevelAndATime) {
       ExitedWithCode(0), "^W [0-9:]{8} one\nW [0-9:]{8} two\n$");
 }
 
+TEST_F(LogDeathTest, AMessageOfSeveralLinesIsIndentedBehindTheFirst) {
+  EXPECT_EXIT(
+      {
+        log::error("InvalidArgument: two do not fit\nmissing a\n\nextra b\n  hint: take another");
+        std::exit(0);
+      },
+      ExitedWithCode(0),
+      "^E [0-9:]{8} InvalidArgument: two do not fit\n  missing a\n  \n  extra b\n  hint: take "
+      "another\n$");
+}
+
 TEST_F(LogDeathTest, WhatIsSaidOnceIsRememberedForAThousandTexts) {
   EXPECT_EXIT(
       {

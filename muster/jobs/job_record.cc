@@ -11,8 +11,9 @@
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/base/json.h"
-#include "muster/base/nearest.h"
 #include "muster/base/strings.h"
+#include "muster/jobs/commands.h"
+#include "muster/jobs/target.h"
 #include "muster/launch/run.h"
 
 namespace muster::inline v0_1::jobs {
@@ -31,10 +32,15 @@ bool is_job_name(std::string_view name) {
 }
 
 std::string to_text(const JobRecord& record) {
-  nlohmann::ordered_json text = {{"name", record.name},       {"target", record.target},
-                                 {"id", record.id},           {"job_dir", record.job_dir},
-                                 {"command", record.command}, {"submitted", record.submitted},
-                                 {"details", record.details}, {"submission", record.submission}};
+  nlohmann::ordered_json text = {{"name", record.name},
+                                 {"target", record.target},
+                                 {"id", record.id},
+                                 {"job_dir", record.job_dir},
+                                 {"command", record.command},
+                                 {"commands", record.commands},
+                                 {"submitted", record.submitted},
+                                 {"details", record.details},
+                                 {"submission", record.submission}};
   return text.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
@@ -53,6 +59,7 @@ std::optional<JobRecord> read_record(const std::string& folder) {
                      .folder = folder,
                      .job_dir = json.at("job_dir"),
                      .command = json.at("command"),
+                     .commands = json.value("commands", Commands()),
                      .submitted = json.at("submitted"),
                      .details = json.at("details"),
                      .submission = json.value("submission", "")};
@@ -64,6 +71,21 @@ std::optional<JobRecord> read_record(const std::string& folder) {
 // Where a job is while another has its name: no job is called so.
 std::string place_aside(const std::string& store, const JobRecord& record) {
   return join_path(store, "." + record.name);
+}
+
+// Of the folders "base-1", "base-2", ... the highest number; 0 where there is none.
+int64_t highest_number(const std::string& store, const std::string& base) {
+  // Others are somebody's own name.
+  constexpr int64_t kMost = 99'999'999;
+  const auto names = local_file_system().list_directory(store);
+  if (!names.ok() && names.error().kind() != ErrorKind::kNotFound) throw names.error();
+  int64_t highest = 0;
+  for (const std::string& name : names.value_or({})) {
+    if (!name.starts_with(base + "-")) continue;
+    const auto number = parse_int(std::string_view(name).substr(base.size() + 1));
+    if (number && *number < kMost) highest = std::max(highest, *number);
+  }
+  return highest;
 }
 
 Error taken(const JobRecord& record) {
@@ -125,11 +147,8 @@ JobRecord JobStore::preview(const std::string& name, const std::string& stem) co
   }
   // Room for "-" and a number.
   const std::string base = job_name_from(stem).substr(0, kLongestName - 10);
-  for (int number = 1;; ++number) {
-    const std::string tried = fmt::format("{}-{}", base, number);
-    if (local_file_system().exists(join_path(folder_, tried)).value()) continue;
-    return {.name = tried, .folder = join_path(folder_, tried)};
-  }
+  const std::string next = fmt::format("{}-{}", base, highest_number(folder_, base) + 1);
+  return {.name = next, .folder = join_path(folder_, next)};
 }
 
 void JobStore::check_free(const std::string& name) const {
@@ -160,12 +179,16 @@ JobRecord JobStore::find(const std::string& name) const {
   if (is_job_name(name)) {  // "..", among others, is none
     if (auto record = read_record(join_path(folder_, name))) return *record;
   }
+  constexpr size_t kShown = 10;
   std::vector<std::string> names;
   for (const JobRecord& record : list()) names.push_back(record.name);
-  const auto near = nearest(name, names);
+  std::ranges::reverse(names);  // the newest first
+  const auto near = meant_by(name, names);
   throw not_found(fmt::format("there is no job '{}' in {}", name, folder_),
                   near ? fmt::format("did you mean {}? muster jobs list shows all", *near)
-                       : "muster jobs list shows the jobs there are");
+                  : names.empty() ? "there are no jobs: muster submit starts one"
+                                  : fmt::format("muster jobs list shows those there are: {}",
+                                                join_quoted(names, kShown)));
 }
 
 std::vector<JobRecord> JobStore::list() const {

@@ -20,7 +20,9 @@ struct JobRecord {
   std::string id;      // the target's own name of it; empty until it is submitted
   std::string folder;  // where the record lies, absolute
   std::string job_dir;
-  std::string command;                         // for people: the program and its arguments
+  std::string command;  // for people: the program and its arguments
+  // The same for comparing, for each role, without the job directory; empty: not known.
+  std::vector<std::vector<std::string>> commands = {};
   double submitted = 0;                        // Unix time, in seconds
   std::map<std::string, std::string> details;  // what the target needs to find it; no secrets
   // What tells this submission from all others, wherever it arrived: the target keeps it with the
@@ -47,7 +49,7 @@ class JobStore {
 
   // Makes a folder, which this account alone can enter, for a job of that name, and returns the
   // record of it, without writing that. Throws InvalidArgument when the name is taken; an empty
-  // name gives the first of "stem-1", "stem-2", ... that is free.
+  // name gives "stem-3" where "stem-2" is the highest there is.
   JobRecord add(const std::string& name, const std::string& stem);
   // Throws InvalidArgument when the name is taken, as add() does; an empty one is free.
   void check_free(const std::string& name) const;
@@ -55,7 +57,7 @@ class JobStore {
   JobRecord preview(const std::string& name, const std::string& stem) const;
   // Writes the record into its folder.
   void save(const JobRecord& record) const;
-  // Throws NotFound, with the nearest name, when there is no such job.
+  // Throws NotFound, with the name that may be meant or those there are, when there is no such job.
   JobRecord find(const std::string& name) const;
   // All jobs, the newest last. Folders without a record that can be read, and what was put aside,
   // are left out.

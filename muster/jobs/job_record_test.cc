@@ -10,6 +10,7 @@
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/jobs/log_files.h"
+#include "muster/jobs/target.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
@@ -60,6 +61,37 @@ TEST(JobRecordTest, RecordsAreFoundAgainAndNamesTakenOnce) {
   EXPECT_EQ(info.st_mode & 0777, 0700u);
   store.remove(first);
   EXPECT_THAT(store.list(), ElementsAre(second));
+}
+
+// A number that a job had is not another's, as long as there is a higher one.
+TEST(JobRecordTest, NumbersGoUp) {
+  const TempDirectory directory;
+  JobStore store(directory / "jobs");
+  for (int number = 1; number <= 11; ++number)
+    EXPECT_EQ(store.add("", "fit").name, "fit-" + std::to_string(number));
+  store.remove(store.preview("fit-1", ""));
+  store.remove(store.preview("fit-10", ""));
+  EXPECT_EQ(store.preview("", "fit").name, "fit-12");
+  // These are no numbers of its own.
+  for (const char* name : {"fit-a", "fit-2-40", "fits-50", "fit-20261126125400"})
+    store.add(name, "");
+  EXPECT_EQ(store.add("", "fit").name, "fit-12");
+  EXPECT_EQ(store.add("", "fits").name, "fits-51");
+}
+
+TEST(JobRecordTest, AGuessIsMadeWhereItHelps) {
+  const std::vector<std::string> names{"mnist-1", "mnist-2", "a", "resnet50-1"};
+  EXPECT_EQ(meant_by("mnits-1", names), "mnist-1");
+  EXPECT_EQ(meant_by("resnet-1", names), std::nullopt);
+  for (const char* name : {"mnist-9", "mnist-12", "b", "ab", "nothing"})
+    EXPECT_FALSE(meant_by(name, names)) << name;
+  const TempDirectory directory;
+  JobStore store(directory / "jobs");
+  const auto hint = [&] { return error_of([&] { store.find("mnist-9"); }).hint(); };
+  EXPECT_THAT(hint(), HasSubstr("there are no jobs"));
+  for (const char* name : {"mnist-1", "mnist-2"}) store.save(store.add(name, ""));
+  EXPECT_THAT(hint(), ::testing::AllOf(HasSubstr("'mnist-1'"), HasSubstr("'mnist-2'"),
+                                       ::testing::Not(HasSubstr("mean"))));
 }
 
 TEST(JobRecordTest, ANameIsNoWayOutOfTheStore) {

@@ -76,11 +76,17 @@ class Keeper {
     options.on_exit = [this](size_t task, const launch::ExitStatus& status) {
       state_.status.tasks[task].exit_code = status.shell_code();
       state_.status.tasks[task].state = status.ok() ? JobState::kSucceeded : JobState::kFailed;
-      if (!status.ok() && failed_.empty()) {
-        failed_ =
-            fmt::format("{}: exit code {}", state_.status.tasks[task].name, status.shell_code());
-      }
+      if (!status.ok() && failed_.empty())
+        failed_ = failure_of(state_.status.tasks[task].name, status.shell_code());
       save();
+    };
+    // Whoever ends first need not be the one that the others followed.
+    options.on_end = [this](const launch::Outcome& outcome) {
+      if (!outcome.root_cause) return;
+      const launch::TaskExit& exit = outcome.tasks[*outcome.root_cause];
+      const std::string& name = state_.status.tasks[*outcome.root_cause].name;
+      failed_ = exit.stuck ? name + ": it hung, and was ended"
+                           : failure_of(name, exit.status.shell_code());
     };
   }
 
@@ -97,7 +103,8 @@ class Keeper {
     save();
   }
 
-  // The first that failed since all were started: "worker-1: exit code 2"; empty when none did.
+  // Of the tasks since all were started the one to blame, as failure_of() tells it; empty when none
+  // failed.
   const std::string& failed_task() const { return failed_; }
 
  private:

@@ -318,6 +318,13 @@ nlohmann::json Search::to_json() const {
   return {{"search", identity(what_)}, {"seed", seed_}, {"first", first_}, {"trials", trials}};
 }
 
+void Search::runs_on(int number) {
+  for (Trial& trial : trials_) {
+    if (trial.number == number && trial.state == TrialState::kInterrupted)
+      trial.state = TrialState::kRunning;
+  }
+}
+
 void Search::restore(const nlohmann::json& saved, const std::string& path, TrialState unfinished) {
   if (const std::vector<std::string> others = differences(saved, path); !others.empty()) {
     throw invalid_argument(

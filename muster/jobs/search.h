@@ -116,6 +116,8 @@ class Search {
   // another search.
   void restore(const nlohmann::json& saved, const std::string& path,
                TrialState unfinished = TrialState::kInterrupted);
+  // Behind restore(): a trial that was interrupted runs on. Does nothing to others.
+  void runs_on(int trial);
   // What another search than this one began with, of which to_json() gave what is in the file
   // `path`: "goal: MINIMIZE", "another range of lr"; empty when it is this one. Throws
   // InvalidArgument, naming the file, for what is none.

@@ -108,6 +108,7 @@ Place place_of(const JobStore& store, const Target& target, JobSpec& job) {
   std::optional<JobRecord> earlier = goes_on_as(store, target, job, preview.job_dir);
   Place place{.record = earlier.value_or(preview), .is_new = !earlier};
   place.record.command = preview.command;
+  place.record.commands = preview.commands;
   job.name = place.record.name;
   return place;
 }
@@ -266,6 +267,7 @@ JobStatus search_status(const JobRecord& record, Target& target) {
   }
   const TrialsLeft left = trials_left(record, target, system_clock());
   status.left = static_cast<int>(left.running.size() + left.awaited.size());
+  status.left_running = left.running;
   std::string run_on =
       left.running.empty() ? "" : fmt::format(", and {} of its trials run on", left.running.size());
   if (!left.awaited.empty()) {
@@ -282,7 +284,7 @@ JobStatus search_status(const JobRecord& record, Target& target) {
   return status;
 }
 
-std::optional<Search> found_by(const JobRecord& record) {
+std::optional<Search> found_by(const JobRecord& record, const std::vector<int>& running) {
   const std::string path = join_path(record.folder, internal::kJobFile);
   const JobSpec job = job_spec_from_json(local_file_system().read_file(path).value(), path);
   const std::string file = join_path(record.job_dir, kSearchFile);
@@ -298,6 +300,7 @@ std::optional<Search> found_by(const JobRecord& record) {
   if (!search.differences(json, file).empty()) return std::nullopt;
   const bool kept = internal::is_kept(record.folder);
   search.restore(json, file, kept ? TrialState::kRunning : TrialState::kInterrupted);
+  for (const int number : running) search.runs_on(number);
   return search;
 }
 

@@ -55,9 +55,9 @@ bool is_search(const JobRecord& record);
 // What its folder tells: it runs while a process keeps it. Else `target`, that of the record, is
 // asked for trials that run on, unless all were seen to end.
 JobStatus search_status(const JobRecord& record, Target& target);
-// What it has found so far, from its job directory; nothing before its first trial. Throws when
-// that cannot be read.
-std::optional<Search> found_by(const JobRecord& record);
+// What it has found so far, from its job directory; nothing before its first trial. `running` are
+// the trials that run on without it: JobStatus::left_running. Throws when that cannot be read.
+std::optional<Search> found_by(const JobRecord& record, const std::vector<int>& running = {});
 // Asks the search to end: the process that keeps it stops the trials. Where that was killed, the
 // trials that run on are asked. Throws Unavailable when one may still come, whose submission did
 // not end.

@@ -41,6 +41,21 @@ Chosen chosen_by(const std::string& words) {
   return {words.substr(0, slash), slash == std::string::npos ? "" : words.substr(slash + 1)};
 }
 
+// Throws where the trial of "trial-3/worker-0" has no such task, in the words of whoever asked.
+void check_task_of_trial(const JobRecord& search, Target& target, const std::string& words) {
+  for (const auto& [number, record] : submitted_trials(search)) {
+    const std::string trial = trial_name(number) + "/";
+    if (!words.starts_with(trial)) continue;
+    std::vector<std::string> names;
+    try {
+      for (const TaskStatus& task : target.status(record).tasks) names.push_back(trial + task.name);
+    } catch (const Error&) {
+      // Where the target is away the log may be here all the same.
+    }
+    if (!names.empty()) check_task(search, words, names);
+  }
+}
+
 // One reader for each trial.
 class Followers {
  public:
@@ -104,6 +119,7 @@ void search_logs(const JobRecord& search,
     for (const auto& [number, record] : submitted_trials(search))
       names.push_back(trial_name(number));
     check_task(search, chosen.trial, names);
+    if (!chosen.task.empty()) check_task_of_trial(search, *make_target(), options.task);
   }
   const auto wanted = [&](int number) {
     return chosen.trial.empty() || chosen.trial == trial_name(number);

@@ -16,10 +16,10 @@
 #include "muster/base/strings.h"
 #include "muster/formats/hparams.h"
 #include "muster/formats/number_text.h"
+#include "muster/jobs/commands.h"
 #include "muster/jobs/metric_follower.h"
 #include "muster/jobs/search_report.h"
 #include "muster/jobs/task_start.h"
-#include "muster/launch/run.h"
 #include "muster/summary/event_writer.h"
 
 namespace muster::inline v0_1::jobs {
@@ -46,24 +46,8 @@ std::map<std::string, formats::HParam> hparams_of(const TrialValues& values) {
   return hparams;
 }
 
-using Commands = std::vector<std::vector<std::string>>;
-
 // In a search's folder: the trials of one before that measured nothing.
 constexpr const char* kBefore = "before";
-
-// What each role runs, without the values and the folder of a trial. Where a program stands in the
-// image, that is named.
-Commands commands_of(const JobSpec& job) {
-  JobSpec plain = job;
-  plain.job_dir.clear();
-  Commands commands;
-  for (const Pool& pool : plain.pools) {
-    std::vector<std::string> words = words_of(plain, pool);
-    if (plain.program.empty() && !pool.image.empty()) words.insert(words.begin(), pool.image);
-    if (std::ranges::find(commands, words) == commands.end()) commands.push_back(std::move(words));
-  }
-  return commands;
-}
 
 Commands saved_commands(const nlohmann::json& saved, const std::string& path) {
   try {
@@ -71,35 +55,6 @@ Commands saved_commands(const nlohmann::json& saved, const std::string& path) {
   } catch (const nlohmann::json::exception&) {
     throw invalid_argument(fmt::format("{} does not say which program was run", path), kNewFolder);
   }
-}
-
-std::string quoted(const std::vector<std::string>& words) {
-  std::vector<std::string> all;
-  for (const std::string& word : words) all.push_back(launch::shell_quoted(word));
-  return join(all, " ");
-}
-
-std::string quoted(const Commands& commands) {
-  std::vector<std::string> all;
-  for (const auto& words : commands) all.push_back(quoted(words));
-  return join(all, "; ");
-}
-
-// The words of `some` that are not in `others`, each as often as it is missing there.
-std::vector<std::string> words_not_in(const Commands& others, const Commands& some) {
-  std::multiset<std::string> known;
-  for (const auto& words : others) known.insert(words.begin(), words.end());
-  std::vector<std::string> missing;
-  for (const auto& words : some) {
-    for (const std::string& word : words) {
-      if (const auto it = known.find(word); it != known.end()) {
-        known.erase(it);
-      } else {
-        missing.push_back(word);
-      }
-    }
-  }
-  return missing;
 }
 
 // What the commands of a search that began before have, and these have not.

@@ -328,7 +328,8 @@ JobStatus SlurmTarget::status(const JobRecord& record) {
   const auto failed = local_file_system().read_file(join_path(record.folder, kSlurmFailedFile));
   if (status.state == JobState::kFailed && failed.ok()) {
     const auto words = split(split(failed.value(), '\n').front(), ' ');
-    if (words.size() == 2) status.detail = fmt::format("{}: exit code {}", words[1], words[0]);
+    const auto code = parse_int(words.front());
+    if (words.size() == 2 && code) status.detail = failure_of(words[1], static_cast<int>(*code));
   }
   return status;
 }

@@ -20,6 +20,7 @@
 #include "muster/base/local_path.h"
 #include "muster/base/log.h"
 #include "muster/base/secret.h"
+#include "muster/jobs/commands.h"
 #include "muster/jobs/internal/local_state.h"
 #include "muster/jobs/search_job.h"
 #include "muster/jobs/seen_end.h"
@@ -37,6 +38,15 @@ std::string normal(const std::string& job_dir) {
       local.ok() ? std::filesystem::absolute(local.value()).lexically_normal().string() : job_dir;
   while (text.size() > 1 && text.ends_with('/')) text.pop_back();
   return text;
+}
+
+// The same with links followed, as far as the directory is there.
+std::string canonical(const std::string& job_dir) {
+  const std::string plain = normal(job_dir);
+  if (!plain.starts_with('/')) return plain;
+  std::error_code ignored;
+  const std::filesystem::path real = std::filesystem::weakly_canonical(plain, ignored);
+  return ignored ? plain : real.string();
 }
 
 // Who trains in the directory holds a lock on the file .lock, which says who that is. Returns ""
@@ -83,6 +93,7 @@ void fill(JobRecord& record, const Target& target, JobSpec& job) {
   record.target = target.name();
   record.job_dir = job.job_dir.empty() ? "" : normal(job.job_dir);
   record.command = command_of(job);
+  record.commands = commands_of(job);
 }
 
 constexpr const char* kSubmitting = "submitting.lock";  // in the folder of a record
@@ -125,7 +136,43 @@ FileDescriptor lock_store(const JobStore& store) {
 }
 
 bool same_dir(const JobRecord& record, const std::string& job_dir) {
-  return !record.job_dir.empty() && !job_dir.empty() && normal(record.job_dir) == normal(job_dir);
+  return !record.job_dir.empty() && !job_dir.empty() &&
+         canonical(record.job_dir) == canonical(job_dir);
+}
+
+// Whether both run the same, however their job directories are written.
+bool same_commands(const JobRecord& one, const JobRecord& other) {
+  return one.commands.empty() || other.commands.empty() ? one.command == other.command
+                                                        : one.commands == other.commands;
+}
+
+// Whether the same command makes both.
+bool same_job(const JobRecord& one, const JobRecord& other) {
+  return one.target == other.target && same_commands(one, other) &&
+         (one.job_dir == other.job_dir || same_dir(one, other.job_dir));
+}
+
+// In what the job that has a name is another than the one that wants it: "it has --epochs=2 where
+// this one has --epochs=3"; empty where they are the same.
+std::string difference(const JobRecord& there, const JobRecord& wanted) {
+  if (there.target != wanted.target)
+    return fmt::format("it is of {}, and this one of {}", there.target, wanted.target);
+  if (!same_commands(there, wanted)) {
+    if (there.commands.empty() || wanted.commands.empty()) return "it runs " + there.command;
+    const auto words_of = [](const JobRecord& record, const JobRecord& other) {
+      const auto words = words_not_in(other.commands, record.commands);
+      return words.empty() ? std::string("nothing") : quoted(words);
+    };
+    const std::string its = words_of(there, wanted), ours = words_of(wanted, there);
+    return its == ours ? "it has the same words in another order"
+                       : fmt::format("it has {} where this one has {}", its, ours);
+  }
+  if (same_job(there, wanted)) return "";
+  const auto dir_of = [](const JobRecord& record) {
+    return record.job_dir.empty() ? "none" : record.job_dir;
+  };
+  return fmt::format("its job directory is {}, and that of this one {}", dir_of(there),
+                     dir_of(wanted));
 }
 
 [[noreturn]] void throw_taken(const std::string& job_dir, const JobRecord& record,
@@ -152,9 +199,7 @@ void wait_for_begin(const JobRecord& record, const StatusOf& status_of) {
 // Throws for a job that may have been there since the submission of one before did not end.
 void check_same_command(const JobStore& store, const JobRecord& wanted, const StatusOf& status_of) {
   for (const JobRecord& record : store.list()) {
-    const bool same = record.target == wanted.target && record.command == wanted.command &&
-                      record.job_dir == wanted.job_dir;
-    if (!same || was_submitted(record) || is_being_submitted(record)) continue;
+    if (!same_job(record, wanted) || was_submitted(record) || is_being_submitted(record)) continue;
     const JobState state = status_of(record).state;
     throw invalid_argument(
         fmt::format("the job {} is of the same command, and its submission to {} did not end: {}",
@@ -270,15 +315,30 @@ namespace {
 std::optional<JobRecord> ended_before(const JobStore& store, const Target& target,
                                       const JobRecord& wanted, const StatusOf& status_of) {
   const auto before = record_of(store, wanted.name);
-  const bool same = before && before->target == wanted.target &&
-                    before->command == wanted.command && before->job_dir == wanted.job_dir;
-  if (!same || is_search(*before) || is_being_submitted(*before)) return std::nullopt;
+  if (!before || !same_job(*before, wanted) || is_search(*before) || is_being_submitted(*before))
+    return std::nullopt;
   JobStatus status = status_of(*before);
   // Who keeps the names of jobs that have ended has forgotten this one since, maybe.
   if (const auto end = seen_end(*before); end && !end->forgotten && !target.frees_names())
     status = asked_again(*before, *end, [&] { return status_of(*before); });
   const bool ended = target.frees_names() && is_final(status.state);
   return ended || status.forgotten ? before : std::nullopt;
+}
+
+}  // namespace
+
+namespace {
+
+// Throws where the name is taken, and says in what the job that has it is another.
+void check_name(const JobStore& store, const std::string& name, const JobRecord& wanted) {
+  try {
+    store.check_free(name);
+  } catch (const Error& error) {
+    const auto there = record_of(store, name);
+    const std::string what = there ? difference(*there, wanted) : "";
+    if (what.empty()) throw;
+    throw error.with_detail(what);
+  }
 }
 
 }  // namespace
@@ -300,7 +360,8 @@ std::vector<std::string> reasons_against(const JobStore& store, const Target& ta
     if (auto reason = reason_of(act)) reasons.push_back(std::move(*reason));
   };
   const JobRecord wanted = preview_job(store, target, copy);
-  if (!ended_before(store, target, wanted, status_of)) check([&] { store.check_free(job.name); });
+  if (!ended_before(store, target, wanted, status_of))
+    check([&] { check_name(store, job.name, wanted); });
   check([&] { check_job_dir(store, job.job_dir, status_of); });
   check([&] { check_same_command(store, wanted, status_of); });
   return reasons;
@@ -360,7 +421,11 @@ Claim claim_job(JobStore& store, const Target& target, JobSpec& job, Clock& cloc
   const FileDescriptor held = lock_store(store);
   check_still_free(store, job.job_dir, known);
   const bool gives_way = before && record_of(store, before->name) == before;
-  if (gives_way) store.put_aside(*before);
+  if (gives_way) {
+    store.put_aside(*before);
+  } else {
+    check_name(store, job.name, wanted);
+  }
   std::optional<JobRecord> record;
   try {
     record = store.add(job.name, stem_of(job));

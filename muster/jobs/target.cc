@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 
 #include "muster/base/error.h"
 #include "muster/base/nearest.h"
@@ -43,6 +44,21 @@ bool goes_on(JobState state) {
 bool ended_by_others(int exit_code) {
   constexpr std::array kCodes = {130, 137, 138, 143};
   return std::ranges::find(kCodes, exit_code) != kCodes.end();
+}
+
+launch::ExitStatus end_of(int exit_code) {
+  constexpr int kSignals = 128, kMostSignals = 64;
+  const bool by_signal = exit_code > kSignals && exit_code <= kSignals + kMostSignals &&
+                         (exit_code == kSignals + SIGKILL || !ended_by_others(exit_code));
+  if (by_signal) return {.signal = exit_code - kSignals};
+  return {.code = exit_code};
+}
+
+std::string failure_of(const std::string& task, int exit_code) {
+  const launch::ExitStatus end = end_of(exit_code);
+  return fmt::format(
+      "{}: {}", task,
+      end.signal != 0 ? launch::explain(end) : fmt::format("exit code {}", end.code));
 }
 
 bool tasks_go_on(const JobStatus& status) {
@@ -90,10 +106,22 @@ UnclearSubmission::UnclearSubmission(const Error& error, const JobRecord& record
                         "again",
                         record.name)) {}
 
+std::optional<std::string> meant_by(const std::string& name, std::vector<std::string> names) {
+  constexpr size_t kShort = 4;
+  const auto without_digits = [](std::string text) {
+    std::erase_if(text, [](char c) { return c >= '0' && c <= '9'; });
+    return text;
+  };
+  if (name.size() < kShort) return std::nullopt;
+  std::erase_if(
+      names, [&](const std::string& one) { return without_digits(one) == without_digits(name); });
+  return nearest(name, names);
+}
+
 void check_task(const JobRecord& record, const std::string& task,
                 const std::vector<std::string>& tasks) {
   if (std::ranges::find(tasks, task) != tasks.end()) return;
-  const auto near = nearest(task, tasks);
+  const auto near = meant_by(task, tasks);
   throw not_found(
       fmt::format("the job {} has no task '{}'; it has {}", record.name, task, join_quoted(tasks)),
       near ? fmt::format("did you mean {}?", *near) : "take one of these");

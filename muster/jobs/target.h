@@ -14,6 +14,7 @@
 #include "muster/base/error.h"
 #include "muster/jobs/job_record.h"
 #include "muster/jobs/job_spec.h"
+#include "muster/launch/exit_status.h"
 
 namespace muster::inline v0_1::jobs {
 
@@ -56,13 +57,20 @@ struct JobStatus {
   // preemption, or where a role has not ended.
   bool may_return = false;
   // Of a search that has ended: the trials that run on, as after its process was killed, or may
-  // still begin.
+  // still begin; and the numbers of those that run.
   int left = 0;
+  std::vector<int> left_running = {};
 };
 
 // Whether a task with this exit code was ended by others, or asks to be started again because they
 // ended: 130, 137, 138 and 143. Of several failures another one is the cause.
 bool ended_by_others(int exit_code);
+// What became of a task that failed, for people: "worker-1: exit code 2"; of one that was killed,
+// as 128 + n says, "worker-1: killed by SIGKILL (kill -9, or the machine ran out of memory)".
+std::string failure_of(const std::string& task, int exit_code);
+// How a task ended, by its exit code as shells report it: for 137 and codes of other signals, but
+// those that programs return themselves (130, 138, 143), the signal.
+launch::ExitStatus end_of(int exit_code);
 // Whether tasks of it are there: of a job that has ended some may be, as on Kubernetes, where those
 // of one role do not know that another's have failed.
 bool tasks_go_on(const JobStatus& status);
@@ -85,7 +93,10 @@ struct LogOptions {
 // Takes one line, without its end.
 using LogSink = std::function<void(std::string_view line)>;
 
-// Throws NotFound, with the nearest name, unless `task` is one of a job's tasks.
+// The name that somebody may have meant by `name`; nothing where they differ by their numbers
+// alone: "worker-7" is no slip for "worker-1". Nor are short names, which are near to all others.
+std::optional<std::string> meant_by(const std::string& name, std::vector<std::string> names);
+// Throws NotFound, with the name that may be meant, unless `task` is one of a job's tasks.
 void check_task(const JobRecord& record, const std::string& task,
                 const std::vector<std::string>& tasks);
 

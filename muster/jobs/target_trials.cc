@@ -35,12 +35,6 @@ std::string_view without_task(std::string_view line) {
   return line.starts_with('[') && end != std::string_view::npos ? line.substr(end + 2) : line;
 }
 
-// A line of the log without its time, which the search's own line has: "E 12:03:45 NotFound: ...".
-std::string_view without_time(std::string_view line) {
-  const size_t end = line.find(' ', 2);
-  return line.starts_with("E ") && end != std::string_view::npos ? line.substr(end + 1) : line;
-}
-
 // The names that jobs have on a target are taken also by those that have ended.
 std::string name_of_start(const std::string& name, int64_t start) {
   return start == 1 ? name : fmt::format("{}-r{}", name, start);
@@ -155,7 +149,7 @@ std::string TargetTrials::last_words(int number) {
         error +=
             fmt::format("; {}", words.substr(kHint.size(), words.find('?') + 1 - kHint.size()));
       is_error = launch::is_error_line(words);
-      if (is_error) error = without_time(words);
+      if (is_error) error = launch::error_words(words);
       // What starts the tasks says only that one failed.
       const bool of_starter = line.starts_with("[muster] ") || line.starts_with("[slurm] ");
       if (!words.empty() && !of_starter) last = words;

@@ -3,12 +3,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 #include "muster/base/error.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -35,7 +38,7 @@ TEST(TaskErrorTest, IsTheLastTwoLinesWhereThereIsNone) {
 }
 
 TEST(TaskErrorTest, IsShort) {
-  Printed all{"E a"};
+  Printed all{"E 12:00:00 a"};
   for (int i = 0; i < 100; ++i) all.emplace_back("  frame");
   EXPECT_THAT(error_lines(all), SizeIs(20));
 }
@@ -53,12 +56,15 @@ class PrintingTarget : public Target {
     if (is_away) throw Error(ErrorKind::kUnavailable, "away", "");
     while (hangs && !options.interrupted()) {
     }
-    if (!hangs) sink("E of " + options.task);
+    if (hangs) return;
+    const auto words = said.find(options.task);
+    sink(words == said.end() ? "E of " + options.task : words->second);
   }
   void cancel(const JobRecord&) override {}
 
   bool is_away = false;
   bool hangs = false;
+  std::map<std::string, std::string> said;  // by tasks
 };
 
 TEST(TaskErrorTest, IsThatOfTheTaskThatFailedFirst) {
@@ -92,6 +98,69 @@ TEST(TaskErrorTest, IsThatOfTheTaskThatFailedFirst) {
     EXPECT_EQ(task_of(status), "") << to_string(state);
   }
   EXPECT_EQ(task_of({.state = JobState::kFailed}), "");
+}
+
+constexpr const char* kOwn = "E 12:00:00 InvalidArgument: cannot write to /proc/x";
+constexpr const char* kRepeats =
+    "E 12:00:00 InvalidArgument: worker 2 failed at step 0 (building): InvalidArgument: cannot";
+constexpr const char* kLost = "E 12:00:00 PeerLost: worker 2 was lost; see the output of worker 2";
+
+// Whichever ended first, and whomever the detail names.
+TEST(TaskErrorTest, AnErrorThatOnlyRepeatsAnothersGivesWay) {
+  PrintingTarget target;
+  for (const auto& [follows, code] : {std::pair(kRepeats, 2), std::pair(kLost, 138)}) {
+    JobStatus status{.state = JobState::kFailed};
+    for (const char* name : {"worker-0", "worker-1", "worker-2"}) {
+      status.tasks.push_back({name, JobState::kFailed, code});
+      target.said[name] = follows;
+    }
+    for (const char* named : {"worker-0", "worker-1", "worker-2", ""}) {
+      target.said["worker-2"] = kOwn;
+      status.tasks[2].exit_code = 2;
+      status.detail = named == std::string() ? "" : failure_of(named, named[7] == '2' ? 2 : code);
+      const auto error = task_error_of(target, {}, status);
+      ASSERT_TRUE(error);
+      EXPECT_EQ(error->task, "worker-2") << named;
+      EXPECT_THAT(error->lines, ElementsAre(kOwn));
+      JobStatus told = status;
+      tell_who_failed(told, *error);
+      EXPECT_EQ(told.detail, named == std::string() ? "" : "worker-2: exit code 2");
+      // One that was killed could say nothing.
+      target.said["worker-2"] = "I 12:00:00 step 3";
+      status.tasks[2].exit_code = 137;
+      status.detail = "worker-0: exit code " + std::to_string(code);
+      const auto killed = task_error_of(target, {}, status);
+      ASSERT_TRUE(killed);
+      EXPECT_EQ(killed->task, "worker-2");
+      EXPECT_FALSE(killed->said);
+      EXPECT_THAT(killed->lines, ElementsAre(HasSubstr("killed by SIGKILL (kill -9")));
+      tell_who_failed(status, *killed);
+      EXPECT_EQ(status.detail, "worker-2: " + killed->lines.front());
+    }
+    // Where nobody has words of its own, the first stays.
+    target.said["worker-2"] = follows;
+    status.tasks[2].exit_code = code;
+    status.detail = failure_of("worker-1", code);
+    EXPECT_EQ(task_error_of(target, {}, status)->task, "worker-1");
+  }
+}
+
+TEST(TaskErrorTest, ADetailWithOtherWordsStays) {
+  for (const char* detail : {"it ran for longer than 1 s", "chief: OOMKilled", ""}) {
+    JobStatus status{.state = JobState::kFailed,
+                     .detail = detail,
+                     .tasks = {{"worker-0", JobState::kFailed, 2}}};
+    tell_who_failed(status, {.task = "worker-1", .exit_code = 3});
+    EXPECT_EQ(status.detail, detail);
+  }
+}
+
+TEST(TaskErrorTest, TheCodesOfSignalsAreTold) {
+  EXPECT_EQ(failure_of("a", 2), "a: exit code 2");
+  for (const int own : {128, 130, 138, 143, 193, 255})
+    EXPECT_EQ(failure_of("a", own), "a: exit code " + std::to_string(own));
+  EXPECT_THAT(failure_of("a", 137), HasSubstr("a: killed by SIGKILL ("));
+  EXPECT_THAT(failure_of("a", 139), HasSubstr("a: killed by SIGSEGV ("));
 }
 
 }  // namespace

@@ -377,9 +377,14 @@ class RunCertificates {
   std::vector<std::pair<std::string, std::string>> variables_;
 };
 
-// Whether it is worth to try again after this exit code of a group: a task was killed, or a
-// resource was busy.
-bool asks_for_restart(int exit_code) { return exit_code > 128; }
+// Whether it is worth to try again after a group ended so: a task was killed, or a resource was
+// busy.
+bool asks_for_restart(const Outcome& outcome) { return outcome.exit_code > 128; }
+
+// Whether another run has the directory. All tasks of this one have ended, and have waited for it.
+bool is_elsewhere(const Outcome& outcome) {
+  return outcome.root_cause && is_directory_in_use(outcome.tasks[*outcome.root_cause].last_error);
+}
 
 }  // namespace
 
@@ -405,8 +410,12 @@ int run(const RunOptions& options, const std::function<std::vector<int>(int)>& p
     }
     const Outcome outcome = supervise(plan.processes, supervision);
     if (!outcome.address_in_use || outcome.stop_signal != 0) {
-      if (restarts == 0 || outcome.stop_signal != 0 || !asks_for_restart(outcome.exit_code))
+      if (restarts == 0 || outcome.stop_signal != 0 || !asks_for_restart(outcome))
         return outcome.exit_code;
+      if (is_elsewhere(outcome)) {
+        log::warning("the tasks are not started again: another run has their directory");
+        return outcome.exit_code;
+      }
       log::warning(fmt::format("starting all tasks again ({} of {})", options.restart - --restarts,
                                options.restart));
       continue;

@@ -61,8 +61,10 @@ struct Task {
   int restarts = 0;  // made
   int line_count = 0;
   int in_use_line = -kRecentLines;  // when it last said so
-  int error_line = 0;               // of all lines, the one of its last error
   internal::IdleWatch activity;
+  SaidError said[2];     // the last error in each of its streams
+  int error_stream = 1;  // which of them came last
+  int error_line = 0;    // of all lines, the one of its last error
 
   int& fd(int stream) { return stream == 0 ? process.out : process.err; }
   bool said_address_in_use() const { return line_count - in_use_line < kRecentLines; }
@@ -200,8 +202,8 @@ class Supervisor {
     task.activity.note_life(SteadyClock::now());
     if (contains_ignoring_case(text, kAddressInUse)) task.in_use_line = task.line_count;
     ++all_lines_;
-    if (is_error_line(text)) {
-      task.exit.last_error = text;
+    if (task.said[stream].add(text)) {
+      task.error_stream = stream;
       task.error_line = all_lines_;
     }
     output_.line(stream, task.spec->name, color, text);
@@ -237,6 +239,8 @@ class Supervisor {
       output_.passing(stream, task.spec->name, static_cast<int>(&task - tasks_.data()), "");
     }
     close_pipes(task);
+    task.exit.last_error = task.said[task.error_stream].first_line();
+    task.exit.last_error_lines = task.said[task.error_stream].lines();
     waitpid(task.process.pid, nullptr, 0);
     task.reaped = true;
   }
@@ -259,7 +263,9 @@ class Supervisor {
     }
     if (address_in_use_ || phase_ == Phase::kStopping || phase_ == Phase::kKilled) return;
     const std::string what = fmt::format("{}: {}", task.spec->name, short_text(task.exit.status));
-    if (phase_ == Phase::kRunning && task.restarts < task.spec->restarts && was_lost(task)) {
+    // Whoever holds its directory is none of this group, of which the process before has ended.
+    if (phase_ == Phase::kRunning && task.restarts < task.spec->restarts && was_lost(task) &&
+        !is_directory_in_use(task.exit.last_error)) {
       start_again(task, what);
       return;
     }
@@ -448,6 +454,7 @@ class Supervisor {
                         task.spec->name, task.process.pid));
       }
     }
+    if (options_.on_end) options_.on_end(outcome);
     if (outcome.address_in_use) return outcome;
     const bool on_screen =
         outcome.root_cause && all_lines_ - tasks_[*outcome.root_cause].error_line <= kOnScreen;
@@ -495,11 +502,6 @@ class Supervisor {
 };
 
 }  // namespace
-
-bool is_error_line(std::string_view line) {
-  return line.starts_with("error:") ||
-         (line.size() > 2 && line.starts_with("E ") && line[2] >= '0' && line[2] <= '9');
-}
 
 Outcome supervise(const std::vector<ProcessSpec>& processes, const SuperviseOptions& options) {
   return Supervisor(processes, options).run();

@@ -55,6 +55,7 @@
 #include <vector>
 
 #include "muster/launch/exit_status.h"
+#include "muster/launch/said_error.h"
 
 namespace muster::inline v0_1::launch {
 
@@ -74,6 +75,8 @@ struct ProcessSpec {
   int restarts = 0;     // how often it is started again then
 };
 
+struct Outcome;
+
 // Says how long to wait, and where output goes.
 struct SuperviseOptions {
   std::chrono::milliseconds survivor_time = std::chrono::seconds(15);
@@ -87,15 +90,12 @@ struct SuperviseOptions {
   // at once and quietly. The outcome says so, and the caller may try again with other ports.
   bool stop_on_address_in_use = false;
   // For who keeps a record: called in between, and to be quick, when the task of that index in
-  // `processes` was started, once more too; wrote a line; ended.
+  // `processes` was started, once more too; wrote a line; ended; and at last when the group has.
   std::function<void(std::size_t task)> on_start = {};
   std::function<void(std::size_t task, std::string_view line)> on_line = {};
   std::function<void(std::size_t task, const ExitStatus& status)> on_exit = {};
+  std::function<void(const Outcome& outcome)> on_end = {};
 };
-
-// Whether a line a program printed is one of an error: "error: ..." of a command, or "E 12:03:45
-// ..." of the log.
-bool is_error_line(std::string_view line);
 
 // How one process ended.
 struct TaskExit {
@@ -106,6 +106,7 @@ struct TaskExit {
   bool too_late = false;   // it was started again, and the run was over without it
   int order = 0;           // 0 for the first to end
   std::string last_error;  // its last line for which is_error_line() holds
+  std::vector<std::string> last_error_lines;  // that one, and those that belong to it
 };
 
 // How the group ended.

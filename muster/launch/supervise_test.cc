@@ -171,7 +171,8 @@ TEST_F(SuperviseTest, AsJsonALineIsAnObjectWithItsTask) {
 TEST_F(SuperviseTest, FailureStopsTheOthersAndIsTheRootCause) {
   const Outcome outcome = supervise_scripts(
       {"trap 'exit 143' TERM; touch ready; for i in {1..3000}; do sleep 0.01; done",
-       "wait_for ready; echo 'E 12:03:45 NonFinite: loss is NaN' >&2; seq 20 >&2; exit 1"},
+       "wait_for ready; echo 'E 12:03:45 NonFinite: loss is NaN' >&2; echo '  hint: look' >&2; seq "
+       "20 >&2; exit 1"},
       {.survivor_time = milliseconds(50), .grace = seconds(20)});
   EXPECT_EQ(outcome.exit_code, 1);
   EXPECT_EQ(outcome.root_cause, 1u);
@@ -179,7 +180,37 @@ TEST_F(SuperviseTest, FailureStopsTheOthersAndIsTheRootCause) {
   EXPECT_TRUE(outcome.tasks[0].after_our_signal);
   EXPECT_THAT(read("err"), HasSubstr("worker 0 still running after 0.05 s: sending SIGTERM"));
   EXPECT_THAT(read("err"), HasSubstr("[muster] stopped because worker 1 failed: exit code 1"));
-  EXPECT_THAT(read("err"), HasSubstr("[muster] its words: E 12:03:45 NonFinite: loss is NaN"));
+  EXPECT_THAT(read("err"), HasSubstr("[muster] its words: E 12:03:45 NonFinite: loss is NaN\n"
+                                     "[muster]   hint: look\n"));
+}
+
+// Also where that one ends last; who keeps a record hears of it.
+TEST_F(SuperviseTest, WhoFollowsAnotherInTheLogsJsonFormIsNotToBlame) {
+  std::optional<std::size_t> told;
+  SuperviseOptions options{.survivor_time = seconds(20)};
+  options.on_end = [&](const Outcome& outcome) { told = outcome.root_cause; };
+  const auto error = [](const std::string& message) {
+    return "echo '{\"level\":\"error\",\"message\":\"" + message + "\"}' >&2; ";
+  };
+  const Outcome outcome = supervise_scripts(
+      {error("InvalidArgument: worker 1 failed at step 0: no folder") + "touch ended; exit 2",
+       "wait_for ended; " + error("InvalidArgument: no folder\\n  hint: x") + "exit 2"},
+      options);
+  EXPECT_EQ(outcome.root_cause, 1u);
+  EXPECT_EQ(told, 1u);
+  EXPECT_THAT(outcome.tasks[1].last_error_lines,
+              ::testing::ElementsAre("InvalidArgument: no folder", "  hint: x"));
+}
+
+// The process before has ended, so somebody else has it.
+TEST_F(SuperviseTest, WhoFindsItsDirectoryInUseIsNotStartedAgain) {
+  std::vector<ProcessSpec> processes = {process(
+      "chief 0",
+      "echo x >> starts; echo \"E 12:00:00 Unavailable: model_dir 'm' is in use by process 7\"; "
+      "exit 138")};
+  processes[0].restarts = 3;
+  EXPECT_EQ(supervise_here(processes, {}).exit_code, 138);
+  EXPECT_EQ(read("starts"), "x\n");
 }
 
 // One mistake in the command, and the words of each task stand above.

@@ -76,11 +76,14 @@ std::vector<std::string> reasons(const Outcome& outcome,
   std::vector<std::string> lines;
   const ProcessSpec& spec = *specs[*outcome.root_cause];
   const TaskExit& exit = outcome.tasks[*outcome.root_cause];
-  const std::string words = fmt::format("its words: {}", exit.last_error);
+  const auto add_words = [&] {
+    for (const std::string& line : exit.last_error_lines)
+      lines.push_back((&line == exit.last_error_lines.data() ? "its words: " : "") + line);
+  };
   if (exit.stuck) {
     lines.push_back(fmt::format("stopped because {} hung: it had not ended {} after the others",
                                 spec.name, hung));
-    if (!exit.last_error.empty()) lines.push_back(words);
+    add_words();
     return lines;
   }
   lines.push_back(fmt::format("{} {} failed: {}",
@@ -92,7 +95,7 @@ std::vector<std::string> reasons(const Outcome& outcome,
     if (failure_rank(exit, spec) == 5 && other.status.ok() && other.order < exit.order)
       lines.push_back(fmt::format("{} had ended before, with exit code 0", specs[i]->name));
   }
-  if (!exit.last_error.empty() && !on_screen) lines.push_back(words);
+  if (!on_screen) add_words();
   return lines;
 }
 

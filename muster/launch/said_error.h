@@ -1,0 +1,59 @@
+// The errors in what a program printed, as Muster's programs and commands print them. Thread
+// safety: pure functions, and a class for one thread at a time.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace muster::inline v0_1::launch {
+
+// Whether a line a program printed begins an error: "error: ..." of a command, or "E 12:03:45 ..."
+// of the log, or an object of its JSON form with "level": "error".
+bool is_error_line(std::string_view line);
+
+// The words of such a line without the level and the time of the log: "NotFound: no data". Of an
+// object the first line of its message.
+std::string error_words(std::string_view line);
+
+// Whether an error tells that a peer was lost, or did not come in time.
+bool blames_another(std::string_view error);
+// Whether an error tells what another task failed with: "...: worker 1 failed at step 3: ...".
+bool repeats_another(std::string_view error);
+// The task that such an error names first, as a job names it: "worker-1", "chief-0"; empty for
+// none.
+std::string task_blamed(std::string_view error);
+// Whether an error tells that another program trains in the same directory, for which this one has
+// waited: to start it again would be of no use.
+bool is_directory_in_use(std::string_view error);
+
+// The last error of a program, whose lines are added as they come.
+class SaidError {
+ public:
+  static constexpr std::size_t kMostLines = 20;
+
+  // Takes a line, without its end. Returns whether an error begins with it, which then takes the
+  // place of the one before.
+  bool add(std::string_view line);
+
+  bool empty() const { return count_ == 0; }
+  // The line with which it begins; of the log's JSON form that of the message. Empty for none.
+  std::string first_line() const { return empty() ? "" : first_.front(); }
+  // That line and those that belong to it: behind an error of the log those that are indented, as
+  // the log writes them, and behind one of a command its hint too. Of more than kMostLines the
+  // first, how many there are besides, and the causes and the hint, with which it ends.
+  std::vector<std::string> lines() const;
+
+ private:
+  void keep(std::string_view line);
+
+  std::vector<std::string> first_;
+  std::deque<std::string> last_;
+  std::size_t count_ = 0;
+  bool open_ = false;        // lines that belong to it may come
+  bool of_command_ = false;  // "error: ..."
+};
+
+}  // namespace muster::inline v0_1::launch
