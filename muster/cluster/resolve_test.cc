@@ -90,6 +90,7 @@ TEST(Resolve, WorkersAloneNeedAMultiWorkerStrategy) {
                  ".train_distribute = distribute::multi_worker_mirrored()");
     expect_error(task(kWorkers, "worker", index), {}, "one \"chief\"",
                  R"(strategy_by_name("multi_worker"))");
+    expect_error(task(kWorkers, "worker", index), {}, "one \"chief\"", "--strategy=multi_worker");
     expect_error(task(kWorkers, "worker", index), {}, "cluster is {\"worker\":[\"w0:1\",\"w1:1\"]}",
                  R"("chief":["w0:1"])");
   }

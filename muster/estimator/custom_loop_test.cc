@@ -307,7 +307,8 @@ TEST(CustomLoopTest, AStrategyOfOneProcessNamesTheOneForWorkers) {
     EXPECT_THAT(error.what(), HasSubstr("TF_CONFIG describes 2 workers, but the strategy " +
                                         std::string(strategy->name())));
     EXPECT_THAT(error.hint(), AllOf(HasSubstr(".train_distribute"),
-                                    HasSubstr("strategy_by_name(\"multi_worker\")")));
+                                    HasSubstr("strategy_by_name(\"multi_worker\")"),
+                                    HasSubstr("--strategy=multi_worker")));
   }
 }
 
