@@ -34,8 +34,8 @@ class SaidError {
  public:
   static constexpr std::size_t kMostLines = 20;
 
-  // Takes a line, without its end. Returns whether an error begins with it, which then takes the
-  // place of the one before.
+  // Takes a line, without its end. Returns whether it belongs to an error. One that begins with it
+  // takes the place of the one before.
   bool add(std::string_view line);
 
   bool empty() const { return count_ == 0; }
