@@ -181,6 +181,7 @@ Shown look_at(const std::string& name, Asking& asking, const jobs::TargetOptions
 nlohmann::ordered_json to_json(const Shown& shown) {
   nlohmann::ordered_json json = to_json(shown.record, shown.status);
   json["error"] = shown.error ? nlohmann::ordered_json{{"task", shown.error->task},
+                                                       {"said", shown.error->said},
                                                        {"lines", shown.error->lines}}
                               : nlohmann::ordered_json();
   if (shown.found) json["trials"] = shown.found->to_json()["trials"];

@@ -235,13 +235,14 @@ TEST_F(KubernetesTargetTest, AFailedTasksLogSaysWhy) {
   target_.submit(internal::leaf_disease_job(), record_);
   const json chief = pod("chief", 0, "Failed", ended(2));
   cluster_.put("pods", chief);
-  cluster_.set_log(chief["metadata"]["name"], "step 1\nE no data\n  hint: make some\nbye\n");
+  cluster_.set_log(chief["metadata"]["name"],
+                   "step 1\nE 12:00:00 no data\n  hint: make some\nbye\n");
   end_job("chief", "Failed", "PodFailurePolicy", "exit code 2");
   const auto error = task_error_of(target_, record_, target_.status(record_));
   ASSERT_TRUE(error);
   EXPECT_EQ(error->task, "chief-0");
   EXPECT_EQ(error->exit_code, 2);
-  EXPECT_THAT(error->lines, ElementsAre("E no data", "  hint: make some"));
+  EXPECT_THAT(error->lines, ElementsAre("E 12:00:00 no data", "  hint: make some"));
 }
 
 // An image without the program, and a task that took more memory than it may.

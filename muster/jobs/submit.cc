@@ -9,7 +9,6 @@
 #include <array>
 #include <cerrno>
 #include <chrono>
-#include <filesystem>
 #include <optional>
 #include <set>
 #include <thread>
@@ -22,6 +21,7 @@
 #include "muster/base/secret.h"
 #include "muster/jobs/commands.h"
 #include "muster/jobs/internal/local_state.h"
+#include "muster/jobs/same_job.h"
 #include "muster/jobs/search_job.h"
 #include "muster/jobs/seen_end.h"
 #include "muster/jobs/task_start.h"
@@ -29,25 +29,6 @@
 
 namespace muster::inline v0_1::jobs {
 namespace {
-
-// The same text for all ways to write a directory of this machine; a URI as it is, without a slash
-// at its end.
-std::string normal(const std::string& job_dir) {
-  const auto local = local_path(job_dir);
-  std::string text =
-      local.ok() ? std::filesystem::absolute(local.value()).lexically_normal().string() : job_dir;
-  while (text.size() > 1 && text.ends_with('/')) text.pop_back();
-  return text;
-}
-
-// The same with links followed, as far as the directory is there.
-std::string canonical(const std::string& job_dir) {
-  const std::string plain = normal(job_dir);
-  if (!plain.starts_with('/')) return plain;
-  std::error_code ignored;
-  const std::filesystem::path real = std::filesystem::weakly_canonical(plain, ignored);
-  return ignored ? plain : real.string();
-}
 
 // Who trains in the directory holds a lock on the file .lock, which says who that is. Returns ""
 // when nobody does.
@@ -91,7 +72,7 @@ std::string stem_of(const JobSpec& job) {
 void fill(JobRecord& record, const Target& target, JobSpec& job) {
   job.name = record.name;
   record.target = target.name();
-  record.job_dir = job.job_dir.empty() ? "" : normal(job.job_dir);
+  record.job_dir = job.job_dir.empty() ? "" : plain_dir(job.job_dir);
   record.command = command_of(job);
   record.commands = commands_of(job);
 }
@@ -133,46 +114,6 @@ FileDescriptor lock_store(const JobStore& store) {
     std::this_thread::sleep_for(kLook);
   }
   return file;
-}
-
-bool same_dir(const JobRecord& record, const std::string& job_dir) {
-  return !record.job_dir.empty() && !job_dir.empty() &&
-         canonical(record.job_dir) == canonical(job_dir);
-}
-
-// Whether both run the same, however their job directories are written.
-bool same_commands(const JobRecord& one, const JobRecord& other) {
-  return one.commands.empty() || other.commands.empty() ? one.command == other.command
-                                                        : one.commands == other.commands;
-}
-
-// Whether the same command makes both.
-bool same_job(const JobRecord& one, const JobRecord& other) {
-  return one.target == other.target && same_commands(one, other) &&
-         (one.job_dir == other.job_dir || same_dir(one, other.job_dir));
-}
-
-// In what the job that has a name is another than the one that wants it: "it has --epochs=2 where
-// this one has --epochs=3"; empty where they are the same.
-std::string difference(const JobRecord& there, const JobRecord& wanted) {
-  if (there.target != wanted.target)
-    return fmt::format("it is of {}, and this one of {}", there.target, wanted.target);
-  if (!same_commands(there, wanted)) {
-    if (there.commands.empty() || wanted.commands.empty()) return "it runs " + there.command;
-    const auto words_of = [](const JobRecord& record, const JobRecord& other) {
-      const auto words = words_not_in(other.commands, record.commands);
-      return words.empty() ? std::string("nothing") : quoted(words);
-    };
-    const std::string its = words_of(there, wanted), ours = words_of(wanted, there);
-    return its == ours ? "it has the same words in another order"
-                       : fmt::format("it has {} where this one has {}", its, ours);
-  }
-  if (same_job(there, wanted)) return "";
-  const auto dir_of = [](const JobRecord& record) {
-    return record.job_dir.empty() ? "none" : record.job_dir;
-  };
-  return fmt::format("its job directory is {}, and that of this one {}", dir_of(there),
-                     dir_of(wanted));
 }
 
 [[noreturn]] void throw_taken(const std::string& job_dir, const JobRecord& record,

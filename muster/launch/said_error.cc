@@ -97,20 +97,19 @@ bool is_directory_in_use(std::string_view error) {
 
 bool SaidError::add(std::string_view line) {
   const auto message = message_of_object(line);
-  const bool begins = message || line.starts_with(kOfCommand) || is_of_log(line);
-  if (begins) {
+  if (message || line.starts_with(kOfCommand) || is_of_log(line)) {
     *this = SaidError();
     of_command_ = line.starts_with(kOfCommand);
     // An object is whole in its line.
     open_ = !message;
     for (const std::string& one : message ? split(*message, '\n') : std::vector{std::string(line)})
       keep(one);
-  } else if (open_) {
-    open_ = line.starts_with(' ') || line.starts_with('\t') ||
-            (of_command_ && line.starts_with("hint: "));
-    if (open_) keep(line);
+    return true;
   }
-  return begins;
+  open_ = open_ && (line.starts_with(' ') || line.starts_with('\t') ||
+                    (of_command_ && line.starts_with("hint: ")));
+  if (open_) keep(line);
+  return open_;
 }
 
 void SaidError::keep(std::string_view line) {

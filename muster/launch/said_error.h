@@ -32,12 +32,13 @@ bool is_directory_in_use(std::string_view error);
 // The last error of a program, whose lines are added as they come.
 class SaidError {
  public:
-  static constexpr std::size_t kMostLines = 20;
+  static constexpr std::size_t kMostLines = 20;  // that lines() returns
 
-  // Takes a line, without its end. Returns whether an error begins with it, which then takes the
-  // place of the one before.
+  // Takes a line, without its end. Returns whether it belongs to an error. One that begins with it
+  // takes the place of the one before.
   bool add(std::string_view line);
 
+  // Whether there was none.
   bool empty() const { return count_ == 0; }
   // The line with which it begins; of the log's JSON form that of the message. Empty for none.
   std::string first_line() const { return empty() ? "" : first_.front(); }

@@ -64,7 +64,7 @@ struct Task {
   internal::IdleWatch activity;
   SaidError said[2];     // the last error in each of its streams
   int error_stream = 1;  // which of them came last
-  int error_line = 0;    // of all lines, the one of its last error
+  int error_line = 0;    // of all lines, the last one of its last error
 
   int& fd(int stream) { return stream == 0 ? process.out : process.err; }
   bool said_address_in_use() const { return line_count - in_use_line < kRecentLines; }

@@ -26,7 +26,8 @@
 // ended well has nobody to join: after `survivor_time` it is stopped, which is no failure.
 //
 // A process that may be started again is, when it is killed or exits with 138, as long as no other
-// failure and no signal has ended the group. One that may be lost stops nobody then, nor when it
+// failure and no signal has ended the group; not where its last words are that another program has
+// its directory. One that may be lost stops nobody then, nor when it
 // was told to stop by itself (130, 143), and is like one beside the group; with another exit code
 // it is like any other.
 //
