@@ -112,7 +112,7 @@ TEST_F(SeenEndTest, KeepsTheErrorOfTheTaskThatFailed) {
   EXPECT_FALSE(error());
   ask();
   EXPECT_FALSE(error());
-  said = {.task = "worker-0", .exit_code = 2, .lines = {"E no data", "  hint"}};
+  said = {.task = "worker-0", .exit_code = 2, .lines = {"E no data", "  hint"}, .said = false};
   asked_ = 0;
   for (int i = 0; i < 3; ++i) {
     const auto got = error();
@@ -120,6 +120,7 @@ TEST_F(SeenEndTest, KeepsTheErrorOfTheTaskThatFailed) {
     EXPECT_EQ(got->task, "worker-0");
     EXPECT_EQ(got->exit_code, 2);
     EXPECT_EQ(got->lines, said->lines);
+    EXPECT_FALSE(got->said);
   }
   EXPECT_EQ(asked_, 1);
   EXPECT_EQ(seen_end(record_)->detail, "why");

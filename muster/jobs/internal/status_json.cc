@@ -57,13 +57,17 @@ JobStatus status_from_json(const nlohmann::json& json) {
 }
 
 nlohmann::ordered_json to_json(const TaskError& error) {
-  return {{"task", error.task}, {"exit_code", optional(error.exit_code)}, {"lines", error.lines}};
+  return {{"task", error.task},
+          {"exit_code", optional(error.exit_code)},
+          {"said", error.said},
+          {"lines", error.lines}};
 }
 
 TaskError error_from_json(const nlohmann::json& json) {
   return {.task = json.at("task"),
           .exit_code = optional(json.at("exit_code")),
-          .lines = json.at("lines").get<std::vector<std::string>>()};
+          .lines = json.at("lines").get<std::vector<std::string>>(),
+          .said = json.at("said")};
 }
 
 }  // namespace muster::inline v0_1::jobs::internal
