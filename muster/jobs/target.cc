@@ -46,7 +46,7 @@ bool ended_by_others(int exit_code) {
   return std::ranges::find(kCodes, exit_code) != kCodes.end();
 }
 
-launch::ExitStatus end_of(int exit_code) {
+launch::ExitStatus exit_status_of(int exit_code) {
   constexpr int kSignals = 128, kMostSignals = 64;
   const bool by_signal = exit_code > kSignals && exit_code <= kSignals + kMostSignals &&
                          (exit_code == kSignals + SIGKILL || !ended_by_others(exit_code));
@@ -55,7 +55,7 @@ launch::ExitStatus end_of(int exit_code) {
 }
 
 std::string failure_of(const std::string& task, int exit_code) {
-  const launch::ExitStatus end = end_of(exit_code);
+  const launch::ExitStatus end = exit_status_of(exit_code);
   return fmt::format(
       "{}: {}", task,
       end.signal != 0 ? launch::explain(end) : fmt::format("exit code {}", end.code));

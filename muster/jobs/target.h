@@ -70,7 +70,7 @@ bool ended_by_others(int exit_code);
 std::string failure_of(const std::string& task, int exit_code);
 // How a task ended, by its exit code as shells report it: for 137 and codes of other signals, but
 // those that programs return themselves (130, 138, 143), the signal.
-launch::ExitStatus end_of(int exit_code);
+launch::ExitStatus exit_status_of(int exit_code);
 // Whether tasks of it are there: of a job that has ended some may be, as on Kubernetes, where those
 // of one role do not know that another's have failed.
 bool tasks_go_on(const JobStatus& status);

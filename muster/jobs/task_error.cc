@@ -74,8 +74,9 @@ class Reader {
                 .first_line = error_in(printed).first_line()};
     // What a task printed before somebody ended it is no reason.
     words.error.said = !words.first_line.empty() || !was_stopped(task);
-    words.error.lines = words.error.said ? error_lines(printed)
-                                         : std::vector{launch::explain(end_of(*task.exit_code))};
+    words.error.lines = words.error.said
+                            ? error_lines(printed)
+                            : std::vector{launch::explain(exit_status_of(*task.exit_code))};
     return words;
   }
 
