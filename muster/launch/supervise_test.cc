@@ -16,6 +16,7 @@
 #include <thread>
 
 #include "muster/base/error.h"
+#include "muster/launch/internal/supervise_testing.h"
 
 namespace muster::inline v0_1::launch {
 namespace {
@@ -24,95 +25,6 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-class SuperviseTest : public ::testing::Test {
- protected:
-  SuperviseTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "muster_launch_XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    out_ = open((folder_ + "/out").c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    err_ = open((folder_ + "/err").c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-  }
-  ~SuperviseTest() override {
-    close(out_);
-    close(err_);
-    std::filesystem::remove_all(folder_);
-  }
-
-  std::string read(const std::string& name) {
-    std::ifstream file(folder_ + "/" + name);
-    std::stringstream text;
-    text << file.rdbuf();
-    return text.str();
-  }
-
-  // Times are generous where a test does not want them to run out, since machines can be busy.
-  Outcome supervise_scripts(const std::vector<std::string>& scripts,
-                            SuperviseOptions options = {}) {
-    std::vector<ProcessSpec> processes;
-    for (std::size_t i = 0; i < scripts.size(); ++i)
-      processes.push_back(process("worker " + std::to_string(i), scripts[i]));
-    return supervise_here(processes, options);
-  }
-  // One worker, and an evaluator beside it.
-  Outcome supervise_beside(const std::string& worker, const std::string& evaluator,
-                           SuperviseOptions options = {}) {
-    std::vector<ProcessSpec> processes = {process("worker 0", worker),
-                                          process("evaluator", evaluator)};
-    processes[1].beside = true;
-    return supervise_here(processes, options);
-  }
-
-  // As supervise_scripts(), until it is as `well` says, five times at most: a busy machine may keep
-  // tasks from their work for longer than the short times of a test.
-  Outcome supervise_until(const std::function<bool(const Outcome&)>& well,
-                          const std::vector<std::string>& scripts, SuperviseOptions options) {
-    Outcome outcome;
-    for (int i = 0; i < 5; ++i) {
-      EXPECT_EQ(ftruncate(err_, 0), 0);
-      std::filesystem::remove(folder_ + "/ready");
-      outcome = supervise_scripts(scripts, options);
-      if (well(outcome)) break;
-    }
-    return outcome;
-  }
-
-  ProcessSpec process(const std::string& name, const std::string& script) {
-    // wait_for: until a file is there. as: writes this process's number into a file. wait_for_end:
-    // until a process that did so is gone, which is when its supervisor has seen its end: until
-    // then it answers signals. They give up in the end: no test may leave a loop behind.
-    return {.name = name,
-            .argv = {"/bin/bash", "-c",
-                     "cd " + folder_ +
-                         "; wait_for() { for i in {1..3000}; do [ -e $1 ] && return; "
-                         "sleep 0.01; done; exit 99; }\n"
-                         "as() { echo $$ >$1.new; mv $1.new $1; }\n"
-                         "wait_for_end() { wait_for $1; for i in {1..3000}; do "
-                         "kill -0 $(<$1) 2>/dev/null || return; sleep 0.01; done; exit 99; }\n" +
-                         script}};
-  }
-  Outcome supervise_here(const std::vector<ProcessSpec>& processes, SuperviseOptions options) {
-    options.out_fd = out_;
-    options.err_fd = err_;
-    return supervise(processes, options);
-  }
-
-  bool gone(int pid) {
-    for (int i = 0; i < 6000; ++i) {
-      std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
-      std::string text;
-      std::getline(file, text);
-      const std::size_t name_end = text.rfind(") ");
-      if (name_end == std::string::npos || text[name_end + 2] == 'Z') return true;
-      std::this_thread::sleep_for(milliseconds(10));
-    }
-    return false;
-  }
-
-  std::string folder_;
-  int out_ = -1;
-  int err_ = -1;
-};
 
 TEST_F(SuperviseTest, LinesArePrefixedAndWhole) {
   const std::string talk =
@@ -361,112 +273,6 @@ TEST_F(SuperviseTest, WhoEndsTooEarlyIsNamedBesideThoseWhoLostIt) {
        "as gone; exit 0"});
   EXPECT_EQ(outcome.exit_code, 138);
   EXPECT_THAT(read("err"), HasSubstr("worker 1 had ended before, with exit code 0"));
-}
-
-// A run of a chief, a worker that may be lost, and a server.
-TEST_F(SuperviseTest, WhatWasKilledIsStartedAgainByItself) {
-  std::vector<ProcessSpec> processes = {
-      process("chief 0", "wait_for second; echo done"),
-      process("ps 0", "if [ -e first ]; then touch second; exit 0; fi; touch first; kill -9 $$")};
-  processes[1].restarts = 1;
-  EXPECT_EQ(supervise_here(processes, {}).exit_code, 0);
-  EXPECT_THAT(read("err"), HasSubstr("starting it again (1 of 1)"));
-  EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
-}
-
-TEST_F(SuperviseTest, WhatDiesTooOftenEndsTheRun) {
-  std::vector<ProcessSpec> processes = {
-      process("chief 0", "for i in {1..3000}; do sleep 0.01; done"),
-      process("ps 0", "echo begun; exit 138")};
-  processes[1].restarts = 2;
-  const Outcome outcome =
-      supervise_here(processes, {.survivor_time = milliseconds(50), .grace = seconds(20)});
-  EXPECT_EQ(outcome.exit_code, 138);
-  EXPECT_EQ(outcome.root_cause, 1u);
-  EXPECT_THAT(read("err"), HasSubstr("starting it again (2 of 2)"));
-}
-
-TEST_F(SuperviseTest, WithoutAWorkerThatMayBeLostTheOthersGoOn) {
-  std::vector<ProcessSpec> processes = {process("chief 0", "wait_for_end dead; echo done"),
-                                        process("worker 0", "as dead; kill -9 $$")};
-  processes[1].may_be_lost = true;
-  EXPECT_EQ(supervise_here(processes, {}).exit_code, 137);
-  EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
-  EXPECT_THAT(read("err"), HasSubstr("chief 0 goes on without it"));
-  // A mistake of the program is one of all of them.
-  processes[1] = process("worker 0", "exit 2");
-  processes[1].may_be_lost = true;
-  processes[0] = process("chief 0", "for i in {1..3000}; do sleep 0.01; done");
-  EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(50)}).exit_code, 2);
-}
-
-TEST_F(SuperviseTest, WhoIsStartedAgainWhenTheRunIsOverIsNoFailure) {
-  for (const std::string again : {"for i in {1..3000}; do sleep 0.01; done", "exit 138"}) {
-    for (const char* name : {"/dead", "/chief"}) std::filesystem::remove(folder_ + name);
-    std::vector<ProcessSpec> processes = {
-        process("chief 0", "as chief; wait_for dead"),
-        process("worker 0", "if [ -e dead ]; then wait_for_end chief; " + again +
-                                "; fi; wait_for chief; touch dead; kill -9 $$")};
-    processes[1].may_be_lost = true;
-    processes[1].restarts = 5;
-    EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(400)}).exit_code, 0);
-    EXPECT_THAT(read("err"), AllOf(HasSubstr("(1 of 5)"), Not(HasSubstr("(3 of 5)"))));
-  }
-}
-
-// One notices by itself that nobody is there, the other has to be stopped.
-TEST_F(SuperviseTest, TwoThatAreStartedAgainWhenTheRunIsOverAreNoFailure) {
-  std::vector<ProcessSpec> processes = {
-      process("chief 0", "as chief; wait_for again0; wait_for again1")};
-  const std::vector<std::string> again = {"sleep 0.1; exit 138",
-                                          "for i in {1..3000}; do sleep 0.01; done"};
-  for (int worker = 0; worker < 2; ++worker) {
-    const std::string number = std::to_string(worker);
-    processes.push_back(process("worker " + number,
-                                "if [ -e dead" + number + " ]; then touch again" + number +
-                                    "; wait_for_end chief; " + again.at(worker) +
-                                    "; fi; wait_for chief; touch dead" + number + "; kill -9 $$"));
-    processes.back().may_be_lost = true;
-    processes.back().restarts = 5;
-  }
-  EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(600)}).exit_code, 0);
-}
-
-// The chief has ended the run, and the server was killed before it had ended itself.
-TEST_F(SuperviseTest, AServerThatIsStartedAgainWhenTheRunIsOverIsNoFailure) {
-  std::vector<ProcessSpec> processes = {
-      process("chief 0", "wait_for dead"), process("worker 0", "wait_for dead"),
-      process("ps 0",
-              "if [ -e dead ]; then for i in {1..3000}; do sleep 0.01; done; fi; "
-              "touch dead; kill -9 $$")};
-  processes[2].serves = true;
-  processes[2].restarts = 5;
-  EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(400)}).exit_code, 0);
-  EXPECT_THAT(read("err"), HasSubstr("ps 0 was started again, and the run is over without it"));
-}
-
-// One that was started again while the chief trains is wanted.
-TEST_F(SuperviseTest, AServerThatIsStartedAgainWhileTheChiefRunsStays) {
-  std::vector<ProcessSpec> processes = {
-      // Longer than the time after which the server would be stopped.
-      process("chief 0", "wait_for second; sleep 0.5; touch end; wait_for served"),
-      process("worker 0", "exit 0"),
-      process("ps 0",
-              "if [ -e first ]; then touch second; wait_for end; echo served; touch served; "
-              "exit 0; fi; touch first; kill -9 $$")};
-  processes[2].serves = true;
-  processes[2].restarts = 1;
-  EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(100)}).exit_code, 0);
-  EXPECT_THAT(read("out"), HasSubstr("[ps 0] served\n"));
-}
-
-TEST_F(SuperviseTest, WithoutAWorkerThatIsToldToStopTheOthersGoOn) {
-  std::vector<ProcessSpec> processes = {process("chief 0", "wait_for_end gone; echo done"),
-                                        process("worker 0", "as gone; exit 143")};
-  processes[1].may_be_lost = true;
-  EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(1)}).exit_code, 143);
-  EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
-  EXPECT_THAT(read("err"), HasSubstr("chief 0 goes on without it"));
 }
 
 // Who is told of another task's mistake may be the first to end.

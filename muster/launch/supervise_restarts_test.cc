@@ -1,0 +1,125 @@
+// Tasks that are started again, and those that a run goes on without.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "muster/launch/internal/supervise_testing.h"
+#include "muster/launch/supervise.h"
+
+namespace muster::inline v0_1::launch {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using SuperviseRestartsTest = SuperviseTest;
+
+// A run of a chief, a worker that may be lost, and a server.
+TEST_F(SuperviseRestartsTest, WhatWasKilledIsStartedAgainByItself) {
+  std::vector<ProcessSpec> processes = {
+      process("chief 0", "wait_for second; echo done"),
+      process("ps 0", "if [ -e first ]; then touch second; exit 0; fi; touch first; kill -9 $$")};
+  processes[1].restarts = 1;
+  EXPECT_EQ(supervise_here(processes, {}).exit_code, 0);
+  EXPECT_THAT(read("err"), HasSubstr("starting it again (1 of 1)"));
+  EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
+}
+
+TEST_F(SuperviseRestartsTest, WhatDiesTooOftenEndsTheRun) {
+  std::vector<ProcessSpec> processes = {
+      process("chief 0", "for i in {1..3000}; do sleep 0.01; done"),
+      process("ps 0", "echo begun; exit 138")};
+  processes[1].restarts = 2;
+  const Outcome outcome =
+      supervise_here(processes, {.survivor_time = milliseconds(50), .grace = seconds(20)});
+  EXPECT_EQ(outcome.exit_code, 138);
+  EXPECT_EQ(outcome.root_cause, 1u);
+  EXPECT_THAT(read("err"), HasSubstr("starting it again (2 of 2)"));
+}
+
+TEST_F(SuperviseRestartsTest, WithoutAWorkerThatMayBeLostTheOthersGoOn) {
+  std::vector<ProcessSpec> processes = {process("chief 0", "wait_for_end dead; echo done"),
+                                        process("worker 0", "as dead; kill -9 $$")};
+  processes[1].may_be_lost = true;
+  EXPECT_EQ(supervise_here(processes, {}).exit_code, 137);
+  EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
+  EXPECT_THAT(read("err"), HasSubstr("chief 0 goes on without it"));
+  // A mistake of the program is one of all of them.
+  processes[1] = process("worker 0", "exit 2");
+  processes[1].may_be_lost = true;
+  processes[0] = process("chief 0", "for i in {1..3000}; do sleep 0.01; done");
+  EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(50)}).exit_code, 2);
+}
+
+TEST_F(SuperviseRestartsTest, WhoIsStartedAgainWhenTheRunIsOverIsNoFailure) {
+  for (const std::string again : {"for i in {1..3000}; do sleep 0.01; done", "exit 138"}) {
+    for (const char* name : {"/dead", "/chief"}) std::filesystem::remove(folder_ + name);
+    std::vector<ProcessSpec> processes = {
+        process("chief 0", "as chief; wait_for dead"),
+        process("worker 0", "if [ -e dead ]; then wait_for_end chief; " + again +
+                                "; fi; wait_for chief; touch dead; kill -9 $$")};
+    processes[1].may_be_lost = true;
+    processes[1].restarts = 5;
+    EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(400)}).exit_code, 0);
+    EXPECT_THAT(read("err"), AllOf(HasSubstr("(1 of 5)"), Not(HasSubstr("(3 of 5)"))));
+  }
+}
+
+// One notices by itself that nobody is there, the other has to be stopped.
+TEST_F(SuperviseRestartsTest, TwoThatAreStartedAgainWhenTheRunIsOverAreNoFailure) {
+  std::vector<ProcessSpec> processes = {
+      process("chief 0", "as chief; wait_for again0; wait_for again1")};
+  const std::vector<std::string> again = {"sleep 0.1; exit 138",
+                                          "for i in {1..3000}; do sleep 0.01; done"};
+  for (int worker = 0; worker < 2; ++worker) {
+    const std::string number = std::to_string(worker);
+    processes.push_back(process("worker " + number,
+                                "if [ -e dead" + number + " ]; then touch again" + number +
+                                    "; wait_for_end chief; " + again.at(worker) +
+                                    "; fi; wait_for chief; touch dead" + number + "; kill -9 $$"));
+    processes.back().may_be_lost = true;
+    processes.back().restarts = 5;
+  }
+  EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(600)}).exit_code, 0);
+}
+
+// The chief has ended the run, and the server was killed before it had ended itself.
+TEST_F(SuperviseRestartsTest, AServerThatIsStartedAgainWhenTheRunIsOverIsNoFailure) {
+  std::vector<ProcessSpec> processes = {
+      process("chief 0", "wait_for dead"), process("worker 0", "wait_for dead"),
+      process("ps 0",
+              "if [ -e dead ]; then for i in {1..3000}; do sleep 0.01; done; fi; "
+              "touch dead; kill -9 $$")};
+  processes[2].serves = true;
+  processes[2].restarts = 5;
+  EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(400)}).exit_code, 0);
+  EXPECT_THAT(read("err"), HasSubstr("ps 0 was started again, and the run is over without it"));
+}
+
+// One that was started again while the chief trains is wanted.
+TEST_F(SuperviseRestartsTest, AServerThatIsStartedAgainWhileTheChiefRunsStays) {
+  std::vector<ProcessSpec> processes = {
+      // Longer than the time after which the server would be stopped.
+      process("chief 0", "wait_for second; sleep 0.5; touch end; wait_for served"),
+      process("worker 0", "exit 0"),
+      process("ps 0",
+              "if [ -e first ]; then touch second; wait_for end; echo served; touch served; "
+              "exit 0; fi; touch first; kill -9 $$")};
+  processes[2].serves = true;
+  processes[2].restarts = 1;
+  EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(100)}).exit_code, 0);
+  EXPECT_THAT(read("out"), HasSubstr("[ps 0] served\n"));
+}
+
+TEST_F(SuperviseRestartsTest, WithoutAWorkerThatIsToldToStopTheOthersGoOn) {
+  std::vector<ProcessSpec> processes = {process("chief 0", "wait_for_end gone; echo done"),
+                                        process("worker 0", "as gone; exit 143")};
+  processes[1].may_be_lost = true;
+  EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(1)}).exit_code, 143);
+  EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
+  EXPECT_THAT(read("err"), HasSubstr("chief 0 goes on without it"));
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::launch
