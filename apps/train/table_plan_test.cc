@@ -122,7 +122,9 @@ TEST_F(TablePlanTest, TheRowsThatAreHeldOutAreNotLookedAt) {
   const TablePlan made = plan_table(flags, {}, odd);
   EXPECT_EQ(made.rows, 30);
   for (const LeftOut& column : made.left_out) {
-    if (column.name == "flag") EXPECT_THAT(column.why, HasSubstr("one value"));
+    if (column.name == "flag") {
+      EXPECT_THAT(column.why, HasSubstr("one value"));
+    }
   }
   EXPECT_EQ(made.left_out.size(), 7u);
 }

@@ -237,8 +237,12 @@ TEST_P(OwnInputLawTest, ReplicasComputeWhatOneComputes) {
   RunConfig on_one = config("one", 1);
   on_one.train_distribute = on_one.eval_distribute = distribute::one_device();
   const EvalResult alone = train(on_one), shared = train(config("two", 2));
-  if (own.steps > 0) EXPECT_EQ(alone.at("global_step"), own.steps);
-  if (own.as_one) EXPECT_LT(distance("one", "two"), 1e-4);
+  if (own.steps > 0) {
+    EXPECT_EQ(alone.at("global_step"), own.steps);
+  }
+  if (own.as_one) {
+    EXPECT_LT(distance("one", "two"), 1e-4);
+  }
   const LocalCluster cluster(2);
   std::vector<EvalResult> results(2);
   testing::run_ranks(2, [&](int rank) {
@@ -251,7 +255,9 @@ TEST_P(OwnInputLawTest, ReplicasComputeWhatOneComputes) {
   ASSERT_FALSE(alone.empty());
   for (const auto& [name, value] : alone) {
     EXPECT_NEAR(results[0].at(name), shared.at(name), 1e-5 * (1 + std::abs(value))) << name;
-    if (own.as_one) EXPECT_NEAR(shared.at(name), value, 1e-4 * (1 + std::abs(value))) << name;
+    if (own.as_one) {
+      EXPECT_NEAR(shared.at(name), value, 1e-4 * (1 + std::abs(value))) << name;
+    }
   }
 }
 

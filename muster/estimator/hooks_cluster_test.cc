@@ -152,7 +152,9 @@ TEST(ProfilerClusterTest, TheChiefDecidesWhoeverElseHasTheHook) {
     });
     const std::string path = directory / "m" + "/timeline-2.json";
     ASSERT_EQ(local_file_system().exists(path).value(), owner == 0);
-    if (owner == 0) EXPECT_EQ(testing::read_trace(path).size(), 4u);
+    if (owner == 0) {
+      EXPECT_EQ(testing::read_trace(path).size(), 4u);
+    }
   }
 }
 
