@@ -125,8 +125,7 @@ TEST_F(SearchCommandTest, TheLogOfATrialThatBeginsAnewIsFollowed) {
     const auto end = std::chrono::steady_clock::now() + 60s;
     while (read("followed").find(word) == std::string::npos) {
       if (std::chrono::steady_clock::now() > end) return false;
-      // What another process prints is looked at now and then.
-      std::this_thread::sleep_for(10ms);
+      std::this_thread::sleep_for(10ms);  // another process prints when it comes to it
     }
     return true;
   };
@@ -155,9 +154,9 @@ TEST_F(SearchCommandTest, ASecondInterruptSaysThatTrialsRunOn) {
   const auto record = nlohmann::json::parse(read(state_ + "/muster/jobs/tune/record.json"))["id"];
   const int search = std::stoi(record.get<std::string>());
   ASSERT_EQ(kill(search, SIGINT), 0);
-  // What another process prints is looked at now and then, for 60 s at most.
+  // For 60 s at most.
   for (int i = 0; i < 6000 && read("out").find("stopping 1 trials") == std::string::npos; ++i)
-    std::this_thread::sleep_for(10ms);
+    std::this_thread::sleep_for(10ms);  // another process prints when it comes to it
   ASSERT_EQ(kill(search, SIGINT), 0);
   first.join();
   EXPECT_THAT(read("out"), HasSubstr("ended at once, and trials run on: the same command"));

@@ -69,7 +69,8 @@ std::optional<LocalState> begun_state(const JobRecord& record) {
     std::this_thread::sleep_for(kBeginLook);
     state = internal::read_state(record.folder);
   }
-  return state;
+  // A short job may have ended behind the last look: its last state is there before it lets go.
+  return state ? state : internal::read_state(record.folder);
 }
 
 std::string last_line(const std::string& path) {

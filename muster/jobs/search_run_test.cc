@@ -170,10 +170,10 @@ TEST_F(SearchRunTest, TheTableSaysWhatIsLongOrTheSameOnlyOnce) {
   PretendedTrials trials;
   for (const int number : {2, 3}) {
     trials.codes[number] = 1;
-    trials.words[number] = "error: " + std::string(200, 'x');
+    trials.words[number] = "error: " + std::string(200, 'o');
   }
   const std::string table = search_table(run(trials));
-  EXPECT_THAT(table, AllOf(HasSubstr("failed: exit code 1: error: xxx"), HasSubstr("xxx...\n"),
+  EXPECT_THAT(table, AllOf(HasSubstr("failed: exit code 1: error: ooo"), HasSubstr("ooo...\n"),
                            HasSubstr("failed, as trial 2\n")));
   for (const std::string& line : split(table, '\n')) EXPECT_LE(line.size(), 120u) << line;
 }

@@ -14,10 +14,10 @@
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <set>
-#include <sstream>
 
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
+#include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
 
 namespace muster::inline v0_1::launch {
@@ -286,21 +286,12 @@ TEST(ThisMachine, HasCores) {
 
 class RunTest : public ::testing::Test {
  protected:
-  RunTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "muster_run_XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    out_ = fopen((folder_ + "/out").c_str(), "w+");
-  }
-  ~RunTest() override {
-    fclose(out_);
-    std::filesystem::remove_all(folder_);
-  }
+  RunTest() { out_ = fopen((folder_ + "/out").c_str(), "w+"); }
+  ~RunTest() override { fclose(out_); }
 
+  // "" where the file is not there.
   std::string read(const std::string& name) {
-    std::ifstream file(folder_ + "/" + name);
-    std::stringstream text;
-    text << file.rdbuf();
-    return text.str();
+    return local_file_system().read_file(folder_ + "/" + name).value_or("");
   }
 
   RunOptions script(int workers, const std::string& text) {
@@ -313,7 +304,8 @@ class RunTest : public ::testing::Test {
     return options;
   }
 
-  std::string folder_;
+  const TempDirectory directory_;
+  const std::string folder_ = directory_.path();
   FILE* out_ = nullptr;
 };
 

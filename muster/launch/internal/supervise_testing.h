@@ -3,18 +3,18 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <sstream>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "muster/base/file_system.h"
+#include "muster/base/temp_directory.h"
 #include "muster/launch/supervise.h"
 
 namespace muster::inline v0_1::launch {
@@ -22,22 +22,17 @@ namespace muster::inline v0_1::launch {
 class SuperviseTest : public ::testing::Test {
  protected:
   SuperviseTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "muster_launch_XXXXXX").string();
-    folder_ = mkdtemp(name.data());
     out_ = open((folder_ + "/out").c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     err_ = open((folder_ + "/err").c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   }
   ~SuperviseTest() override {
     close(out_);
     close(err_);
-    std::filesystem::remove_all(folder_);
   }
 
+  // "" where the file is not there.
   std::string read(const std::string& name) {
-    std::ifstream file(folder_ + "/" + name);
-    std::stringstream text;
-    text << file.rdbuf();
-    return text.str();
+    return local_file_system().read_file(folder_ + "/" + name).value_or("");
   }
 
   // Times are generous where a test does not want them to run out, since machines can be busy.
@@ -103,7 +98,8 @@ class SuperviseTest : public ::testing::Test {
     return false;
   }
 
-  std::string folder_;
+  const TempDirectory directory_;
+  const std::string folder_ = directory_.path();
   int out_ = -1;
   int err_ = -1;
 };
