@@ -99,6 +99,8 @@ Error from_errno(int error_number, std::string message, std::string hint) {
     case EROFS:
     case EINVAL:
     case EISDIR:
+    case ELOOP:
+    case ENAMETOOLONG:
       kind = ErrorKind::kInvalidArgument;
       break;
     case ETIMEDOUT:

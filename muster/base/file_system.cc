@@ -12,7 +12,9 @@
 #include <filesystem>
 #include <utility>
 
+#include "muster/base/file_descriptor.h"
 #include "muster/base/local_path.h"
+#include "muster/base/regular_file.h"
 #include "muster/base/staging_leftovers.h"
 #include "muster/base/uri.h"
 
@@ -21,49 +23,21 @@ namespace {
 
 constexpr std::string_view kStagingMark = ".staging-";
 
-Error failed(int error_number, const std::string& what, const std::string& path) {
-  std::string hint;
-  if (error_number == ENOSPC || error_number == EDQUOT) {
-    hint = "free space on the disk that holds it, or choose another directory";
-  } else if (error_number == EACCES || error_number == EPERM || error_number == EROFS) {
-    hint = "check its permissions and owner, or choose another directory";
-  }
-  return from_errno(error_number, what + " '" + path + "'", std::move(hint));
-}
-
 Error failed_write(int error_number, size_t bytes, const std::string& path) {
-  return failed(error_number, "cannot write " + std::to_string(bytes) + " bytes to", path);
+  return file_error(error_number, "cannot write " + std::to_string(bytes) + " bytes to", path);
 }
 
-class Descriptor {
- public:
-  explicit Descriptor(int fd = -1) : fd_(fd) {}
-  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    return *this;
-  }
-  ~Descriptor() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  int get() const { return fd_; }
-  bool open() const { return fd_ >= 0; }
-  // Returns errno, or 0. Network file systems report a failed write only here.
-  int close() {
-    const int fd = std::exchange(fd_, -1);
-    return fd >= 0 && ::close(fd) != 0 && errno != EINTR ? errno : 0;
-  }
+// Returns errno, or 0. Network file systems report a failed write only here.
+int close_file(FileDescriptor& file) {
+  return file.is_open() && ::close(file.release()) != 0 && errno != EINTR ? errno : 0;
+}
 
- private:
-  int fd_;
-};
-
-Descriptor open_file(const std::string& local, int flags) {
+FileDescriptor open_any(const std::string& local, int flags) {
   int fd;
   do {
     fd = ::open(local.c_str(), flags | O_CLOEXEC, 0666);
   } while (fd < 0 && errno == EINTR);
-  return Descriptor(fd);
+  return FileDescriptor(fd);
 }
 
 // Returns errno, or 0.
@@ -81,22 +55,22 @@ int write_all(int fd, Bytes bytes) {
 
 // Makes a change of names in `directory` survive a crash.
 Status sync_directory(const std::string& directory) {
-  const Descriptor fd = open_file(directory, O_RDONLY | O_DIRECTORY);
-  if (!fd.open()) return failed(errno, "cannot open the directory", directory);
+  const FileDescriptor fd = open_any(directory, O_RDONLY | O_DIRECTORY);
+  if (!fd.is_open()) return file_error(errno, "cannot open the directory", directory);
   // Some network file systems cannot sync a directory and say EINVAL: nothing more can be done
   // there.
   if (::fsync(fd.get()) != 0 && errno != EINVAL)
-    return failed(errno, "cannot sync the directory", directory);
+    return file_error(errno, "cannot sync the directory", directory);
   return {};
 }
 
 class LocalReader : public FileReader {
  public:
-  LocalReader(Descriptor fd, std::string name) : fd_(std::move(fd)), name_(std::move(name)) {}
+  LocalReader(FileDescriptor fd, std::string name) : fd_(std::move(fd)), name_(std::move(name)) {}
 
   Result<uint64_t> size() override {
     struct stat status;
-    if (::fstat(fd_.get(), &status) != 0) return failed(errno, "cannot get the size of", name_);
+    if (::fstat(fd_.get(), &status) != 0) return file_error(errno, "cannot get the size of", name_);
     return static_cast<uint64_t>(status.st_size);
   }
 
@@ -106,7 +80,7 @@ class LocalReader : public FileReader {
       const ssize_t got = ::pread(fd_.get(), out.data() + done, out.size() - done,
                                   static_cast<off_t>(offset + done));
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) return failed(errno, "cannot read", name_);
+      if (got < 0) return file_error(errno, "cannot read", name_);
       if (got == 0) break;
       done += static_cast<size_t>(got);
     }
@@ -116,7 +90,7 @@ class LocalReader : public FileReader {
   const std::string& name() const override { return name_; }
 
  private:
-  Descriptor fd_;
+  FileDescriptor fd_;
   std::string name_;
 };
 
@@ -139,22 +113,22 @@ class MemoryReader : public FileReader {
 
 class LocalWriter : public FileWriter {
  public:
-  LocalWriter(Descriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
+  LocalWriter(FileDescriptor fd, std::string path) : fd_(std::move(fd)), path_(std::move(path)) {}
 
   Status append(Bytes bytes) override {
-    if (!fd_.open()) return closed();
+    if (!fd_.is_open()) return closed();
     if (const int code = write_all(fd_.get(), bytes))
       return failed_write(code, bytes.size(), path_);
     return {};
   }
-  Status flush() override { return fd_.open() ? Status() : closed(); }
+  Status flush() override { return fd_.is_open() ? Status() : closed(); }
   Status sync() override {
-    if (!fd_.open()) return closed();
-    if (::fsync(fd_.get()) != 0) return failed(errno, "cannot sync", path_);
+    if (!fd_.is_open()) return closed();
+    if (::fsync(fd_.get()) != 0) return file_error(errno, "cannot sync", path_);
     return {};
   }
   Status close() override {
-    if (const int code = fd_.close()) return failed(code, "cannot close", path_);
+    if (const int code = close_file(fd_)) return file_error(code, "cannot close", path_);
     return {};
   }
 
@@ -163,50 +137,51 @@ class LocalWriter : public FileWriter {
     return internal_error("'" + path_ + "' was written to after it was closed");
   }
 
-  Descriptor fd_;
+  FileDescriptor fd_;
   std::string path_;
 };
 
 class LocalStagedWriter : public StagedWriter {
  public:
-  LocalStagedWriter(Descriptor fd, std::string aside, std::string path)
+  LocalStagedWriter(FileDescriptor fd, std::string aside, std::string path)
       : fd_(std::move(fd)), aside_(std::move(aside)), path_(std::move(path)) {}
   ~LocalStagedWriter() override { (void)discard(); }
 
   Status append(Bytes bytes) override {
-    if (!fd_.open()) return finished();
+    if (!fd_.is_open()) return finished();
     if (const int code = write_all(fd_.get(), bytes))
       return failed_write(code, bytes.size(), path_);
     return {};
   }
 
   Status sync() override {
-    if (!fd_.open()) return finished();
-    if (::fsync(fd_.get()) != 0) return failed(errno, "cannot sync", path_);
+    if (!fd_.is_open()) return finished();
+    if (::fsync(fd_.get()) != 0) return file_error(errno, "cannot sync", path_);
     return {};
   }
 
   Status commit() override {
     if (Status synced = sync(); !synced.ok()) return synced;
-    const Descriptor still_locked(::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));  // until it has its name
-    if (const int code = fd_.close()) {
+    const FileDescriptor still_locked(
+        ::fcntl(fd_.get(), F_DUPFD_CLOEXEC, 0));  // until it has its name
+    if (const int code = close_file(fd_)) {
       (void)discard();
-      return failed(code, "cannot close", path_);
+      return file_error(code, "cannot close", path_);
     }
     if (std::rename(aside_.c_str(), path_.c_str()) != 0) {
       const int code = errno;
       (void)discard();
-      return failed(code, "cannot rename '" + aside_ + "' to", path_);
+      return file_error(code, "cannot rename '" + aside_ + "' to", path_);
     }
     staged_ = false;
     return sync_directory(directory_of(path_));
   }
 
   Status discard() override {
-    (void)fd_.close();
+    (void)close_file(fd_);
     if (!std::exchange(staged_, false)) return {};
     if (::unlink(aside_.c_str()) != 0 && errno != ENOENT)
-      return failed(errno, "cannot remove", aside_);
+      return file_error(errno, "cannot remove", aside_);
     return {};
   }
 
@@ -215,7 +190,7 @@ class LocalStagedWriter : public StagedWriter {
     return internal_error("'" + path_ + "' was written to after it was committed or discarded");
   }
 
-  Descriptor fd_;
+  FileDescriptor fd_;
   std::string aside_;
   std::string path_;
   bool staged_ = true;
@@ -227,7 +202,9 @@ class LocalFileSystem : public FileSystem {
     Result<std::string> local = local_path(path);
     if (!local.ok()) return local.error();
     struct stat status;
-    if (::stat(local.value().c_str(), &status) != 0) return failed(errno, "cannot look at", path);
+    if (::stat(local.value().c_str(), &status) != 0) {
+      return errno == ENAMETOOLONG ? no_such_file(path) : file_error(errno, "cannot look at", path);
+    }
     return FileInfo{.is_directory = S_ISDIR(status.st_mode),
                     .size = static_cast<uint64_t>(status.st_size),
                     .modified_seconds = static_cast<double>(status.st_mtim.tv_sec) +
@@ -239,29 +216,28 @@ class LocalFileSystem : public FileSystem {
     if (!local.ok()) return local.error();
     std::error_code error;
     std::filesystem::remove_all(local.value(), error);
-    return error ? Status(failed(error.value(), "cannot remove", path)) : Status();
+    return error ? Status(file_error(error.value(), "cannot remove", path)) : Status();
   }
 
   Result<std::unique_ptr<FileReader>> open_reader(const std::string& path) override {
     Result<std::string> local = local_path(path);
     if (!local.ok()) return local.error();
-    Descriptor fd = open_file(local.value(), O_RDONLY);
-    if (!fd.open()) return failed(errno, "cannot open", path);
-    struct stat status;
-    if (::fstat(fd.get(), &status) == 0 && S_ISDIR(status.st_mode)) {
-      return invalid_argument("'" + path + "' is a directory, not a file");
-    }
-    return std::unique_ptr<FileReader>(std::make_unique<LocalReader>(std::move(fd), path));
+    Result<FileDescriptor> file = open_regular_file(local.value(), O_RDONLY, path);
+    if (!file.ok()) return file.error();
+    return std::unique_ptr<FileReader>(
+        std::make_unique<LocalReader>(std::move(file).value(), path));
   }
 
   Result<std::unique_ptr<FileWriter>> open_writer(const std::string& path) override {
     Result<std::string> local = local_path(path);
     if (!local.ok()) return local.error();
-    Descriptor fd = open_file(local.value(), O_WRONLY | O_CREAT | O_APPEND);
-    if (!fd.open()) return failed(errno, "cannot open for writing", path);
+    Result<FileDescriptor> file =
+        open_regular_file(local.value(), O_WRONLY | O_CREAT | O_APPEND, path);
+    if (!file.ok()) return file.error();
     if (Status synced = sync_directory(directory_of(local.value())); !synced.ok())
       return synced.error();
-    return std::unique_ptr<FileWriter>(std::make_unique<LocalWriter>(std::move(fd), path));
+    return std::unique_ptr<FileWriter>(
+        std::make_unique<LocalWriter>(std::move(file).value(), path));
   }
 
   Result<std::unique_ptr<StagedWriter>> open_staged(const std::string& path) override {
@@ -275,14 +251,14 @@ class LocalFileSystem : public FileSystem {
     const std::string stem = join_path(directory, mark + std::to_string(::getpid()) + "-");
     for (int attempt = 0; attempt < 1000; ++attempt) {
       std::string aside = stem + std::to_string(counter.fetch_add(1));
-      Descriptor fd = open_file(aside, O_WRONLY | O_CREAT | O_EXCL);
-      if (fd.open()) {
+      FileDescriptor fd = open_any(aside, O_WRONLY | O_CREAT | O_EXCL);
+      if (fd.is_open()) {
         if (!claim_staging_file(fd.get())) continue;
         return std::unique_ptr<StagedWriter>(
             std::make_unique<LocalStagedWriter>(std::move(fd), std::move(aside), local.value()));
       }
       // A process of the same id may have left this name, here or on another host of a shared disk.
-      if (errno != EEXIST) return failed(errno, "cannot open for writing", path);
+      if (errno != EEXIST) return file_error(errno, "cannot open for writing", path);
     }
     return internal_error("found no free name beside '" + path + "' after 1000 attempts",
                           "remove the leftovers '" + stem + "*'");
@@ -292,7 +268,7 @@ class LocalFileSystem : public FileSystem {
     Result<std::string> local = local_path(path);
     if (!local.ok()) return local.error();
     DIR* directory = ::opendir(local.value().c_str());
-    if (directory == nullptr) return failed(errno, "cannot list the directory", path);
+    if (directory == nullptr) return file_error(errno, "cannot list the directory", path);
     std::vector<std::string> names;
     errno = 0;
     while (const dirent* entry = ::readdir(directory)) {
@@ -301,7 +277,7 @@ class LocalFileSystem : public FileSystem {
     }
     const int code = errno;
     ::closedir(directory);
-    if (code != 0) return failed(code, "cannot list the directory", path);
+    if (code != 0) return file_error(code, "cannot list the directory", path);
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -315,7 +291,7 @@ class LocalFileSystem : public FileSystem {
   Status remove(const std::string& path) override {
     Result<std::string> local = local_path(path);
     if (!local.ok()) return local.error();
-    if (std::remove(local.value().c_str()) != 0) return failed(errno, "cannot remove", path);
+    if (std::remove(local.value().c_str()) != 0) return file_error(errno, "cannot remove", path);
     return {};
   }
 
@@ -325,7 +301,7 @@ class LocalFileSystem : public FileSystem {
     Result<std::string> local_to = local_path(to);
     if (!local_to.ok()) return local_to.error();
     if (std::rename(local_from.value().c_str(), local_to.value().c_str()) != 0) {
-      return failed(errno, "cannot rename '" + from + "' to", to);
+      return file_error(errno, "cannot rename '" + from + "' to", to);
     }
     return sync_directory(directory_of(local_to.value()));
   }
@@ -345,7 +321,7 @@ class LocalFileSystem : public FileSystem {
       if (Status made = make_local_directories(parent); !made.ok()) return made;
     }
     if (::mkdir(trimmed.c_str(), 0777) != 0) {
-      if (errno != EEXIST) return failed(errno, "cannot make the directory", trimmed);
+      if (errno != EEXIST) return file_error(errno, "cannot make the directory", trimmed);
       return {};
     }
     return sync_directory(parent);

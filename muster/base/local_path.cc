@@ -2,12 +2,18 @@
 
 #include <string>
 
+#include "muster/base/printable.h"
 #include "muster/base/uri.h"
 
 namespace muster::inline v0_1 {
 
 Result<std::string> local_path(const std::string& path) {
   if (path.empty()) return invalid_argument("a file path is empty");
+  // The system would take what stands before it for the whole.
+  if (path.find('\0') != std::string::npos) {
+    return invalid_argument("the path '" + printable_beginning(path) + "' holds a zero byte",
+                            "no file has such a name: correct it where it comes from");
+  }
   const std::string scheme(scheme_of(path));
   if (scheme.empty()) return path;
   if (scheme != "file") {

@@ -1,0 +1,26 @@
+// Names that come from outside become paths here: from listings of stores, from tables in files,
+// from peers. Whoever wrote them may have meant another place than the folder they are said to lie
+// in. Thread safety: pure functions.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "muster/base/result.h"
+
+namespace muster::inline v0_1 {
+
+// Says why `name` cannot be that of something in a folder: "is empty", "holds a slash", "leads out
+// of its folder" for "." and "..", "holds a zero byte". "" when it can.
+std::string fault_of_name(std::string_view name);
+
+// Says why `path` does not name something in a folder or below: "is absolute", "has the scheme
+// 's3'", "leads out of its folder", "has an empty part", "holds a zero byte". "" when it does.
+std::string fault_of_path(std::string_view path);
+
+// Returns the path of what is called `path` in `directory`, or below. Returns Corrupt where
+// fault_of_path() finds one; `source` says whose word it is: "the state file 'run/checkpoint'".
+Result<std::string> path_inside(std::string_view directory, std::string_view path,
+                                const std::string& source);
+
+}  // namespace muster::inline v0_1

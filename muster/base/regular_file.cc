@@ -1,0 +1,70 @@
+#include "muster/base/regular_file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <utility>
+
+#include "muster/base/printable.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+constexpr size_t kMostShown = 4096;  // of a path: the longest that the system takes
+
+// "" for a regular file.
+const char* kind_of(mode_t mode) {
+  if (S_ISREG(mode)) return "";
+  if (S_ISDIR(mode)) return "a directory";
+  if (S_ISFIFO(mode)) return "a named pipe";
+  if (S_ISSOCK(mode)) return "a socket";
+  return "a device";
+}
+
+Error no_file(const char* kind, mode_t mode, const std::string& path) {
+  return invalid_argument(
+      "'" + path + "' is " + kind + ", not a file",
+      S_ISDIR(mode) ? "" : "name a file; what comes out of it can be kept in one: cat ... > FILE");
+}
+
+}  // namespace
+
+Error file_error(int error_number, const std::string& what, const std::string& path) {
+  std::string hint;
+  if (error_number == ENOSPC || error_number == EDQUOT) {
+    hint = "free space on the disk that holds it, or choose another directory";
+  } else if (error_number == EACCES || error_number == EPERM || error_number == EROFS) {
+    hint = "check its permissions and owner, or choose another directory";
+  }
+  return from_errno(error_number, what + " '" + printable_beginning(path, kMostShown) + "'",
+                    std::move(hint));
+}
+
+Error no_such_file(const std::string& path) {
+  return not_found("there is no file '" + printable_beginning(path) + "': its name is too long");
+}
+
+Result<FileDescriptor> open_regular_file(const std::string& local, int flags,
+                                         const std::string& path) {
+  int fd;
+  do {
+    fd = ::open(local.c_str(), flags | O_CLOEXEC | O_NONBLOCK, 0666);
+  } while (fd < 0 && errno == EINTR);
+  const int code = errno;
+  FileDescriptor file(fd);
+  struct stat status {};
+  // A socket, and a pipe that nobody reads, cannot be opened, and the system does not say why.
+  const bool seen = file.is_open()
+                        ? ::fstat(fd, &status) == 0
+                        : (code == ENXIO || code == EISDIR) && ::stat(local.c_str(), &status) == 0;
+  if (seen && !S_ISREG(status.st_mode))
+    return no_file(kind_of(status.st_mode), status.st_mode, path);
+  if (file.is_open()) return file;
+  const bool writes = (flags & O_ACCMODE) != O_RDONLY;
+  // Under a name that is too long there can be nothing.
+  if (code == ENAMETOOLONG && (flags & O_CREAT) == 0) return no_such_file(path);
+  return file_error(code, writes ? "cannot open for writing" : "cannot open", path);
+}
+
+}  // namespace muster::inline v0_1

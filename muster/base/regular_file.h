@@ -1,0 +1,28 @@
+// Opens files of this machine, and nothing else that may bear their names. Thread safety: free
+// functions.
+#pragma once
+
+#include <string>
+
+#include "muster/base/file_descriptor.h"
+#include "muster/base/result.h"
+
+namespace muster::inline v0_1 {
+
+// Opens the file `local` of this machine; errors call it `path`. `flags` are those of open(2),
+// without O_CLOEXEC and O_NONBLOCK, which are added: nobody waits for the other end of a pipe. One
+// that is made gets the mode 0666. Returns InvalidArgument for a directory, a named pipe, a socket
+// or a device, and says which; NotFound for what is not there.
+Result<FileDescriptor> open_regular_file(const std::string& local, int flags,
+                                         const std::string& path);
+inline Result<FileDescriptor> open_regular_file(const std::string& local, int flags) {
+  return open_regular_file(local, flags, local);
+}
+
+// The error of a call of the operating system about a file: "<what> '<path>': <why>", and what to
+// do about it.
+Error file_error(int error_number, const std::string& what, const std::string& path);
+// NotFound for a path that is longer than the system takes.
+Error no_such_file(const std::string& path);
+
+}  // namespace muster::inline v0_1

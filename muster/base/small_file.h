@@ -1,0 +1,15 @@
+// Reads files that are small, or damaged. Thread safety: a free function.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "muster/base/file_system.h"
+
+namespace muster::inline v0_1 {
+
+// Returns what FileSystem::read_file() does of a file of at most `most` bytes, and Corrupt for a
+// larger one, of which nothing is read.
+Result<std::string> read_small_file(FileSystem& files, const std::string& path, uint64_t most);
+
+}  // namespace muster::inline v0_1
