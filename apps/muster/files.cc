@@ -13,6 +13,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/missing_file.h"
+#include "muster/base/outside_name.h"
 #include "muster/base/strings.h"
 #include "muster/base/text_table.h"
 #include "muster/base/uri.h"
@@ -48,7 +49,7 @@ std::vector<FoundPath> matches(FileSystem& files, const std::string& path) {
   const std::string_view name = without_trailing_slashes(path);
   std::vector<FoundPath> found;
   if (stores::has_wildcard(name)) {
-    found = stores::find_paths(files, std::string(name));
+    found = stores::find_paths(files, std::string(name), stores::Literal::kAny);
   }
   // As in a shell, a pattern that matches nothing may be a name.
   if (found.empty()) {
@@ -73,7 +74,7 @@ std::vector<FoundPath> listed(FileSystem& files, const std::string& path, bool r
     } else if (recursive) {
       for (FoundPath& below : stores::files_below(files, each.path))
         all.push_back(std::move(below));
-    } else if (stores::has_wildcard(path)) {
+    } else if (each.path != without_trailing_slashes(path)) {
       each.path += "/";
       all.push_back(std::move(each));
     } else {
@@ -147,7 +148,7 @@ std::vector<Copy> plan_copies(FileSystem& files, const std::vector<std::string>&
     }
     const size_t below = join_path(source.path, "").size();
     for (const FoundPath& file : stores::files_below(files, source.path))
-      add(file, join_path(at, file.path.substr(below)));
+      add(file, path_inside(at, file.path.substr(below), "'" + source.path + "'").value());
   }
   return copies;
 }

@@ -142,6 +142,27 @@ TEST_F(FilesTest, NamesWithTheLettersOfPatterns) {
   EXPECT_EQ(read(dir / "b"), "1");
 }
 
+// A name that is there is that name, also where it is a pattern that others match.
+TEST_F(FilesTest, ANameThatIsThereIsThatName) {
+  for (const std::string& root : {dir / "d", std::string("mem://files/d")}) {
+    for (const char* name : {"photo[1].txt", "photo1.txt", "a?b.txt", "axb.txt", "run[3]/part-0",
+                             "run3/part-0", "run3/part-1"}) {
+      write(root + "/" + name, name);
+    }
+    const std::string out = dir / ("out-" + std::to_string(root.size()));
+    for (const char* name : {"photo[1].txt", "a?b.txt", "run[3]/part-*"})
+      copy_paths(files, {root + "/" + name}, out + "/", false);
+    EXPECT_EQ(read(out + "/photo[1].txt"), "photo[1].txt");
+    EXPECT_EQ(read(out + "/a?b.txt"), "a?b.txt");
+    EXPECT_EQ(read(out + "/part-0"), "run[3]/part-0");
+    EXPECT_EQ(files.list_directory(out).value().size(), 3u);
+    copy_paths(files, {root + "/run[3]"}, out + "/tree", true);
+    EXPECT_EQ(files.list_directory(out + "/tree").value().size(), 1u);
+    // A folder's name shows what is in it.
+    EXPECT_THAT(list_paths(files, {root + "/run[3]"}, false, false), HasSubstr("run[3]/part-0"));
+  }
+}
+
 TEST_F(FilesTest, Lists) {
   write("mem://files/run/checkpoint", "text");
   write("mem://files/run/eval/events", std::string(2048, 'x'));

@@ -9,7 +9,10 @@
 #include "muster/base/bytes.h"
 #include "muster/base/crc32c.h"
 #include "muster/base/json.h"
+#include "muster/base/outside_name.h"
+#include "muster/base/printable.h"
 #include "muster/base/regular_expression.h"
+#include "muster/base/small_file.h"
 #include "muster/base/strings.h"
 #include "muster/base/text_table.h"
 #include "muster/formats/safetensors.h"
@@ -21,6 +24,7 @@ namespace {
 using formats::SafetensorsReader;
 
 constexpr std::string_view kExtension = ".safetensors";
+constexpr uint64_t kMostPointer = uint64_t{64} << 20;  // bytes of a file `checkpoint`
 
 // What is known of `path`; nothing where nothing is there. Throws where nobody can tell.
 std::optional<FileInfo> info_of(FileSystem& files, const std::string& path) {
@@ -99,6 +103,12 @@ std::string newest_named(const std::string& text) {
   return "";
 }
 
+// TensorFlow writes whole paths where a model_dir is one.
+std::string inside_of(const std::string& folder, const std::string& name) {
+  const std::string below = join_path(folder, "");
+  return name.starts_with(below) ? name.substr(below.size()) : name;
+}
+
 // Throws when `prefix` is a checkpoint of TensorFlow.
 void refuse_tensorflow(FileSystem& files, const std::string& prefix) {
   if (const auto theirs = formats::tensorflow_checkpoint_error(files, prefix)) throw *theirs;
@@ -136,16 +146,18 @@ std::vector<std::string> checkpoint_files(FileSystem& files, const std::string& 
       prefixes.empty() ? "" : fmt::format("there are: {}", fmt::join(prefixes, ", "));
   const std::string pointer = join_path(folder, "checkpoint");
   if (is_file(files, pointer)) {
-    const std::string newest = newest_named(files.read_file(pointer).value());
+    const std::string newest = newest_named(read_small_file(files, pointer, kMostPointer).value());
     if (newest.empty()) {
       throw corrupt(fmt::format("{} names no checkpoint", pointer),
                     there.empty() ? "" : "pass one by its prefix; " + there);
     }
-    const std::vector<std::string> paths = files_of_prefix(files, join_path(folder, newest));
+    const std::string prefix = path_inside(folder, inside_of(folder, newest), pointer).value();
+    const std::vector<std::string> paths = files_of_prefix(files, prefix);
     if (!paths.empty()) return paths;
-    refuse_tensorflow(files, join_path(folder, newest));
-    throw corrupt(fmt::format("{} names {}, which is not there", pointer, newest),
-                  there.empty() ? "" : "pass one by its prefix; " + there);
+    refuse_tensorflow(files, prefix);
+    throw corrupt(
+        fmt::format("{} names {}, which is not there", pointer, printable_beginning(newest)),
+        there.empty() ? "" : "pass one by its prefix; " + there);
   }
   if (prefixes.empty()) {
     refuse_folder_of_tensorflow(files, folder);

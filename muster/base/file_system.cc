@@ -357,9 +357,10 @@ Result<std::string> FileSystem::read_file(const std::string& path) {
   if (!reader.ok()) return reader.error();
   Result<uint64_t> size = reader.value()->size();
   if (!size.ok()) return size.error();
-  // There is room for one byte more: when the buffer is full, the file grew, or it is a pipe
-  // without a size.
-  std::string content(size.value() + 1, '\0');
+  // There is room for one byte more: when the buffer is full, the file grew, or has no size, as
+  // those of /proc. Memory follows what comes: a size may be a lie of who serves the file.
+  constexpr uint64_t kTrusted = uint64_t{64} << 20;
+  std::string content(std::min(size.value(), kTrusted) + 1, '\0');
   size_t length = 0;
   while (true) {
     Result<size_t> got = reader.value()->read_at(
@@ -368,7 +369,7 @@ Result<std::string> FileSystem::read_file(const std::string& path) {
     if (!got.ok()) return got.error();
     length += got.value();
     if (length < content.size()) break;
-    content.resize(content.size() * 2);
+    content.resize(size.value() < length ? length * 2 : std::min(size.value() + 1, length * 4));
   }
   content.resize(length);
   return content;

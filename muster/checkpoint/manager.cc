@@ -8,7 +8,10 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/outside_name.h"
+#include "muster/base/printable.h"
 #include "muster/base/secret.h"
+#include "muster/base/small_file.h"
 #include "muster/base/strings.h"
 #include "muster/base/uri.h"
 #include "muster/checkpoint/internal/file_names.h"
@@ -26,6 +29,14 @@ namespace {
 // Readers of a directory in which another process saves look again this often when what they were
 // about to read is gone.
 constexpr int kMaxLooks = 5;
+constexpr size_t kMostShown = 300;  // letters of a name from a file that anybody may have written
+
+// Whether a folder of a disk has the name; in a store a file may have it as well.
+bool is_folder(FileSystem& fs, const std::string& path) {
+  if (is_remote(path)) return false;
+  const Result<FileInfo> info = fs.info(path);
+  return info.ok() && info.value().is_directory;
+}
 
 std::string without_suffix(const std::string& path) {
   return path.ends_with(internal::kCheckpointSuffix)
@@ -122,17 +133,13 @@ void CheckpointManager::ensure_writable() {
 // The state file is text that anybody may have written: it names files of this directory, or none.
 void CheckpointManager::leave_strangers_alone(CheckpointState* state) const {
   const auto is_ours = [&](const std::string& name) {
-    const bool inside = !name.empty() && name.front() != '/' && name != ".." &&
-                        !name.starts_with("../") && !name.ends_with("/..") &&
-                        name.find("/../") == std::string::npos &&
-                        name.find('\0') == std::string::npos;
-    if (!inside) {
-      log::warning_once(
-          fmt::format("the state file '{}' names '{}', which is not in its directory "
-                      "and is left alone",
-                      path_of(std::string(internal::kStateFile)), name));
+    const std::string fault = fault_of_path(name);
+    if (!fault.empty()) {
+      log::warning_once(fmt::format(
+          "the state file '{}' names '{}', which is not in its directory ({}) and is left alone",
+          path_of(std::string(internal::kStateFile)), printable_beginning(name), fault));
     }
-    return inside;
+    return fault.empty();
   };
   // TensorFlow writes whole paths where model_dir is one.
   const std::string prefix = model_dir_ + "/";
@@ -155,9 +162,19 @@ std::optional<CheckpointState> CheckpointManager::read_state(const Listing& list
                                                              std::string* why) const {
   *why = "is missing";
   if (listing.names.count(std::string(internal::kStateFile)) == 0) return std::nullopt;
-  Result<std::string> text = fs_.read_file(path_of(std::string(internal::kStateFile)));
-  if (!text.ok() && text.error().kind() != ErrorKind::kNotFound) throw text.error();
-  if (!text.ok()) return std::nullopt;
+  Result<std::string> text =
+      read_small_file(fs_, path_of(std::string(internal::kStateFile)), internal::kMostStateBytes);
+  if (!text.ok()) {
+    const ErrorKind kind = text.error().kind();
+    if (kind == ErrorKind::kNotFound) return std::nullopt;
+    // A store that gives nothing may give it later, and a disk that is away too. What is no file,
+    // or no file of ours, stays so.
+    if (kind != ErrorKind::kCorrupt &&
+        (is_remote(model_dir_) || kind != ErrorKind::kInvalidArgument))
+      throw text.error();
+    *why = "is damaged (" + text.error().message() + ")";
+    return std::nullopt;
+  }
   Result<CheckpointState> parsed = CheckpointState::parse(text.value());
   if (!parsed.ok()) {
     *why = "is damaged (" + parsed.error().message() + ")";
@@ -182,10 +199,10 @@ std::optional<CheckpointState> CheckpointManager::read_state(const Listing& list
   }
   if (!exists(state.latest)) {
     if (!state.latest.empty()) {
-      log::warning_once(
-          fmt::format("'{}', the newest checkpoint that the state file names, is not "
-                      "there; {} is the newest that is",
-                      path_of(state.latest), state.all.back().name));
+      log::warning_once(fmt::format(
+          "'{}', the newest checkpoint that the state file names, is not "
+          "there; {} is the newest that is",
+          printable_beginning(path_of(state.latest), kMostShown), state.all.back().name));
     }
     state.latest = state.all.back().name;
   }
@@ -353,7 +370,12 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
   state.retired = retired;
 
   const std::string state_path = path_of(std::string(internal::kStateFile));
-  if (Status written = fs_.write_atomically(state_path, state.to_text()); !written.ok()) {
+  if (is_folder(fs_, state_path)) {
+    log::warning_once(fmt::format(
+        "'{}' is a folder, where checkpoints would be listed: the newest is the one with the most "
+        "steps. Move it away, and the next save writes the list",
+        state_path));
+  } else if (Status written = fs_.write_atomically(state_path, state.to_text()); !written.ok()) {
     // Unless the new state is there after all, a checkpoint that nothing names only takes space.
     Result<std::string> text = fs_.read_file(state_path);
     const bool named_now = text.ok() && text.value() == state.to_text();

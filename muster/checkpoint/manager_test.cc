@@ -3,10 +3,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
+#include <functional>
 #include <set>
 
 #include "muster/base/fault_file_system.h"
@@ -100,7 +102,9 @@ TEST(CheckpointManager, TheStateFileReachesNothingOutsideOfItsDirectory) {
   manager.save(make_checkpoint(10));
   for (const std::string& name :
        {std::string("../secret"), directory / "secret", std::string("sub/kept"),
-        std::string("sub/../../secret"), std::string("."), std::string("..")}) {
+        std::string("sub/../../secret"), std::string("."), std::string(".."),
+        "file://" + directory.path() + "/secret", std::string("http://127.0.0.1:1/secret"),
+        std::string("s3://bucket/secret")}) {
     overwrite(model_dir + "/checkpoint",
               "model_checkpoint_path: \"model.ckpt-10\"\n"
               "all_model_checkpoint_paths: \"" +
@@ -254,6 +258,43 @@ TEST(CheckpointManager, StateFileThatIsMissingOrDamagedIsReplacedByTheDirectory)
     EXPECT_THAT(names_in(directory.path()),
                 ElementsAre("checkpoint", file_name(10), file_name(11)));
     EXPECT_THAT(steps_of(CheckpointManager(directory.path())), ElementsAre(10, 11));
+  }
+}
+
+// Nobody waits for a pipe, and a file that is none of ours stops no run.
+TEST(CheckpointManager, AStateFileThatIsNoneStopsNothing) {
+  const std::string letters(300, 'x');
+  const std::vector<std::function<void(const std::string&)>> damages = {
+      [&](const std::string& path) {
+        overwrite(path, "model_checkpoint_path: \"" + letters + "\"\n");
+      },
+      [](const std::string& path) {
+        overwrite(path, "model_checkpoint_path: \"" + std::string(100'000, 'x') + "\"\n");
+      },
+      [](const std::string& path) {
+        overwrite(path, "");
+        ASSERT_EQ(::truncate(path.c_str(), 100 << 20), 0);
+      },
+      [](const std::string& path) { ASSERT_EQ(::mkdir(path.c_str(), 0700), 0); },
+      [](const std::string& path) { ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0); },
+      [](const std::string& path) { ASSERT_EQ(::symlink(path.c_str(), path.c_str()), 0); },
+      [](const std::string& path) { overwrite(path, std::string(1000, '\0')); },
+  };
+  for (const auto& damage : damages) {
+    TempDirectory directory;
+    CheckpointManager manager(directory.path(), {.keep_checkpoint_max = 2});
+    for (int64_t step : {9, 10}) manager.save(make_checkpoint(step));
+    files().remove(directory / "checkpoint").value();
+    damage(directory / "checkpoint");
+    EXPECT_EQ(manager.latest(), directory / "model.ckpt-10");
+    EXPECT_EQ(manager.load_latest()->checkpoint.global_step, 10);
+    manager.ensure_writable();
+    manager.save(make_checkpoint(11));
+    EXPECT_THAT(steps_of(CheckpointManager(directory.path())), ElementsAre(10, 11));
+    manager.save(make_checkpoint(12));
+    EXPECT_THAT(names_in(directory.path()),
+                ElementsAre("checkpoint", file_name(11), file_name(12)));
+    EXPECT_EQ(CheckpointManager(directory.path()).load_latest()->checkpoint.global_step, 12);
   }
 }
 

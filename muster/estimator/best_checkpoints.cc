@@ -11,6 +11,7 @@
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/base/log.h"
+#include "muster/base/outside_name.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/estimator/internal/best_list.h"
 
@@ -42,9 +43,10 @@ std::optional<Kept> read_kept(const std::string& model_dir, FileSystem& fs) {
                    .higher_is_better = file.at("higher_is_better").get<bool>(),
                    .evaluation = file.at("evaluation").get<std::string>()};
     for (const json& one : file.at("best")) {
-      kept.best.push_back({.prefix = join_path(model_dir, one.at("checkpoint").get<std::string>()),
-                           .global_step = one.at("global_step").get<int64_t>(),
-                           .value = one.at("value").get<double>()});
+      kept.best.push_back(
+          {.prefix = path_inside(model_dir, one.at("checkpoint").get<std::string>(), path).value(),
+           .global_step = one.at("global_step").get<int64_t>(),
+           .value = one.at("value").get<double>()});
     }
   } catch (const json::exception& error) {
     throw Error(ErrorKind::kCorrupt, fmt::format("{} is damaged: {}", path, error.what()),

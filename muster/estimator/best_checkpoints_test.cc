@@ -131,5 +131,22 @@ TEST(BestCheckpointsTest, SaysWhatItCannotCompare) {
   EXPECT_THAT(damaged.message(), HasSubstr("best_checkpoints.json"));
 }
 
+// The file may have come with a folder that somebody else made.
+TEST(BestCheckpointsTest, NamesWhatLiesInItsDirectory) {
+  TempDirectory directory;
+  for (const std::string name : {"../secret", "/etc/secret", "http://127.0.0.1:1/secret"}) {
+    local_file_system()
+        .write_atomically(
+            directory / "best_checkpoints.json",
+            R"({"count": 1, "metric": "loss", "higher_is_better": false, "evaluation": "",)"
+            R"("best": [{"checkpoint": ")" +
+                name + R"(", "global_step": 1, "value": 0.5}]})")
+        .value();
+    const Error wrong = error_of([&] { (void)best_checkpoints(directory.path()); });
+    EXPECT_EQ(wrong.kind(), ErrorKind::kCorrupt);
+    EXPECT_THAT(wrong.message(), HasSubstr("names '" + name + "', which"));
+  }
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

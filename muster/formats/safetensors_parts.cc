@@ -3,19 +3,14 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "muster/base/file_system.h"
 #include "muster/base/json.h"
+#include "muster/base/outside_name.h"
 #include "muster/formats/safetensors.h"
 
 namespace muster::inline v0_1::formats {
 namespace {
 
 using nlohmann::json;
-
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && base_name(name) == name &&
-         name.find('\0') == std::string::npos;
-}
 
 // Throws Corrupt for what is no whole number.
 uint64_t count_of(const json& value) {
@@ -64,7 +59,7 @@ Result<SafetensorsParts> SafetensorsParts::parse(std::string_view text, const st
   try {
     for (const json& file : parsed.value().at("files")) {
       parts.files.push_back({file.at("name").get<std::string>(), count_of(file.at("bytes"))});
-      if (!is_plain_name(parts.files.back().name))
+      if (!fault_of_name(parts.files.back().name).empty())
         return corrupt(what + ": a part is called " + file.at("name").dump() +
                        ", which is no name of a file in the same directory");
     }

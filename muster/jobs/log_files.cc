@@ -14,6 +14,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/file_descriptor.h"
+#include "muster/base/regular_file.h"
 #include "muster/launch/lines.h"
 
 namespace muster::inline v0_1::jobs {
@@ -73,10 +74,10 @@ class Reading {
  private:
   bool open_file() {
     if (fd_.is_open()) return true;
-    fd_ = FileDescriptor(open(file_.path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (fd_.is_open()) return true;
-    if (errno != ENOENT) throw from_errno(errno, "cannot open " + file_.path);
-    return false;
+    Result<FileDescriptor> opened = open_regular_file(file_.path, O_RDONLY);
+    if (!opened.ok() && opened.error().kind() == ErrorKind::kNotFound) return false;
+    fd_ = std::move(opened).value();
+    return true;
   }
 
   // Whether the file was emptied since, as logrotate does with `copytruncate`; then it is read from

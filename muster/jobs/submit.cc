@@ -18,6 +18,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/local_path.h"
 #include "muster/base/log.h"
+#include "muster/base/regular_file.h"
 #include "muster/base/secret.h"
 #include "muster/jobs/commands.h"
 #include "muster/jobs/internal/local_state.h"
@@ -36,8 +37,9 @@ std::string trains_in(const std::string& job_dir) {
   const auto local = local_path(job_dir);
   if (!local.ok()) return "";
   const std::string path = join_path(local.value(), ".lock");
-  const FileDescriptor file(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
-  if (!file.is_open()) return "";
+  Result<FileDescriptor> opened = open_regular_file(path, O_RDONLY | O_NOFOLLOW);
+  if (!opened.ok()) return "";
+  const FileDescriptor file = std::move(opened).value();
   // Shared, and only for a moment: a program that begins just now waits for it.
   if (flock(file.get(), LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK) return "";
   std::array<char, 256> text;

@@ -10,6 +10,8 @@
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/nearest.h"
+#include "muster/base/outside_name.h"
+#include "muster/base/printable.h"
 #include "muster/base/strings.h"
 #include "muster/base/uri.h"
 #include "muster/stores/gcs_store.h"
@@ -70,12 +72,22 @@ class FileSystems final : public FileSystem {
         path, [&](FileSystem& files) { return files.open_staged(path); });
   }
   Result<std::vector<std::string>> list_directory(const std::string& path) override {
-    return with<std::vector<std::string>>(
+    auto names = with<std::vector<std::string>>(
         path, [&](FileSystem& files) { return files.list_directory(path); });
+    if (!names.ok() || !is_remote(path)) return names;
+    for (const std::string& name : names.value()) {
+      if (std::optional<Error> wrong = wrong_name(path, name)) return *wrong;
+    }
+    return names;
   }
   Result<std::vector<DirectoryEntry>> list_entries(const std::string& path) override {
-    return with<std::vector<DirectoryEntry>>(
+    auto entries = with<std::vector<DirectoryEntry>>(
         path, [&](FileSystem& files) { return files.list_entries(path); });
+    if (!entries.ok() || !is_remote(path)) return entries;
+    for (const DirectoryEntry& entry : entries.value()) {
+      if (std::optional<Error> wrong = wrong_name(path, entry.name)) return *wrong;
+    }
+    return entries;
   }
   Status make_directories(const std::string& path) override {
     return done(path, [&](FileSystem& files) { return files.make_directories(path); });
@@ -154,6 +166,16 @@ class FileSystems final : public FileSystem {
     const std::lock_guard lock(mutex_);
     entry->made = std::move(made);
     return entry->made.get();
+  }
+
+  // What stands in a folder of a store has a name of one part. That may be "..", which a store
+  // takes for a name as any other: whoever goes to a disk with it refuses it.
+  static std::optional<Error> wrong_name(const std::string& path, const std::string& name) {
+    const std::string fault = name == "." || name == ".." ? "" : fault_of_name(name);
+    if (fault.empty()) return std::nullopt;
+    return corrupt(
+        "the list of '" + path + "' names '" + printable_beginning(name) + "', which " + fault,
+        "the file system of this scheme is at fault: a name in its lists has no slash");
   }
 
   // "s3:/bucket/key" is hardly a folder "s3:" of this machine.

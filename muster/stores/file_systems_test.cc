@@ -15,8 +15,47 @@
 namespace muster::inline v0_1::stores {
 namespace {
 
+// Lists a name that is none.
+class LyingStore final : public FileSystem {
+ public:
+  explicit LyingStore(std::string name) : name_(std::move(name)) {}
+  Result<FileInfo> info(const std::string&) override { return FileInfo{.is_directory = true}; }
+  Result<std::unique_ptr<FileReader>> open_reader(const std::string& path) override {
+    return not_found(path);
+  }
+  Result<std::unique_ptr<FileWriter>> open_writer(const std::string& path) override {
+    return not_found(path);
+  }
+  Result<std::unique_ptr<StagedWriter>> open_staged(const std::string& path) override {
+    return not_found(path);
+  }
+  Result<std::vector<std::string>> list_directory(const std::string&) override {
+    return std::vector<std::string>{"good", name_};
+  }
+  Status make_directories(const std::string&) override { return {}; }
+  Status remove(const std::string& path) override { return not_found(path); }
+  Status rename(const std::string& from, const std::string&) override { return not_found(from); }
+
+ private:
+  const std::string name_;
+};
+
 using ::testing::Contains;
 using ::testing::HasSubstr;
+
+TEST(FileSystems, ListsOfAProgramsOwnStoresNameWhatLiesInAFolder) {
+  int number = 0;
+  for (const std::string& name :
+       {std::string("/etc/passwd"), std::string("a/../../b"), std::string("http://host/x"),
+        std::string(), std::string("a\0b", 3)}) {
+    const std::string scheme = "lying" + std::to_string(number++);
+    register_file_system(scheme, [name] { return std::make_unique<LyingStore>(name); });
+    const auto names = file_systems().list_directory(scheme + "://b/d");
+    ASSERT_FALSE(names.ok()) << name;
+    EXPECT_EQ(names.error().kind(), ErrorKind::kCorrupt);
+    EXPECT_EQ(file_systems().list_entries(scheme + "://b/d").error().kind(), ErrorKind::kCorrupt);
+  }
+}
 
 TEST(FileSystems, PlainPathsAndFileUrisAreOfThisMachine) {
   TempDirectory temp;

@@ -10,6 +10,7 @@ namespace muster::inline v0_1::stores {
 GcsOptions GcsOptions::from(const Environment& environment) {
   return {.endpoint = environment.get_or("STORAGE_EMULATOR_HOST", ""),
           .quota_project = environment.get_or("GOOGLE_CLOUD_QUOTA_PROJECT", ""),
+          .user_project = environment.get_or("GS_USER_PROJECT", ""),
           .environment = environment,
           .limits = StoreOptions::from(environment)};
 }

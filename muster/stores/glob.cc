@@ -5,7 +5,10 @@
 #include <map>
 #include <utility>
 
+#include "muster/base/log.h"
 #include "muster/base/missing_file.h"
+#include "muster/base/outside_name.h"
+#include "muster/base/printable.h"
 #include "muster/base/uri.h"
 
 namespace muster::inline v0_1::stores {
@@ -22,46 +25,87 @@ void add_if_there(FileSystem& files, const std::string& path,
   }
 }
 
-// What matches below `directory`, which ends with a slash or is empty, the rest of the pattern,
-// from `begin` on.
-void match(FileSystem& files, const std::string& directory, const std::string& pattern,
-           size_t begin, std::map<std::string, FileInfo>& found) {
-  const size_t slash = pattern.find('/', begin);
-  const bool last = slash == std::string::npos;
-  const std::string part = pattern.substr(begin, last ? slash : slash - begin);
-  const auto go_on = [&](const std::string& name) {
-    match(files, directory + name + "/", pattern, slash + 1, found);
-  };
-  if (!has_wildcard(part)) {
-    return last ? add_if_there(files, directory + part, found) : go_on(part);
+// The part of a pattern with brackets that stand for themselves; "" where it says itself which do.
+std::string with_plain_brackets(const std::string& part) {
+  if (part.find('[') == std::string::npos || part.find('\\') != std::string::npos ||
+      part.find("[[]") != std::string::npos || part.find("[*]") != std::string::npos ||
+      part.find("[?]") != std::string::npos) {
+    return "";
   }
-  const Result<std::vector<DirectoryEntry>> entries =
-      files.list_entries(directory.empty() ? "." : directory);
-  if (!entries.ok()) {
-    if (entries.error().kind() == ErrorKind::kNotFound) return;
-    throw entries.error().with_context("no files of " + pattern + " can be listed");
-  }
-  for (const auto& [name, info] : entries.value()) {
-    // Objects may have the names by which a disk leads out of a folder.
-    if (name == "." || name == ".." || is_staging_name(name)) continue;
-    if (fnmatch(part.c_str(), name.c_str(), FNM_PERIOD) != 0) continue;
-    if (last) found.emplace(directory + name, info);
-    if (!last && info.is_directory) go_on(name);
-  }
+  std::string plain;
+  for (const char letter : part) plain += letter == '[' ? "\\[" : std::string(1, letter);
+  return plain;
 }
+
+// Those entries of a folder that a part of a pattern means.
+std::vector<DirectoryEntry> meant(std::vector<DirectoryEntry> entries, const std::string& part,
+                                  Literal literal, const std::string& directory) {
+  const std::string plain = with_plain_brackets(part);
+  const auto fits = [](const std::string& pattern, const std::string& name) {
+    return fnmatch(pattern.c_str(), name.c_str(), FNM_PERIOD) == 0;
+  };
+  std::vector<DirectoryEntry> by_letter, by_pattern;
+  for (DirectoryEntry& entry : entries) {
+    const std::string& name = entry.name;
+    // Objects may have the names by which a disk leads out of a folder.
+    if (!fault_of_name(name).empty() || is_staging_name(name)) continue;
+    if ((literal == Literal::kAny && name == part) || (!plain.empty() && fits(plain, name))) {
+      by_letter.push_back(std::move(entry));
+    } else if (fits(part, name)) {
+      by_pattern.push_back(std::move(entry));
+    }
+  }
+  if (by_letter.empty()) return by_pattern;
+  if (!by_pattern.empty()) {
+    log::warning_once("'" + directory + part + "' is taken for a name that is there, '" +
+                      by_letter.front().name + "', and not for the pattern that '" +
+                      by_pattern.front().name + "' matches too");
+  }
+  return by_letter;
+}
+
+// A pattern on its way through the folders.
+struct Match {
+  FileSystem& files;
+  const std::string& pattern;
+  Literal literal;
+  std::map<std::string, FileInfo>& found;
+
+  // What matches below `directory`, which ends with a slash or is empty, the rest of the pattern,
+  // from `begin` on.
+  void below(const std::string& directory, size_t begin) const {
+    const size_t slash = pattern.find('/', begin);
+    const bool last = slash == std::string::npos;
+    const std::string part = pattern.substr(begin, last ? slash : slash - begin);
+    if (!has_wildcard(part)) {
+      return last ? add_if_there(files, directory + part, found)
+                  : below(directory + part + "/", slash + 1);
+    }
+    Result<std::vector<DirectoryEntry>> entries =
+        files.list_entries(directory.empty() ? "." : directory);
+    if (!entries.ok()) {
+      if (entries.error().kind() == ErrorKind::kNotFound) return;
+      throw entries.error().with_context("no files of " + pattern + " can be listed");
+    }
+    for (const auto& [name, info] : meant(std::move(entries).value(), part, literal, directory)) {
+      if (last) found.emplace(directory + name, info);
+      if (!last && info.is_directory) below(directory + name + "/", slash + 1);
+    }
+  }
+};
 
 void add_below(FileSystem& files, const std::string& folder, std::vector<FoundPath>& found) {
   Result<std::vector<DirectoryEntry>> entries = files.list_entries(folder);
   if (!entries.ok()) throw entries.error();
   for (const auto& [name, info] : entries.value()) {
-    const std::string path = join_path(folder, name);
-    if (name == "." || name == "..") {
-      throw invalid_argument(
-          "'" + folder + "' holds objects whose names go on with '" + name + "/'",
-          "give such an object another name; in a folder of a disk it would lie "
-          "outside of it");
+    if (const std::string fault = fault_of_name(name); !fault.empty()) {
+      throw invalid_argument("'" + folder + "' holds objects whose names go on with '" +
+                                 printable_beginning(name) + "', which " + fault,
+                             "give such an object another name; in a folder of a disk it would lie "
+                             "outside of it");
     }
     if (is_staging_name(name)) continue;
+    const std::string path = join_path(folder, name);
     if (info.is_directory) {
       add_below(files, path, found);
     } else {
@@ -80,12 +124,17 @@ bool has_wildcard(std::string_view pattern) {
   return names.find_first_of("*?[") != std::string_view::npos;
 }
 
-std::vector<FoundPath> find_paths(FileSystem& files, const std::string& pattern) {
+std::vector<FoundPath> find_paths(FileSystem& files, const std::string& pattern, Literal literal) {
   std::map<std::string, FileInfo> found;
   size_t root = root_size(pattern);
   if (root < pattern.size() && pattern[root] == '/') ++root;
   if (has_wildcard(pattern)) {
-    match(files, pattern.substr(0, root), pattern, root, found);
+    if (is_remote(pattern) && pattern.find("//", root_size(pattern)) != std::string::npos) {
+      throw invalid_argument(
+          "the pattern '" + pattern + "' has an empty part, '//'",
+          "leave out one of the slashes; objects whose names have two are read by their names");
+    }
+    Match{files, pattern, literal, found}.below(pattern.substr(0, root), root);
   } else {
     add_if_there(files, pattern, found);
   }

@@ -91,6 +91,56 @@ TEST(Glob, NamesThatLeadOutOfAFolderAreRefused) {
             ErrorKind::kInvalidArgument);
 }
 
+// A name that is there is that name, on disks and in stores.
+TEST(Glob, BracketsInNamesAreThemselves) {
+  TempDirectory temp;
+  MemoryStore store;
+  for (const char* name : {"run[3]/part-0.csv", "run[3]/part-1.csv", "run3/part-0.csv",
+                           "photo[1].txt", "photo1.txt", "photo2.txt", "x[a]-1", "xa-1", "xb-1"}) {
+    const std::string local = temp / "t/" + name;
+    local_file_system().make_directories(directory_of(local)).value();
+    local_file_system().write_atomically(local, "x").value();
+    store.write_atomically(std::string("mem://b/t/") + name, "x").value();
+  }
+  const auto find = [&](const std::string& pattern) {
+    const auto names = [&](FileSystem& files, const std::string& root) {
+      std::vector<std::string> found;
+      for (const FoundPath& each : find_paths(files, root + pattern))
+        found.push_back(each.path.substr(root.size()));
+      return found;
+    };
+    const auto on_disk = names(local_file_system(), temp / "t/");
+    EXPECT_EQ(names(store, "mem://b/t/"), on_disk) << pattern;
+    return on_disk;
+  };
+  EXPECT_THAT(find("run[3]/part-*.csv"), ElementsAre("run[3]/part-0.csv", "run[3]/part-1.csv"));
+  EXPECT_THAT(find("run[3]/part-0.csv"), ElementsAre("run[3]/part-0.csv"));
+  EXPECT_THAT(find("photo[1].txt"), ElementsAre("photo[1].txt"));
+  EXPECT_THAT(find("x[a]-*"), ElementsAre("x[a]-1"));
+  // Without such a name it is a pattern.
+  EXPECT_THAT(find("photo[12].txt"), ElementsAre("photo1.txt", "photo2.txt"));
+  EXPECT_THAT(find("x[ab]-1"), ElementsAre("xa-1", "xb-1"));
+  EXPECT_THAT(find("photo?.txt"), ElementsAre("photo1.txt", "photo2.txt"));
+  EXPECT_THAT(find("photo*.txt"), ElementsAre("photo1.txt", "photo2.txt", "photo[1].txt"));
+  // What is written so means itself alone.
+  for (const char* escaped : {"photo[[]1].txt", "photo\\[1].txt", "photo\\[1\\].*"})
+    EXPECT_THAT(find(escaped), ElementsAre("photo[1].txt")) << escaped;
+}
+
+TEST(Glob, ANameWinsOverAPatternAndThatIsSaid) {
+  MemoryStore store;
+  for (const char* name : {"mem://b/s/a*b", "mem://b/s/axb", "mem://b/s/c[1]", "mem://b/s/c1"})
+    store.write_atomically(name, "x").value();
+  EXPECT_EQ(find_paths(store, "mem://b/s/a*b").size(), 2u);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(find_paths(store, "mem://b/s/c[1]").at(0).path, "mem://b/s/c[1]");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::AllOf(::testing::HasSubstr("'c[1]'"), ::testing::HasSubstr("'c1'")));
+  const auto named = find_paths(store, "mem://b/s/a*b", Literal::kAny);
+  ASSERT_EQ(named.size(), 1u);
+  EXPECT_EQ(named[0].path, "mem://b/s/a*b");
+}
+
 TEST(Glob, TheQuestionOfAWebAddressIsNoPattern) {
   MemoryStore store;
   const std::string address = "https://host/train.csv?key=a*b";

@@ -124,10 +124,9 @@ class HttpFileSystem : public FileSystem {
         source_.send({.method = "HEAD", .url = path, .follow_redirects = true}, what);
     if (!answer.ok()) return answer.error();
     const HttpResponse& response = answer.value();
-    const auto size = parse_int(response.header("content-length"));
-    if (response.ok() && size && *size >= 0) {
-      return FileInfo{.size = static_cast<uint64_t>(*size),
-                      .modified_seconds = info_of_file(response).modified_seconds};
+    const auto size = parse_size(response.header("content-length"));
+    if (response.ok() && size) {
+      return FileInfo{.size = *size, .modified_seconds = info_of_file(response).modified_seconds};
     }
     // Addresses that were signed for GET forbid HEAD.
     const bool no_head = response.ok() ||
@@ -137,7 +136,9 @@ class HttpFileSystem : public FileSystem {
     if (!no_head) return file_error(what, response);
     Result<std::unique_ptr<FileReader>> reader = open_reader(path);
     if (!reader.ok()) return reader.error();
-    return FileInfo{.size = reader.value()->size().value_or(0)};
+    const Result<uint64_t> length = reader.value()->size();
+    if (!length.ok()) return length.error();
+    return FileInfo{.size = length.value()};
   }
 
   Result<std::unique_ptr<FileReader>> open_reader(const std::string& path) override {
@@ -150,21 +151,20 @@ class HttpFileSystem : public FileSystem {
                      "read '" + shown(path) + "'");
     if (!answer.ok()) return answer.error();
     HttpResponse& response = answer.value();
-    // An empty file has no first byte.
-    if (response.transport == Transport::kAnswered && response.status == 416)
-      return whole("", path);
-    if (!response.ok()) return file_error("read '" + shown(path) + "'", response);
     const auto range = parse_content_range(response.header("content-range"));
-    if (response.status != 206 || !range || !range->size)
-      return whole(std::move(response.body), path);
+    // An empty file has no first byte.
+    if (response.transport == Transport::kAnswered && response.status == 416) {
+      if (range && range->size.value_or(0) > 0) return wrong_range(response, shown(path), 0);
+      return whole("", path);
+    }
+    if (!response.ok()) return file_error("read '" + shown(path) + "'", response);
+    if (response.status == 200) return whole(std::move(response.body), path);
+    if (response.status != 206 || !range || !range->size || range->begin != 0 ||
+        range->end - range->begin != response.body.size() || range->end > *range->size) {
+      return wrong_range(response, shown(path), 0);
+    }
     ObjectInfo info = info_of_file(response);
     info.size = *range->size;
-    if (range->begin != 0 || range->end - range->begin != response.body.size() ||
-        range->end > info.size) {
-      return corrupt("the server gives '" + response.header("content-range") + "' and " +
-                         std::to_string(response.body.size()) + " bytes of '" + shown(path) + "'",
-                     "the server or a proxy is at fault: read from another one");
-    }
     return std::unique_ptr<FileReader>(std::make_unique<ObjectReader>(
         transfers_, name_of_url(path), shown(path), std::move(info), std::move(response.body)));
   }

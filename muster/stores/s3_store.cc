@@ -35,6 +35,14 @@ S3Options S3Options::from(const Environment& environment) {
   }
   options.checksums = to_lower(checksums) != "when_required";
   options.unsigned_http = environment.get_or("MUSTER_S3_UNSIGNED_HTTP", "") == "1";
+  if (const std::string payer = environment.get_or("AWS_REQUEST_PAYER", ""); !payer.empty()) {
+    if (to_lower(payer) != "requester") {
+      throw invalid_argument("AWS_REQUEST_PAYER is '" + payer + "'",
+                             "the service knows one word: requester; unset it where the bucket's "
+                             "owner pays");
+    }
+    options.requester_pays = true;
+  }
   return options;
 }
 

@@ -37,11 +37,14 @@ struct S3Options {
   bool checksums = true;
   // Whether the same is done over http, where it says nothing of changes made on purpose.
   bool unsigned_http = false;
+  // Whether the credentials' account pays for requests to buckets whose readers pay.
+  bool requester_pays = false;
   StoreOptions limits;
 
   // Reads AWS_ENDPOINT_URL_S3, else AWS_ENDPOINT_URL; AWS_REGION, else AWS_DEFAULT_REGION, else the
   // profile's region of the config file; AWS_REQUEST_CHECKSUM_CALCULATION, else the profile's
-  // (when_required: no checksums); MUSTER_S3_UNSIGNED_HTTP (1); AWS_CA_BUNDLE, else the profile's.
+  // (when_required: no checksums); MUSTER_S3_UNSIGNED_HTTP (1); AWS_CA_BUNDLE, else the profile's;
+  // AWS_REQUEST_PAYER. Throws InvalidArgument where that is not "requester".
   static S3Options from(const Environment& environment);
 };
 

@@ -77,12 +77,14 @@ TEST(DigestTest, AreThoseOfTheirStandards) {
 }
 
 TEST(ObjectNameTest, ReadsBucketAndKey) {
-  const auto name = parse_object_name("s3", "s3://bucket/a//b/");
+  const auto name = parse_object_name("s3", "s3://bucket/a//b/");  // letter by letter
   ASSERT_TRUE(name.ok());
   EXPECT_EQ(name.value().bucket, "bucket");
-  EXPECT_EQ(name.value().key, "a/b");
-  EXPECT_EQ(name.value().uri(), "s3://bucket/a/b");
+  EXPECT_EQ(name.value().key, "a//b");
+  EXPECT_EQ(name.value().uri(), "s3://bucket/a//b");
   EXPECT_EQ(parse_object_name("s3", "s3://bucket").value().key, "");
+  EXPECT_EQ(parse_object_name("s3", "s3://bucket//").value().key, "");
+  EXPECT_EQ(parse_object_name("s3", "s3://bucket//a").value().key, "/a");
   for (const char* wrong :
        {"s3://", "s3:///a", "s3:/a", "gs://a/b", "s3://bu cket/a", "s3://a:9/b"})
     EXPECT_FALSE(parse_object_name("s3", wrong).ok()) << wrong;

@@ -32,7 +32,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     const auto again = parse_object_name("s3", name.value().uri());
     fuzz::require(again.ok() && again.value().uri() == name.value().uri(),
                   "a name is read as it is written");
-    fuzz::require(name.value().key.find("//") == std::string::npos, "no part of a key is empty");
+    fuzz::require(!name.value().key.ends_with('/'), "a file is no marker of a folder");
+    fuzz::require(text.find(name.value().key) != std::string::npos, "a name is kept as it is");
   }
   for (const auto& [name, settings] : parse_aws_profiles(text)) {
     fuzz::require(!settings.contains(""), "a setting has a name");

@@ -18,9 +18,16 @@ namespace {
 
 constexpr size_t kLines = 100;
 
+// A pipe's other end would be waited for.
+bool is_pipe(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_fifo(path, ignored);
+}
+
 // Of what is there already, whole lines.
 std::vector<std::string> lines_of(const std::string& path) {
   std::vector<std::string> lines;
+  if (is_pipe(path)) return lines;
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
     if (line.ends_with('}')) lines.push_back(line);
@@ -47,7 +54,8 @@ std::vector<std::pair<std::string, double>> chosen(
 bool write(const std::string& path, const std::vector<std::string>& lines) {
   std::error_code ignored;  // a folder that cannot be made shows when the file is opened
   std::filesystem::create_directories(std::filesystem::path(path).parent_path(), ignored);
-  errno = 0;
+  errno = is_pipe(path) ? EINVAL : 0;
+  if (errno != 0) return false;
   std::ofstream file(path, std::ios::trunc);
   const size_t first = lines.size() - std::min(lines.size(), kLines);
   for (size_t i = first; i < lines.size(); ++i) file << lines[i] << '\n';

@@ -61,6 +61,33 @@ TEST_F(ToldTest, WhatWasMeantIsNamed) {
   EXPECT_EQ(said.find(wrong), said.rfind(wrong)) << "it is said once: " << said;
 }
 
+// Whatever a server says lies in a folder: nothing is written outside of the target, and nothing
+// read but the bucket.
+TEST_F(ToldTest, AServerThatLiesWritesNothingOutsideOfTheTarget) {
+  const TempDirectory folder;
+  FileSystem& disk = local_file_system();
+  disk.write_atomically(folder / "secret", "mine").value();
+  const std::string target = folder / "deep/down/out";
+  for (const std::string& key :
+       {std::string("data/../../x"), "data/" + (folder / "secret"), "data//" + (folder / "x"),
+        "data/" + bucket_.server().url() + "/x", std::string("../../x"), folder / "secret",
+        std::string("data/a/b/../../../../x")}) {
+    bucket_.lie_in_lists([&](const httplib::Request&) {
+      return "<ListBucketResult><Contents><Key>data/good</Key><Size>1</Size></Contents>"
+             "<Contents><Key>" +
+             key + "</Key><Size>4</Size></Contents></ListBucketResult>";
+    });
+    for (const std::vector<std::string>& command : std::vector<std::vector<std::string>>{
+             {"cp", "-r", "s3://bucket/data", target}, {"cp", "s3://bucket/data/*", target}}) {
+      EXPECT_THAT(told(command), AllOf(HasSubstr("the list of 's3://bucket/data' names '"),
+                                       Not(HasSubstr("copied 1"))))
+          << key;
+    }
+    EXPECT_FALSE(disk.exists(folder / "deep").value()) << key;
+    EXPECT_THAT(disk.list_directory(folder.path()).value(), ::testing::ElementsAre("secret"));
+  }
+}
+
 // A bucket that cannot be listed is not an empty one.
 TEST_F(ToldTest, AListingThatFailsIsNotTakenForNothing) {
   bucket_.fill({{"run/model.ckpt-1.safetensors", "x"}});

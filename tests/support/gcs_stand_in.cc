@@ -29,7 +29,7 @@ void refuse_in_json(httplib::Response& response, int status, const std::string& 
   response.status = status;
   const nlohmann::json error = {
       {"error", {{"code", status}, {"message", message}, {"errors", {{{"reason", reason}}}}}}};
-  response.set_content(error.dump(), "application/json");
+  response.set_content(error.dump(), "application/json; charset=UTF-8");
 }
 
 constexpr const char* kObjects = "/storage/v1/b/bucket/o";
@@ -58,6 +58,10 @@ void GcsStandIn::describe(httplib::Response& response, const std::string& name) 
 }
 
 void GcsStandIn::answer(const httplib::Request& request, httplib::Response& response) {
+  if (!pays(request)) {
+    return refuse_in_json(response, 400, "required",
+                          "Bucket is a requester pays bucket but no user project provided.");
+  }
   if (request.path.starts_with("/session/")) return chunk(request, response);
   if (request.path == kUpload) return upload(request, response);
   if (has_parts_ && request.path.starts_with("/bucket/"))
@@ -73,6 +77,14 @@ void GcsStandIn::answer(const httplib::Request& request, httplib::Response& resp
   std::string verb = parts.size() > 1 ? parts[1] : "";
   if (verb == "rewriteTo") verb += "/" + httplib::detail::decode_url(parts.back(), false);
   object(request, response, name, verb);
+}
+
+// The JSON API reads who pays from the address, the XML API from a header.
+bool GcsStandIn::pays(const httplib::Request& request) const {
+  if (payer_.empty()) return true;
+  if (request.path.starts_with("/storage/") || request.path.starts_with("/upload/"))
+    return request.get_param_value("userProject") == payer_;
+  return request.get_header_value("X-Goog-User-Project") == payer_;
 }
 
 void GcsStandIn::upload(const httplib::Request& request, httplib::Response& response) {
@@ -175,6 +187,7 @@ void GcsStandIn::parts(const httplib::Request& request, httplib::Response& respo
 }
 
 void GcsStandIn::list(const httplib::Request& request, httplib::Response& response) {
+  if (lie_) return response.set_content(lie_(request), "application/json");
   const std::string prefix = request.get_param_value("prefix");
   const bool folded = request.has_param("delimiter");
   const size_t most =

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -33,6 +34,12 @@ class GcsStandIn {
   void set_parts(bool has) { has_parts_ = has; }
   // Of each chunk but the last, so many bytes at most are kept.
   void keep_at_most(size_t bytes) { most_of_chunk_ = bytes; }
+  // The project that requests must name, since it pays for them; "": none.
+  void set_payer(std::string project) { payer_ = std::move(project); }
+  // Answers requests for lists in its place, with what a server should not say; nullptr: it does.
+  void lie_in_lists(std::function<std::string(const httplib::Request&)> lie) {
+    lie_ = std::move(lie);
+  }
   // How many calls a copy takes.
   void set_rewrite_calls(int calls) { rewrite_calls_ = calls; }
 
@@ -42,6 +49,7 @@ class GcsStandIn {
     std::string content;
   };
   void answer(const httplib::Request& request, httplib::Response& response);
+  bool pays(const httplib::Request& request) const;
   void upload(const httplib::Request& request, httplib::Response& response);
   void chunk(const httplib::Request& request, httplib::Response& response);
   // Uploads by parts; `name` is the object's.
@@ -58,6 +66,8 @@ class GcsStandIn {
   int next_session_ = 0;
   size_t most_of_chunk_ = SIZE_MAX;
   bool has_parts_ = false;
+  std::string payer_;
+  std::function<std::string(const httplib::Request&)> lie_;
   std::map<std::string, std::map<int, std::string>> parts_;  // of uploads, by their ids
   int rewrite_calls_ = 1;
   std::unique_ptr<WebServer> server_;

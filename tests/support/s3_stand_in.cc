@@ -178,6 +178,8 @@ void S3StandIn::fill(std::map<std::string, std::string> objects) {
 void S3StandIn::answer(const httplib::Request& request, httplib::Response& response) {
   const std::lock_guard lock(mutex_);
   if (!admit(request, response)) return;
+  if (requester_pays_ && request.get_header_value("x-amz-request-payer") != "requester")
+    return refuse(response, 403, "AccessDenied");
   const std::string path = request.path;  // decoded
   const size_t slash = std::min(path.find('/', 1), path.size());
   if (path.substr(0, slash) != "/bucket") return refuse(response, 404, "NoSuchBucket");
@@ -194,6 +196,7 @@ void S3StandIn::answer_bucket(const httplib::Request& request, httplib::Response
     response.set_content("<DeleteResult/>", "application/xml");
     return;
   }
+  if (lie_) return response.set_content(lie_(request), "application/xml");
   const std::string prefix = request.get_param_value("prefix");
   const bool folded = request.has_param("delimiter");
   const size_t most =

@@ -2,6 +2,7 @@
 // Thread safety: every call from any thread.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,13 @@ class S3StandIn {
   void require_token(std::string token) { token_ = std::move(token); }
   // Whether requests without a signature are answered.
   void set_public(bool is_public) { public_ = is_public; }
+  // Whether requests must say that who asks pays.
+  void set_requester_pays(bool pays) { requester_pays_ = pays; }
+  // Answers requests for lists in its place, with what a server should not say; nullptr: it does.
+  void lie_in_lists(std::function<std::string(const httplib::Request&)> lie) {
+    const std::lock_guard lock(mutex_);
+    lie_ = std::move(lie);
+  }
   // How far this server's clock is before the machine's, in seconds.
   void set_clock_offset(double seconds) { clock_offset_ = seconds; }
   // Whether it can copy into a part of an upload.
@@ -70,6 +78,8 @@ class S3StandIn {
   int next_upload_ = 0;
   std::string token_;
   bool public_ = false;
+  bool requester_pays_ = false;
+  std::function<std::string(const httplib::Request&)> lie_;
   bool part_copy_ = true;
   double clock_offset_ = 0;
   size_t least_part_ = 0;

@@ -93,6 +93,8 @@ Error answer_error(const HttpResponse& response, const std::string& what, const 
           "all_proxy";
     } else {
       advice = advice_on_connection(response.problem);
+      if (advice.empty() && response.problem.starts_with(kServerSends))
+        advice = "the server, or a proxy in front of it, is at fault: read from another one";
       if (advice.empty() && response.timed_out)
         advice = "the server was reached and gives no answer in time: see whether it works";
     }
@@ -104,22 +106,27 @@ Error answer_error(const HttpResponse& response, const std::string& what, const 
   return Error(kind_of(response), text, advice);
 }
 
+std::optional<uint64_t> parse_size(std::string_view text) {
+  if (text.empty() || text.find_first_not_of("0123456789") != std::string_view::npos)
+    return std::nullopt;
+  const auto size = parse_int(text);
+  return size ? std::optional<uint64_t>(static_cast<uint64_t>(*size)) : std::nullopt;
+}
+
 std::optional<ContentRange> parse_content_range(const std::string& text) {
   if (!text.starts_with("bytes ")) return std::nullopt;
   const std::vector<std::string> halves = split(std::string_view(text).substr(6), '/');
   if (halves.size() != 2) return std::nullopt;
   ContentRange range;
-  if (const auto size = parse_int(halves[1]); size && *size >= 0) {
-    range.size = static_cast<uint64_t>(*size);
-  }
+  if (halves[1] != "*" && !(range.size = parse_size(halves[1]))) return std::nullopt;
   if (halves[0] == "*") return range;
   const std::vector<std::string> ends = split(halves[0], '-');
   if (ends.size() != 2) return std::nullopt;
-  const auto first = parse_int(ends[0]);
-  const auto last = parse_int(ends[1]);
-  if (!first || !last || *first < 0 || *last < *first) return std::nullopt;
-  range.begin = static_cast<uint64_t>(*first);
-  range.end = static_cast<uint64_t>(*last) + 1;
+  const auto first = parse_size(ends[0]);
+  const auto last = parse_size(ends[1]);
+  if (!first || !last || *last < *first) return std::nullopt;
+  range.begin = *first;
+  range.end = *last + 1;
   return range;
 }
 
@@ -139,6 +146,19 @@ std::optional<double> parse_iso_time(const std::string& text) {
   parts.tm_year -= 1900;
   parts.tm_mon -= 1;
   return static_cast<double>(timegm(&parts)) + seconds;
+}
+
+Error wrong_range(const HttpResponse& response, const std::string& uri, uint64_t begin) {
+  return corrupt("the server answers " + std::to_string(response.status) + " with the range '" +
+                     printable_beginning(response.header("content-range")) + "' of '" + uri +
+                     "', but was asked for bytes from " + std::to_string(begin),
+                 "the server or a proxy is at fault: read from another one");
+}
+
+Error no_size(const std::string& key, const std::string& size, const std::string& what) {
+  return corrupt("cannot " + what + ": the service gives '" + printable_beginning(key) +
+                     "' the size '" + printable_beginning(size) + "', which is no number of bytes",
+                 "the service, or who answers in its place, is at fault");
 }
 
 Result<nlohmann::json> parse_secret_json(const std::string& text, const std::string& what) {
@@ -175,7 +195,7 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
     }
     const auto range = parse_content_range(response.header("content-range"));
     const uint64_t begin = request.offset + read.bytes;
-    if (response.status != 206 || !range) {
+    if (response.status != 206) {
       // All of it, from its beginning: only of use to whoever stands there.
       if (begin != 0) {
         wrong = Error(ErrorKind::kInvalidArgument,
@@ -192,18 +212,16 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
       }
       return true;
     }
-    if (range->size == 0) {
+    if (range && range->size == 0) {
       // Some servers give a range of an empty file, in place of 416, and then no byte of it.
       read.info = info;
       read.info.size = 0;
       empty = true;
       return true;
     }
-    if (range->begin != begin || !range->size || range->end > *range->size ||
+    if (!range || range->begin != begin || !range->size || range->end > *range->size ||
         response.received > range->end - range->begin) {
-      wrong = corrupt("the server gives '" + response.header("content-range") + "' of '" +
-                          request.uri + "', but was asked for bytes from " + std::to_string(begin),
-                      "the server or a proxy is at fault: read from another one");
+      wrong = wrong_range(response, request.uri, begin);
       return false;
     }
     read.info = info;
@@ -236,6 +254,10 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
       const auto range = parse_content_range(response.header("content-range"));
       read.info = request.info_of(response);
       read.info.size = range && range->size ? *range->size : 0;
+      const uint64_t begin = request.offset + read.bytes;
+      // There are such bytes, or there were some before.
+      if (read.info.size > begin || begin > request.offset)
+        return wrong_range(response, request.uri, begin);
       return read;
     }
     if (response.transport == Transport::kAnswered && response.status == 412)

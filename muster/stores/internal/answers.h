@@ -5,6 +5,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "muster/stores/internal/http_client.h"
 #include "muster/stores/internal/object_service.h"
@@ -24,7 +25,16 @@ struct ContentRange {
   uint64_t end = 0;  // behind the last byte
   std::optional<uint64_t> size;
 };
+// Nothing when it is none, or its numbers are no sizes.
 std::optional<ContentRange> parse_content_range(const std::string& text);
+// The error of an answer with another range, or another word of it, than was asked for.
+Error wrong_range(const HttpResponse& response, const std::string& uri, uint64_t begin);
+
+// The error of a list in which an object has `size`, which is none.
+Error no_size(const std::string& key, const std::string& size, const std::string& what);
+
+// Reads a number of bytes, digits alone; nothing when it is none or has 2^63 and more.
+std::optional<uint64_t> parse_size(std::string_view text);
 
 // Reads "Sun, 06 Nov 1994 08:49:37 GMT" as Unix time; 0 when it is none.
 double parse_http_date(const std::string& text);

@@ -31,6 +31,7 @@ std::optional<uint32_t> parse_crc32c(const std::string& text) {
 }
 
 std::string text_of_field(const nlohmann::json& json, const char* name) {
+  if (!json.is_object()) return "";
   const auto found = json.find(name);
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
@@ -86,6 +87,16 @@ Result<HttpRequest> GcsService::build(const Call& call) {
       if (quota_project.empty()) quota_project = token.value()->quota_project;
     }
   }
+  if (!options_.user_project.empty()) {
+    // The JSON API wants it here, the XML API in the header; the address of an upload that goes on
+    // stays as the service gave it.
+    const bool is_json = call.url.starts_with(endpoint() + "/storage/") ||
+                         call.url.starts_with(endpoint() + "/upload/storage/");
+    if (is_json && call.url.find("upload_id=") == std::string::npos)
+      request.url += (call.url.find('?') == std::string::npos ? "?userProject=" : "&userProject=") +
+                     percent_encode(options_.user_project);
+    quota_project = options_.user_project;
+  }
   if (!quota_project.empty()) request.headers.push_back("X-Goog-User-Project: " + quota_project);
   return request;
 }
@@ -128,6 +139,7 @@ Error GcsService::error_of(const Call& call, const HttpResponse& response) {
     reason = xml.child("Error").child_value("Code");
     message = xml.child("Error").child_value("Message");
   }
+  if (!is_utf8(message)) message.clear();  // it came compressed
   std::string hint;
   if (response.transport == Transport::kAnswered) {
     if (response.status == 403 || response.status == 401) {
@@ -139,11 +151,17 @@ Error GcsService::error_of(const Call& call, const HttpResponse& response) {
                        "(docs/buckets.md)"
                  : "no credentials were found, and the bucket is not public: set "
                    "GOOGLE_APPLICATION_CREDENTIALS, or: gcloud auth application-default login";
+    } else if (response.status == 400 && options_.user_project.empty() &&
+               (reason == "UserProjectMissing" ||
+                message.find("requester pays") != std::string::npos)) {
+      hint = "who asks pays for this bucket: set GS_USER_PROJECT to the project that shall";
     } else if (response.status == 404) {
       if (call.object.key.empty() || message.find("bucket") != std::string::npos) {
         message = "there is no bucket '" + call.object.bucket + "' at " + endpoint();
         hint = "make it with the service's tools, or check its name" +
                std::string(options_.endpoint.empty() ? "" : " and STORAGE_EMULATOR_HOST");
+      } else if (call.object.has_empty_part()) {
+        hint = call.object.empty_part_hint();
       } else {
         hint = "check the name of the object";
       }
@@ -156,13 +174,13 @@ Result<ObjectInfo> GcsService::read_info(const std::string& text, const ObjectNa
   Result<nlohmann::json> json = parse_json(text, "the description of '" + object.uri() + "'");
   if (!json.ok()) return json.error();
   const auto size =
-      json.value().is_object() ? parse_int(text_of_field(json.value(), "size")) : std::nullopt;
-  if (!size || *size < 0) {
+      json.value().is_object() ? parse_size(text_of_field(json.value(), "size")) : std::nullopt;
+  if (!size) {
     return invalid_argument("the service describes '" + object.uri() + "' without its size",
                             "check STORAGE_EMULATOR_HOST: another service seems to answer there");
   }
   ObjectInfo info;
-  info.size = static_cast<uint64_t>(*size);
+  info.size = *size;
   info.version = text_of_field(json.value(), "generation");
   info.modified_seconds = parse_iso_time(text_of_field(json.value(), "updated")).value_or(0);
   info.crc32c = parse_crc32c(text_of_field(json.value(), "crc32c"));
@@ -289,14 +307,21 @@ Result<ListPage> GcsService::list(const ObjectName& bucket, const std::string& p
   if (!answer.ok()) return answer.error();
   Result<nlohmann::json> json = parse_json(answer.value().body, "a list of '" + whole.uri() + "'");
   if (!json.ok()) return json.error();
+  const auto entries = [&](const char* name) {
+    const auto found = json.value().is_object() ? json.value().find(name) : json.value().end();
+    return found != json.value().end() && found->is_array() ? *found : nlohmann::json::array();
+  };
   ListPage page;
-  for (const nlohmann::json& item : json.value().value("items", nlohmann::json::array())) {
+  for (const nlohmann::json& item : entries("items")) {
     page.keys.push_back(text_of_field(item, "name"));
+    const auto size = parse_size(text_of_field(item, "size"));
+    if (!size)
+      return no_size(page.keys.back(), text_of_field(item, "size"), "list '" + whole.uri() + "'");
     page.infos.push_back(
-        {.size = static_cast<uint64_t>(parse_int(text_of_field(item, "size")).value_or(0)),
+        {.size = *size,
          .modified_seconds = parse_iso_time(text_of_field(item, "updated")).value_or(0)});
   }
-  for (const nlohmann::json& entry : json.value().value("prefixes", nlohmann::json::array())) {
+  for (const nlohmann::json& entry : entries("prefixes")) {
     if (entry.is_string()) page.prefixes.push_back(entry.get<std::string>());
   }
   page.next = text_of_field(json.value(), "nextPageToken");

@@ -9,6 +9,7 @@
 
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
+#include "muster/stores/internal/answers.h"
 
 namespace muster::inline v0_1::stores::internal {
 namespace {
@@ -19,6 +20,8 @@ constexpr size_t kIdleHandles = 64;
 constexpr long kSlow = 1024;
 // One attempt may take so long for each byte, beside the time to connect and to stall: 32 KiB/s.
 constexpr double kSecondsPerByte = 1.0 / (32 << 10);
+// Of all headers of an answer, with those of redirects and trailers, in bytes.
+constexpr size_t kMostHeaders = 256 << 10;
 
 struct Exchange {
   CURL* handle;
@@ -26,11 +29,13 @@ struct Exchange {
   HttpResponse& response;
   const Cancellation* cancellation;
   size_t sent = 0;
+  size_t headers = 0;  // bytes of headers so far
   bool too_large = false;
 };
 
 size_t on_header(char* data, size_t, size_t size, void* user) {
   Exchange& exchange = *static_cast<Exchange*>(user);
+  if ((exchange.headers += size) > kMostHeaders) return 0;
   const std::string_view line = trim(std::string_view(data, size));
   if (line.starts_with("HTTP/")) {
     // The head of another answer begins: behind a redirect, or behind "100 Continue".
@@ -126,6 +131,22 @@ bool stays_so(std::string_view problem, long tunnel) {
   // Somebody who speaks no TLS, or refuses ours in so many words.
   return says("wrong version number") ||
          (says(" alert ") && !says("internal error") && !says("bad record mac"));
+}
+
+std::string wrong_length() {
+  return std::string(kServerSends) + "a length (Content-Length) that is no number of bytes";
+}
+
+// Says what is wrong with the length that an answer announces; "" when nothing is. libcurl goes on
+// without a number that it cannot read, and takes what comes for the whole.
+std::string fault_of_length(const HttpResponse& response) {
+  const auto found = response.headers.find("content-length");
+  if (found == response.headers.end()) return "";
+  const std::vector<std::string> lengths = split(found->second, ',');
+  const bool good = std::ranges::all_of(lengths, [&](const std::string& length) {
+    return parse_size(trim(length)) && trim(length) == trim(lengths.front());
+  });
+  return good ? "" : wrong_length() + ": '" + printable_beginning(found->second) + "'";
 }
 
 double stall_of(const HttpRequest& request, const StoreOptions& options) {
@@ -268,9 +289,20 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Cancellation*
   response.timed_out = code == CURLE_OPERATION_TIMEDOUT;
   if (code == CURLE_ABORTED_BY_CALLBACK) response.transport = Transport::kCancelled;
   if (exchange.too_large) {
-    response.problem = "the server sends more bytes than were asked for";
+    response.problem = std::string(kServerSends) + "more bytes than were asked for";
+  } else if (exchange.headers > kMostHeaders) {
+    response.problem =
+        std::string(kServerSends) + "more than " + human_bytes(kMostHeaders) + " of headers";
+    response.transport = Transport::kRefused;
+  } else if (std::string fault = fault_of_length(response); !fault.empty()) {
+    response.problem = std::move(fault);
+    response.transport = Transport::kRefused;
   } else if (code != CURLE_OK) {
     response.problem = printable(problem[0] != '\0' ? problem : curl_easy_strerror(code));
+    if (response.problem.starts_with("Invalid Content-Length")) {
+      response.problem = wrong_length();
+      response.transport = Transport::kRefused;
+    }
     long tunnel = 0;
     curl_easy_getinfo(handle, CURLINFO_HTTP_CONNECTCODE, &tunnel);
     if (response.transport != Transport::kCancelled && stays_so(response.problem, tunnel))

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "muster/base/bytes.h"
@@ -36,11 +37,12 @@ struct HttpRequest {
 };
 
 // What an attempt came to.
+inline constexpr std::string_view kServerSends = "the server sends ";  // begins such a problem
 enum class Transport {
   kAnswered,   // there is a status
   kNoContact,  // nobody was reached: name, connection, TLS
   kBroken,     // it ended in the middle; trying again may work
-  kRefused,    // trying again will not help: certificate, URL, an answer too large
+  kRefused,    // trying again will not help: certificate, URL, an answer too large or no HTTP
   kCancelled,
 };
 

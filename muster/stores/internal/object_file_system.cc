@@ -6,7 +6,9 @@
 #include <utility>
 
 #include "muster/base/log.h"
+#include "muster/base/printable.h"
 #include "muster/stores/internal/growing_object.h"
+#include "muster/stores/internal/listing.h"
 #include "muster/stores/internal/object_reader.h"
 #include "muster/stores/internal/staged_object.h"
 
@@ -17,8 +19,11 @@ namespace {
 constexpr size_t kBeginning = size_t{256} << 10;
 // Services remove so many objects in one request.
 constexpr size_t kKeysAtOnce = 1000;
+constexpr size_t kMostPagesToRemove = 100'000;
 
 Error nothing_at(const ObjectName& name) {
+  if (name.has_empty_part())
+    return not_found("there is nothing at '" + name.uri() + "'", name.empty_part_hint());
   return not_found("there is nothing at '" + name.uri() + "'",
                    "look for the name with: muster ls " +
                        name.with_key(name.key.find('/') == std::string::npos
@@ -27,30 +32,10 @@ Error nothing_at(const ObjectName& name) {
                            .uri());
 }
 
-// Services may give empty pages before the last, but each page asks for the next by another word.
-Result<ListPage> next_page(ObjectService& service, const ObjectName& directory, bool flat,
-                           const std::string& next, int most) {
-  Result<ListPage> page = service.list(directory, directory.directory_prefix(), flat, next, most);
-  if (page.ok() && !next.empty() && page.value().next == next) {
-    return corrupt(
-        "the list of '" + directory.uri() + "' does not go on: its pages name each other",
-        "the service is at fault: list with its own tools to compare");
-  }
-  return page;
-}
-
-// The first page that holds something, or the last.
-Result<ListPage> first_page(ObjectService& service, const ObjectName& directory, bool flat,
-                            int most) {
-  std::string next;
-  while (true) {
-    Result<ListPage> page = next_page(service, directory, flat, next, most);
-    if (!page.ok() || !page.value().keys.empty() || !page.value().prefixes.empty() ||
-        page.value().next.empty()) {
-      return page;
-    }
-    next = page.value().next;
-  }
+// A service would answer with an error, whoever only looks.
+Error too_long(const ObjectName& name) {
+  return not_found("there is nothing at '" + printable_beginning(name.uri()) +
+                   "': no object's name is longer than " + std::to_string(kMostKey) + " bytes");
 }
 
 bool is_not_found(const Error& error) { return error.kind() == ErrorKind::kNotFound; }
@@ -76,7 +61,7 @@ Result<ObjectName> ObjectFileSystem::file_name(const std::string& path) const {
 
 Result<ObjectFileSystem::Below> ObjectFileSystem::below(const ObjectName& directory) {
   const std::string prefix = directory.directory_prefix();
-  Result<ListPage> page = first_page(service_, directory, false, 2);
+  Result<ListPage> page = first_page(service_, directory, false, 2, *transfers_->limits.clock);
   if (!page.ok()) return page.error();
   if (page.value().keys.empty() && page.value().prefixes.empty())
     return prefix.empty() ? Below::kMarker : Below::kNothing;
@@ -88,6 +73,7 @@ Result<ObjectFileSystem::Below> ObjectFileSystem::below(const ObjectName& direct
 Result<FileInfo> ObjectFileSystem::info(const std::string& path) {
   Result<ObjectName> name = any_name(path);
   if (!name.ok()) return name.error();
+  if (name.value().key.size() > kMostKey) return too_long(name.value());
   if (!name.value().key.empty() && !path.ends_with('/')) {
     Result<ObjectInfo> found = service_.look(name.value());
     if (found.ok()) {
@@ -105,6 +91,7 @@ Result<FileInfo> ObjectFileSystem::info(const std::string& path) {
 Result<std::unique_ptr<FileReader>> ObjectFileSystem::open_reader(const std::string& path) {
   Result<ObjectName> name = file_name(path);
   if (!name.ok()) return name.error();
+  if (name.value().key.size() > kMostKey) return too_long(name.value());
   std::string beginning(std::min(kBeginning, transfers_->limits.block_bytes), '\0');
   Result<RangeRead> read =
       service_.read(name.value(), "", 0, std::as_writable_bytes(std::span(beginning)), nullptr);
@@ -172,33 +159,36 @@ Result<std::vector<DirectoryEntry>> ObjectFileSystem::list_entries(const std::st
   std::map<std::string, FileInfo> entries;
   bool found = prefix.empty();  // a bucket that answers is there
   std::string hidden;           // what no path names
-  std::string next;
-  do {
-    Result<ListPage> page = next_page(service_, name.value(), false, next, 0);
-    if (!page.ok()) return page.error();
-    for (size_t i = 0; i < page.value().keys.size(); ++i) {
-      found = true;
-      const std::string& key = page.value().keys[i];
+  const auto take = [&](ListPage& page) {
+    const size_t before = entries.size();
+    found = found || !page.keys.empty() || !page.prefixes.empty();
+    for (size_t i = 0; i < page.keys.size(); ++i) {
+      const std::string& key = page.keys[i];
       // A key that ends with a slash marks the directory.
-      if (key.size() > prefix.size()) entries[key.substr(prefix.size())] = page.value().infos[i];
+      if (key.size() > prefix.size()) entries[key.substr(prefix.size())] = page.infos[i];
     }
-    for (const std::string& inside : page.value().prefixes) {
-      found = true;
+    for (const std::string& inside : page.prefixes) {
       const std::string below = inside.substr(prefix.size(), inside.size() - prefix.size() - 1);
+      const auto there = entries.try_emplace(below, FileInfo{.is_directory = true}).first;
       // A key may be an object and the directory of others; info() gives the object.
-      if (below.empty() || !entries.try_emplace(below, FileInfo{.is_directory = true}).second)
-        hidden = inside;
+      if (below.empty() || !there->second.is_directory) hidden = inside;
     }
-    next = page.value().next;
-  } while (!next.empty());
+    return entries.size() > before ? Seen::kSomethingNew : Seen::kNothingNew;
+  };
+  const Status listed =
+      list_pages(service_, name.value(), false, 0, *transfers_->limits.clock, take);
+  if (!listed.ok()) return listed.error();
+  entries.erase("");
   if (!found) return nothing_at(name.value());
   if (!hidden.empty()) {
-    log::warning_once("objects whose names begin with '" + name.value().with_key(hidden).uri() +
-                      "' are left out: paths have no empty parts, and no file is a folder too");
+    log::warning_once("objects whose names begin with '" + name.value().with_key("").uri() + "/" +
+                      hidden +
+                      "' are left out: folders have no empty names, and no file is a folder too; "
+                      "each can be named by itself");
   }
-  std::vector<DirectoryEntry> listed;
-  for (auto& [below, info] : entries) listed.push_back({below, info});
-  return listed;
+  std::vector<DirectoryEntry> names;
+  for (auto& [below, info] : entries) names.push_back({below, info});
+  return names;
 }
 
 Status ObjectFileSystem::make_directories(const std::string& path) {
@@ -264,9 +254,10 @@ Status ObjectFileSystem::remove_tree(const std::string& path) {
     return found.error();
   }
   std::string first;  // of the last page
-  while (true) {
+  for (size_t pages = 0; pages < kMostPagesToRemove; ++pages) {
     // From the beginning each time: what was listed is gone by then.
-    Result<ListPage> page = first_page(service_, name.value(), true, kKeysAtOnce);
+    Result<ListPage> page =
+        first_page(service_, name.value(), true, kKeysAtOnce, *transfers_->limits.clock);
     if (!page.ok()) return page.error();
     if (page.value().keys.empty()) return {};
     if (page.value().keys[0] == first) {
@@ -279,6 +270,9 @@ Status ObjectFileSystem::remove_tree(const std::string& path) {
     if (page.value().next.empty()) return {};
     first = page.value().keys[0];
   }
+  return corrupt("'" + name.value().uri() + "' still holds something behind the removal of " +
+                     std::to_string(kMostPagesToRemove * kKeysAtOnce) + " objects",
+                 "somebody writes there, or the service is at fault: look with its own tools");
 }
 
 }  // namespace muster::inline v0_1::stores::internal

@@ -10,6 +10,19 @@ namespace muster::inline v0_1::stores::internal {
 
 std::string ObjectName::directory_prefix() const { return key.empty() ? "" : key + "/"; }
 
+bool ObjectName::has_empty_part() const {
+  return key.starts_with('/') || key.find("//") != std::string::npos;
+}
+
+std::string ObjectName::empty_part_hint() const {
+  std::string plain;
+  for (const char letter : key) {
+    if (letter != '/' || (!plain.empty() && plain.back() != '/')) plain += letter;
+  }
+  return "the name has an empty part, '//', which belongs to it: should it be " +
+         with_key(plain).uri() + "?";
+}
+
 Result<ObjectName> parse_object_name(std::string_view scheme, const std::string& uri) {
   const std::string start = std::string(scheme) + "://";
   ObjectName name{std::string(scheme), "", ""};
@@ -32,14 +45,8 @@ Result<ObjectName> parse_object_name(std::string_view scheme, const std::string&
     return invalid_argument("'" + printable_beginning(uri) + "' is not in UTF-8",
                             "stores name objects in UTF-8 alone: give it another name");
   }
-  for (size_t at = slash; at < rest.size(); ++at) {
-    if (rest[at] != '/') {
-      name.key += rest[at];
-    } else if (!name.key.empty() && name.key.back() != '/') {
-      name.key += '/';
-    }
-  }
-  if (name.key.ends_with('/')) name.key.pop_back();
+  name.key = rest.substr(std::min(slash + 1, rest.size()));
+  while (name.key.ends_with('/')) name.key.pop_back();
   return name;
 }
 

@@ -1,6 +1,7 @@
 // Names of objects in buckets, and how URLs write them. Thread safety: values and pure functions.
 #pragma once
 
+#include <cstddef>
 #include <initializer_list>
 #include <string>
 #include <string_view>
@@ -11,21 +12,28 @@
 
 namespace muster::inline v0_1::stores::internal {
 
+// Both services take no longer keys, in bytes.
+inline constexpr size_t kMostKey = 1024;
+
 // An object, or with an empty key its bucket.
 struct ObjectName {
   std::string scheme;  // "s3"
   std::string bucket;
-  std::string key;  // without a slash in front
+  std::string key;  // letter by letter; "/a" and "a//b" are names that are not "a" and "a/b"
 
   std::string uri() const { return scheme + "://" + bucket + (key.empty() ? "" : "/" + key); }
   // Another object of the same bucket.
   ObjectName with_key(std::string other) const { return {scheme, bucket, std::move(other)}; }
   // What keys inside of this directory begin with: "a/b/", and "" for the bucket.
   std::string directory_prefix() const;
+  // Whether a slash stands in front of the key, or follows another.
+  bool has_empty_part() const;
+  // The hint for such a name that is not there: it shows the name without the empty parts.
+  std::string empty_part_hint() const;
 };
 
-// Reads "scheme://bucket/key". Slashes at the end, and those that follow another, are dropped, as
-// they are in paths. Returns InvalidArgument when there is no bucket.
+// Reads "scheme://bucket/key". Slashes at the end are dropped, as they are of paths; all else is
+// the object's name. Returns InvalidArgument when there is no bucket.
 Result<ObjectName> parse_object_name(std::string_view scheme, const std::string& uri);
 
 // Writes each byte but letters, digits, "-._~" (and "/" where it is kept) as "%2F".

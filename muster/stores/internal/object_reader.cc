@@ -9,10 +9,17 @@
 namespace muster::inline v0_1::stores::internal {
 namespace {
 
-// The first read ahead; it doubles up to a block, so that short files cost little.
-constexpr size_t kFirstAhead = size_t{1} << 20;
 // What a jump reads at least: the headers of a file are often read in small pieces.
 constexpr size_t kLeastJump = size_t{64} << 10;
+
+// By how much each read ahead is larger than the one before it, up to a block. Short files cost
+// little so. And blocks that were asked for together, and share a line, would come to their ends
+// together: the line would then stand still until the next are on their way. Those that differ do
+// not, and neither do those that follow them.
+size_t growth(const StoreOptions& limits) {
+  return std::max(limits.block_bytes / static_cast<size_t>(std::max(1, limits.blocks_ahead)),
+                  kLeastJump);
+}
 
 }  // namespace
 
@@ -30,7 +37,7 @@ ObjectReader::ObjectReader(std::shared_ptr<Transfers> transfers, ObjectName obje
   segment->ready = true;
   Stream& stream = streams_[0];
   stream.next = segment->end();
-  stream.next_bytes = kFirstAhead;
+  stream.next_bytes = growth(transfers_->limits);
   stream.last_use = ++uses_;
   stream.segments.push_back(std::move(segment));
 }
@@ -103,7 +110,7 @@ ObjectReader::Stream& ObjectReader::new_stream(uint64_t offset, size_t wanted) {
   Stream& stream = *std::ranges::min_element(streams_, {}, &Stream::last_use);
   drop(stream);
   stream.next = offset;
-  stream.next_bytes = kFirstAhead;
+  stream.next_bytes = growth(transfers_->limits);
   stream.reads_on = false;
   stream.last_use = ++uses_;
   fetch(stream, std::max(wanted, kLeastJump));
@@ -125,7 +132,8 @@ void ObjectReader::fetch_ahead(Stream& stream) {
       break;
     }
     fetch(stream, stream.next_bytes);
-    stream.next_bytes = std::min(stream.next_bytes * 2, std::max(limits.block_bytes, size_t{1}));
+    stream.next_bytes =
+        std::min(stream.next_bytes + growth(limits), std::max(limits.block_bytes, size_t{1}));
   }
 }
 

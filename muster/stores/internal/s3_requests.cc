@@ -78,6 +78,7 @@ Result<HttpRequest> S3Service::build(Call& call) {
   if (!in_path) origin.insert(origin.find("://") + 3, bucket + ".");
   call.checksum.clear();
   std::map<std::string, std::string> headers = call.headers;
+  if (options_.requester_pays) headers["x-amz-request-payer"] = "requester";
   call.checked = (call.is_content || call.begins_parts) && !call.unchecked && uses_checksums();
   if (call.checked) {
     if (call.begins_parts) headers["x-amz-checksum-algorithm"] = "CRC32C";
@@ -213,6 +214,8 @@ Error S3Service::error_of(const Call& call, const HttpResponse& response) {
           hint += "the service does not know this key; check it, and AWS_ENDPOINT_URL";
         } else {
           hint += "let the owner of the bucket permit it to them, or use others (docs/buckets.md)";
+          if (!options_.requester_pays)
+            hint += "; where who asks pays for the bucket, set AWS_REQUEST_PAYER=requester";
         }
       } else {
         hint =
@@ -226,6 +229,7 @@ Error S3Service::error_of(const Call& call, const HttpResponse& response) {
     } else if (response.status == 404) {
       hint = "check the name; the bucket '" + call.object.bucket + "' is there";
       if (words.code.empty()) hint = "check the names of the bucket and the object";
+      if (call.object.has_empty_part()) hint = call.object.empty_part_hint();
     } else if (words.code == "BadDigest" || words.code == "XAmzContentSHA256Mismatch") {
       hint = "bytes were changed on the way: write it again; if it goes on, a proxy is at fault";
     } else if (words.code == "EntityTooSmall") {

@@ -18,7 +18,7 @@ namespace {
 ObjectInfo info_of(const HttpResponse& response) {
   ObjectInfo info;
   info.version = response.header("etag");
-  info.size = static_cast<uint64_t>(parse_int(response.header("content-length")).value_or(0));
+  info.size = parse_size(response.header("content-length")).value_or(0);
   info.modified_seconds = parse_http_date(response.header("last-modified"));
   // The ETag is the MD5 of what was sent in one request, unless the object is encrypted with keys
   // of the customer's.
@@ -47,6 +47,11 @@ Result<ObjectInfo> S3Service::look(const ObjectName& object) {
   const Call call{.what = "look at '" + object.uri() + "'", .method = "HEAD", .object = object};
   Result<HttpResponse> answer = send(call);
   if (!answer.ok()) return answer.error();
+  if (answer.value().header("content-length").empty()) {
+    return corrupt("cannot " + call.what + ": the server does not say how many bytes it has",
+                   "the server, or a proxy in front of it, is at fault: it leaves out "
+                   "Content-Length");
+  }
   return info_of(answer.value());
 }
 
@@ -229,8 +234,10 @@ Result<ListPage> S3Service::list(const ObjectName& bucket, const std::string& pr
   ListPage page;
   for (const pugi::xml_node entry : result.children("Contents")) {
     page.keys.emplace_back(entry.child_value("Key"));
+    const auto size = parse_size(trim(entry.child_value("Size")));
+    if (!size) return no_size(page.keys.back(), entry.child_value("Size"), call.what);
     page.infos.push_back(
-        {.size = entry.child("Size").text().as_ullong(),
+        {.size = *size,
          .modified_seconds = parse_iso_time(entry.child_value("LastModified")).value_or(0)});
   }
   for (const pugi::xml_node entry : result.children("CommonPrefixes"))
