@@ -238,6 +238,20 @@ TEST(CheckpointPartsTest, RetentionDeletesThemWithTheirCheckpoint) {
                           "model.ckpt-40.safetensors"));
 }
 
+// A checkpoint may have come from somebody else: what it calls its parts, and is none of them,
+// stays.
+TEST(CheckpointPartsTest, NothingButPartsIsDeletedWithACheckpoint) {
+  TempDirectory directory;
+  CheckpointManager manager(directory.path(), {.keep_checkpoint_max = 1});
+  Checkpoint own = in_parts(directory.path(), make_checkpoint(10), {{{"count"}}});
+  std::filesystem::rename(directory / own.parts.files[0].name, directory / "notes.txt");
+  own.parts.files[0].name = "notes.txt";
+  manager.save(own);
+  manager.save(make_checkpoint(30));
+  EXPECT_FALSE(files().exists(directory / "model.ckpt-10.safetensors").value());
+  EXPECT_TRUE(files().exists(directory / "notes.txt").value());
+}
+
 // A save that was killed between its parts and the file that names them; also of a step that was
 // saved before, and where a save of one file replaces one of parts.
 TEST(CheckpointPartsTest, PartsThatNoCheckpointHasAreTidied) {

@@ -51,11 +51,14 @@ void remove_leftover(FileSystem& fs, const std::string& path) {
   }
 }
 
-// The names of the parts of the checkpoint in `file`. Throws what open_checkpoint() throws.
+// The names of the parts of the checkpoint in `file`; those that are no names of parts of its step
+// may be anybody's files. Throws what open_checkpoint() throws.
 std::set<std::string> parts_of(FileSystem& fs, const std::string& file) {
   const auto reader = open_checkpoint(fs, file);
   std::set<std::string> names;
-  for (const auto& part : reader->header().parts.files) names.insert(part.name);
+  for (const auto& part : reader->header().parts.files) {
+    if (checkpoint_part_step(part.name) == checkpoint_step(file)) names.insert(part.name);
+  }
   return names;
 }
 
