@@ -1,12 +1,15 @@
 #include "muster/data/csv.h"
 
+#include <atomic>
+#include <cmath>
 #include <set>
 
+#include "muster/base/float_fit.h"
+#include "muster/base/log.h"
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
 #include "muster/data/internal/csv_table.h"
 #include "muster/data/internal/row_reader.h"
-#include "muster/formats/number_text.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
@@ -29,6 +32,7 @@ struct Target {
   double number = 0;  // what a missing value becomes, by kind
   int64_t integer = 0;
   std::string text;
+  bool told = false;  // that float32 rounds its numbers
 
   Tensor tensor;
   void* data = nullptr;
@@ -84,6 +88,7 @@ void check_default(const CsvColumn& column) {
 
 void check_options(const CsvOptions& options) {
   formats::check_dialect({.delimiter = options.delimiter}).value();
+  (void)internal::marks_of(options);
   if (options.columns.empty()) {
     throw invalid_argument("csv_format got no columns to read",
                            "list them in columns, or let infer_csv() look at a file");
@@ -122,7 +127,8 @@ class CsvRows final : public internal::RowReader {
   CsvRows(CsvTable table, const CsvOptions& options)
       : RowReader(rows_at_once(options.columns.size())),
         table_(std::move(table)),
-        missing_(options.na_values) {
+        missing_(options.na_values),
+        marks_(internal::marks_of(options)) {
     // In the order of the leaves: features by name, the label last.
     std::vector<CsvColumn> columns = options.columns;
     std::sort(columns.begin(), columns.end(), [&](const CsvColumn& a, const CsvColumn& b) {
@@ -131,7 +137,8 @@ class CsvRows final : public internal::RowReader {
     });
     Structure features{.kind = Structure::Kind::kDict};
     for (const CsvColumn& column : columns) {
-      Target target{.column = column, .field = table_.index_of(column.name)};
+      Target target{.column = column};
+      if (!table_.empty) target.field = table_.index_of(column.name);
       if (column.missing) set_default(*column.missing, &target);
       targets_.push_back(std::move(target));
       if (!options.label.empty() && column.name == options.label) continue;
@@ -148,7 +155,7 @@ class CsvRows final : public internal::RowReader {
 
  private:
   bool read_row(int64_t at) override {
-    if (!table_.next()) return false;
+    if (table_.empty || !table_.next()) return false;
     const auto fields = table_.reader.fields();
     for (Target& target : targets_) {
       if (!read_field(fields[target.field], at, target)) throw refused(target);
@@ -189,15 +196,20 @@ class CsvRows final : public internal::RowReader {
     if (missing && !target.column.missing) return false;
     switch (target.column.kind) {
       case CsvKind::kFloat32:
-        if (!missing) return formats::parse_number(field, &target.at<float>(row));
+        if (!missing) {
+          float& number = target.at<float>(row);
+          if (!internal::read_number(field, marks_, &number)) return false;
+          if (std::abs(number) >= kLargestExactFloat && !target.told) tell_rounded(field, target);
+          return true;
+        }
         target.at<float>(row) = static_cast<float>(target.number);
         return true;
       case CsvKind::kFloat64:
-        if (!missing) return formats::parse_number(field, &target.at<double>(row));
+        if (!missing) return internal::read_number(field, marks_, &target.at<double>(row));
         target.at<double>(row) = target.number;
         return true;
       case CsvKind::kInt64:
-        if (!missing) return formats::parse_number(field, &target.at<int64_t>(row));
+        if (!missing) return internal::read_number(field, marks_, &target.at<int64_t>(row));
         target.at<int64_t>(row) = target.integer;
         return true;
       case CsvKind::kString:
@@ -206,6 +218,18 @@ class CsvRows final : public internal::RowReader {
         return true;
     }
     return false;
+  }
+
+  // Says once of a column that neighbours among its numbers become one.
+  void tell_rounded(std::string_view field, Target& target) const {
+    double exact = 0;
+    if (!internal::read_number(field, marks_, &exact) || !is_lost_in_float(exact)) return;
+    target.told = true;
+    log::warning_once(fmt::format(
+        "input: column {} is read as float32, which rounds whole numbers above 16,777,216, so that "
+        "neighbours become one; identifiers, dates and times are told apart as "
+        "CsvKind::kInt64 or kFloat64",
+        shown(target.column.name)));
   }
 
   Error refused(const Target& target) {
@@ -229,8 +253,9 @@ class CsvRows final : public internal::RowReader {
         fmt::format(
             "correct the row; or say the kind of the column in CsvOptions::columns: {{.name "
             "= \"{}\", .kind = CsvKind::kString}} (a kind that is not given is inferred "
-            "from the first CsvOptions::infer_rows rows); or, if the text stands for a "
-            "missing value, add it to CsvOptions::na_values",
+            "from the first CsvOptions::infer_rows rows: let it look at more); or, if the text "
+            "stands for a missing value, add it to CsvOptions::na_values; numbers such as 1.234,5 "
+            "need CsvOptions::decimal and thousands",
             name));
   }
 
@@ -253,6 +278,7 @@ class CsvRows final : public internal::RowReader {
 
   CsvTable table_;
   const MissingValues missing_;
+  const formats::NumberMarks marks_;
   std::vector<Target> targets_;
   std::shared_ptr<const Structure> structure_;
 };
@@ -263,11 +289,18 @@ class CsvFormat final : public FileFormat {
 
   std::string kind() const override { return "csv"; }
   std::unique_ptr<ElementReader> open(FileSystem& files, const std::string& path) const override {
-    return std::make_unique<CsvRows>(internal::open_csv(files, path, options_), options_);
+    CsvTable table = internal::open_csv(files, path, options_);
+    // Many writers leave a file without a byte for a part without rows.
+    if (table.empty && !told_empty_.exchange(true)) {
+      log::info(
+          fmt::format("input: {} is empty, and gives no rows; others like it are not told", path));
+    }
+    return std::make_unique<CsvRows>(std::move(table), options_);
   }
 
  private:
   const CsvOptions options_;
+  mutable std::atomic<bool> told_empty_ = false;
 };
 
 }  // namespace
@@ -295,7 +328,7 @@ Dataset csv(const std::vector<std::string>& files, CsvOptions options) {
   if (files.empty()) {
     throw invalid_argument("csv() got no files", "name one at least, or match some: list_files()");
   }
-  return Dataset::from_files(files, csv_format(infer_csv(files.front(), std::move(options))));
+  return Dataset::from_files(files, csv_format(infer_csv(files, std::move(options))));
 }
 
 }  // namespace muster::inline v0_1::data

@@ -48,40 +48,53 @@ struct CsvOptions {
   // The columns that infer_csv() looks at, by name or by their index in the file; all of them when
   // it is empty.
   std::vector<std::variant<std::string, int64_t>> select_columns;
-  // The fields that stand for missing values; blanks around them are ignored.
+  // The fields that stand for missing values; blanks around them are ignored. They count as missing
+  // in every column, the label too.
   std::vector<std::string> na_values = {"", "?"};
+  // The mark between a number and its fraction, and the one between its groups of three digits; 0
+  // is none, ' ' any blank. {.delimiter = ';', .decimal = ',', .thousands = '.'} reads 1.234,5.
+  char decimal = '.';
+  char thousands = 0;
   // The column that is the label. When it is set, elements are (features, label), else features
   // alone.
   std::string label;
   formats::Compression compression = formats::Compression::kAuto;
-  // The number of rows that infer_csv() looks at.
-  int64_t infer_rows = 1000;
+  // The number of rows that infer_csv() looks at. Unset: those of the first 16 MiB, and 1,000 at
+  // least.
+  std::optional<int64_t> infer_rows;
   // The value of `missing` in the numeric columns that infer_csv() adds. When it is NaN, columns of
   // whole numbers that lack values among those rows become float32.
   std::optional<double> missing_number;
 };
 
 // Returns `options` with a kind for every selected column that has none. It reads the first
-// infer_rows rows of the file: a column is int64 if all values that are not missing are whole
-// numbers, float32 if they are numbers, and else string, where missing values are "" (but errors in
-// the label). Whole numbers that are too long for int64 make a column of strings, so that
-// identifiers keep their digits. A warning names a column in which at most one value in 20 is no
-// number. Call it once for many files, so that all have the same kinds. The file may have no rows
-// when all columns are listed. Throws NotFound when the file does not exist or lacks a selected
-// column (the error lists those it has), and InvalidArgument and Corrupt as reading does.
+// infer_rows rows of the files, one file after another: a column is int64 if all values that are
+// not missing are whole numbers, float32 if they are numbers, float64 if float32 does not tell them
+// apart (identifiers, dates and times above 2^24), and else string, where missing values are ""
+// (but errors in the label). Whole numbers that are too long for int64 make a column of strings, so
+// that identifiers keep their digits. A warning names a column in which at most one value in 20 is
+// no number, and one whose texts are numbers with other marks than `decimal` and `thousands`. Call
+// it once for many files, so that all have the same kinds. Files may have no rows when all columns
+// are listed. Throws NotFound when a file does not exist or lacks a selected column (the error
+// lists those it has), and InvalidArgument and Corrupt as reading does; Corrupt, too, when no file
+// has a header.
+CsvOptions infer_csv(const std::vector<std::string>& files, CsvOptions options = {});
+// The same of one file.
 CsvOptions infer_csv(const std::string& path, CsvOptions options = {});
 
 // Reads files whose rows are dicts {column: value}, or (dict, label). The columns are
-// options.columns; a file may have more, in any order. Throws InvalidArgument for options that
-// contradict each other or name no columns. Opening a file throws Corrupt when it is empty or names
-// a column twice, NotFound when it lacks one. Reading throws Corrupt, naming file, line, column and
-// value, for a row with another number of fields than the header, for what is no number of the
-// column's kind, and for a missing value without a default; reading goes on behind that row.
-// Positions are byte offsets.
+// options.columns; a file may have more, in any order. A file without a byte, as an empty part of
+// many is written, has no rows; the first one is told. Throws InvalidArgument for options that
+// contradict each other or name no columns. Opening a file throws Corrupt when it names a column
+// twice or is no text, NotFound when it lacks one. Reading throws Corrupt, naming file, line,
+// column and value, for a row with another number of fields than the header, for what is no number
+// of the column's kind, and for a missing value without a default; reading goes on behind that row.
+// A warning names a column of kFloat32 whose numbers above 2^24 are rounded. Positions are byte
+// offsets.
 std::shared_ptr<const FileFormat> csv_format(CsvOptions options);
 
-// Reads the rows of the files, one file after another. infer_csv() of the first file says what the
-// columns of all of them are. Throws as infer_csv() and csv_format() do, and InvalidArgument when
+// Reads the rows of the files, one file after another. infer_csv() says what the columns of all of
+// them are. Throws as infer_csv() and csv_format() do, and InvalidArgument when
 // there are no files.
 Dataset csv(const std::vector<std::string>& files, CsvOptions options = {});
 

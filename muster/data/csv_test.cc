@@ -20,6 +20,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -166,7 +167,11 @@ TEST_F(CsvTest, FilesThatDoNotFitAreRefusedAtOnce) {
               AllOf(HasSubstr("has no column 'age'"), HasSubstr("'Age', 'name'")));
   EXPECT_THAT(message("age,name,age\n", options),
               HasSubstr("columns 0 and 2 are both called 'age'"));
-  EXPECT_THAT(message("", options), HasSubstr("it has no header"));
+  EXPECT_THAT(message(std::string("\xff\xfe"
+                                  "a\0g\0",
+                                  6),
+                      options),
+              HasSubstr("UTF-16"));
   CsvOptions named = options;
   named.column_names = {"age"};
   EXPECT_THAT(message("age,name\n", named), HasSubstr("has 2 columns, column_names has 1"));
@@ -290,7 +295,7 @@ TEST_F(CsvTest, FilesAreADataSet) {
   const std::string a = write("x,y\n1,2\n3,4\n5,6\n");
   // Alone it would be whole numbers and texts the other way round.
   const std::string b = write("y,x\n8,7\nbad,9\n10,11\n", "b.csv");
-  const Dataset dataset = csv({a, b}, {.label = "y"}).batch(2);
+  const Dataset dataset = csv({a, b}, {.label = "y", .infer_rows = 3}).batch(2);
   const auto iterator = dataset.iterator();
   Element batch;
   std::vector<int64_t> seen;
@@ -314,6 +319,98 @@ TEST_F(CsvTest, FilesAreADataSet) {
   ASSERT_TRUE(read());
   EXPECT_THAT(seen, ElementsAre(5, 7));
   EXPECT_EQ(error_of([] { csv({}); }).kind(), ErrorKind::kInvalidArgument);
+}
+
+TEST_F(CsvTest, KindsAreThoseOfAllFilesThatAreLookedAt) {
+  const std::string a = write("x,y\n1,2\n"), b = write("y,x\n2.5,3\nlate,4\n", "b.csv");
+  EXPECT_EQ(kinds_of(infer_csv(std::vector{a, b}, {.infer_rows = 2})), "x:int64 y:float32 ");
+  EXPECT_EQ(kinds_of(infer_csv(std::vector{a, b})), "x:int64 y:string? ");
+  // Far behind the first thousand rows.
+  std::string text = "a,b\n";
+  for (int i = 0; i < 5000; ++i) text += i == 4900 ? "2.5,x\n" : "3,4\n";
+  const std::string late = write(text, "late.csv");
+  EXPECT_EQ(kinds_of(infer_csv(late)), "a:float32 b:string? ");
+  EXPECT_EQ(kinds_of(infer_csv(late, {.infer_rows = 1000})), "a:int64 b:int64 ");
+  EXPECT_THAT(error_of([&] {
+                infer_csv(std::vector{a, write("x,z\n1,2\n", "c.csv")});
+              }).message(),
+              AllOf(HasSubstr("c.csv has no column 'y'"), HasSubstr("'x', 'z'")));
+}
+
+// What Spark and others leave for a partition without rows.
+TEST_F(CsvTest, AFileWithoutAByteHasNoRows) {
+  const std::vector<std::string> files{
+      write("", "0.csv"),      write("x,y\n1,2\n", "1.csv"),     write("", "2.csv"),
+      write("y,x\n", "3.csv"), write("\xef\xbb\xbf\n", "4.csv"), write("y,x\n4,3\n", "5.csv")};
+  ::testing::internal::CaptureStderr();
+  const auto iterator = csv(files, {.label = "y"}).batch(1).iterator();
+  std::vector<int64_t> seen;
+  Element batch;
+  const auto read = [&] {
+    if (!iterator->next(&batch)) return false;
+    seen.push_back(batch.values()[0].tensor().item<int64_t>());
+    return true;
+  };
+  ASSERT_TRUE(read());
+  const auto position = iterator->save();
+  while (read()) continue;
+  EXPECT_THAT(seen, ElementsAre(1, 3));
+  iterator->restore(position);
+  EXPECT_TRUE(read());
+  EXPECT_THAT(seen, ElementsAre(1, 3, 3));
+  // One line for all of them.
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("0.csv is empty, and gives no rows"), Not(HasSubstr("2.csv"))));
+  EXPECT_THAT(error_of([&] { csv({files[0]}); }).message(), HasSubstr("is empty"));
+  EXPECT_THAT(error_of([&] { csv({files[0], files[2]}); }).message(), HasSubstr("all are empty"));
+  EXPECT_EQ(csv({files[0], files[1]}, {.header = false}).iterator()->next(&batch), true);
+}
+
+TEST_F(CsvTest, LinesMayEndWithAReturnAlone) {
+  const std::string path = write("x,y\r1,2\r3,4\r");
+  const Element rows = read_all(path, infer_csv(path));
+  EXPECT_TRUE(torch::equal(rows.at("x").value().tensor(), torch::tensor({1, 3}, at::kLong)));
+}
+
+TEST_F(CsvTest, NumbersHaveTheMarksTheyAreSaidToHave) {
+  const std::string path = write(
+      "a;b;c\n1,5;1.234;-1.234.567,25\n\xe2\x88\x92"
+      "2;5;1,5E+05\n;2.000;0,5\n");
+  const CsvOptions german{
+      .delimiter = ';', .decimal = ',', .thousands = '.', .missing_number = kNaN};
+  const CsvOptions inferred = infer_csv(path, german);
+  EXPECT_EQ(kinds_of(inferred), "a:float32? b:int64 c:float32? ");
+  const Element rows = read_all(path, inferred);
+  EXPECT_EQ(rows.at("a").value().tensor()[1].item<float>(), -2);
+  EXPECT_TRUE(
+      torch::equal(rows.at("b").value().tensor(), torch::tensor({1234, 5, 2000}, at::kLong)));
+  EXPECT_TRUE(
+      torch::equal(rows.at("c").value().tensor(), torch::tensor({-1234567.25F, 150000.F, 0.5F})));
+  // A mark that is not said is no number, and what is there is told.
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(kinds_of(infer_csv(path, {.delimiter = ';'})), "a:string? b:float32 c:string? ");
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("column 'c' is read as texts, though they look like numbers"),
+                    HasSubstr("CsvOptions::decimal = ','")));
+  EXPECT_THAT(error_of([&] { csv({path}, {.decimal = ';'}); }).message(),
+              HasSubstr("decimal is ';'"));
+  EXPECT_THAT(error_of([&] { csv({path}, {.thousands = '.'}); }).message(),
+              HasSubstr("thousands is '.'"));
+}
+
+// 2^24 and more: float32 has no place for every day and every identifier.
+TEST_F(CsvTest, NumbersThatFloat32RoundsAreToldApart) {
+  const std::string path = write("day,time,x\n20180131,1517443201.5,0.1\n,1517443202.5,0.7\n");
+  EXPECT_EQ(kinds_of(infer_csv(path, {.missing_number = kNaN})),
+            "day:float64? time:float64? x:float32? ");
+  const std::string ids = write("id,x\n9007199254740993,1\n,2\n", "ids.csv");
+  // Not in a double either: the missing value is an error then.
+  EXPECT_EQ(kinds_of(infer_csv(ids, {.missing_number = kNaN})), "id:int64 x:int64 ");
+  ::testing::internal::CaptureStderr();
+  read_all(path, {.columns = {{.name = "day", .missing = 0.0}, {.name = "x"}}});
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              AllOf(HasSubstr("column 'day' is read as float32, which rounds"),
+                    Not(HasSubstr("column 'x'"))));
 }
 
 // Rows of every kind of value, as bits.

@@ -15,6 +15,27 @@ constexpr char kQuote = '"';
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr size_t kShown = 60;  // bytes of a row in a message
 
+// What somebody took for a CSV file by its first bytes, and how it becomes one.
+Status check_text(const std::string& name, std::string_view start) {
+  const auto refuse = [&](const char* what, const std::string& hint) {
+    return corrupt("'" + name + "' is " + what + ", and no CSV file in UTF-8", hint);
+  };
+  const bool zeros = start.size() >= 4 && (start[0] == 0) == (start[2] == 0) &&
+                     (start[1] == 0) == (start[3] == 0) && (start[0] == 0) != (start[1] == 0);
+  if (start.starts_with("\xff\xfe") || start.starts_with("\xfe\xff") || zeros) {
+    return refuse("text in UTF-16",
+                  "save it as UTF-8: iconv -f UTF-16 -t UTF-8 FILE > FILE.utf8.csv");
+  }
+  if (start.starts_with("PK\x03\x04")) {
+    return refuse("a ZIP archive, as spreadsheets write .xlsx and .ods",
+                  "save the sheet as CSV in UTF-8, or unpack the archive");
+  }
+  if (start.starts_with("\xd0\xcf\x11\xe0"))
+    return refuse("a spreadsheet's own file (.xls)", "save the sheet as CSV in UTF-8");
+  if (start.starts_with("PAR1")) return refuse("a Parquet file", "write it as CSV");
+  return {};
+}
+
 std::string_view without_return(std::string_view text) {
   if (text.ends_with('\r')) text.remove_suffix(1);
   return text;
@@ -34,19 +55,39 @@ Result<CsvReader> CsvReader::open(std::unique_ptr<InputStream> stream, CsvDialec
                                   uint64_t longest_row) {
   Result<Bytes> start = stream->peek(kByteOrderMark.size());
   if (!start.ok()) return start.error();
+  const Status is_text = check_text(stream->name(), text_of(start.value()));
+  if (!is_text.ok()) return is_text.error();
   CsvReader reader(std::move(stream), dialect, longest_row);
   if (text_of(start.value()).starts_with(kByteOrderMark)) {
     reader.begin_ = kByteOrderMark.size();
     reader.stream_->consume(kByteOrderMark.size());
   }
   reader.window_offset_ = reader.begin_;
+  reader.find_line_end();
   return reader;
+}
+
+void CsvReader::find_line_end() {
+  constexpr size_t kFirstLine = 64 * 1024;
+  // What is damaged is told when it is read.
+  Result<Bytes> bytes = stream_->peek(kFirstLine);
+  if (!bytes.ok()) bytes = stream_->peek(1);
+  if (!bytes.ok()) return;
+  const std::string_view text = text_of(bytes.value());
+  bool in_quotes = false;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (specials_[2] == kQuote && text[i] == kQuote) in_quotes = !in_quotes;
+    if (in_quotes || (text[i] != '\n' && text[i] != '\r')) continue;
+    lines_end_with_return_ = text[i] == '\r' && i + 1 < text.size() && text[i + 1] != '\n';
+    return;
+  }
 }
 
 CsvReader::CsvReader(std::unique_ptr<InputStream> stream, CsvDialect dialect, uint64_t longest_row)
     : stream_(std::move(stream)),
       longest_row_(longest_row),
-      specials_{dialect.delimiter, '\n', dialect.use_quotes ? kQuote : '\n'} {}
+      specials_{dialect.delimiter, '\n', dialect.use_quotes ? kQuote : '\n'},
+      quotes_off_(dialect.quotes_off) {}
 
 bool CsvReader::next_group() {
   group_ += 64 * group_words_;
@@ -195,6 +236,11 @@ Status CsvReader::more(size_t held) {
   }
   window_ = text_of(bytes.value());
   window_is_last_ = window_.size() < asked;
+  if (lines_end_with_return_) {
+    translated_.assign(window_.begin(), window_.end());
+    std::ranges::replace(translated_, '\r', '\n');
+    window_ = {translated_.data(), translated_.size()};
+  }
   return {};
 }
 
@@ -275,12 +321,11 @@ Error CsvReader::failed(Step step) {
     case Step::kQuoteInside:
       return corrupt(
           where + "a quote stands inside of a field that does not begin with one: " + shown,
-          "put the whole field in quotes and double those inside, without blanks around "
-          "it; or set use_quotes = false, if quotes mean nothing in this file");
+          "put the whole field in quotes and double those inside, without blanks around it" +
+              quotes_off());
     case Step::kTextBehindQuote:
       return corrupt(where + "text follows the closing quote of a field: " + shown,
-                     "double the quotes inside of a quoted field; or set use_quotes = false, if "
-                     "quotes mean nothing in this file");
+                     "double the quotes inside of a quoted field" + quotes_off());
     case Step::kTooManyFields:
       return corrupt(
           where + "a row of more than " + std::to_string(kMostCsvFields) + " fields: " + shown,
@@ -290,12 +335,11 @@ Error CsvReader::failed(Step step) {
                          "a quote of this row is opened and not closed before the end of the "
                          "file: " +
                          shown,
-                     "close it; or set use_quotes = false, if quotes mean nothing in this file");
+                     "close it" + quotes_off());
     default:
       return corrupt(
           where + "a row longer than " + std::to_string(longest_row_) + " bytes: " + shown,
-          "a quote may be opened and not closed there; or set use_quotes = false, if "
-          "quotes mean nothing in this file");
+          "a quote may be opened and not closed there" + quotes_off());
   }
 }
 
@@ -305,9 +349,10 @@ Result<uint64_t> CsvReader::row_line() {
   const auto count = [&]() -> Status {
     Status status = stream_->seek(0);
     if (!status.ok()) return status;
-    Result<uint64_t> before = count_line_ends(*stream_, row_offset_);
+    const std::string_view ends = lines_end_with_return_ ? "\n\r" : "\n";
+    Result<uint64_t> before = count_line_ends(*stream_, row_offset_, ends);
     if (!before.ok()) return before.error();
-    Result<uint64_t> inside = count_line_ends(*stream_, resume - row_offset_);
+    Result<uint64_t> inside = count_line_ends(*stream_, resume - row_offset_, ends);
     if (!inside.ok()) return inside.error();
     row_line_ = before.value() + 1;
     line_ = *row_line_ + inside.value();
@@ -338,7 +383,9 @@ Status CsvReader::seek(uint64_t offset) {
       return bytes.error();
     }
     const std::string_view around = text_of(bytes.value());
-    if (around.starts_with('\n') || around.size() == 1) return restart_window(offset);
+    if (around.starts_with('\n') || around.size() == 1 ||
+        (lines_end_with_return_ && around.starts_with('\r')))
+      return restart_window(offset);
   }
   ended_ = true;
   return invalid_argument("no row of '" + name() + "' begins at byte " + std::to_string(offset),

@@ -1,6 +1,7 @@
 // CSV (RFC 4180): rows of fields, some of them in quotes. Quotes double inside of quotes; a quoted
 // field may hold delimiters and line ends. Lines end with \n or \r\n, the last one with either or
-// none; empty lines are passed over, and so is a UTF-8 byte order mark.
+// none; empty lines are passed over, and so is a UTF-8 byte order mark. Where the first line ends
+// with \r alone, as old spreadsheets write it, \r ends all lines, and within quotes it is \n.
 // Thread safety: a reader belongs to one thread at a time; the rest are pure functions.
 #pragma once
 
@@ -22,6 +23,8 @@ namespace muster::inline v0_1::formats {
 struct CsvDialect {
   char delimiter = ',';
   bool use_quotes = true;  // false: a quote is a letter like any other
+  // How the user of the program turns quotes off; for errors.
+  std::string_view quotes_off = "set use_quotes = false";
 };
 
 // Returns InvalidArgument for a delimiter that is a quote, a line end or the zero byte.
@@ -36,7 +39,8 @@ inline constexpr size_t kMostCsvFields = size_t{1} << 20;
 class CsvReader {
  public:
   // `stream` must not be null and must stand at its beginning; check_dialect() must accept the
-  // dialect. The errors are those of reading the first bytes.
+  // dialect. The errors are those of reading the first bytes, and Corrupt, with what to do, for
+  // bytes that are no text in UTF-8: UTF-16, a spreadsheet's own file, Parquet.
   static Result<CsvReader> open(std::unique_ptr<InputStream> stream, CsvDialect dialect = {},
                                 uint64_t longest_row = kLongestCsvRow);
 
@@ -108,6 +112,9 @@ class CsvReader {
   bool next_group();
   void restart_group(size_t from);
   bool grow_fields();
+  // Looks at the first line of the stream, which stands at its beginning.
+  void find_line_end();
+  std::string quotes_off() const { return "; or " + quotes_off_ + ", if quotes mean nothing"; }
   // Extends the window: it shows the `held` bytes from at_ on again, and what comes behind them.
   Status more(size_t held);
   // Forgets the window; the next row is read from `offset` of the stream.
@@ -120,6 +127,9 @@ class CsvReader {
   std::unique_ptr<InputStream> stream_;
   uint64_t longest_row_;
   std::array<char, 3> specials_;
+  std::string quotes_off_;
+  bool lines_end_with_return_ = false;
+  std::vector<char> translated_;  // the window then, with \n in place of \r
 
   std::string_view window_;  // what the stream shows, from window_offset_ on
   uint64_t window_offset_ = 0;

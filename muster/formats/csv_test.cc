@@ -84,6 +84,56 @@ TEST(Csv, QuotesHoldDelimitersLineEndsAndDoubledQuotes) {
   EXPECT_EQ(rows_of("5\" pipe,\"x\n", {.use_quotes = false}), (Rows{{"5\" pipe", "\"x"}}));
 }
 
+// As spreadsheets on old Macs write it, also where somebody went on in another editor.
+TEST(Csv, LinesMayEndWithAReturnAlone) {
+  EXPECT_EQ(rows_of("a,b\r1,2\r3,4"), (Rows{{"a", "b"}, {"1", "2"}, {"3", "4"}}));
+  EXPECT_EQ(rows_of("\xef\xbb\xbf"
+                    "a,b\r\r1,2\r"),
+            (Rows{{"a", "b"}, {"1", "2"}}));
+  EXPECT_EQ(rows_of("a,\"b\rc\"\r\"x\ny\",2\r"), (Rows{{"a", "b\nc"}, {"x\ny", "2"}}));
+  EXPECT_EQ(rows_of("a,b\r1,2\n3,4\r\n5,6\r"),
+            (Rows{{"a", "b"}, {"1", "2"}, {"3", "4"}, {"5", "6"}}));
+  // The first line decides: there it is a letter like others.
+  EXPECT_EQ(rows_of("a,b\n1\r2,3\r\n"), (Rows{{"a", "b"}, {"1\r2", "3"}}));
+  EXPECT_EQ(rows_of("\"a\rb\",c\n1,2\n"), (Rows{{"a\rb", "c"}, {"1", "2"}}));
+  CsvReader reader = csv_reader("a,b\r1,2\r3\"x,4\r5,6\r");
+  ASSERT_TRUE(reader.next().value());
+  const uint64_t second = reader.offset();
+  ASSERT_TRUE(reader.next().value());
+  EXPECT_EQ(reader.row_line().value(), 2u);
+  EXPECT_THAT(reader.next().error().message(), HasSubstr("x.csv:3: a quote stands inside"));
+  EXPECT_EQ(rest_of(reader), (Rows{{"5", "6"}}));
+  ASSERT_TRUE(reader.seek(second).ok());
+  ASSERT_TRUE(reader.next().value());
+  EXPECT_THAT(row_of(reader), ElementsAre("1", "2"));
+  EXPECT_EQ(reader.row_line().value(), 2u);
+  EXPECT_FALSE(reader.seek(second + 1).ok());
+}
+
+TEST(Csv, WhatIsNoTextIsNamed) {
+  using namespace std::string_literals;
+  const auto error = [](const std::string& content) {
+    return CsvReader::open(InputStream::open(memory_reader(bytes_of(content), "x.csv")).value())
+        .error();
+  };
+  for (const std::string& text : {"\xff\xfe"
+                                  "a\0,\0b\0"s,
+                                  "\xfe\xff\0a\0,"s, "a\0,\0b\0"s, "\0a\0,"s}) {
+    EXPECT_EQ(error(text).kind(), ErrorKind::kCorrupt);
+    EXPECT_THAT(error(text).message(), HasSubstr("'x.csv' is text in UTF-16"));
+    EXPECT_THAT(error(text).hint(), HasSubstr("iconv -f UTF-16 -t UTF-8"));
+  }
+  EXPECT_THAT(error("PK\x03\x04rest").message(), HasSubstr("ZIP archive"));
+  EXPECT_THAT(error("\xd0\xcf\x11\xe0rest").message(), HasSubstr(".xls"));
+  EXPECT_THAT(error("PAR1rest").hint(), HasSubstr("write it as CSV"));
+}
+
+TEST(Csv, ErrorsNameTheProgramsOwnWordForQuotes) {
+  EXPECT_THAT(csv_reader("5\" x\n").next().error().hint(), HasSubstr("set use_quotes = false"));
+  EXPECT_THAT(csv_reader("5\" x\n", {.quotes_off = "give --quotes=false"}).next().error().hint(),
+              HasSubstr("; or give --quotes=false, if quotes mean nothing"));
+}
+
 TEST(Csv, ErrorsNameTheLineAndReadingGoesOnBehindIt) {
   const std::string content =
       "a,\"b\nc\"\n"         // lines 1 and 2

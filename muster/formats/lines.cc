@@ -4,14 +4,17 @@
 
 namespace muster::inline v0_1::formats {
 
-Result<uint64_t> count_line_ends(InputStream& stream, uint64_t bytes) {
+Result<uint64_t> count_line_ends(InputStream& stream, uint64_t bytes, std::string_view ends) {
   uint64_t count = 0;
   while (bytes > 0) {
     Result<Bytes> shown = stream.peek(1);
     if (!shown.ok()) return shown.error();
     if (shown.value().empty()) break;
     const Bytes some = shown.value().first(std::min<uint64_t>(shown.value().size(), bytes));
-    count += static_cast<uint64_t>(std::count(some.begin(), some.end(), std::byte{'\n'}));
+    for (const char end : ends) {
+      count +=
+          static_cast<uint64_t>(std::count(some.begin(), some.end(), static_cast<std::byte>(end)));
+    }
     stream.consume(some.size());
     bytes -= some.size();
   }

@@ -17,8 +17,8 @@ namespace muster::inline v0_1::formats {
 inline constexpr uint64_t kLongestLine = uint64_t{1} << 30;
 
 // Counts the line ends in the next `bytes` bytes of the stream, or in those that are left, and
-// moves the stream behind them.
-Result<uint64_t> count_line_ends(InputStream& stream, uint64_t bytes);
+// moves the stream behind them. Each of the bytes in `ends` is one.
+Result<uint64_t> count_line_ends(InputStream& stream, uint64_t bytes, std::string_view ends = "\n");
 
 // Reads the lines of one file in order.
 class LineReader {

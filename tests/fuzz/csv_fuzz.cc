@@ -1,15 +1,21 @@
 // CsvReader on anything, with and without quotes: it ends, its positions ascend, each of them leads
 // back to the same row, and what it reads is written and read again.
+#include <cmath>
+
 #include "muster/formats/csv.h"
 #include "muster/formats/number_text.h"
+#include "muster/formats/written_number.h"
 #include "tests/fuzz/target.h"
 
 namespace muster::fuzz {
 
 std::vector<std::string> seeds() {
   return {"a,b\n\"x,\"\"y\",2\n1e5,-3.5\r\n\n\"a\nb\",c",
-          "\xef\xbb\xbfid;value\r\n1;0.25\r\n2;?\r\n", "a,b,c\n1,2\n\"open,1\nlast,2\n",
-          "5\" pipe,x\n\"two\nlines\" no\ngood,row\n" + std::string(500, ',') + "\n"};
+          "\xef\xbb\xbfid;value\r\n1;0.25\r\n2;?\r\n",
+          "a,b,c\n1,2\n\"open,1\nlast,2\n",
+          "5\" pipe,x\n\"two\nlines\" no\ngood,row\n" + std::string(500, ',') + "\n",
+          "a,b\r\"x\ry\",2\r\r3,4\n5,6\r\n7,8",
+          "a;b\n1.234,5 \xe2\x82\xac;(12 %)\n1'234.50;-1\xc2\xa0234\n"};
 }
 
 std::vector<std::string> seed_folders() { return {"tabular/titanic", "tabular/iris", "sparse"}; }
@@ -38,6 +44,13 @@ std::string next_text(formats::CsvReader& reader) {
     int64_t whole = 0;
     if (formats::parse_number(field, &whole)) {
       require(formats::parse_number(field, &number), "a whole number is a number");
+    }
+    double exact = 0;
+    const auto written = formats::WrittenNumber::read(field);
+    constexpr size_t kLongestNumber = 200;
+    if (field.size() <= kLongestNumber && formats::parse_number(field, &exact) &&
+        std::isfinite(exact)) {
+      require(written && written->value(false) == exact, "a person writes it as a program does");
     }
   }
   return text + std::to_string(reader.row_line().value());
@@ -86,6 +99,11 @@ void check_written(Bytes bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace muster;  // NOLINT(google-build-using-namespace)
   const Bytes bytes = fuzz::bytes_of_input(data, size);
+  if (!formats::CsvReader::open(
+           formats::InputStream::open(memory_reader(bytes, "input"), formats::Compression::kNone)
+               .value())
+           .ok())
+    return 0;  // UTF-16, or no text
   fuzz::check(bytes, {});
   fuzz::check(bytes, {.delimiter = ';', .use_quotes = false});
   fuzz::check_written(bytes);

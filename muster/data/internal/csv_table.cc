@@ -28,6 +28,22 @@ void index_names(CsvTable* table) {
 
 }  // namespace
 
+formats::NumberMarks marks_of(const CsvOptions& options) {
+  const auto refuse = [](const std::string& what, const char* hint) {
+    throw invalid_argument("CsvOptions: " + what, hint);
+  };
+  const char decimal = options.decimal, thousands = options.thousands;
+  if (decimal != '.' && decimal != ',')
+    refuse(fmt::format("decimal is {}", shown({&decimal, 1})), "it is '.' or ','");
+  const bool mark = std::string_view("., '_\0", 6).find(thousands) != std::string_view::npos;
+  if (!mark || thousands == decimal) {
+    refuse(fmt::format("thousands is {}, and decimal {}", shown({&thousands, 1}),
+                       shown({&decimal, 1})),
+           "it is one of . , ' _ and a blank, and not that of the fraction; 0 is none");
+  }
+  return {decimal, thousands};
+}
+
 std::string shown(std::string_view field) {
   return fmt::format("'{}'", printable_beginning(field, kMost));
 }
@@ -69,8 +85,8 @@ CsvTable open_csv(FileSystem& files, const std::string& path, const CsvOptions& 
   formats::CsvReader& reader = table.reader;
   if (options.header) {
     if (!reader.next().value()) {
-      throw corrupt(fmt::format("{} is empty: it has no header", path),
-                    "name the columns in its first row, or set header = false");
+      table.empty = true;
+      return table;
     }
     const std::vector<std::string> header = copy_of(reader.fields());
     if (table.names.empty()) {
@@ -83,8 +99,11 @@ CsvTable open_csv(FileSystem& files, const std::string& path, const CsvOptions& 
   } else if (table.names.empty()) {
     const uint64_t begin = reader.offset();
     const bool any = reader.next().value();
-    for (size_t i = 0; any && i < reader.fields().size(); ++i)
-      table.names.push_back(std::to_string(i));
+    if (!any) {
+      table.empty = true;
+      return table;
+    }
+    for (size_t i = 0; i < reader.fields().size(); ++i) table.names.push_back(std::to_string(i));
     reader.seek(begin).value();
   }
   index_names(&table);

@@ -12,6 +12,8 @@
 #include "muster/base/file_system.h"
 #include "muster/data/csv.h"
 #include "muster/formats/csv.h"
+#include "muster/formats/number_text.h"
+#include "muster/formats/written_number.h"
 
 namespace muster::inline v0_1::data::internal {
 
@@ -20,6 +22,7 @@ struct CsvTable {
   formats::CsvReader reader;
   std::vector<std::string> names;
   std::unordered_map<std::string, size_t> indices;  // of the names
+  bool empty = false;  // there is no byte of text in it, and so no header and no row
 
   // The index of the column `name`. Throws NotFound listing the columns there are.
   size_t index_of(const std::string& name) const;
@@ -52,6 +55,18 @@ class MissingValues {
   bool empty_ = false;
   std::array<bool, 256> begins_{};  // the first letters of the texts: most fields have another
 };
+
+// Throws InvalidArgument for marks that cannot be.
+formats::NumberMarks marks_of(const CsvOptions& options);
+
+// Reads a field as a number of these marks; false for what is none.
+template <typename Number>
+bool read_number(std::string_view field, const formats::NumberMarks& marks, Number* number) {
+  if (marks == formats::NumberMarks()) [[likely]]
+    return formats::parse_number(field, number);
+  std::string plain;
+  return formats::to_plain_number(field, marks, &plain) && formats::parse_number(plain, number);
+}
 
 // A field in a message, in quotes; the beginning of a long one. Control bytes are numbers there.
 std::string shown(std::string_view field);
