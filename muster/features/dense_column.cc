@@ -10,6 +10,7 @@
 #include "muster/base/error.h"
 #include "muster/features/internal/column.h"
 #include "muster/features/internal/embedding_lookup.h"
+#include "muster/features/internal/exact_numbers.h"
 #include "muster/features/internal/feature_specs.h"
 #include "muster/preprocessing/discretization.h"
 #include "muster/tensor/libtorch.h"
@@ -83,6 +84,14 @@ class NumericColumn final : public Source {
   }
 
   ColumnValues resolve(const FeatureReader& features) const override {
+    const Tensor numbers = read(features);
+    return {.values = options_.normalizer_fn ? numbers.to(kFloat32)
+                                             : internal::as_floats(numbers, name())};
+  }
+
+  // float32 or float64 [batch, shape...]: as exact as the feature, and what the normalizer_fn makes
+  // of that.
+  Tensor read(const FeatureReader& features) const {
     const Value& value = features.feature(name(), name());
     if (features.find(name() + data::kRowLengths) != nullptr) {
       throw invalid_argument(
@@ -102,10 +111,12 @@ class NumericColumn final : public Source {
                                          name(), value.describe(), describe(options_.shape)),
                              "give numeric_column() the shape of one example");
     }
-    Tensor numbers = with_rows(given.to(kFloat32), options_.shape);
-    if (options_.normalizer_fn) numbers = normalized(numbers);
-    return {.values = std::move(numbers)};
+    Tensor numbers = with_rows(internal::exact_numbers(given), options_.shape);
+    if (!options_.normalizer_fn) return numbers;
+    internal::check_dtype_of_requests(numbers, options_.dtype, name());
+    return normalized(numbers);
   }
+  DType dtype() const { return options_.dtype; }
 
   Tensor numbers(const ColumnValues& given, const TableRows&) const override {
     return given.values.flatten(1);
@@ -114,7 +125,7 @@ class NumericColumn final : public Source {
  private:
   Tensor normalized(const Tensor& numbers) const {
     const Tensor result = options_.normalizer_fn(numbers);
-    if (result.defined() && result.sizes() == numbers.sizes()) return result.to(kFloat32);
+    if (result.defined() && result.sizes() == numbers.sizes()) return result;
     throw invalid_argument(
         fmt::format("the column '{}': normalizer_fn was given {}, and gave {}", name(),
                     describe(numbers), result.defined() ? describe(result) : "nothing"),
@@ -146,7 +157,9 @@ class BucketizedColumn final : public CategoricalColumn {
 
   // Of tensor operations alone, so that a model can be traced with it.
   ColumnValues resolve(const FeatureReader& features) const override {
-    const Tensor buckets = discretization_(source_->resolve(features).values);
+    const Tensor numbers = source_->read(features);
+    internal::check_dtype_of_requests(numbers, source_->dtype(), source_->name());
+    const Tensor buckets = discretization_(numbers);
     if (buckets.size(1) == 1) return {.values = buckets};
     const Tensor first = at::arange(buckets.size(1), buckets.options()) * buckets_;
     return {.values = buckets + first};

@@ -22,20 +22,23 @@ struct NumericColumnOptions {
   // has. Empty: it is an error. For parsing alone.
   std::vector<double> default_value{};
   DType dtype = kFloat32;  // of the feature; integers too
-  // Is called with the numbers as float32 [batch, shape...], and gives as many.
+  // Is called with the numbers, [batch, shape...], and gives as many, which become float32:
+  // with float64 where the feature holds doubles or integers of 32 or 64 bits, so that no digit of
+  // a date or an identifier is lost before, and else with float32.
   std::function<Tensor(const Tensor&)> normalizer_fn{};
 };
 
-// Takes numbers [batch, shape...] as float32. Name: key. Throws InvalidArgument for an empty key, a
+// Takes numbers [batch, shape...] as float32; a warning tells of whole numbers that this rounds.
+// Name: key. Throws InvalidArgument for an empty key, a
 // shape that is empty or has sizes below 1, a default_value of another size, or with fractions for
 // a dtype of integers, and a dtype that is not a number's.
 FeatureColumn numeric_column(const std::string& key, NumericColumnOptions options = {});
 
-// Puts numbers into buckets: below boundaries[0] is bucket 0, boundaries[i - 1] up to below
-// boundaries[i] bucket i. Each number of an example is one of boundaries.size() + 1 ids of its own,
-// or as many numbers, of which one is 1. Name: "<source>_bucketized". Throws InvalidArgument for a
-// source that is no numeric_column() with a shape of one axis, and boundaries that are empty, no
-// numbers or do not ascend strictly.
+// Puts numbers into buckets, integers and doubles without rounding them: below boundaries[0] is
+// bucket 0, boundaries[i - 1] up to below boundaries[i] bucket i. Each number of an example is one
+// of boundaries.size() + 1 ids of its own, or as many numbers, of which one is 1. Name:
+// "<source>_bucketized". Throws InvalidArgument for a source that is no numeric_column() with a
+// shape of one axis, and boundaries that are empty, no numbers or do not ascend strictly.
 FeatureColumn bucketized_column(const FeatureColumn& source, const std::vector<double>& boundaries);
 
 // Gives the count of each id in an example, or the sum of its weights: [num_buckets]. Name:

@@ -50,6 +50,30 @@ TEST(ResolveTest, BucketsAreHalfOpen) {
   expect_equal(ids_of(x, batch), ints({0, 4, 1, 5, 2, 3}, {3, 2}));
 }
 
+// 20180131 is no float32: rounded, it is the day before the last of January.
+TEST(ResolveTest, LargeNumbersAreExactUntilTheyAreSmall) {
+  const Element batch = Element::dict({{"day", ints({20180131, 20180132}, {2})}});
+  const auto first = [](const Tensor& day) { return day - 20180101; };
+  ::testing::internal::CaptureStderr();
+  const auto near = numeric_column("day", {.dtype = kInt64, .normalizer_fn = first});
+  expect_equal(resolve({near})(batch).at("day/values").value().tensor(), floats({30, 31}, {2, 1}));
+  const auto cut =
+      bucketized_column(numeric_column("day", {.dtype = kInt64}), {20180131, 20180132, 20180133});
+  expect_equal(ids_of(cut, batch), ints({1, 2}, {2, 1}));
+  const auto city = bucketized_column(numeric_column("small"), {1, 2});
+  expect_equal(ids_of(city, Element::dict({{"small", ints({1, 16777216}, {2})}})),
+               ints({1, 2}, {2, 1}));
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  // As they are they become floats, which is told, and so is a dtype that rounds requests.
+  ::testing::internal::CaptureStderr();
+  const auto plain = numeric_column("day");
+  resolve({plain})(batch);
+  ids_of(bucketized_column(plain, {20180131}), batch);
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(told, HasSubstr("'day' takes numbers above 16,777,216 as float32"));
+  EXPECT_THAT(told, HasSubstr("its dtype is float32: the export would round them"));
+}
+
 TEST(ResolveTest, EmptyTextsAndMinusOneAreMissingUnlessLengthsSayOtherwise) {
   const auto city = categorical_column_with_vocabulary_list("city", {"Bern", "Oslo"});
   expect_equal(ids_of(city, Element::dict({{"city", texts({"Oslo", "", "Rome", "Bern"}, {2, 2})}})),

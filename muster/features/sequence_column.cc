@@ -8,6 +8,7 @@
 
 #include "muster/base/error.h"
 #include "muster/features/internal/column.h"
+#include "muster/features/internal/exact_numbers.h"
 #include "muster/features/internal/feature_specs.h"
 #include "muster/tensor/libtorch.h"
 
@@ -147,11 +148,11 @@ class SequenceNumericColumn final : public Source {
           hint);
     };
     if (!value.is_tensor() || value.tensor().is_complex()) refuse("it takes numbers");
-    Tensor numbers = value.tensor().detach().to(kFloat32);
+    Tensor numbers = internal::exact_numbers(value.tensor().detach());
     const int64_t rows = numbers.size(0);
     Tensor given =
         features.row_lengths(name(), name(), rows, numbers.dim() > 1 ? numbers.size(1) : 1);
-    if (options_.normalizer_fn) numbers = normalized(numbers);
+    numbers = options_.normalizer_fn ? normalized(numbers) : internal::as_floats(numbers, name());
     Shape shape = options_.shape;
     if (given.defined()) {
       // One step lies behind another; the last may be cut off.

@@ -22,7 +22,7 @@ struct SequenceNumericOptions {
   Shape shape = {1};         // of one step
   double default_value = 0;  // of the steps behind the end of a sequence
   DType dtype = kFloat32;    // of the feature; integers too
-  // Is called with the numbers as float32 [batch, steps, shape...], and gives as many.
+  // Is called with the numbers, [batch, steps, shape...], as that of numeric_column() is.
   std::function<Tensor(const Tensor&)> normalizer_fn{};
 };
 

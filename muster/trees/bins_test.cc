@@ -48,16 +48,16 @@ TEST(BinsTest, AColumnOfNothingHasNoValues) {
 }
 
 // The values where the weights from below pass 1/255, 2/255, ...: by sorting.
-std::vector<float> quantiles(const Rows& rows) {
-  std::vector<std::pair<float, double>> values;
+std::vector<double> quantiles(const Rows& rows) {
+  std::vector<std::pair<double, double>> values;
   double total = 0;
-  for (size_t i = 0; i < rows.columns[0].size(); ++i) {
-    if (std::isnan(rows.columns[0][i])) continue;
-    values.emplace_back(rows.columns[0][i], rows.weights.empty() ? 1.0 : rows.weights[i]);
+  for (size_t i = 0; i < static_cast<size_t>(rows.size()); ++i) {
+    if (std::isnan(rows.value(0, i))) continue;
+    values.emplace_back(rows.value(0, i), rows.weights.empty() ? 1.0 : rows.weights[i]);
     total += values.back().second;
   }
   std::ranges::sort(values);
-  std::vector<float> cuts;
+  std::vector<double> cuts;
   double below = 0;
   int next = 1;
   for (const auto& [value, weight] : values) {
@@ -96,6 +96,46 @@ TEST(BinsTest, NeighboursAreToldApart) {
     ASSERT_LE(values[i], bins.upper[0][bin - 1]);
     if (bin > 1) {
       ASSERT_GT(values[i], bins.upper[0][bin - 2]);
+    }
+  }
+}
+
+Rows in_double(std::vector<double> values, std::vector<float> weights = {}) {
+  Rows rows = one_column(std::vector<float>(values.size()), std::move(weights));
+  rows.columns = {{}};
+  rows.in_double = {true};
+  rows.doubles = {std::move(values)};
+  return rows;
+}
+
+TEST(BinsTest, DoublesHaveBinsWhereFloatsFallTogether) {
+  constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+  const Rows days = in_double({20180131, 20180132, kNone, -1e300, 20180131, -0.0});
+  const Bins few = bins_of(days);
+  EXPECT_THAT(few.upper[0], ElementsAre(-1e300, 0, 20180131, 20180132));
+  EXPECT_THAT(bin_rows(days, few).bins, ElementsAre(3, 4, 0, 1, 3, 2));
+  // The first 40 bits are the same, and numbers of both signs and all sizes.
+  Random random(derive_key(7, {}));
+  std::vector<double> near, any;
+  std::vector<float> weights;
+  double x = 1.5e18;
+  for (int i = 0; i < 5000; ++i) {
+    near.push_back(x);
+    x = std::nextafter(x, 2e18);
+    any.push_back(std::exp(20 * random.normal()) * (i % 2 == 0 ? 1 : -1));
+    weights.push_back(static_cast<float>(1 + random.uniform_below(4)));
+  }
+  for (const Rows& rows : {in_double(near), in_double(any), in_double(any, weights)}) {
+    const Bins bins = bins_of(rows);
+    EXPECT_EQ(bins.upper[0], quantiles(rows));
+    const BinnedRows binned = bin_rows(rows, bins);
+    for (size_t i = 0; i < 5000; ++i) {
+      const size_t bin = binned.bins[i];
+      ASSERT_EQ(bin, binned.column(0)[i]);
+      ASSERT_LE(rows.value(0, i), bins.upper[0][bin - 1]);
+      if (bin > 1) {
+        ASSERT_GT(rows.value(0, i), bins.upper[0][bin - 2]);
+      }
     }
   }
 }

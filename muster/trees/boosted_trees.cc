@@ -217,7 +217,7 @@ EvalResult BoostedTrees::evaluate(const InputFn& input_fn,
     const Batch batch = to_batch(element);
     refuse_weights(batch);
     if (batch.rows() == 0) continue;
-    const Tensor matrix = trees::matrix_of(batch.features, ensemble.features, form);
+    const Tensor matrix = trees::matrix_for(batch.features, ensemble, form);
     measures.add(trees::logits_of(ensemble, matrix), trees::labels_of(batch, form, seen),
                  trees::weights_of(batch.features, form, seen));
     seen += batch.rows();
@@ -248,7 +248,7 @@ struct BoostedTreesPredictions::Impl {
     Element element;
     if (!iterator->next(&element)) return false;
     const Features features = to_batch(element).features;
-    const Tensor matrix = trees::matrix_of(features, ensemble.features, form);
+    const Tensor matrix = trees::matrix_for(features, ensemble, form);
     batch = trees::predictions_of(form.loss, trees::logits_of(ensemble, matrix));
     if (options.with_explanations) trees::add_explanations(ensemble, matrix, &batch);
     choose();

@@ -17,11 +17,6 @@ constexpr const char* kPrefix = "boosted_trees/";
 constexpr const char* kNote = "boosted_trees";
 constexpr uint8_t kCategory = 1, kMissingLeft = 2;
 
-bool goes_left(const Node& node, float x) {
-  if (std::isnan(x)) return node.missing_left;
-  return node.category ? x == node.threshold : x <= node.threshold;
-}
-
 template <typename T>
 Tensor tensor_of(const std::vector<T>& values, DType dtype) {
   Tensor made = torch::empty({static_cast<int64_t>(values.size())}, dtype);
@@ -60,15 +55,6 @@ void check(const Tree& tree, size_t features, const std::string& where) {
 
 }  // namespace
 
-int32_t Tree::leaf(const float* row) const {
-  int32_t at = 0;
-  while (nodes[static_cast<size_t>(at)].feature >= 0) {
-    const Node& node = nodes[static_cast<size_t>(at)];
-    at = goes_left(node, row[node.feature]) ? node.left : node.right;
-  }
-  return at;
-}
-
 int64_t Tree::depth() const {
   std::vector<int64_t> depths(nodes.size(), 0);
   int64_t deepest = 0;
@@ -81,7 +67,7 @@ int64_t Tree::depth() const {
   return deepest;
 }
 
-void Ensemble::add_logits(const float* row, double* logits, size_t first) const {
+void Ensemble::add_logits(const double* row, double* logits, size_t first) const {
   if (first == 0) {
     for (size_t k = 0; k < bias.size(); ++k) logits[k] += bias[k];
   }
@@ -90,7 +76,7 @@ void Ensemble::add_logits(const float* row, double* logits, size_t first) const 
     logits[t % width] += trees[t].nodes[static_cast<size_t>(trees[t].leaf(row))].value;
 }
 
-void Ensemble::explain(const float* row, double* base, double* contributions) const {
+void Ensemble::explain(const double* row, double* base, double* contributions) const {
   const auto width = static_cast<size_t>(outputs);
   std::ranges::copy(bias, base);
   std::fill_n(contributions, features.size() * width, 0.0);
@@ -100,7 +86,7 @@ void Ensemble::explain(const float* row, double* base, double* contributions) co
     base[k] += nodes[0].value;
     for (size_t at = 0; nodes[at].feature >= 0;) {
       const Node& node = nodes[at];
-      const int32_t next = goes_left(node, row[node.feature]) ? node.left : node.right;
+      const int32_t next = node.goes_left(row[node.feature]) ? node.left : node.right;
       at = static_cast<size_t>(next);
       contributions[static_cast<size_t>(node.feature) * width + k] += nodes[at].value - node.value;
     }
@@ -118,7 +104,7 @@ std::vector<double> Ensemble::gains() const {
 
 Checkpoint Ensemble::to_checkpoint(int64_t global_step) const {
   std::vector<int32_t> sizes, feature, left, right;
-  std::vector<float> threshold;
+  std::vector<double> threshold;
   std::vector<uint8_t> flags;
   std::vector<double> gain, value;
   for (const Tree& tree : trees) {
@@ -136,16 +122,20 @@ Checkpoint Ensemble::to_checkpoint(int64_t global_step) const {
   }
   const std::string prefix = kPrefix;
   Checkpoint checkpoint{.global_step = global_step};
-  checkpoint.tensors = {{prefix + "tree_sizes", tensor_of(sizes, kInt32)},
-                        {prefix + "feature", tensor_of(feature, kInt32)},
-                        {prefix + "left", tensor_of(left, kInt32)},
-                        {prefix + "right", tensor_of(right, kInt32)},
-                        {prefix + "threshold", tensor_of(threshold, kFloat32)},
-                        {prefix + "flags", tensor_of(flags, kUInt8)},
-                        {prefix + "gain", tensor_of(gain, kFloat64)},
-                        {prefix + "value", tensor_of(value, kFloat64)},
-                        {prefix + "bias", tensor_of(bias, kFloat64)}};
-  checkpoint.notes[kNote] = nlohmann::json{{"features", features}, {"objective", objective}}.dump();
+  checkpoint.tensors = {
+      {prefix + "tree_sizes", tensor_of(sizes, kInt32)},
+      {prefix + "feature", tensor_of(feature, kInt32)},
+      {prefix + "left", tensor_of(left, kInt32)},
+      {prefix + "right", tensor_of(right, kInt32)},
+      {prefix + "threshold", in_double.empty() ? tensor_of(threshold, kFloat64).to(kFloat32)
+                                               : tensor_of(threshold, kFloat64)},
+      {prefix + "flags", tensor_of(flags, kUInt8)},
+      {prefix + "gain", tensor_of(gain, kFloat64)},
+      {prefix + "value", tensor_of(value, kFloat64)},
+      {prefix + "bias", tensor_of(bias, kFloat64)}};
+  nlohmann::json note{{"features", features}, {"objective", objective}};
+  if (!in_double.empty()) note["in_double"] = in_double;
+  checkpoint.notes[kNote] = note.dump();
   return checkpoint;
 }
 
@@ -154,7 +144,6 @@ Ensemble Ensemble::from_checkpoint(const Checkpoint& checkpoint, const std::stri
   const auto feature = values_of<int32_t>(checkpoint, "feature", kInt32, name);
   const auto left = values_of<int32_t>(checkpoint, "left", kInt32, name);
   const auto right = values_of<int32_t>(checkpoint, "right", kInt32, name);
-  const auto threshold = values_of<float>(checkpoint, "threshold", kFloat32, name);
   const auto flags = values_of<uint8_t>(checkpoint, "flags", kUInt8, name);
   const auto gain = values_of<double>(checkpoint, "gain", kFloat64, name);
   const auto value = values_of<double>(checkpoint, "value", kFloat64, name);
@@ -170,6 +159,20 @@ Ensemble Ensemble::from_checkpoint(const Checkpoint& checkpoint, const std::stri
   for (const nlohmann::json& entry : said["features"]) {
     if (!entry.is_string()) throw corrupt(name + " has a feature whose name is no text");
     ensemble.features.push_back(entry.get<std::string>());
+  }
+  if (const auto in_double = said.find("in_double"); in_double != said.end()) {
+    const bool fits =
+        in_double->is_array() && in_double->size() == ensemble.features.size() &&
+        std::ranges::all_of(*in_double, [](const auto& one) { return one.is_boolean(); });
+    if (!fits) throw corrupt(name + " does not say which of its features are doubles");
+    ensemble.in_double = in_double->get<std::vector<bool>>();
+  }
+  std::vector<double> threshold;
+  if (ensemble.in_double.empty()) {
+    const auto floats = values_of<float>(checkpoint, "threshold", kFloat32, name);
+    threshold.assign(floats.begin(), floats.end());
+  } else {
+    threshold = values_of<double>(checkpoint, "threshold", kFloat64, name);
   }
   if (const auto objective = said.find("objective"); objective != said.end()) {
     if (!objective->is_string()) throw corrupt(name + " has an objective whose name is no text");

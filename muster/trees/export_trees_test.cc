@@ -104,5 +104,48 @@ TEST(ExportTreesTest, TheReceiverHasTheFeaturesOfTheTrees) {
   EXPECT_THAT(fails({{"kind", {kInt64, {1, 1}}}}), HasSubstr("has the shape [1, 1]"));
 }
 
+// A day such as 20180131 is no float32: the trees tell it from the next one, and so does an export.
+TEST(ExportTreesTest, DaysAreToldApart) {
+  const TempDirectory directory;
+  std::vector<int64_t> days, labels;
+  for (int64_t i = 0; i < 300; ++i) {
+    days.push_back(20180101 + i % 31);
+    labels.push_back(i % 31 % 2);
+  }
+  const Tensor day = torch::tensor(days, kInt64), label = torch::tensor(labels, kInt64);
+  const auto data = [&](const Tensor& x) {
+    return Dataset::from_tensor_slices(Element::tuple({Element::dict({{"day", x}}), label}))
+        .global_batch(50);
+  };
+  BoostedTreesClassifier model({.n_trees = 60, .max_depth = 6, .learning_rate = 0.5},
+                               trees_config(directory / "m"));
+  model.train([&] { return data(day); });
+  EXPECT_EQ(model.evaluate([&] { return data(day); }).at("accuracy"), 1);
+  EXPECT_EQ(model.ensemble().in_double, std::vector<bool>{true});
+  // The same trees of another dtype and of several replicas, and a run that goes on.
+  const trees::Ensemble made = model.ensemble();
+  for (const bool several : {false, true}) {
+    BoostedTreesClassifier other(
+        {.n_trees = 60, .max_depth = 6, .learning_rate = 0.5},
+        trees_config(directory / (several ? "s" : "d"),
+                     several ? distribute::mirrored({.replicas = 2}) : nullptr));
+    other.train([&] { return data(day.to(kFloat64)); }, {.max_steps = 30});
+    other.train([&] { return data(day.to(kFloat64)); });
+    EXPECT_EQ(other.ensemble(), made);
+  }
+  EXPECT_THAT(message_of([&] {
+                (void)model.export_model(directory / "e",
+                                         raw_serving_input_receiver({{"day", {kFloat32, {}}}}));
+              }),
+              HasSubstr("tell numbers of 'day' apart"));
+  for (const DType dtype : {kInt64, kFloat64}) {
+    const auto path = model.export_model(directory / std::string(dtype_name(dtype)),
+                                         raw_serving_input_receiver({{"day", {dtype, {}}}}));
+    const Servable served_model(*path);
+    const auto all = served_model.run("predict", {{"day", day.to(dtype)}});
+    expect_same(all.at("logits"), predicted(model, data(day), "logits"));
+  }
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1

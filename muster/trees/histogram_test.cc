@@ -25,8 +25,8 @@ Table random_table(int64_t rows, uint64_t seed, size_t features = 7) {
   Table table{.bins = {.category = std::vector<bool>(features), .offsets = {0}},
               .rows = {.rows = rows, .features = features}};
   for (size_t f = 0; f < features; ++f) {
-    std::vector<float> upper(3 + 40 * f);
-    std::iota(upper.begin(), upper.end(), 0.0F);
+    std::vector<double> upper(3 + 40 * f);
+    std::iota(upper.begin(), upper.end(), 0.0);
     table.bins.offsets.push_back(table.bins.offsets.back() + static_cast<uint32_t>(upper.size()) +
                                  1);
     table.bins.upper.push_back(upper);

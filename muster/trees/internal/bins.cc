@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <type_traits>
+#include <utility>
 
 #include "muster/base/error.h"
 #include "muster/tensor/libtorch.h"
@@ -15,19 +17,29 @@ namespace {
 constexpr size_t kValues = kMaxBins - 1;
 constexpr int kFirstBits = 16, kNextBits = 8;
 
+template <typename Number>
+using KeyOf = std::conditional_t<std::is_same_v<Number, float>, uint32_t, uint64_t>;
+template <typename Number>
+constexpr int kKeyBits = 8 * static_cast<int>(sizeof(Number));
+template <typename Number>
+constexpr KeyOf<Number> kKeySign = KeyOf<Number>{1} << (kKeyBits<Number> - 1);
+
 // Ordered as the numbers are; -0 is 0.
-uint32_t key_of(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x + 0.0F);
-  return bits ^ ((bits >> 31) != 0 ? 0xffffffffU : 0x80000000U);
+template <typename Number>
+KeyOf<Number> key_of(Number x) {
+  const auto bits = std::bit_cast<KeyOf<Number>>(x + Number{0});
+  return bits ^ ((bits & kKeySign<Number>) != 0 ? ~KeyOf<Number>{0} : kKeySign<Number>);
 }
 
-float value_of(uint32_t key) {
-  return std::bit_cast<float>(key ^ ((key >> 31) != 0 ? 0x80000000U : 0xffffffffU));
+template <typename Number>
+Number value_of(KeyOf<Number> key) {
+  return std::bit_cast<Number>(
+      key ^ ((key & kKeySign<Number>) != 0 ? kKeySign<Number> : ~KeyOf<Number>{0}));
 }
 
 // Values that begin with the same bits.
 struct Range {
-  uint32_t prefix;
+  uint64_t prefix;
   int64_t before;  // weight of smaller values
   int64_t weight;
 };
@@ -41,37 +53,41 @@ std::vector<int64_t> whole_weights(const Rows& rows, distribute::Exchange& excha
     largest = std::max(largest, static_cast<float>(other.item<double>()));
   int exponent = 0;
   std::frexp(largest, &exponent);
-  constexpr int kBits = 20;
+  constexpr int kWeightBits = 20;
   std::vector<int64_t> whole(rows.weights.size());
   for (size_t i = 0; i < whole.size(); ++i) {
-    const double scaled = std::ldexp(static_cast<double>(rows.weights[i]), kBits - exponent);
+    const double scaled = std::ldexp(static_cast<double>(rows.weights[i]), kWeightBits - exponent);
     whole[i] = std::max<int64_t>(1, std::llround(scaled));
   }
   return whole;
 }
 
+template <typename Number>
 class Cutter {
  public:
-  Cutter(const std::vector<float>& column, const std::vector<int64_t>& weights,
+  Cutter(const std::vector<Number>& column, const std::vector<int64_t>& weights,
          distribute::Exchange& exchange)
       : column_(column), weights_(weights), exchange_(exchange) {}
 
-  std::vector<float> operator()(bool category, const std::string& feature) {
+  std::vector<double> operator()(bool category, const std::string& feature) {
     std::vector<Range> ranges = refine({{0, 0, 0}}, kFirstBits);
     for (const Range& range : ranges) total_ += range.weight;
-    for (int bits = kFirstBits; bits < 32; bits += kNextBits) {
+    for (int bits = kFirstBits; bits < kKeyBits<Number>; bits += kNextBits) {
       if (ranges.empty()) return {};  // all are missing
       ranges = refine(chosen(std::move(ranges)), kNextBits);
     }
     if (category && !every_) refuse(feature);
     ranges = chosen(std::move(ranges));
     if (category && !every_) refuse(feature);
-    std::vector<float> upper;
-    for (const Range& range : ranges) upper.push_back(value_of(range.prefix));
+    std::vector<double> upper;
+    for (const Range& range : ranges)
+      upper.push_back(value_of<Number>(static_cast<Key>(range.prefix)));
     return upper;
   }
 
  private:
+  using Key = KeyOf<Number>;
+
   [[noreturn]] static void refuse(const std::string& feature) {
     throw invalid_argument(
         fmt::format("the categorical feature '{}' has more than {} values", feature, kValues),
@@ -96,17 +112,18 @@ class Cutter {
   // What is in `ranges`, by `bits` more.
   std::vector<Range> refine(const std::vector<Range>& ranges, int bits) {
     const size_t width = size_t{1} << bits;
-    const int shift = 32 - known_bits_ - bits;
+    const int shift = kKeyBits<Number> - known_bits_ - bits;
     const auto slots = static_cast<int64_t>(ranges.size());
     Tensor counts = torch::zeros({slots * static_cast<int64_t>(width)}, kInt64);
     auto* count = counts.data_ptr<int64_t>();
-    const auto slot_of = known_bits_ == 0 ? std::vector<uint16_t>{1} : slots_of(ranges);
+    if (known_bits_ > 0) add_slots(ranges);
     for (size_t i = 0; i < column_.size(); ++i) {
       if (std::isnan(column_[i])) continue;
-      const uint32_t key = key_of(column_[i]);
-      const uint16_t slot = known_bits_ == 0 ? 1 : slot_of_key(slot_of, key);
+      const Key key = key_of(column_[i]);
+      const uint16_t slot = slot_of(key, kKeyBits<Number>);
       if (slot == 0) continue;
-      const size_t place = (slot - size_t{1}) * width + ((key >> shift) & (width - 1));
+      const size_t place =
+          (slot - size_t{1}) * width + (static_cast<size_t>(key >> shift) & (width - 1));
       count[place] += weights_.empty() ? 1 : weights_[i];
     }
     counts = exchange_.reduce(distribute::ReduceOp::kSum, counts);
@@ -117,47 +134,61 @@ class Cutter {
       for (size_t i = 0; i < width; ++i) {
         const int64_t weight = count[s * width + i];
         if (weight == 0) continue;
-        found.push_back({(ranges[s].prefix << bits) | static_cast<uint32_t>(i), before, weight});
+        found.push_back({(ranges[s].prefix << bits) | i, before, weight});
         before += weight;
       }
     }
-    first_slots_ = known_bits_ == kFirstBits ? slot_of : first_slots_;
     known_bits_ += bits;
     return found;
   }
 
-  // A table from what is known of a value to its range, 0 where there is none. Behind the first
-  // bits it is by range and the next ones.
-  std::vector<uint16_t> slots_of(const std::vector<Range>& ranges) const {
-    if (known_bits_ == kFirstBits) {
-      std::vector<uint16_t> slots(size_t{1} << kFirstBits, 0);
-      for (size_t s = 0; s < ranges.size(); ++s)
-        slots[ranges[s].prefix] = static_cast<uint16_t>(s + 1);
-      return slots;
-    }
-    std::vector<uint16_t> slots((kValues + 1) << kNextBits, 0);
+  // Adds the table that leads from what is known of a value to its range, 0 where there is none:
+  // the first one by the first bits, the others by the range of the table before and the next bits.
+  void add_slots(const std::vector<Range>& ranges) {
+    std::vector<uint16_t> table(
+        tables_.empty() ? size_t{1} << kFirstBits : (kValues + 1) << kNextBits, 0);
     for (size_t s = 0; s < ranges.size(); ++s) {
-      const uint32_t prefix = ranges[s].prefix;
-      const size_t parent = first_slots_[prefix >> kNextBits];
-      slots[(parent << kNextBits) | (prefix & 0xffU)] = static_cast<uint16_t>(s + 1);
+      const uint64_t prefix = ranges[s].prefix;
+      const size_t parent = tables_.empty() ? 0 : slot_of(prefix, known_bits_);
+      const size_t place =
+          tables_.empty() ? prefix : (parent << kNextBits) | (prefix & ((1U << kNextBits) - 1));
+      table[place] = static_cast<uint16_t>(s + 1);
     }
-    return slots;
+    tables_.push_back(std::move(table));
   }
 
-  uint16_t slot_of_key(const std::vector<uint16_t>& slots, uint32_t key) const {
-    if (known_bits_ == kFirstBits) return slots[key >> kFirstBits];
-    const size_t parent = first_slots_[key >> kFirstBits];
-    return parent == 0 ? uint16_t{0} : slots[(parent << kNextBits) | ((key >> kNextBits) & 0xffU)];
+  // The range of a value of which `bits` bits are given.
+  uint16_t slot_of(uint64_t key, int bits) const {
+    if (tables_.empty()) return 1;
+    int shift = bits - kFirstBits;
+    uint16_t slot = tables_.front()[key >> shift];
+    for (size_t t = 1; t < tables_.size() && slot != 0; ++t) {
+      shift -= kNextBits;
+      slot = tables_[t][(size_t{slot} << kNextBits) | ((key >> shift) & ((1U << kNextBits) - 1))];
+    }
+    return slot;
   }
 
-  const std::vector<float>& column_;
+  const std::vector<Number>& column_;
   const std::vector<int64_t>& weights_;
   distribute::Exchange& exchange_;
   int64_t total_ = 0;
   int known_bits_ = 0;
-  bool every_ = true;                  // each value has a bin of its own
-  std::vector<uint16_t> first_slots_;  // by the first 16 bits
+  bool every_ = true;  // each value has a bin of its own
+  std::vector<std::vector<uint16_t>> tables_;
 };
+
+// The rows from `begin` to `end` of a feature.
+void bin_doubles(const std::vector<double>& column, const std::vector<double>& upper, size_t begin,
+                 size_t end, size_t feature, BinnedRows* binned) {
+  for (size_t i = begin; i < end; ++i) {
+    if (std::isnan(column[i])) continue;  // bin 0
+    const auto bin = static_cast<uint8_t>(std::lower_bound(upper.begin(), upper.end(), column[i]) -
+                                          upper.begin() + 1);
+    binned->bins[i * binned->features + feature] = bin;
+    binned->columns[feature * static_cast<size_t>(binned->rows) + i] = bin;
+  }
+}
 
 }  // namespace
 
@@ -166,7 +197,10 @@ Bins make_bins(const Rows& rows, const std::vector<bool>& category,
   const std::vector<int64_t> weights = whole_weights(rows, exchange);
   Bins bins{.category = category, .offsets = {0}};
   for (size_t f = 0; f < rows.columns.size(); ++f) {
-    bins.upper.push_back(Cutter(rows.columns[f], weights, exchange)(category[f], rows.features[f]));
+    bins.upper.push_back(
+        rows.is_in_double(f)
+            ? Cutter(rows.doubles[f], weights, exchange)(category[f], rows.features[f])
+            : Cutter(rows.columns[f], weights, exchange)(category[f], rows.features[f]));
     bins.offsets.push_back(bins.offsets.back() + static_cast<uint32_t>(bins.upper.back().size()) +
                            1);
   }
@@ -183,7 +217,8 @@ BinnedRows bin_rows(const Rows& rows, const Bins& bins) {
   std::vector<std::vector<uint32_t>> keys(features);
   std::vector<std::vector<uint8_t>> firsts(features);
   for (size_t f = 0; f < features; ++f) {
-    for (const float upper : bins.upper[f]) keys[f].push_back(key_of(upper));
+    if (rows.is_in_double(f)) continue;
+    for (const double upper : bins.upper[f]) keys[f].push_back(key_of(static_cast<float>(upper)));
     firsts[f].resize((size_t{1} << kFirstBits) + 1);
     size_t at = 0;
     for (size_t p = 0; p < firsts[f].size(); ++p) {
@@ -195,6 +230,10 @@ BinnedRows bin_rows(const Rows& rows, const Bins& bins) {
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t end = std::min(count, begin + kBlock);
     for (size_t f = 0; f < features; ++f) {
+      if (rows.is_in_double(f)) {
+        bin_doubles(rows.doubles[f], bins.upper[f], begin, end, f, &binned);
+        continue;
+      }
       const float* column = rows.columns[f].data();
       const uint32_t* edges = keys[f].data();
       const uint8_t* first = firsts[f].data();

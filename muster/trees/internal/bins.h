@@ -16,8 +16,8 @@ inline constexpr int64_t kMaxBins = 256;
 
 // Where the features are cut.
 struct Bins {
-  std::vector<std::vector<float>> upper;  // [features], ascending; at most 255 each
-  std::vector<bool> category;             // [features]
+  std::vector<std::vector<double>> upper;  // [features], ascending; at most 255 each
+  std::vector<bool> category;              // [features]
   // Place of a feature's first bin among the bins of all features; one entry more than features.
   std::vector<uint32_t> offsets;
 
@@ -42,9 +42,9 @@ struct BinnedRows {
 // has one bin for each; of others, the upper ends are the values where the sum of weights from
 // below passes 1/255, 2/255, ... of the whole. They are exact: floats, taken as ordered 32-bit
 // numbers, are counted by their first 16 bits, then those around a quantile by 8 more, and by 8
-// more. Counts are whole numbers, so bins do not depend on how rows are divided or ordered.
-// `category`: those features have a bin for each value; throws InvalidArgument, naming the feature,
-// where these are more than 255.
+// more; doubles in the same way, 8 bits at a time. Counts are whole numbers, so bins do not depend
+// on how rows are divided or ordered. `category`: those features have a bin for each value; throws
+// InvalidArgument, naming the feature, where these are more than 255.
 Bins make_bins(const Rows& rows, const std::vector<bool>& category, distribute::Exchange& exchange);
 // REQUIRES: `bins` were made of these rows, and maybe others.
 BinnedRows bin_rows(const Rows& rows, const Bins& bins);

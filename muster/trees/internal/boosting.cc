@@ -70,10 +70,10 @@ Boosting::Boosting(Rows rows, const BoostingOptions& options, Ensemble ensemble,
   if (ensemble_.trees.empty()) center(rows_);
   const auto size = static_cast<size_t>(rows_.size());
   scores_.assign(static_cast<size_t>(ensemble_.outputs), std::vector<double>(size));
-  std::vector<float> row(rows_.columns.size());
+  std::vector<double> row(rows_.columns.size());
   std::vector<double> logits(scores_.size());
   for (size_t i = 0; i < size; ++i) {
-    for (size_t f = 0; f < row.size(); ++f) row[f] = rows_.columns[f][i];
+    for (size_t f = 0; f < row.size(); ++f) row[f] = rows_.value(f, i);
     std::ranges::fill(logits, 0.0);
     ensemble_.add_logits(row.data(), logits.data());
     for (size_t k = 0; k < logits.size(); ++k) scores_[k][i] = logits[k];
@@ -81,6 +81,7 @@ Boosting::Boosting(Rows rows, const BoostingOptions& options, Ensemble ensemble,
   bins_ = make_bins(rows_, options_.category, exchange_);
   binned_ = bin_rows(rows_, bins_);
   rows_.columns = {};
+  rows_.doubles = {};
   grower_ = std::make_unique<Grower>(bins_, binned_, options_.grow, exchange_, replicas_);
 }
 

@@ -37,7 +37,7 @@ Tensor losses_of(Loss loss, const Tensor& logits, const Tensor& labels) {
 Tensor logits_of(const Ensemble& ensemble, const Tensor& matrix) {
   const int64_t rows = matrix.size(0), width = matrix.size(1);
   Tensor logits = torch::zeros({rows, ensemble.outputs}, kFloat64);
-  const auto* in = matrix.data_ptr<float>();
+  const auto* in = matrix.data_ptr<double>();
   auto* out = logits.data_ptr<double>();
   for (int64_t r = 0; r < rows; ++r)
     ensemble.add_logits(in + r * width, out + r * ensemble.outputs);
@@ -68,7 +68,7 @@ void add_explanations(const Ensemble& ensemble, const Tensor& matrix,
   Tensor bias = torch::empty({rows, ensemble.outputs}, kFloat64);
   Tensor contributions = torch::empty({rows, width, ensemble.outputs}, kFloat64);
   for (int64_t r = 0; r < rows; ++r) {
-    ensemble.explain(matrix.data_ptr<float>() + r * width,
+    ensemble.explain(matrix.data_ptr<double>() + r * width,
                      bias.data_ptr<double>() + r * ensemble.outputs,
                      contributions.data_ptr<double>() + r * width * ensemble.outputs);
   }

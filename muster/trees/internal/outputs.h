@@ -16,7 +16,7 @@
 
 namespace muster::inline v0_1::trees {
 
-// float32 [rows, outputs] for a float32 matrix [rows, features].
+// float32 [rows, outputs] for what matrix_for() gives, float64 [rows, features].
 Tensor logits_of(const Ensemble& ensemble, const Tensor& matrix);
 
 // Of a batch: kLogistic gives "logits" and "logistic" [rows, 1], "probabilities" [rows, 2],

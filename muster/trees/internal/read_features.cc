@@ -17,9 +17,12 @@ namespace {
 
 // A column of a batch.
 struct Column {
-  Tensor values;  // float32 [rows, width]
+  Tensor values;  // float32 or float64 [rows, width]
   int64_t place = 0;
 };
+
+// Whether float32 holds every number of the type.
+bool fits_float(DType dtype) { return dtype != kFloat64 && dtype != kInt64 && dtype != kInt32; }
 
 // Those of a batch by name, in the order of the dict.
 std::vector<std::pair<std::string, Column>> all_columns(const Features& features,
@@ -55,7 +58,8 @@ std::vector<std::pair<std::string, Column>> all_columns(const Features& features
           "flatten it");
     }
     const int64_t width = given.dim() == 1 ? 1 : given.size(1);
-    const Tensor values = given.to(kFloat32).reshape({given.size(0), width}).contiguous();
+    const DType dtype = fits_float(given.scalar_type()) ? kFloat32 : kFloat64;
+    const Tensor values = given.to(dtype).reshape({given.size(0), width}).contiguous();
     for (int64_t i = 0; i < width; ++i)
       columns.emplace_back(column_name(name, width, i), Column{values, i});
   }
@@ -151,14 +155,15 @@ std::vector<std::pair<std::string, double>> gains_by_feature(const Ensemble& ens
   return sorted;
 }
 
-Tensor matrix_of(const Features& features, const std::vector<std::string>& columns,
-                 const InputForm& form) {
+namespace {
+
+// The columns of a batch in this order.
+std::vector<Column> ordered_columns(const Features& features,
+                                    const std::vector<std::string>& columns,
+                                    const InputForm& form) {
   const auto there = all_columns(features, form);
-  const int64_t rows = features.rows(), width = static_cast<int64_t>(columns.size());
-  Tensor matrix = torch::empty({rows, width}, kFloat32);
-  auto* out = matrix.data_ptr<float>();
-  for (int64_t c = 0; c < width; ++c) {
-    const std::string& name = columns[static_cast<size_t>(c)];
+  std::vector<Column> ordered;
+  for (const std::string& name : columns) {
     const auto found = std::ranges::find(there, name, &std::pair<std::string, Column>::first);
     if (found == there.end()) {
       std::vector<std::string> names;
@@ -166,10 +171,50 @@ Tensor matrix_of(const Features& features, const std::vector<std::string>& colum
       throw unknown_name("the input", "feature", name, names,
                          "give every feature that the model was trained on");
     }
-    const Tensor& values = found->second.values;
-    const int64_t stride = values.size(1);
-    const float* in = values.data_ptr<float>() + found->second.place;
-    for (int64_t r = 0; r < rows; ++r) out[r * width + c] = in[r * stride];
+    ordered.push_back(found->second);
+  }
+  return ordered;
+}
+
+template <typename Number>
+void copy_column(const Column& column, int64_t width, double* out) {
+  const int64_t rows = column.values.size(0), stride = column.values.size(1);
+  const Number* in = column.values.data_ptr<Number>() + column.place;
+  for (int64_t r = 0; r < rows; ++r) out[r * width] = static_cast<double>(in[r * stride]);
+}
+
+}  // namespace
+
+std::vector<bool> may_be_in_double(const Features& features,
+                                   const std::vector<std::string>& columns, const InputForm& form) {
+  std::vector<bool> may;
+  for (const Column& column : ordered_columns(features, columns, form))
+    may.push_back(column.values.scalar_type() == kFloat64);
+  return may;
+}
+
+Tensor matrix_of(const Features& features, const std::vector<std::string>& columns,
+                 const InputForm& form) {
+  const auto width = static_cast<int64_t>(columns.size());
+  Tensor matrix = torch::empty({features.rows(), width}, kFloat64);
+  auto* out = matrix.data_ptr<double>();
+  for (const Column& column : ordered_columns(features, columns, form)) {
+    if (column.values.scalar_type() == kFloat64) {
+      copy_column<double>(column, width, out++);
+    } else {
+      copy_column<float>(column, width, out++);
+    }
+  }
+  return matrix;
+}
+
+Tensor matrix_for(const Features& features, const Ensemble& ensemble, const InputForm& form) {
+  Tensor matrix = matrix_of(features, ensemble.features, form);
+  if (ensemble.in_double.empty()) return matrix.to(kFloat32).to(kFloat64);
+  for (size_t f = 0; f < ensemble.features.size(); ++f) {
+    if (ensemble.is_in_double(f)) continue;
+    const Tensor column = matrix.select(1, static_cast<int64_t>(f));
+    column.copy_(column.to(kFloat32));
   }
   return matrix;
 }

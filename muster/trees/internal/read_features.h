@@ -1,4 +1,4 @@
-// Batches as the trees want them: a matrix of floats, labels and weights.
+// Batches as the trees want them: a matrix of numbers, labels and weights.
 // Thread safety: pure functions.
 #pragma once
 
@@ -41,10 +41,15 @@ std::string feature_of(const std::string& column);
 // The sum of the gains of each feature's splits, the largest first.
 std::vector<std::pair<std::string, double>> gains_by_feature(const Ensemble& ensemble);
 
-// float32 [rows, columns]. Throws InvalidArgument naming a column that is not there, with those
-// that are.
+// Which of the columns hold integers or doubles, which float32 may not tell apart.
+std::vector<bool> may_be_in_double(const Features& features,
+                                   const std::vector<std::string>& columns, const InputForm& form);
+// float64 [rows, columns], as the numbers are. Throws InvalidArgument naming a column that is not
+// there, with those that are.
 Tensor matrix_of(const Features& features, const std::vector<std::string>& columns,
                  const InputForm& form);
+// The same for trees: rounded to float32 where they do not ask in double.
+Tensor matrix_for(const Features& features, const Ensemble& ensemble, const InputForm& form);
 // [rows]. `first_row` is how errors count the first of them. Throws InvalidArgument for a label
 // that is missing, not finite or no class.
 std::vector<float> labels_of(const Batch& batch, const InputForm& form, int64_t first_row);

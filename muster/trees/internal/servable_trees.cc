@@ -1,11 +1,14 @@
 #include "muster/trees/internal/servable_trees.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "muster/base/error.h"
 #include "muster/base/unknown_name.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/trees/internal/outputs.h"
@@ -17,7 +20,7 @@ namespace {
 struct NodeTensors {
   Tensor roots;                   // int64 [trees]
   Tensor feature, left, right;    // int64 [nodes]
-  Tensor threshold;               // float32 [nodes]
+  Tensor threshold;               // [nodes], of the dtype that is compared
   Tensor category, missing_left;  // bool [nodes]
   Tensor value;                   // float64 [nodes]
   Tensor bias;                    // float64 [outputs]
@@ -26,7 +29,7 @@ struct NodeTensors {
 
   explicit NodeTensors(const Ensemble& ensemble) : outputs(ensemble.outputs) {
     std::vector<int64_t> root, features, lefts, rights;
-    std::vector<float> thresholds;
+    std::vector<double> thresholds;
     std::vector<uint8_t> categories, missing;
     std::vector<double> values;
     for (const Tree& tree : ensemble.trees) {
@@ -49,7 +52,8 @@ struct NodeTensors {
     feature = torch::tensor(features, kInt64);
     left = torch::tensor(lefts, kInt64);
     right = torch::tensor(rights, kInt64);
-    threshold = torch::tensor(thresholds, kFloat32);
+    threshold = torch::tensor(thresholds, kFloat64);
+    if (ensemble.in_double.empty()) threshold = threshold.to(kFloat32);
     category = torch::tensor(categories, kUInt8).to(at::kBool);
     missing_left = torch::tensor(missing, kUInt8).to(at::kBool);
     value = torch::tensor(values, kFloat64);
@@ -69,7 +73,7 @@ struct NodeTensors {
             {prefix + "bias", bias}};
   }
 
-  // float32 [rows, outputs] of float32 [rows, features].
+  // float32 [rows, outputs] of [rows, features], of the dtype of the thresholds.
   Tensor logits(const Tensor& matrix) const {
     // [rows, trees], without a word on how many rows there are.
     Tensor at = matrix.narrow(1, 0, 1).isnan().to(kInt64) * 0 + roots;
@@ -90,6 +94,7 @@ struct NodeTensors {
 struct Place {
   std::string feature;
   int64_t place = 0;
+  bool in_double = false;
 };
 
 std::vector<Place> places_of(const Ensemble& ensemble, const ServingInputReceiver& receiver,
@@ -117,6 +122,15 @@ std::vector<Place> places_of(const Ensemble& ensemble, const ServingInputReceive
                          "give it every feature that the trees were trained on");
     }
     places.push_back(found->second);
+    if (!ensemble.is_in_double(places.size() - 1)) continue;
+    places.back().in_double = true;
+    const DType dtype = receiver.features.at(places.back().feature).dtype;
+    if (dtype == kFloat64 || dtype == kInt64) continue;
+    throw invalid_argument(
+        fmt::format("the receiver takes '{}' as {}, and the trees tell numbers of '{}' apart that "
+                    "this dtype does not",
+                    places.back().feature, dtype_name(dtype), column),
+        "give the feature the dtype kFloat64 or kInt64");
   }
   for (const std::string& name : names) {
     if (std::ranges::find(ensemble.features, name) == ensemble.features.end())
@@ -126,10 +140,13 @@ std::vector<Place> places_of(const Ensemble& ensemble, const ServingInputReceive
   return places;
 }
 
-Tensor matrix_of(const std::vector<Place>& places, const ServableSource::Tensors& features) {
+Tensor matrix_of(const std::vector<Place>& places, const ServableSource::Tensors& features,
+                 DType dtype) {
   std::vector<Tensor> columns;
   for (const Place& place : places) {
-    const Tensor given = features.at(place.feature).to(kFloat32);
+    Tensor given = features.at(place.feature);
+    if (!place.in_double) given = given.to(kFloat32);
+    if (dtype != kFloat32) given = given.to(dtype);
     columns.push_back(given.dim() == 1 ? given.unsqueeze(1) : given.narrow(1, place.place, 1));
   }
   return torch::cat(columns, 1);
@@ -156,15 +173,17 @@ ServableSource servable_of(const Ensemble& ensemble, const InputForm& form,
                            const ServingInputReceiver& receiver, int64_t global_step,
                            const std::string& checkpoint) {
   const auto nodes = std::make_shared<const NodeTensors>(ensemble);
-  return {.function =
-              [nodes, form, places = places_of(ensemble, receiver, form)](
-                  const ServableSource::Tensors& features) {
-                return signatures_of(form, nodes->logits(matrix_of(places, features)));
-              },
-          .receiver = receiver,
-          .weights = nodes->by_name(),
-          .global_step = global_step,
-          .checkpoint = checkpoint};
+  return {
+      .function =
+          [nodes, form,
+           places = places_of(ensemble, receiver, form)](const ServableSource::Tensors& features) {
+            return signatures_of(
+                form, nodes->logits(matrix_of(places, features, nodes->threshold.scalar_type())));
+          },
+      .receiver = receiver,
+      .weights = nodes->by_name(),
+      .global_step = global_step,
+      .checkpoint = checkpoint};
 }
 
 }  // namespace muster::inline v0_1::trees

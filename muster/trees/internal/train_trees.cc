@@ -11,6 +11,7 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/error.h"
+#include "muster/base/float_fit.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/base/unknown_name.h"
@@ -210,6 +211,10 @@ class TrainTrees {
     Rows rows;
     rows.features = columns_of(to_batch(input.batches().peek()).features, form);
     rows.columns.resize(rows.features.size());
+    rows.doubles.resize(rows.features.size());
+    // Until all are read, columns that may need it are kept in double.
+    rows.in_double =
+        may_be_in_double(to_batch(input.batches().peek()).features, rows.features, form);
     int64_t seen = 0;
     for (Element element; input.batches().next(&element);) {
       const Batch batch = to_batch(element);
@@ -223,18 +228,56 @@ class TrainTrees {
             "train on more workers");
       }
     }
+    narrow(&rows);
     return rows;
+  }
+
+  // Leaves those columns in double that float32 does not hold, on all replicas the same ones.
+  void narrow(Rows* rows) const {
+    const size_t width = rows->features.size();
+    Tensor mine = torch::empty({1, static_cast<int64_t>(width), FloatFit::kNumbers}, kFloat64);
+    auto* numbers = mine.data_ptr<double>();
+    for (size_t f = 0; f < width; ++f, numbers += FloatFit::kNumbers) {
+      FloatFit fit;
+      for (const double number : rows->doubles[f]) fit.add(number);
+      fit.store(numbers);
+    }
+    std::vector<FloatFit> fits(width);
+    for (const Tensor& of : replica_.exchange().gather(mine, 0)) {
+      const Tensor there = of.contiguous();
+      for (size_t f = 0; f < width; ++f)
+        fits[f].merge(FloatFit::load(there.data_ptr<double>() + f * FloatFit::kNumbers));
+    }
+    bool any = false;
+    for (size_t f = 0; f < width; ++f) {
+      if (!rows->in_double[f] || !fits[f].fits()) {
+        any = any || rows->in_double[f];
+        continue;
+      }
+      rows->in_double[f] = false;
+      rows->columns[f].assign(rows->doubles[f].begin(), rows->doubles[f].end());
+      rows->doubles[f] = {};
+    }
+    if (any) return;
+    rows->in_double.clear();
+    rows->doubles.clear();
   }
 
   // Examples of weight 0 are none.
   void add(const Batch& batch, const Tensor& matrix, int64_t seen, Rows* rows) const {
     const std::vector<float> labels = labels_of(batch, options_.form, seen);
     const std::vector<float> weights = weights_of(batch.features, options_.form, seen);
-    const auto* in = matrix.data_ptr<float>();
+    const auto* in = matrix.data_ptr<double>();
     const size_t width = rows->columns.size();
     for (size_t f = 0; f < width; ++f) {
-      for (size_t r = 0; r < labels.size(); ++r)
-        if (weights.empty() || weights[r] > 0) rows->columns[f].push_back(in[r * width + f]);
+      for (size_t r = 0; r < labels.size(); ++r) {
+        if (!weights.empty() && weights[r] == 0) continue;
+        if (rows->in_double[f]) {
+          rows->doubles[f].push_back(in[r * width + f]);
+        } else {
+          rows->columns[f].push_back(static_cast<float>(in[r * width + f]));
+        }
+      }
     }
     for (size_t r = 0; r < labels.size(); ++r) {
       if (!weights.empty() && weights[r] == 0) continue;
@@ -243,14 +286,37 @@ class TrainTrees {
     }
   }
 
+  // Keeps the rows as the trees that there are ask them.
+  static void ask_as(const std::vector<bool>& in_double, Rows* rows) {
+    if (rows->in_double == in_double) return;
+    const size_t width = rows->features.size();
+    rows->in_double.resize(width);
+    rows->doubles.resize(width);
+    for (size_t f = 0; f < width; ++f) {
+      const bool wanted = !in_double.empty() && in_double[f];
+      if (wanted == rows->in_double[f]) continue;
+      if (wanted) {
+        rows->doubles[f].assign(rows->columns[f].begin(), rows->columns[f].end());
+        rows->columns[f] = {};
+      } else {
+        rows->columns[f].assign(rows->doubles[f].begin(), rows->doubles[f].end());
+        rows->doubles[f] = {};
+      }
+      rows->in_double[f] = wanted;
+    }
+  }
+
   Boosting begin(Rows rows, Ensemble ensemble) const {
     if (ensemble.trees.empty()) {
       ensemble.features = rows.features;
+      ensemble.in_double = rows.in_double;
     } else if (ensemble.features != rows.features) {
       throw invalid_argument(
           fmt::format("the trees in {} ask {}; the input has {}", options_.model_dir,
                       join_quoted(ensemble.features), join_quoted(rows.features)),
           "continue with the same features, or train in another model_dir");
+    } else {
+      ask_as(ensemble.in_double, &rows);
     }
     std::vector<std::string> names;
     for (const std::string& column : rows.features) names.push_back(feature_of(column));
