@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/train/table_file.h"
+#include "muster/formats/number_text.h"
 
 namespace muster::app {
 namespace {
 
 // More different values are not counted: they are no categories.
 constexpr size_t kMostCounted = 50000;
+// Of more units a column is no column of numbers.
+constexpr size_t kMostUnits = 8;
 
 bool is_digit(char letter) { return letter >= '0' && letter <= '9'; }
 
@@ -34,20 +36,79 @@ bool looks_like_date(std::string_view text) {
 
 }  // namespace
 
-void ColumnProfile::add(std::string_view text) {
-  if (text.empty()) {
+void ColumnProfile::Numbers::add(double number) {
+  least = count == 0 ? number : std::min(least, number);
+  most = count == 0 ? number : std::max(most, number);
+  ++count;
+  if (number == std::trunc(number)) ++whole;
+  fit.add(number);
+}
+
+void ColumnProfile::Numbers::add(const Numbers& other) {
+  if (other.count == 0) return;
+  least = count == 0 ? other.least : std::min(least, other.least);
+  most = count == 0 ? other.most : std::max(most, other.most);
+  count += other.count;
+  whole += other.whole;
+  fit.merge(other.fit);
+}
+
+bool ColumnProfile::add_number(std::string_view text) {
+  double number = 0;
+  if (formats::parse_number(text, &number)) {
+    if (!std::isfinite(number)) return false;
+    plain_[0].add(number);
+    const size_t point = text.find('.');
+    if (point == std::string_view::npos) {
+      plain_[1].add(number);
+      return true;
+    }
+    // Most fractions are not of three digits, and then the point is theirs.
+    constexpr size_t kThousands = 4;
+    const auto written =
+        text.size() - point == kThousands ? formats::WrittenNumber::read(text) : std::nullopt;
+    if (written && written->value(true)) {
+      plain_[1].add(*written->value(true));
+      ++evidence_.maybe_point;
+    } else {
+      ++evidence_.point;
+    }
+    return true;
+  }
+  const auto written = formats::WrittenNumber::read(text);
+  if (!written) return false;
+  ByMark* of = &plain_;
+  if (!written->unit().empty()) {
+    auto found = units_.find(written->unit());
+    if (found == units_.end()) {
+      if (units_.size() == kMostUnits) return false;
+      found = units_.emplace(written->unit(), ByMark()).first;
+    }
+    of = &found->second;
+  }
+  const auto point = written->value(false), comma = written->value(true);
+  if (point) (*of)[0].add(*point);
+  if (comma) (*of)[1].add(*comma);
+  if (point && comma && *point != *comma) {
+    ++(text.find(',') != std::string_view::npos ? evidence_.maybe_comma : evidence_.maybe_point);
+  } else if (!point || !comma) {
+    ++(point ? evidence_.point : evidence_.comma);
+  }
+  return true;
+}
+
+void ColumnProfile::add(std::string_view text, Missing missing) {
+  if (missing == Missing::kYes) {
     ++missing_;
+    if (!text.empty()) ++missing_fields_[std::string(text)];
+    return;
+  }
+  if (missing == Missing::kWord) {
+    ++words_[std::string(text)];
     return;
   }
   ++values_;
-  if (const auto number = number_of(text, decimal_comma_)) {
-    least_ = numbers_ == 0 ? *number : std::min(least_, *number);
-    most_ = numbers_ == 0 ? *number : std::max(most_, *number);
-    ++numbers_;
-    if (*number == std::trunc(*number)) ++whole_;
-  } else if (looks_like_date(text)) {
-    ++dates_;
-  }
+  if (!add_number(text) && looks_like_date(text)) ++dates_;
   const auto found = counts_.find(text);
   if (found != counts_.end()) {
     ++found->second;
@@ -57,6 +118,54 @@ void ColumnProfile::add(std::string_view text) {
   } else {
     many_ = true;
   }
+}
+
+DecimalEvidence ColumnProfile::evidence() const { return evidence_; }
+
+std::string ColumnProfile::unit(bool decimal_comma) const {
+  const size_t mark = decimal_comma ? 1 : 0;
+  const auto most = std::ranges::max_element(
+      units_, {}, [&](const auto& unit) { return unit.second[mark].count; });
+  if (most == units_.end() || most->second[mark].count < plain_[mark].count) return "";
+  return most->first;
+}
+
+void ColumnProfile::settle(const formats::NumberFormat& format) {
+  format_ = format;
+  const size_t mark = format.decimal_comma ? 1 : 0;
+  Numbers all = plain_[mark];
+  if (const auto unit = units_.find(format.unit); unit != units_.end()) {
+    with_unit_ = unit->second[mark].count;
+    all.add(unit->second[mark]);
+  }
+  numbers_ = all.count;
+  whole_ = all.whole;
+  least_ = all.least;
+  most_ = all.most;
+  fit_ = all.fit;
+  // A word is a text among texts. Alone it says nothing.
+  const bool texts = !is_numeric() && (values_ > 0 || missing_ > 0 || words_.size() > 1);
+  for (const auto& [word, count] : words_) {
+    if (texts) {
+      values_ += count;
+      counts_[word] += count;
+    } else {
+      missing_ += count;
+      missing_fields_[word] += count;
+    }
+  }
+  if (!texts) words_.clear();
+}
+
+std::vector<std::string> ColumnProfile::mixed_units() const {
+  std::vector<std::string> names;
+  int64_t numbers = plain_[format_.decimal_comma ? 1 : 0].count;
+  for (const auto& [unit, of] : units_) {
+    numbers += of[format_.decimal_comma ? 1 : 0].count;
+    names.push_back(unit);
+  }
+  const bool are = !is_numeric() && names.size() > 1 && numbers * 20 >= values_ * 19;
+  return are ? names : std::vector<std::string>();
 }
 
 bool ColumnProfile::is_numeric() const {
@@ -74,7 +183,7 @@ std::vector<std::pair<std::string, int64_t>> ColumnProfile::texts() const {
 std::map<double, std::string> ColumnProfile::numbers() const {
   std::map<double, std::string> all;
   for (const auto& [text, count] : counts_) {
-    const auto number = number_of(text, decimal_comma_);
+    const auto number = formats::number_of(text, format_);
     if (!number) continue;
     const auto [at, added] = all.emplace(*number, text);
     // Of "1" and "1.0" the shorter, whatever the order of the rows.

@@ -35,7 +35,7 @@ Tensor tensor_of(const std::vector<T>& values, DType dtype) {
 class Encoder {
  public:
   Encoder(const TableFile& file, const TablePlan& plan, bool labelled)
-      : file_(file), plan_(plan), labelled_(labelled) {
+      : file_(file), plan_(plan), missing_(plan.missing), labelled_(labelled) {
     for (const PlannedColumn& column : plan.columns) {
       Target target{.column = &column, .place = place_of(column.name)};
       for (size_t i = 0; i < column.words.size(); ++i)
@@ -48,14 +48,16 @@ class Encoder {
     for (size_t i = 0; i < plan.classes.size(); ++i) {
       classes_.emplace(plan.classes[i], static_cast<int64_t>(i));
       if (plan.label_is_number)
-        numbers_.emplace(number(plan.classes[i]).value_or(0), static_cast<int64_t>(i));
+        numbers_.emplace(formats::number_of(plan.classes[i], plan.label_format).value_or(0),
+                         static_cast<int64_t>(i));
     }
   }
 
   // Whether the row has what is needed.
   bool usable() const {
-    return !labelled_ || (!file_.field(label_).empty() &&
-                          (plan_.weight.empty() || !file_.field(weight_).empty()));
+    return !labelled_ ||
+           (!is_without_label(plan_, missing_, file_.field(label_)) &&
+            (plan_.weight.empty() || missing_.of(file_.field(weight_)) == Missing::kNo));
   }
   void skip() { ++without_label_; }
 
@@ -65,18 +67,25 @@ class Encoder {
       if (!plan_.weight.empty()) add_weight(file_.field(weight_));
     }
     for (Target& target : targets_) {
-      const std::string_view text = file_.field(target.place);
+      std::string_view text = file_.field(target.place);
+      const Missing missing = missing_.of(text);
       if (target.column->kind == ColumnKind::kCategory) {
+        if (missing == Missing::kYes) text = {};
         const auto found = target.ids.find(text);
         target.of_texts.push_back(found == target.ids.end()
                                       ? static_cast<int64_t>(target.column->words.size())
                                       : found->second);
         continue;
       }
-      const auto value = number(text);
-      if (!value && !text.empty()) ++strange_;
-      target.numbers.push_back(value ? static_cast<float>(*value)
-                                     : std::numeric_limits<float>::quiet_NaN());
+      const auto value =
+          missing == Missing::kNo ? formats::number_of(text, target.column->format) : std::nullopt;
+      if (!value && missing == Missing::kNo) ++strange_;
+      const double number = value.value_or(std::numeric_limits<double>::quiet_NaN());
+      if (target.column->in_double) {
+        target.doubles.push_back(number);
+      } else {
+        target.numbers.push_back(static_cast<float>(number));
+      }
     }
     ++rows_;
   }
@@ -84,9 +93,10 @@ class Encoder {
   EncodedTable table() const {
     EncodedTable table{.rows = rows_, .without_label = without_label_, .strange = strange_};
     for (const Target& target : targets_) {
-      table.features[target.column->name] = target.column->kind == ColumnKind::kCategory
-                                                ? tensor_of(target.of_texts, kInt64)
-                                                : tensor_of(target.numbers, kFloat32);
+      table.features[target.column->name] =
+          target.column->kind == ColumnKind::kCategory ? tensor_of(target.of_texts, kInt64)
+          : target.column->in_double                   ? tensor_of(target.doubles, kFloat64)
+                                                       : tensor_of(target.numbers, kFloat32);
     }
     if (!labelled_) return table;
     table.labels =
@@ -102,15 +112,13 @@ class Encoder {
     Ids ids = {};
     std::vector<int64_t> of_texts = {};
     std::vector<float> numbers = {};
+    std::vector<double> doubles = {};  // in place of them
   };
 
   size_t place_of(const std::string& name) const {
     if (const auto place = file_.find(name)) return *place;
     throw unknown_name(file_.path(), "column", name, file_.names(),
                        "the model learned from it: a table has all columns it learned from");
-  }
-  std::optional<double> number(std::string_view text) const {
-    return number_of(text, plan_.decimal_comma);
   }
   [[noreturn]] void refuse(std::string_view text, const std::string& what,
                            const std::string& hint) const {
@@ -121,7 +129,7 @@ class Encoder {
 
   void add_label(std::string_view text) {
     if (!plan_.classifies()) {
-      const auto value = number(text);
+      const auto value = formats::number_of(text, plan_.label_format);
       if (!value) {
         refuse(text, fmt::format("the label '{}' =", printable(plan_.label)),
                "the label is a number; leave such a row empty there, and it is left out");
@@ -131,7 +139,7 @@ class Encoder {
     if (const auto found = classes_.find(text); found != classes_.end())
       return label_ids_.push_back(found->second);
     if (plan_.label_is_number) {
-      const auto value = number(text);
+      const auto value = formats::number_of(text, plan_.label_format);
       const auto found = value ? numbers_.find(*value) : numbers_.end();
       if (found != numbers_.end()) return label_ids_.push_back(found->second);
     }
@@ -140,7 +148,7 @@ class Encoder {
   }
 
   void add_weight(std::string_view text) {
-    const auto value = number(text);
+    const auto value = formats::number_of(text, plan_.weight_format);
     if (!value || *value < 0) {
       refuse(text, fmt::format("the weight '{}' =", printable(plan_.weight)),
              "a weight is 0 or more");
@@ -150,6 +158,7 @@ class Encoder {
 
   const TableFile& file_;
   const TablePlan& plan_;
+  const MissingWords missing_;
   const bool labelled_;
   std::vector<Target> targets_;
   size_t label_ = 0, weight_ = 0;

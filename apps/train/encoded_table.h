@@ -1,5 +1,6 @@
-// The rows of a table as a model takes them: numbers as float32, NaN where they are missing, and
-// categories as ids. Thread safety: values and pure functions.
+// The rows of a table as a model takes them: numbers as float32, or float64 where that does not
+// tell them apart, NaN where they are missing, and categories as ids. Thread safety: values and
+// pure functions.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,7 @@ namespace muster::app {
 
 struct EncodedTable {
   int64_t rows = 0;
-  std::map<std::string, Tensor> features;  // float32 or int64 [rows]
+  std::map<std::string, Tensor> features;  // float32, float64 or int64 [rows]
   Tensor labels;                           // int64 [rows] of classes, float32 of numbers
   Tensor weights;                          // float32 [rows]; undefined: 1
   int64_t without_label = 0;               // rows that are not among these

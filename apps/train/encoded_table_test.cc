@@ -58,7 +58,7 @@ TEST_F(EncodedTableTest, NewRowsNeedNoLabel) {
       file("age;town\n1,5;Rome\n"), {},
       [] {
         TablePlan plan = people();
-        plan.decimal_comma = true;
+        plan.columns.front().format.decimal_comma = true;
         return plan;
       }(),
       false);
@@ -67,6 +67,34 @@ TEST_F(EncodedTableTest, NewRowsNeedNoLabel) {
   EXPECT_THAT(floats_of(table.features.at("age")), ElementsAre(1.5F));
   EXPECT_THAT(message_of([&] { (void)encode_file(file("agge,town\n1,x\n"), {}, people(), false); }),
               HasSubstr("has no column 'age'"));
+}
+
+TEST_F(EncodedTableTest, WordsAreMissingAmongNumbersAndTextsAmongTexts) {
+  TablePlan plan = people();
+  plan.classes = {"-", "none"};
+  plan.label_is_number = false;
+  plan.columns[1].words = {"NA", ""};
+  const std::string path =
+      file("age,town,rich\n1,NA,none\nNA,?,-\n-,,NA\n3,NA,?\nnone,Rome,none\n");
+  const EncodedTable table = encode_file(path, {}, plan, true);
+  EXPECT_EQ(table.rows, 3);
+  EXPECT_EQ(table.without_label, 2);
+  EXPECT_EQ(table.strange, 0);
+  EXPECT_THAT(floats_of(table.labels), ElementsAre(1, 0, 1));
+  EXPECT_THAT(floats_of(table.features.at("town")), ElementsAre(0, 1, 2));
+  plan.missing = {"none"};
+  const EncodedTable as_told = encode_file(path, {}, plan, false);
+  EXPECT_EQ(as_told.strange, 2);  // NA and -
+}
+
+TEST_F(EncodedTableTest, NumbersThatFloat32RoundsAreDoubles) {
+  TablePlan plan = people();
+  plan.columns[0].in_double = true;
+  const Tensor ages = encode_file(file("age,town\n20180131,x\n20180132,x\n,x\n"), {}, plan, false)
+                          .features.at("age");
+  EXPECT_EQ(ages.scalar_type(), kFloat64);
+  EXPECT_EQ(ages[0].item<double>(), 20180131);
+  EXPECT_EQ(ages[1].item<double>(), 20180132);
 }
 
 TEST_F(EncodedTableTest, WeightsAndNumbersAreChecked) {

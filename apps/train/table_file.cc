@@ -3,8 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <set>
 
 #include "muster/base/error.h"
@@ -12,44 +10,57 @@
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
 #include "muster/formats/input_stream.h"
-#include "muster/formats/number_text.h"
+#include "muster/formats/written_number.h"
 #include "muster/stores/file_systems.h"
 
 namespace muster::app {
 namespace {
 
-// What stands for a missing value, in small letters.
-constexpr std::array<std::string_view, 9> kMissing = {"?",    "na",   "n/a", "nan", "null",
-                                                      "none", "#n/a", "-",   "<na>"};
-
-formats::CsvReader open(const std::string& path, char delimiter) {
+formats::CsvReader open(const std::string& path, char delimiter, bool quotes) {
   auto stream = formats::InputStream::open(stores::file_systems(), path).value();
-  return formats::CsvReader::open(std::move(stream), {.delimiter = delimiter}).value();
+  return formats::CsvReader::open(
+             std::move(stream),
+             {.delimiter = delimiter, .use_quotes = quotes, .quotes_off = "give --quotes=false"})
+      .value();
 }
 
-// How many fields the first rows have, where all have the same number; else 0.
-size_t fields_by(const std::string& path, char delimiter) {
+// What the first rows are when they are divided so.
+struct Division {
+  size_t fields = 0;  // of each row; 0 where they have different numbers of them
+  size_t commas = 0;  // fields that are numbers with a decimal comma
+};
+
+Division divided_by(const std::string& path, char delimiter, bool quotes) {
   constexpr int kRows = 20;
-  formats::CsvReader reader = open(path, delimiter);
-  size_t fields = 0;
+  formats::CsvReader reader = open(path, delimiter, quotes);
+  Division division;
   for (int i = 0; i < kRows; ++i) {
     const Result<bool> read = reader.next();
-    if (!read.ok()) return 0;
+    if (!read.ok()) return {};
     if (!read.value()) break;
-    if (i > 0 && reader.fields().size() != fields) return 0;
-    fields = reader.fields().size();
+    if (i > 0 && reader.fields().size() != division.fields) return {};
+    division.fields = reader.fields().size();
+    for (const std::string_view field : reader.fields()) {
+      if (field.find(',') == std::string_view::npos) continue;
+      const auto number = formats::WrittenNumber::read(field);
+      if (number && number->value(true)) ++division.commas;
+    }
   }
-  return fields;
+  return division;
 }
 
-char delimiter_of(const std::string& path, char asked) {
-  if (asked != 0) return asked;
+char delimiter_of(const std::string& path, const TableFormat& format) {
+  if (format.delimiter != 0) return format.delimiter;
   char best = ',';
   size_t most = 1;
-  for (const char delimiter : {',', ';', '\t', '|'}) {
-    const size_t fields = fields_by(path, delimiter);
-    if (fields > most) {
-      most = fields;
+  bool has_commas = false;
+  for (const char delimiter : {';', '\t', '|', ','}) {
+    // Where others divide numbers with a decimal comma from each other, a comma divides nothing.
+    if (delimiter == ',' && has_commas) break;
+    const Division division = divided_by(path, delimiter, format.quotes);
+    if (division.fields > 1 && division.commas > 0) has_commas = true;
+    if (division.fields > most || (delimiter == ',' && division.fields == most)) {
+      most = division.fields;
       best = delimiter;
     }
   }
@@ -60,13 +71,14 @@ char delimiter_of(const std::string& path, char asked) {
 
 TableFile::TableFile(const std::string& path, const TableFormat& format)
     : path_(path),
-      delimiter_(delimiter_of(path, format.delimiter)),
-      reader_(open(path, delimiter_)) {
+      delimiter_(delimiter_of(path, format)),
+      reader_(open(path, delimiter_, format.quotes)) {
   if (!reader_.next().value())
     throw corrupt(path + " is empty", "the first row of a table names its columns");
   std::set<std::string> different;
   for (size_t i = 0; i < reader_.fields().size(); ++i) {
-    std::string name = format.header ? std::string(trim(reader_.fields()[i])) : std::to_string(i);
+    std::string name = format.header ? std::string(formats::trim_all_blanks(reader_.fields()[i]))
+                                     : std::to_string(i);
     if (name.empty()) name = fmt::format("(column {})", i + 1);
     if (!different.insert(name).second) {
       throw invalid_argument(fmt::format("{} has two columns called '{}'", path, printable(name)),
@@ -104,24 +116,7 @@ bool TableFile::next() {
 }
 
 std::string_view TableFile::field(size_t column) const {
-  const std::string_view text = trim(reader_.fields()[column]);
-  constexpr size_t kLongest = 4;
-  if (text.size() > kLongest) return text;
-  const std::string small = to_lower(text);
-  return std::ranges::find(kMissing, small) != kMissing.end() ? std::string_view() : text;
-}
-
-std::optional<double> number_of(std::string_view text, bool decimal_comma) {
-  double number = 0;
-  if (formats::parse_number(text, &number))
-    return std::isfinite(number) ? std::optional(number) : std::nullopt;
-  if (!decimal_comma || text.find('.') != std::string_view::npos) return std::nullopt;
-  std::string point(text);
-  const size_t comma = point.find(',');
-  if (comma == std::string::npos) return std::nullopt;
-  point[comma] = '.';
-  if (!formats::parse_number(point, &number) || !std::isfinite(number)) return std::nullopt;
-  return number;
+  return formats::trim_all_blanks(reader_.fields()[column]);
 }
 
 }  // namespace muster::app

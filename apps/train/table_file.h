@@ -15,11 +15,12 @@ namespace muster::app {
 struct TableFormat {
   char delimiter = 0;  // 0: the one of , ; tab | that divides the first rows best
   bool header = true;  // false: the columns are called "0", "1", ...
+  bool quotes = true;  // false: a quote is a letter like others
 };
 
 class TableFile {
  public:
-  // Throws NotFound for a file that is not there, Corrupt for one that is empty, and
+  // Throws NotFound for a file that is not there, Corrupt for one that is empty or no text, and
   // InvalidArgument for two columns of one name. A column without a name is "(column 3)".
   TableFile(const std::string& path, const TableFormat& format);
 
@@ -35,8 +36,7 @@ class TableFile {
   bool next();
   // The number of the last row, from 0.
   int64_t row() const { return row_; }
-  // A field of the last row without the blanks around it; "" where it is missing: empty, or one of
-  // ?, NA, N/A, NaN, null, None and what else tables write.
+  // A field of the last row without the blanks around it.
   std::string_view field(size_t column) const;
 
  private:
@@ -47,8 +47,5 @@ class TableFile {
   bool first_is_row_ = false;
   int64_t row_ = -1;
 };
-
-// Reads a number: finite, and with `decimal_comma` also "3,5".
-std::optional<double> number_of(std::string_view text, bool decimal_comma);
 
 }  // namespace muster::app

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "apps/train/test_file.h"
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
@@ -57,16 +59,28 @@ TEST_F(TableFileTest, FindsTheDelimiter) {
   EXPECT_THAT(TableFile(file("a:b\n1:2\n"), {.delimiter = ':'}).names(), ElementsAre("a", "b"));
 }
 
-TEST_F(TableFileTest, KnowsWhatIsMissing) {
-  TableFile table(file("a,b\n,?\nNA, n/a \nNaN,null\nNone,#N/A\n-,0\nnote,-1\n"), {});
-  for (int i = 0; i < 4; ++i) {
+// A comma that is the mark of fractions divides nothing, also where no row of names is in the way.
+TEST_F(TableFileTest, ADecimalCommaIsNoDelimiter) {
+  for (const char delimiter : {';', '\t', '|'}) {
+    const std::string text = "1,5_2,5_3,5\n1,25_2,5_7,5\n";
+    std::string given = text;
+    std::ranges::replace(given, '_', delimiter);
+    TableFile table(file(given), {.header = false});
+    EXPECT_EQ(table.delimiter(), delimiter);
     ASSERT_TRUE(table.next());
-    EXPECT_THAT(row_of(table), ElementsAre("", "")) << i;
+    EXPECT_THAT(row_of(table), ElementsAre("1,5", "2,5", "3,5"));
   }
+}
+
+TEST_F(TableFileTest, OtherLineEndsAndBlanks) {
+  TableFile table(file("a,b\r\xc2\xa0"
+                       "1\xc2\xa0,x\r2,y"),
+                  {});
   ASSERT_TRUE(table.next());
-  EXPECT_THAT(row_of(table), ElementsAre("", "0"));
+  EXPECT_THAT(row_of(table), ElementsAre("1", "x"));
   ASSERT_TRUE(table.next());
-  EXPECT_THAT(row_of(table), ElementsAre("note", "-1"));
+  EXPECT_THAT(row_of(table), ElementsAre("2", "y"));
+  EXPECT_FALSE(table.next());
 }
 
 TEST_F(TableFileTest, ColumnsWithoutNames) {
@@ -93,15 +107,23 @@ TEST_F(TableFileTest, SaysWhatIsWrong) {
               HasSubstr("t.csv:3: the row has 1 field, and the table 2 columns"));
 }
 
-TEST(NumberOf, TakesCommasWhereTheyAreAsked) {
-  EXPECT_EQ(number_of("-1.5e3", false), -1500);
-  EXPECT_EQ(number_of("3,5", true), 3.5);
-  EXPECT_EQ(number_of("3,5", false), std::nullopt);
-  EXPECT_EQ(number_of("3.000,5", true), std::nullopt);
-  EXPECT_EQ(number_of("inf", true), std::nullopt);
-  EXPECT_EQ(number_of("nan", false), std::nullopt);
-  EXPECT_EQ(number_of("12a", true), std::nullopt);
-  EXPECT_EQ(number_of("", true), std::nullopt);
+TEST_F(TableFileTest, ErrorsNameTheCommandsOwnFlags) {
+  const std::string path = file("a,b\n1,x\n5\" y,2\n");
+  TableFile table(path, {.delimiter = ','});
+  ASSERT_TRUE(table.next());
+  const Error error = error_of([&] { (void)table.next(); });
+  EXPECT_THAT(error.hint(), HasSubstr("give --quotes=false"));
+  TableFile other(path, {.delimiter = ',', .quotes = false});
+  ASSERT_TRUE(other.next());
+  ASSERT_TRUE(other.next());
+  EXPECT_THAT(row_of(other), ElementsAre("5\" y", "2"));
+  EXPECT_THAT(error_of([&] {
+                TableFile(file(std::string("\xff\xfe"
+                                           "a\0",
+                                           4)),
+                          {});
+              }).what(),
+              HasSubstr("UTF-16"));
 }
 
 }  // namespace

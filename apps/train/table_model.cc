@@ -141,6 +141,8 @@ class TreesModel final : public TableModel {
 // Numbers below all others stand for those that are missing: they have a bucket of their own.
 constexpr double kMissingNumber = -3e38, kMissingBoundary = -1e38;
 
+DType dtype_of(const PlannedColumn& column) { return column.in_double ? kFloat64 : kFloat32; }
+
 // The columns that a linear model and a network see.
 struct Columns {
   std::vector<FeatureColumn> wide, deep;
@@ -177,16 +179,18 @@ struct Columns {
     return feature_column::bucketized_column(
         feature_column::numeric_column(
             column.name,
-            {.normalizer_fn = [](const Tensor& x) { return x.nan_to_num(kMissingNumber); }}),
+            {.dtype = dtype_of(column),
+             .normalizer_fn = [](const Tensor& x) { return x.nan_to_num(kMissingNumber); }}),
         bounds_of(column));
   }
   static FeatureColumn scaled(const PlannedColumn& column) {
     return feature_column::numeric_column(
         column.name,
-        {.normalizer_fn = [mean = column.mean, deviation = column.deviation](const Tensor& x) {
-          constexpr double kFarthest = 5;  // an outlier must not decide alone
-          return ((x - mean) / deviation).clamp(-kFarthest, kFarthest).nan_to_num(0.0);
-        }});
+        {.dtype = dtype_of(column),
+         .normalizer_fn = [mean = column.mean, deviation = column.deviation](const Tensor& x) {
+           constexpr double kFarthest = 5;  // an outlier must not decide alone
+           return ((x - mean) / deviation).clamp(-kFarthest, kFarthest).nan_to_num(0.0);
+         }});
   }
 };
 
@@ -339,7 +343,7 @@ ServingInputReceiver receiver_of(const TablePlan& plan) {
           .dtype = kInt64,
           .texts = TextInput{column.words, static_cast<int64_t>(column.words.size())}};
     } else {
-      features[column.name] = {.dtype = kFloat32, .may_be_missing = true};
+      features[column.name] = {.dtype = dtype_of(column), .may_be_missing = true};
     }
   }
   return raw_serving_input_receiver(std::move(features));

@@ -8,6 +8,8 @@
 #include <set>
 
 #include "apps/train/column_profile.h"
+#include "apps/train/decimals.h"
+#include "apps/train/table_notes.h"
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/base/printable.h"
@@ -24,6 +26,7 @@ constexpr int64_t kMostClasses = 100;
 // Whole numbers: fewer are classes (of a label), or categories too (of a column).
 constexpr int64_t kFewClasses = 20, kFewNumbers = 12;
 constexpr int64_t kLeastRows = 10;
+constexpr int kFormatVersion = 2;  // of table.json
 // With less rows nothing is said of what is in each of them once.
 constexpr int64_t kRowsToJudge = 20;
 
@@ -68,6 +71,8 @@ std::string reason_to_leave_out(const std::string& name, const ColumnProfile& pr
 PlannedColumn planned(const std::string& name, const ColumnProfile& profile) {
   PlannedColumn column{.name = name, .missing = profile.missing()};
   if (profile.is_numeric()) {
+    column.format = profile.format();
+    column.in_double = !profile.fits_float();
     column.missing += profile.not_numbers();
     column.least = profile.least();
     column.most = profile.most();
@@ -174,23 +179,47 @@ struct Scan {
   std::vector<ColumnProfile> profiles;
   int64_t rows = 0, without_label = 0, without_weight = 0;
 
-  Scan(TableFile& file, size_t label, std::optional<size_t> weight, const HeldOut& held_out) {
-    profiles.assign(file.names().size(), ColumnProfile(file.delimiter() == ';'));
+  // `has_label` is asked of the label's text.
+  Scan(TableFile& file, size_t label, std::optional<size_t> weight, const MissingWords& missing,
+       const HeldOut& held_out, const std::function<bool(std::string_view)>& has_label,
+       bool label_alone) {
+    profiles.resize(file.names().size());
     while (file.next()) {
-      if (file.field(label).empty()) {
+      if (!has_label(file.field(label))) {
         ++without_label;
         continue;
       }
-      if (weight && file.field(*weight).empty()) {
+      if (weight && missing.of(file.field(*weight)) != Missing::kNo) {
         ++without_weight;
         continue;
       }
       if (held_out(file.row())) continue;
       ++rows;
-      for (size_t i = 0; i < profiles.size(); ++i) profiles[i].add(file.field(i));
+      for (size_t i = 0; i < profiles.size(); ++i) {
+        if (label_alone && i != label && i != weight) continue;
+        profiles[i].add(file.field(i), missing.of(file.field(i)));
+      }
     }
   }
 };
+
+// Of a label that is texts: the words that stand for a missing one elsewhere and are too rare to be
+// classes. As frequent as the rarest of the others, or one in 20, they are classes.
+std::set<std::string> words_that_are_no_classes(const ColumnProfile& label) {
+  std::set<std::string> rare;
+  if (label.is_numeric() || label.words().empty()) return rare;
+  int64_t others = 0, rarest = label.rows();
+  for (const auto& [text, count] : label.texts()) {
+    if (label.words().contains(text)) continue;
+    ++others;
+    rarest = std::min(rarest, count);
+  }
+  if (others < 2) return rare;
+  for (const auto& [word, count] : label.words()) {
+    if (count < rarest && count * 20 < label.values()) rare.insert(word);
+  }
+  return rare;
+}
 
 void check_rows(const TableFile& file, const Scan& scan, const std::string& label) {
   if (scan.rows + scan.without_label + scan.without_weight == 0) {
@@ -206,6 +235,12 @@ void check_rows(const TableFile& file, const Scan& scan, const std::string& labe
 }
 
 }  // namespace
+
+bool is_without_label(const TablePlan& plan, const MissingWords& missing, std::string_view text) {
+  const Missing is = missing.of(text);
+  return is == Missing::kYes ||
+         (is == Missing::kWord && std::ranges::find(plan.classes, text) == plan.classes.end());
+}
 
 HeldOut held_out(double fraction, uint64_t seed) {
   if (fraction <= 0) return [](int64_t) { return false; };
@@ -226,16 +261,38 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
   }
   const size_t label = *file.find(flags.label);
   const auto weight = flags.weight.empty() ? std::nullopt : file.find(flags.weight);
-  const Scan scan(file, label, weight, held_out);
+  const MissingWords missing(missing_words_of(flags.missing));
+  Decimals decimals(flags.decimal, file.delimiter());
+  // First the labels, which say what is a row.
+  Scan first(
+      file, label, weight, missing, held_out,
+      [&](std::string_view text) { return missing.of(text) != Missing::kYes; }, true);
+  decimals.look_at(first.profiles[label]);
+  decimals.settle(first.profiles[label]);
+  const std::set<std::string> no_classes = words_that_are_no_classes(first.profiles[label]);
+  const bool numbers = first.profiles[label].is_numeric();
+  TableFile again(flags.csv, format);
+  Scan scan(
+      again, label, weight, missing, held_out,
+      [&](std::string_view text) {
+        const Missing is = missing.of(text);
+        return is == Missing::kNo ||
+               (is == Missing::kWord && !numbers && !no_classes.contains(std::string(text)));
+      },
+      false);
   check_rows(file, scan, flags.label);
+  for (const ColumnProfile& profile : scan.profiles) decimals.look_at(profile);
+  for (ColumnProfile& profile : scan.profiles) decimals.settle(profile);
   const ColumnProfile& labels = scan.profiles[label];
   TablePlan plan{.label = flags.label,
                  .label_is_number = labels.is_numeric(),
                  .weight = flags.weight,
                  .model = flags.model == "auto" ? "boosted_trees" : flags.model,
-                 .decimal_comma = file.delimiter() == ';',
+                 .label_format = labels.format(),
+                 .missing = missing_words_of(flags.missing),
                  .rows = scan.rows,
                  .without_label = scan.without_label};
+  if (weight) plan.weight_format = scan.profiles[*weight].format();
   if (labels.different() == 1) {
     throw invalid_argument(
         fmt::format("the label '{}' is '{}' in all {} rows", printable(flags.label),
@@ -254,6 +311,9 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
   if (scan.without_weight > 0)
     plan.notes.push_back(
         fmt::format("{} rows have no '{}' and are left out", scan.without_weight, plan.weight));
+  TableNotes notes(decimals);
+  notes.look_at_label(plan.label, first.profiles[label], no_classes);
+  notes.look_at_numbers(plan.label, labels);
   for (size_t i = 0; i < file.names().size(); ++i) {
     const std::string& name = file.names()[i];
     const ColumnProfile& profile = scan.profiles[i];
@@ -269,9 +329,12 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
       plan.notes.push_back(fmt::format("{} values of '{}' are no numbers, and count as missing",
                                        profile.not_numbers(), name));
     }
+    notes.look_at(name, profile);
     plan.columns.push_back(planned(name, profile));
     check_utf8(name, plan.columns.back().words);
   }
+  if (weight) notes.look_at_numbers(plan.weight, scan.profiles[*weight]);
+  for (const std::string& note : notes.all()) plan.notes.push_back(note);
   if (plan.columns.empty()) {
     std::vector<std::string> reasons;
     for (const LeftOut& column : plan.left_out) reasons.push_back(column.name + " " + column.why);
@@ -281,6 +344,17 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
   }
   return plan;
 }
+
+namespace {
+
+nlohmann::json to_json(const formats::NumberFormat& format) {
+  return {{"decimal_comma", format.decimal_comma}, {"unit", format.unit}};
+}
+formats::NumberFormat format_from(const nlohmann::json& json) {
+  return {json.at("decimal_comma").get<bool>(), json.at("unit").get<std::string>()};
+}
+
+}  // namespace
 
 nlohmann::json to_json(const TablePlan& plan) {
   nlohmann::json columns = nlohmann::json::array(), left_out = nlohmann::json::array();
@@ -295,17 +369,21 @@ nlohmann::json to_json(const TablePlan& plan) {
                        {"mean", column.mean},
                        {"deviation", column.deviation},
                        {"boundaries", column.boundaries},
-                       {"steps", column.steps}});
+                       {"steps", column.steps},
+                       {"format", to_json(column.format)},
+                       {"in_double", column.in_double}});
   }
   for (const LeftOut& column : plan.left_out)
     left_out.push_back({{"name", column.name}, {"why", column.why}});
-  return {{"format_version", 1},
+  return {{"format_version", kFormatVersion},
           {"label", plan.label},
           {"classes", plan.classes},
           {"label_is_number", plan.label_is_number},
           {"weight", plan.weight},
           {"model", plan.model},
-          {"decimal_comma", plan.decimal_comma},
+          {"label_format", to_json(plan.label_format)},
+          {"weight_format", to_json(plan.weight_format)},
+          {"missing", plan.missing ? nlohmann::json(*plan.missing) : nlohmann::json(nullptr)},
           {"label_mean", plan.label_mean},
           {"label_deviation", plan.label_deviation},
           {"columns", columns},
@@ -318,17 +396,24 @@ nlohmann::json to_json(const TablePlan& plan) {
 TablePlan plan_from_json(const std::string& text, const std::string& where) {
   const nlohmann::json all = parse_json(text, where, ErrorKind::kCorrupt).value();
   try {
+    if (all.at("format_version") != kFormatVersion) {
+      throw corrupt(where + " is of another version of muster train",
+                    "train again in another --model-dir");
+    }
     TablePlan plan{.label = all.at("label").get<std::string>(),
                    .classes = all.at("classes").get<std::vector<std::string>>(),
                    .label_is_number = all.at("label_is_number").get<bool>(),
                    .weight = all.at("weight").get<std::string>(),
                    .model = all.at("model").get<std::string>(),
-                   .decimal_comma = all.at("decimal_comma").get<bool>(),
+                   .label_format = format_from(all.at("label_format")),
+                   .weight_format = format_from(all.at("weight_format")),
                    .label_mean = all.at("label_mean").get<double>(),
                    .label_deviation = all.at("label_deviation").get<double>(),
                    .rows = all.at("rows").get<int64_t>(),
                    .without_label = all.at("without_label").get<int64_t>(),
                    .notes = all.at("notes").get<std::vector<std::string>>()};
+    if (!all.at("missing").is_null())
+      plan.missing = all.at("missing").get<std::vector<std::string>>();
     for (const auto& fields : all.at("columns")) {
       const int kind = fields.at("kind").get<int>();
       if (kind < 0 || kind > static_cast<int>(ColumnKind::kCategory))
@@ -341,6 +426,8 @@ TablePlan plan_from_json(const std::string& text, const std::string& where) {
                               .most = fields.at("most").get<double>(),
                               .words = fields.at("words").get<std::vector<std::string>>(),
                               .steps = fields.at("steps").get<std::vector<double>>(),
+                              .format = format_from(fields.at("format")),
+                              .in_double = fields.at("in_double").get<bool>(),
                               .mean = fields.at("mean").get<double>(),
                               .deviation = fields.at("deviation").get<double>(),
                               .boundaries = fields.at("boundaries").get<std::vector<double>>()});

@@ -6,11 +6,15 @@
 #include <cstdint>
 #include <functional>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "apps/train/missing_words.h"
 #include "apps/train/table_file.h"
 #include "apps/train/train_flags.h"
+#include "muster/formats/written_number.h"
 
 namespace muster::app {
 
@@ -29,6 +33,8 @@ struct PlannedColumn {
   double least = 0, most = 0;
   std::vector<std::string> words = {};  // kCategory: by id; others have the id words.size()
   std::vector<double> steps = {};       // kFew: the numbers, ascending
+  formats::NumberFormat format = {};    // of numbers
+  bool in_double = false;               // float32 does not tell the numbers apart
   // Of numbers, by add_statistics().
   double mean = 0, deviation = 1;
   std::vector<double> boundaries = {};  // of buckets that hold as many rows each
@@ -48,7 +54,9 @@ struct TablePlan {
   bool label_is_number = false;           // how texts are compared with the classes
   std::string weight = {};
   std::string model = {};  // "boosted_trees", "wide_and_deep" or "linear"
-  bool decimal_comma = false;
+  formats::NumberFormat label_format = {}, weight_format = {};
+  // --missing; unset: the rule of MissingWords.
+  std::optional<std::vector<std::string>> missing = std::nullopt;
   double label_mean = 0, label_deviation = 1;  // of a label that is a number
   std::vector<PlannedColumn> columns = {};
   std::vector<LeftOut> left_out = {};
@@ -60,6 +68,10 @@ struct TablePlan {
   bool operator==(const TablePlan&) const = default;
 };
 
+// Whether a row lacks the label: a word that may stand for a missing value is a label where it is a
+// class of the plan.
+bool is_without_label(const TablePlan& plan, const MissingWords& missing, std::string_view text);
+
 // Which rows of a file are held out.
 using HeldOut = std::function<bool(int64_t row)>;
 
@@ -67,11 +79,11 @@ using HeldOut = std::function<bool(int64_t row)>;
 // is when others are added behind it. With `fraction` = 0 none is.
 HeldOut held_out(double fraction, uint64_t seed);
 
-// Reads the file once, but for the rows that are held out. Throws NotFound for a file that is not
-// there; InvalidArgument for columns that the flags name and the table has not (with the nearest
-// name), a label of one value, a number of classes that is too large, a task that the label does
-// not fit, a --positive that is no class, too few rows, and a table without a column that can be
-// learned from; Corrupt for a damaged row.
+// Reads the file twice, for its labels and then all of it, but for the rows that are held out.
+// Throws NotFound for a file that is not there; InvalidArgument for columns that the flags name and
+// the table has not (with the nearest name), a label of one value, a number of classes that is too
+// large, a task that the label does not fit, a --positive that is no class, too few rows, and a
+// table without a column that can be learned from; Corrupt for a damaged row.
 TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const HeldOut& held_out);
 
 nlohmann::json to_json(const TablePlan& plan);

@@ -1,5 +1,6 @@
 #include "apps/train/table_plan.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -104,6 +105,131 @@ TEST_F(TablePlanTest, LeavesOutRowsAndColumnsAsItIsTold) {
     EXPECT_NE(column.name, "age");
     EXPECT_NE(column.name, "rooms");
   }
+}
+
+// Of so many rows, by their number.
+std::string rows(const std::string& names, int count, const std::function<std::string(int)>& row) {
+  std::string text = names + "\n";
+  for (int i = 0; i < count; ++i) text += row(i) + "\n";
+  return text;
+}
+
+TEST_F(TablePlanTest, AFrequentWordIsAClass) {
+  const auto labels = [](const std::string& word, int one_in) {
+    return rows("a,label", 200, [&](int i) {
+      return fmt::format("{},{}", i * 7 % 90, i % one_in == 0 ? word : i % 2 == 0 ? "yes" : "no");
+    });
+  };
+  for (const std::string word : {"none", "NA", "-", "null", "N/A", "."}) {
+    const TablePlan frequent = plan(labels(word, 4));
+    EXPECT_EQ(frequent.classes.size(), 3u) << word;
+    EXPECT_THAT(frequent.classes, Contains(word));
+    EXPECT_EQ(frequent.rows, 200);
+    EXPECT_THAT(frequent.notes, Contains(HasSubstr("'" + word +
+                                                   "' is a class of 'label', in 50 rows; where it "
+                                                   "stands for a missing value, say --missing=" +
+                                                   word)));
+    // Rare, it is a label that is missing.
+    const TablePlan rare = plan(labels(word, 50));
+    EXPECT_THAT(rare.classes, ElementsAre("no", "yes")) << word;
+    EXPECT_EQ(rare.without_label, 4);
+    EXPECT_THAT(rare.notes,
+                Contains(HasSubstr("taken for missing beside empty fields: '" + word + "' (4)")));
+  }
+  // What no person writes never is one.
+  EXPECT_EQ(plan(labels("?", 4)).classes.size(), 2u);
+  // One of two, however rare.
+  const TablePlan two = plan(rows(
+      "a,label", 100, [](int i) { return fmt::format("{},{}", i % 9, i % 50 == 0 ? "-" : "+"); }));
+  EXPECT_THAT(two.classes, ElementsAre("+", "-"));
+  // As it is told.
+  EXPECT_EQ(plan(labels("none", 4), {.missing = "none"}).classes.size(), 2u);
+  EXPECT_EQ(plan(labels("?", 4), {.missing = "empty"}).classes.size(), 3u);
+  EXPECT_EQ(plan(labels("x", 4), {.missing = "x,y"}).classes.size(), 2u);
+}
+
+TEST_F(TablePlanTest, AWordIsATextAmongTextsAndMissingAmongNumbers) {
+  const TablePlan made = plan(rows("country,age,grade,label", 120, [](int i) {
+    const char* countries[] = {"NA", "DE", "", "FR"};
+    return fmt::format("{},{},{},{}", countries[i % 4], i % 6 == 0 ? "NA" : std::to_string(i % 50),
+                       i % 2 == 0 ? "-" : "+", yes_no(i));
+  }));
+  ASSERT_EQ(made.columns.size(), 3u);
+  EXPECT_THAT(made.columns[0].words, ElementsAre("DE", "FR", "NA", ""));
+  EXPECT_EQ(made.columns[0].missing, 30);
+  EXPECT_EQ(made.columns[1].kind, ColumnKind::kNumber);
+  EXPECT_EQ(made.columns[1].missing, 20);
+  EXPECT_THAT(made.columns[2].words, ElementsAre("+", "-"));
+  EXPECT_THAT(
+      made.notes,
+      ElementsAre("'-' is a text like others in 'grade'; where it stands for a missing "
+                  "value, say --missing=-",
+                  "'NA' is a text like others in 'country'; where it stands for a missing "
+                  "value, say --missing=NA",
+                  "taken for missing beside empty fields: 'NA' (20); --missing says which"));
+}
+
+TEST_F(TablePlanTest, NumbersAreReadAsTheyAreWritten) {
+  // Between tabs, as spreadsheets of half the world write them.
+  const TablePlan tabs = plan(rows("preis\teinwohner\tanteil\tlabel", 90, [](int i) {
+    return fmt::format("{},{}\t{}.{:03}\t{},5 %\t{}", i, i % 90, i % 7 + 1, i * 37 % 1000, i,
+                       yes_no(i));
+  }));
+  ASSERT_EQ(tabs.columns.size(), 3u);
+  for (const PlannedColumn& column : tabs.columns) {
+    EXPECT_EQ(column.kind, ColumnKind::kNumber) << column.name;
+    EXPECT_TRUE(column.format.decimal_comma) << column.name;
+    EXPECT_EQ(column.missing, 0) << column.name;
+  }
+  EXPECT_GE(tabs.columns[1].least, 1000);  // the others say what its points are
+  EXPECT_EQ(tabs.columns[2].least, 0.005);
+  EXPECT_THAT(tabs.notes, Contains(HasSubstr("a comma is the mark of fractions in 'preis', "
+                                             "'einwohner', 'anteil'")));
+  EXPECT_THAT(tabs.notes, Contains(HasSubstr("'anteil' is read as parts of 1")));
+
+  const TablePlan money = plan(rows("price,weight,share,label", 90, [](int i) {
+    return fmt::format("\"{}${},{:03}.50{}\",{} kg,{}%,{}", i % 5 == 0 ? "(" : "", i % 9 + 1, i,
+                       i % 5 == 0 ? ")" : "", i % 50, i, yes_no(i));
+  }));
+  ASSERT_EQ(money.columns.size(), 3u);
+  EXPECT_EQ(money.columns[0].format.unit, "$");
+  EXPECT_LT(money.columns[0].least, -1000);
+  EXPECT_GT(money.columns[0].most, 9000);
+  EXPECT_EQ(money.columns[1].most, 49);
+  EXPECT_EQ(money.columns[2].most, 0.89);
+  EXPECT_THAT(money.notes, Contains("'weight' is read without its unit 'kg'"));
+}
+
+TEST_F(TablePlanTest, WhatCannotBeKnownIsTold) {
+  const auto table = [](const char* mark) {
+    return rows("x\tlabel", 60, [&](int i) {
+      return fmt::format("{}{}{:03}\t{}", i % 9 + 1, mark, i * 13 % 1000, yes_no(i));
+    });
+  };
+  const TablePlan comma = plan(table(","));
+  EXPECT_GE(comma.columns[0].least, 1000);
+  EXPECT_THAT(comma.notes,
+              ElementsAre(AllOf(HasSubstr("between thousands in 'x'"), HasSubstr("--decimal=,"))));
+  EXPECT_LT(plan(table(","), {.decimal = ","}).columns[0].most, 10);
+  const TablePlan point = plan(table("."));
+  EXPECT_LT(point.columns[0].most, 10);
+  EXPECT_THAT(point.notes, ElementsAre(HasSubstr("a point is the mark of fractions in 'x'")));
+  EXPECT_GE(plan(table("."), {.decimal = ","}).columns[0].least, 1000);
+  // Texts where units differ.
+  const TablePlan units = plan(rows("x,label", 60, [](int i) {
+    return fmt::format("{} {},{}", i % 5, i % 2 == 0 ? "kg" : "lb", yes_no(i));
+  }));
+  EXPECT_EQ(units.columns[0].kind, ColumnKind::kCategory);
+  EXPECT_THAT(units.notes, ElementsAre(HasSubstr("several units ('kg', 'lb')")));
+}
+
+TEST_F(TablePlanTest, NumbersThatFloat32RoundsAreDoubles) {
+  const TablePlan made = plan(rows("day,x,label", 90, [](int i) {
+    return fmt::format("{},{}.25,{}", 20180101 + i % 31, i, yes_no(i));
+  }));
+  ASSERT_EQ(made.columns.size(), 2u);
+  EXPECT_TRUE(made.columns[0].in_double);
+  EXPECT_FALSE(made.columns[1].in_double);
 }
 
 TEST_F(TablePlanTest, AColumnWithACommaInItsNameIsExcluded) {

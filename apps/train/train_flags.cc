@@ -73,10 +73,28 @@ std::vector<Flag> train_flags(TrainFlags& flags) {
       {"strategy", &flags.strategy, "one_device, mirrored:N or multi_worker"},
       {"delimiter", &flags.delimiter, "Between two fields: a character, tab, or auto"},
       {"header", &flags.header, "Whether the first row names the columns; else they are 0, 1, ..."},
+      {"quotes", &flags.quotes, "Whether fields may stand in quotes"},
+      {"missing",
+       &flags.missing,
+       "The words that stand for a missing value, with commas between; empty: none; auto: NA, "
+       "none, "
+       "- and others among numbers, ? and NaN everywhere",
+       {},
+       "WORD,..."},
+      {"decimal",
+       &flags.decimal,
+       "Between a number and its fraction: . or , ; auto: as the numbers of each column say",
+       {},
+       {},
+       {"auto", ".", ","}},
   };
 }
 
 void check_flags(const TrainFlags& flags) {
+  if (flags.delimiter != "auto" && flags.delimiter != "tab" && flags.delimiter.size() != 1) {
+    throw invalid_argument("--delimiter is '" + flags.delimiter + "'",
+                           "it is one character, tab, or auto");
+  }
   if (!flags.predict.empty()) {
     if (flags.csv.empty() && flags.model_dir.empty()) {
       throw invalid_argument("--predict does not say which model predicts",
@@ -92,10 +110,6 @@ void check_flags(const TrainFlags& flags) {
   }
   if (!flags.out.empty())
     throw invalid_argument("--out is for --predict", "leave it out, or give --predict=FILE");
-  if (flags.delimiter != "auto" && flags.delimiter != "tab" && flags.delimiter.size() != 1) {
-    throw invalid_argument("--delimiter is '" + flags.delimiter + "'",
-                           "it is one character, tab, or auto");
-  }
 }
 
 std::string model_dir_of(const TrainFlags& flags) {

@@ -30,6 +30,9 @@ struct TrainFlags {
   std::string strategy = "multi_worker";
   std::string delimiter = "auto";
   bool header = true;
+  bool quotes = true;
+  std::string missing = "auto";
+  std::string decimal = "auto";
 };
 
 // The word without a flag: the table. It may be left out with --predict.

@@ -205,6 +205,34 @@ TEST_F(TrainProgramTest, NumbersArePredicted) {
   }
 }
 
+// What spreadsheets of others hold: tabs and a decimal comma, days that no float32 is, and a class
+// that is called none. New rows are read in the same way.
+TEST_F(TrainProgramTest, ATableIsReadAsItsPeopleWriteIt) {
+  Random random(derive_key(4, {}));
+  std::string text = "tag\tbreite\tschaden\n";
+  for (int i = 0; i < 900; ++i) {
+    const int day = 20180101 + static_cast<int>(random.uniform_below(28));
+    std::string width = fmt::format("{:.3f}", 10 * random.uniform());
+    const char* label = day % 2 == 1 ? "none" : width < "5" ? "mild" : "severe";
+    width[width.find('.')] = ',';
+    text += fmt::format("{}\t{}\t{}\n", day, width, label);
+  }
+  written(folder_ / "t.tsv", text);
+  const ShellOutput ran = run("t.tsv --label=schaden --trees=40");
+  ASSERT_EQ(ran.code, 0) << ran.text;
+  EXPECT_THAT(ran.text,
+              AllOf(HasSubstr("which of 3 classes is 'schaden'?"),
+                    HasSubstr("note: 'none' is a class of 'schaden'"),
+                    HasSubstr("note: a comma is the mark of fractions in 'breite'"),
+                    HasSubstr("number      20180101 to 20180128"), HasSubstr("\"tag\":201801")));
+  EXPECT_GT(metric("t_model", "accuracy"), 0.97);
+  written(folder_ / "new.tsv", "breite\ttag\n7,5\t20180111\n7,5\t20180112\n2,5\t20180110\n");
+  const ShellOutput predicted = run("--model-dir=t_model --predict=new.tsv");
+  ASSERT_EQ(predicted.code, 0) << predicted.text;
+  EXPECT_THAT(column("t_model/predictions.csv", "prediction"),
+              ::testing::ElementsAre("none", "severe", "mild"));
+}
+
 TEST_F(TrainProgramTest, AColumnThatIsTheLabelIsWarnedOf) {
   std::string text = people(300, yes_no);
   std::string leaky;

@@ -36,10 +36,11 @@ std::string percent(double part) { return fmt::format("{:.1f} %", 100 * part); }
 std::string values_of(const PlannedColumn& column) {
   switch (column.kind) {
     case ColumnKind::kNumber:
-      return fmt::format("{:.8g} to {:.8g}", column.least, column.most);
+      return fmt::format("{0:.{2}g} to {1:.{2}g}", column.least, column.most,
+                         column.in_double ? 15 : 8);
     case ColumnKind::kFew:
-      return fmt::format("{} numbers, {:.8g} to {:.8g}", column.different, column.least,
-                         column.most);
+      return fmt::format("{0} numbers, {1:.{3}g} to {2:.{3}g}", column.different, column.least,
+                         column.most, column.in_double ? 15 : 8);
     case ColumnKind::kCategory:
       break;
   }
@@ -340,11 +341,11 @@ class Writer {
         row[column.name] = id < column.words.size() ? column.words[id] : "(other)";
         continue;
       }
-      const auto number = value.item<float>();
-      // As it was written: the shortest text of a float.
-      row[column.name] = std::isfinite(number)
-                             ? nlohmann::ordered_json::parse(fmt::format("{}", number))
-                             : nlohmann::ordered_json(nullptr);
+      // As it was written: the shortest text of a float, or of a double.
+      const std::string text = column.in_double ? fmt::format("{}", value.item<double>())
+                                                : fmt::format("{}", value.item<float>());
+      row[column.name] = value.isfinite().item<bool>() ? nlohmann::ordered_json::parse(text)
+                                                       : nlohmann::ordered_json(nullptr);
     }
     const nlohmann::ordered_json body = {{"examples", nlohmann::ordered_json::array({row})}};
     return body.dump();

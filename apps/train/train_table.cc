@@ -29,7 +29,8 @@ TableFormat format_of(const TrainFlags& flags) {
   return {.delimiter = flags.delimiter == "auto"  ? '\0'
                        : flags.delimiter == "tab" ? '\t'
                                                   : flags.delimiter.front(),
-          .header = flags.header};
+          .header = flags.header,
+          .quotes = flags.quotes};
 }
 
 RunConfig config_of(const TrainFlags& flags, const std::string& model_dir) {

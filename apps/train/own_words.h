@@ -1,0 +1,13 @@
+// Errors of the library in the words of this command: what a program is told to set in C++ is a
+// flag here, or is not there. Thread safety: pure functions.
+#pragma once
+
+#include "muster/base/error.h"
+
+namespace muster::app {
+
+// The same error with a hint that names flags of `muster train` alone. A hint that still names
+// something of C++ says that it is for programs.
+Error in_own_words(const Error& error);
+
+}  // namespace muster::app

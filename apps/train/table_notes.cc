@@ -1,0 +1,102 @@
+#include "apps/train/table_notes.h"
+
+#include <fmt/format.h>
+
+#include "muster/base/printable.h"
+#include "muster/base/strings.h"
+
+namespace muster::app {
+namespace {
+
+constexpr size_t kShownNames = 5;
+
+// How many numbers have a unit, where not all have.
+std::string which_have(const ColumnProfile& profile) {
+  const int64_t numbers = profile.values() - profile.not_numbers();
+  if (profile.with_unit() == numbers) return "";
+  return fmt::format(", which {} of {} values have", profile.with_unit(), numbers);
+}
+
+}  // namespace
+
+void TableNotes::look_at_label(const std::string& name, const ColumnProfile& label,
+                               const std::set<std::string>& no_classes) {
+  for (const auto& [word, count] : label.missing_fields()) missing_[word] += count;
+  for (const auto& [word, count] : label.words()) {
+    if (no_classes.contains(word)) {
+      missing_[word] += count;
+      continue;
+    }
+    own_.push_back(fmt::format(
+        "'{0}' is a class of '{1}', in {2} rows; where it stands for a missing value, say "
+        "--missing={0}",
+        printable(word), printable(name), count));
+  }
+}
+
+void TableNotes::look_at(const std::string& name, const ColumnProfile& profile) {
+  for (const auto& [word, count] : profile.missing_fields()) missing_[word] += count;
+  for (const auto& [word, count] : profile.words()) texts_[word].push_back(name);
+  look_at_numbers(name, profile);
+  const std::vector<std::string> units = profile.mixed_units();
+  if (units.empty()) return;
+  own_.push_back(
+      fmt::format("'{}' holds numbers of several units ({}), and is read as texts; write all of "
+                  "them in one",
+                  printable(name), join_quoted(units, 4)));
+}
+
+void TableNotes::look_at_numbers(const std::string& name, const ColumnProfile& profile) {
+  if (!profile.is_numeric()) return;
+  const DecimalEvidence seen = profile.evidence();
+  const formats::NumberFormat& format = profile.format();
+  if (decimals_.unknown(profile) && !format.decimal_comma) {
+    (seen.maybe_point > seen.maybe_comma ? fractions_ : thousands_).push_back(name);
+  } else if (format.decimal_comma && seen.comma + seen.maybe_comma + seen.maybe_point > 0) {
+    commas_.push_back(name);
+  }
+  if (format.unit == "%") {
+    own_.push_back(fmt::format("'{}' is read as parts of 1: 50 % is 0.5{}", printable(name),
+                               which_have(profile)));
+  } else if (!format.unit.empty()) {
+    own_.push_back(fmt::format("'{}' is read without its unit '{}'{}", printable(name),
+                               printable(format.unit), which_have(profile)));
+  }
+}
+
+std::vector<std::string> TableNotes::all() const {
+  std::vector<std::string> notes = own_;
+  if (!commas_.empty()) {
+    notes.push_back(
+        fmt::format("a comma is the mark of fractions in {}; where it is not, say --decimal=.",
+                    join_quoted(commas_, kShownNames)));
+  }
+  if (!fractions_.empty()) {
+    notes.push_back(
+        fmt::format("a point is the mark of fractions in {}: 1.234 is more than 1; "
+                    "where it stands between thousands, say --decimal=,",
+                    join_quoted(fractions_, kShownNames)));
+  }
+  if (!thousands_.empty()) {
+    notes.push_back(
+        fmt::format("a comma stands between thousands in {}: 1,234 is 1234; where it "
+                    "is the mark of fractions, say --decimal=,",
+                    join_quoted(thousands_, kShownNames)));
+  }
+  for (const auto& [word, columns] : texts_) {
+    notes.push_back(
+        fmt::format("'{0}' is a text like others in {1}; where it stands for a missing value, say "
+                    "--missing={0}",
+                    printable(word), join_quoted(columns, kShownNames)));
+  }
+  std::vector<std::string> fields;
+  for (const auto& [word, count] : missing_)
+    fields.push_back(fmt::format("'{}' ({})", printable(word), count));
+  if (!fields.empty()) {
+    notes.push_back(fmt::format("taken for missing beside empty fields: {}; --missing says which",
+                                join(fields, ", ")));
+  }
+  return notes;
+}
+
+}  // namespace muster::app

@@ -1,0 +1,37 @@
+// What was decided of a table that somebody may see otherwise, and the flag that says it otherwise.
+// Thread safety: one thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "apps/train/column_profile.h"
+#include "apps/train/decimals.h"
+
+namespace muster::app {
+
+class TableNotes {
+ public:
+  // `decimals` must outlive it.
+  explicit TableNotes(const Decimals& decimals) : decimals_(decimals) {}
+
+  // `no_classes`: the words among the labels that stand for a missing one.
+  void look_at_label(const std::string& name, const ColumnProfile& label,
+                     const std::set<std::string>& no_classes);
+  void look_at(const std::string& name, const ColumnProfile& profile);
+  // Of what a column of numbers is alone.
+  void look_at_numbers(const std::string& name, const ColumnProfile& profile);
+
+  std::vector<std::string> all() const;
+
+ private:
+  const Decimals& decimals_;
+  std::vector<std::string> own_, commas_, thousands_, fractions_;
+  std::map<std::string, std::vector<std::string>> texts_;
+  std::map<std::string, int64_t> missing_;
+};
+
+}  // namespace muster::app
