@@ -178,11 +178,43 @@ class Cutter {
   std::vector<std::vector<uint16_t>> tables_;
 };
 
-// The rows from `begin` to `end` of a feature.
+// Where floats are cut, so that their bins are found quickly.
+struct FloatEdges {
+  std::vector<uint32_t> keys;  // of the upper ends
+  // For each beginning of a key, the first bin that may hold it.
+  std::vector<uint8_t> firsts;
+
+  explicit FloatEdges(const std::vector<double>& upper) {
+    for (const double end : upper) keys.push_back(key_of(static_cast<float>(end)));
+    firsts.resize((size_t{1} << kFirstBits) + 1);
+    size_t at = 0;
+    for (size_t p = 0; p < firsts.size(); ++p) {
+      while (at < keys.size() && (keys[at] >> kFirstBits) < p) ++at;
+      firsts[p] = static_cast<uint8_t>(at);
+    }
+  }
+};
+
+// The rows from `begin` to `end` of a feature; bin 0 is there already.
+void bin_floats(const std::vector<float>& column, const FloatEdges& edges, size_t begin, size_t end,
+                size_t feature, BinnedRows* binned) {
+  const uint32_t* keys = edges.keys.data();
+  const uint8_t* first = edges.firsts.data();
+  uint8_t* out = binned->bins.data() + begin * binned->features + feature;
+  uint8_t* in_column = binned->columns.data() + feature * static_cast<size_t>(binned->rows);
+  for (size_t i = begin; i < end; ++i, out += binned->features) {
+    if (std::isnan(column[i])) continue;
+    const uint32_t key = key_of(column[i]), p = key >> kFirstBits;
+    *out = static_cast<uint8_t>(std::lower_bound(keys + first[p], keys + first[p + 1], key) - keys +
+                                1);
+    in_column[i] = *out;
+  }
+}
+
 void bin_doubles(const std::vector<double>& column, const std::vector<double>& upper, size_t begin,
                  size_t end, size_t feature, BinnedRows* binned) {
   for (size_t i = begin; i < end; ++i) {
-    if (std::isnan(column[i])) continue;  // bin 0
+    if (std::isnan(column[i])) continue;
     const auto bin = static_cast<uint8_t>(std::lower_bound(upper.begin(), upper.end(), column[i]) -
                                           upper.begin() + 1);
     binned->bins[i * binned->features + feature] = bin;
@@ -213,41 +245,17 @@ BinnedRows bin_rows(const Rows& rows, const Bins& bins) {
   BinnedRows binned{.rows = rows.size(), .features = features};
   binned.bins.resize(count * features);
   binned.columns.resize(count * features);
-  // For each beginning of a key, the first bin that may hold it.
-  std::vector<std::vector<uint32_t>> keys(features);
-  std::vector<std::vector<uint8_t>> firsts(features);
-  for (size_t f = 0; f < features; ++f) {
-    if (rows.is_in_double(f)) continue;
-    for (const double upper : bins.upper[f]) keys[f].push_back(key_of(static_cast<float>(upper)));
-    firsts[f].resize((size_t{1} << kFirstBits) + 1);
-    size_t at = 0;
-    for (size_t p = 0; p < firsts[f].size(); ++p) {
-      while (at < keys[f].size() && (keys[f][at] >> kFirstBits) < p) ++at;
-      firsts[f][p] = static_cast<uint8_t>(at);
-    }
-  }
+  std::vector<FloatEdges> edges;
+  for (size_t f = 0; f < features; ++f)
+    edges.emplace_back(rows.is_in_double(f) ? std::vector<double>() : bins.upper[f]);
   constexpr size_t kBlock = 4096;  // so that what is written stays in the cache
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t end = std::min(count, begin + kBlock);
     for (size_t f = 0; f < features; ++f) {
       if (rows.is_in_double(f)) {
         bin_doubles(rows.doubles[f], bins.upper[f], begin, end, f, &binned);
-        continue;
-      }
-      const float* column = rows.columns[f].data();
-      const uint32_t* edges = keys[f].data();
-      const uint8_t* first = firsts[f].data();
-      uint8_t* out = binned.bins.data() + begin * features + f;
-      uint8_t* in_column = binned.columns.data() + f * count;
-      for (size_t i = begin; i < end; ++i, out += features) {
-        if (std::isnan(column[i])) {
-          *out = 0;
-          continue;
-        }
-        const uint32_t key = key_of(column[i]), p = key >> kFirstBits;
-        *out = static_cast<uint8_t>(std::lower_bound(edges + first[p], edges + first[p + 1], key) -
-                                    edges + 1);
-        in_column[i] = *out;
+      } else {
+        bin_floats(rows.columns[f], edges[f], begin, end, f, &binned);
       }
     }
   }
