@@ -123,6 +123,19 @@ TEST(HttpLies, HeadersWithoutEnd) {
   expect_refused(with_headers("200 OK", headers + "Content-Length: 5\r\n", "bytes"), "of headers");
 }
 
+// What is read into a tree takes a multiple of its bytes.
+TEST(HttpLies, AnAnswerThatIsNoPage) {
+  std::string body = "<ListBucketResult>";
+  while (body.size() < (9u << 20)) body += "<a/>";
+  const Parrot server(with_headers("200 OK", "", body));
+  const auto listed = internal::quick_s3_store({{"AWS_ENDPOINT_URL", server.url()},
+                                                {"AWS_EC2_METADATA_DISABLED", "true"}})
+                          ->list_directory("s3://bucket/d");
+  ASSERT_FALSE(listed.ok());
+  EXPECT_THAT(listed.error().what(), HasSubstr("more bytes than were asked for"));
+  EXPECT_EQ(server.asked(), 1);
+}
+
 // A length that is not given is no size of 0, by which a file that is there would be written anew.
 TEST(HttpLies, ASizeThatIsNotGivenIsNotNothing) {
   const Parrot server(with_headers("200 OK", "ETag: \"1\"\r\n"));

@@ -36,6 +36,10 @@ struct HttpRequest {
   double attempt_seconds = 0;  // 0: to connect, to stall twice, and 1 s for each 32 KiB
 };
 
+// What a service's answer in XML or JSON has at most, in bytes: a page of a thousand of the longest
+// names. Read, it takes some times as much memory.
+inline constexpr size_t kMostAnswer = size_t{8} << 20;
+
 // What an attempt came to.
 inline constexpr std::string_view kServerSends = "the server sends ";  // begins such a problem
 enum class Transport {
