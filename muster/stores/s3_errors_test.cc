@@ -143,6 +143,20 @@ TEST(S3StoreRegionTest, ABucketElsewhereIsFound) {
   EXPECT_THAT(service.server().requests(), SizeIs(3)) << "it is remembered";
 }
 
+// It would become a part of the address that requests go to, and of their headers.
+TEST_F(S3ErrorsTest, ARegionIsAName) {
+  service_.objects()["f"] = "x";
+  for (const char* region : {"evil.example/", "a b", "eu&#13;&#10;X-Header: y", "../x", "EU"}) {
+    service_.server().forget_requests();
+    service_.server().fail({.status = 400,
+                            .body = "<Error><Code>AuthorizationHeaderMalformed</Code><Region>" +
+                                    std::string(region) + "</Region></Error>"});
+    EXPECT_EQ(files_->read_file("s3://bucket/f").error().kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(service_.server().requests(), SizeIs(1)) << region;
+  }
+  EXPECT_EQ(files_->read_file("s3://bucket/f").value(), "x");
+}
+
 TEST_F(S3ErrorsTest, AClockThatIsWrongIsMadeUpFor) {
   service_.objects()["f"] = "x";
   service_.set_clock_offset(7200);

@@ -35,6 +35,13 @@ bool tells_result(const std::string& body) {
          std::string_view(xml.document_element().name()).ends_with("Result");
 }
 
+// Whether this is the name of a region, which becomes a part of addresses and headers.
+bool is_region(const std::string& text) {
+  return !text.empty() && text.size() < 64 && std::ranges::all_of(text, [](char letter) {
+    return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '-';
+  });
+}
+
 // Whether a service refuses a request for the checksum that it carries, and not for something else:
 // some do not know the header, and each says so in other words.
 bool refuses_checksums(int status, const S3Words& words) {
@@ -140,7 +147,7 @@ Verdict S3Service::judge(Call& call, const HttpResponse& response) {
   const int status = response.status;
   std::string region = response.header("x-amz-bucket-region");
   if (region.empty() && words.code == "AuthorizationHeaderMalformed") region = words.region;
-  if ((status == 301 || status == 307 || status == 400 || status == 403) && !region.empty() &&
+  if ((status == 301 || status == 307 || status == 400 || status == 403) && is_region(region) &&
       region != region_of(call.object.bucket)) {
     std::lock_guard lock(mutex_);
     regions_[call.object.bucket] = region;
