@@ -52,7 +52,8 @@ std::string advice(const std::string& directory) {
     const std::string inside = join_path(directory, name);
     if (newest_version(inside)) return "name one of the folders in it, such as " + inside;
   }
-  return "Estimator::export_model() makes a folder <number>/ in it";
+  return "muster train makes a folder <number>/ in export/ of its --model-dir, and a program by "
+         "Estimator::export_model()";
 }
 
 // Throws NotFound, with advice, where no version could be loaded, and why nobody can tell where the

@@ -73,11 +73,11 @@ struct CsvOptions {
 // apart (identifiers, dates and times above 2^24), and else string, where missing values are ""
 // (but errors in the label). Whole numbers that are too long for int64 make a column of strings, so
 // that identifiers keep their digits. A warning names a column in which at most one value in 20 is
-// no number, and one whose texts are numbers with other marks than `decimal` and `thousands`. Call
-// it once for many files, so that all have the same kinds. Files may have no rows when all columns
-// are listed. Throws NotFound when a file does not exist or lacks a selected column (the error
-// lists those it has), and InvalidArgument and Corrupt as reading does; Corrupt, too, when no file
-// has a header.
+// no number, one in which all values that are none are the same word, and one whose texts are
+// numbers with other marks than `decimal` and `thousands`. Call it once for many files, so that all
+// have the same kinds. Files may have no rows when all columns are listed. Throws NotFound when a
+// file does not exist or lacks a selected column (the error lists those it has), and
+// InvalidArgument and Corrupt as reading does; Corrupt, too, when no file has a header.
 CsvOptions infer_csv(const std::vector<std::string>& files, CsvOptions options = {});
 // The same of one file.
 CsvOptions infer_csv(const std::string& path, CsvOptions options = {});

@@ -16,10 +16,11 @@ struct Seen {
   size_t field = 0;
   bool any = false;
   bool missing = false;
-  bool whole = true;    // all values are int64
-  bool numbers = true;  // all values are numbers
-  int64_t values = 0;   // that are not missing
-  int64_t texts = 0;    // of these, no numbers
+  bool whole = true;     // all values are int64
+  bool numbers = true;   // all values are numbers
+  int64_t values = 0;    // that are not missing
+  int64_t texts = 0;     // of these, no numbers
+  bool one_text = true;  // all of these are the same
   bool identifiers = false;
   FloatFit fit;
   bool fits_double = true;
@@ -53,6 +54,7 @@ void look_at(std::string_view field, const formats::NumberMarks& marks, Seen* se
   seen->numbers = false;
   if (is_identifier) seen->identifiers = true;
   if (seen->texts++ == 0) seen->first_text = field;
+  if (field != seen->first_text) seen->one_text = false;
   if (seen->texts > kMostTexts) return;
   if (const auto written = formats::WrittenNumber::read(field)) {
     ++seen->written;
@@ -99,10 +101,13 @@ void warn_of_marks(const std::string& name, const Seen& seen, const formats::Num
               "beside them are for a map()"));
 }
 
-// A few texts among numbers are more likely slips of a pen than a column of texts.
+// A few texts among numbers are more likely slips of a pen than a column of texts, and one word
+// among them that comes again, such as NA, is more likely a missing value.
 void warn_of_slips(const std::string& name, const Seen& seen) {
   constexpr int64_t kFew = 20;  // one in so many
-  if (seen.numbers || seen.identifiers || seen.texts * kFew > seen.values) return;
+  const bool few = seen.texts * kFew <= seen.values;
+  const bool one_word = seen.one_text && seen.texts > 1 && seen.texts < seen.values;
+  if (seen.numbers || seen.identifiers || (!few && !one_word)) return;
   log::warning(fmt::format(
       "input: column {} is read as texts, since {} of its first {} values {} no number: {}. If "
       "that is a slip, correct it; if it stands for a missing value, add it to na_values; else "

@@ -278,6 +278,23 @@ TEST_F(CsvTest, AColumnThatIsNearlyNumbersIsNamed) {
   EXPECT_EQ(warning("4O", 20, {.columns = {{"a", CsvKind::kString}}}), "");
 }
 
+// However frequent: NA, or what else stands for a missing value.
+TEST_F(CsvTest, AWordThatComesAgainAmongNumbersIsNamed) {
+  const auto warning = [&](const std::string& text, const CsvOptions& options = {}) {
+    const std::string path = write(text);
+    ::testing::internal::CaptureStderr();
+    infer_csv(path, options);
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(warning("a,b\n1,1\nNA,2\nNA,3\n2.5,4\n"),
+              AllOf(HasSubstr("column 'a' is read as texts, since 2 of its first 4 values are no "
+                              "number: 'NA'"),
+                    HasSubstr("add it to na_values")));
+  EXPECT_EQ(warning("a,b\n1,1\nNA,2\nNA,3\n", {.na_values = {"NA"}}), "");
+  EXPECT_EQ(warning("a,b\nNA,1\nNA,2\n"), "");
+  EXPECT_EQ(warning("a,b\n1,1\nNA,2\nx,3\n"), "");
+}
+
 TEST_F(CsvTest, FilesWithoutHeaderAreNumberedOrNamed) {
   const std::string path = write("1;x\n2;y\n");
   CsvOptions options{.header = false, .delimiter = ';'};
