@@ -81,6 +81,7 @@ Error from_errno(int error_number, std::string message, std::string hint) {
   switch (error_number) {
     case ENOENT:
     case ENOTDIR:
+    case ELOOP:  // a link that leads nowhere, as one to what is not there
       kind = ErrorKind::kNotFound;
       break;
     case EAGAIN:
@@ -99,7 +100,6 @@ Error from_errno(int error_number, std::string message, std::string hint) {
     case EROFS:
     case EINVAL:
     case EISDIR:
-    case ELOOP:
     case ENAMETOOLONG:
       kind = ErrorKind::kInvalidArgument;
       break;

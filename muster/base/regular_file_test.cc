@@ -73,6 +73,11 @@ TEST_F(RegularFileTest, NothingIsUnderANameThatIsTooLong) {
     ASSERT_FALSE(written.ok());
     EXPECT_EQ(written.error().kind(), ErrorKind::kInvalidArgument) << written.error().what();
   }
+  // A link to itself leads nowhere, as one to what is not there.
+  const std::string link = temp_ / "loop";
+  ASSERT_EQ(::symlink(link.c_str(), link.c_str()), 0);
+  EXPECT_FALSE(files.exists(link).value());
+  EXPECT_EQ(files.read_file(link).error().kind(), ErrorKind::kNotFound);
   EXPECT_EQ(files.read_file(temp_ / std::string("a\0b", 3)).error().kind(),
             ErrorKind::kInvalidArgument);
 }
