@@ -30,9 +30,11 @@ std::string Evaluations::next_checkpoint() const {
   return fmt::format("in {:g} s", config.save_checkpoints_secs.value_or(600));
 }
 
-bool Evaluations::due_after_save(const EvaluationCourse& course, int64_t step) const {
+bool Evaluations::due_after_save(const EvaluationCourse& course, int64_t step) {
   const double throttle = course.spec().throttle_secs;
   const std::string which = course.in_brackets();
+  const auto put_off = put_off_.find(course.spec().name);
+  const bool told = put_off != put_off_.end();
   if (throttle == 0 || !course.begun()) {
     const std::string line =
         fmt::format("evaluating step {}{}: {}; the next checkpoint comes {}", step, which,
@@ -43,16 +45,20 @@ bool Evaluations::due_after_save(const EvaluationCourse& course, int64_t step) c
   }
   const double since = to_seconds(clock_.now() - *course.begun());
   if (since >= throttle) {
+    if (told) put_off_.erase(put_off);
     log::info(
         fmt::format("evaluating step {}{}: the evaluation before it began {:.0f} s ago, "
                     "throttle_secs is {:g}; the next one is due in {:g} s",
                     step, which, since, throttle, throttle));
     return true;
   }
-  log::info(
-      fmt::format("step {}{} is not evaluated now: throttle_secs is {:g}, the next evaluation is "
-                  "due in {:.0f} s, or when training ends",
-                  step, which, throttle, throttle - since));
+  const std::string line = fmt::format(
+      "step {}{} is not evaluated now: throttle_secs is {:g}, the next evaluation is "
+      "due in {:.0f} s, or when training ends",
+      step, which, throttle, throttle - since);
+  // Once says it for all until then.
+  told ? log::debug(line) : log::info(line);
+  put_off_.insert(course.spec().name);
   return false;
 }
 
@@ -87,12 +93,22 @@ void Evaluations::after_save(int64_t step, const std::string& prefix,
       replica);
 }
 
+// Exit code 0 of the chief ends the job, under many a scheduler, with all that still runs.
+bool Evaluations::evaluator_has_last(int64_t step, distribute::Replica& replica) {
+  if (!replica.is_chief() || link_ == nullptr || !link_->hand_over(step)) return false;
+  std::vector<std::string> names;
+  for (const auto& course : courses_) names.push_back(course->spec().name);
+  replica.group().report(distribute::Phase::kEvaluating, step);
+  return link_->await_last(names, step, [&](bool news) {
+    replica.group().check_failure();
+    if (news) replica.group().report(distribute::Phase::kEvaluating, step);
+  });
+}
+
 void Evaluations::at_end(int64_t step, bool trained, distribute::Replica& replica) {
   evaluate_those(
       [&](const EvaluationCourse& course) { return due_at_end(course, step, trained); },
-      {.step = step,
-       .is_final = true,
-       .left_to_evaluator = replica.is_chief() && link_ != nullptr && link_->hand_over(step)},
+      {.step = step, .is_final = true, .left_to_evaluator = evaluator_has_last(step, replica)},
       replica);
 }
 

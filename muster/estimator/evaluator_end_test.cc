@@ -5,6 +5,8 @@
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/evaluator_beside.h"
+#include "muster/estimator/internal/evaluator_link.h"
+#include "muster/estimator/internal/task_leases.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -19,6 +21,7 @@ using testing::Evaluating;
 using testing::evaluator_config;
 using ::testing::HasSubstr;
 using testing::KeepsPace;
+using testing::NotesExports;
 using testing::quiet_config;
 using testing::shuffled_batches;
 using testing::training_to;
@@ -146,6 +149,97 @@ TEST(EvaluatorEndTest, EndsByItselfWhereTrainingFailsForGood) {
               HasSubstr("this hook fails"));
   EXPECT_EQ(beside.get()->at("global_step"), 10);
   EXPECT_THAT(evaluator.exporter->steps, ElementsAre(10)) << "no final export";
+}
+
+// Training that waits for an evaluator of its own, whatever comes first.
+TrainSpec training_beside(int64_t max_steps) {
+  class WaitsForALease : public Hook {
+    void begin(const RunInfo& info) override {
+      const std::string lease = join_path(info.model_dir, "evaluator.lease");
+      await([&] { return disk().exists(lease).value(); });
+    }
+  };
+  return training_to(max_steps, {std::make_shared<WaitsForALease>()});
+}
+
+// Many a scheduler ends all that still runs when the chief has ended with 0.
+TEST(EvaluatorEndTest, TheChiefEndsWhenTheLastEvaluationAndItsExportsAreDone) {
+  TempDirectory directory;
+  const std::string model_dir = directory / "m";
+  class SlowExport : public NotesExports {
+   public:
+    std::optional<std::string> export_model(Estimator& estimator, const std::string& folder,
+                                            const std::string& checkpoint_path,
+                                            const EvalResult& result, bool is_final) override {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      NotesExports::export_model(estimator, folder, checkpoint_path, result, is_final);
+      exported = is_final;
+      return std::nullopt;
+    }
+    std::atomic<bool> exported{false};
+  };
+  const auto exporter = std::make_shared<SlowExport>();
+  Evaluating evaluator, chief;
+  EvalSpec spec = evaluator.spec();
+  spec.exporters = {exporter};
+  Beside beside(evaluator_config(model_dir), training_to(25), spec);
+  Estimator trains(two_layers, quiet_config(model_dir));
+  EXPECT_FALSE(train_and_evaluate(trains, training_beside(25), chief.spec()));
+  EXPECT_TRUE(exporter->exported);
+  EXPECT_EQ(evaluated_steps(model_dir).back(), 25);
+  EXPECT_FALSE(disk().exists(model_dir + "/evaluator.lease").value());
+  EXPECT_EQ(chief.inputs, 0);
+  EXPECT_EQ(beside.get()->at("global_step"), 25);
+}
+
+TEST(EvaluatorEndTest, TheChiefEvaluatesTheLastOneWhereTheEvaluatorFailsOnIt) {
+  TempDirectory directory;
+  const std::string model_dir = directory / "m";
+  Evaluating evaluator, chief;
+  evaluator.exporter->fails_at = 25;
+  Beside beside(evaluator_config(model_dir), training_to(25), evaluator.spec());
+  Estimator trains(two_layers, quiet_config(model_dir));
+  const auto result = train_and_evaluate(trains, training_beside(25), chief.spec());
+  EXPECT_THAT(error_of([&] { beside.get(); }).what(), HasSubstr("this exporter fails"));
+  ASSERT_TRUE(result);
+  EXPECT_EQ(result->at("global_step"), 25);
+  EXPECT_EQ(chief.exporter->steps.back(), -25);
+}
+
+struct LinkUnderTest {
+  explicit LinkUnderTest(const std::string& model_dir, std::function<bool()> cancelled = {})
+      : evaluator(model_dir, internal::kEvaluatorLease,
+                  {.holder = "evaluator:0, process 1 on h", .note = internal::note_of_end(30)}),
+        link({.model_dir = model_dir,
+              .task = {.type = "chief"},
+              .fs = &disk(),
+              .clock = &system_clock(),
+              .cancelled = std::move(cancelled)}) {}
+  Lease evaluator;
+  internal::EvaluatorLink link;
+};
+
+TEST(EvaluatorEndTest, WhoStopsTheChiefMeanwhileLearnsThatTheLastEvaluationIsMissing) {
+  TempDirectory directory;
+  bool stop = false;
+  LinkUnderTest test(directory.path(), [&] { return stop; });
+  ASSERT_TRUE(test.link.hand_over(30));
+  const Error error = error_of([&] { test.link.await_last({""}, 30, [&](bool) { stop = true; }); });
+  EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
+  EXPECT_THAT(error.message(),
+              HasSubstr("stopped while evaluator:0, process 1 on h evaluated step 30"));
+  EXPECT_THAT(error.hint(), HasSubstr("run the same command again"));
+}
+
+TEST(EvaluatorEndTest, AnotherTasksFailureEndsTheWait) {
+  TempDirectory directory;
+  LinkUnderTest test(directory.path());
+  ASSERT_TRUE(test.link.hand_over(30));
+  EXPECT_EQ(error_of([&] {
+              test.link.await_last(
+                  {""}, 30, [](bool) { throw Error(ErrorKind::kPeerLost, "worker 1 was lost"); });
+            }).kind(),
+            ErrorKind::kPeerLost);
 }
 
 }  // namespace

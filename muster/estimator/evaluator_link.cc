@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/checkpoint/manager.h"
 #include "muster/estimator/internal/task_leases.h"
 
 namespace muster::inline v0_1::internal {
@@ -16,6 +18,15 @@ constexpr double kNewsSeconds = 0.5;
 // Until the next look behind one that failed, each of which may take minutes.
 constexpr double kTroubleSeconds = 30;
 constexpr std::chrono::milliseconds kAnswerLook{50};
+// While the last evaluation is under way: how often to look, and to say so.
+constexpr std::chrono::milliseconds kWorkLook{200};
+constexpr double kTellSeconds = 10;
+// An evaluation that takes longer is stuck, as it is for the other tasks of a run.
+constexpr double kLongestEvaluation = 6 * 3600;
+
+std::string key_of(const std::string& checkpoint, const std::string& version) {
+  return checkpoint + " " + version;
+}
 
 }  // namespace
 
@@ -91,11 +102,13 @@ void EvaluatorLink::read_journal() {
   const std::vector<JournalEntry> entries = journal_.read_new();
   const bool before = !std::exchange(begun_, true);  // of this run
   for (const JournalEntry& entry : entries) {
+    if (entry.is_final && !entry.version.empty())
+      ever_finished_.emplace(entry.name, key_of(entry.checkpoint, entry.version));
     const bool ours = !options_.run.empty() && entry.run == options_.run;
     if (before && !ours) continue;
     if (entry.is_final && entry.task != options_.task.name())
       finished_.emplace(entry.name, entry.step());
-    if (!heard_.emplace(entry.name, entry.checkpoint + " " + entry.version).second) continue;
+    if (!heard_.emplace(entry.name, key_of(entry.checkpoint, entry.version)).second) continue;
     found_.push_back({entry.step(), entry.name, entry.metrics});
   }
 }
@@ -122,6 +135,75 @@ bool EvaluatorLink::hand_over(int64_t step) {
   log::warning(fmt::format("{} does not answer: this task evaluates step {}, the last one",
                            evaluator_.last().holder, step));
   return false;
+}
+
+bool EvaluatorLink::all_finished(const std::vector<std::string>& names, int64_t step, bool ever) {
+  attempt("whether an evaluator had the last step cannot be read", [&] { read_journal(); });
+  std::optional<std::string> last;
+  if (ever) {
+    const CheckpointManager manager(options_.model_dir,
+                                    {.fs = options_.fs, .clock = options_.clock});
+    if (const std::optional<std::string> prefix = manager.latest()) {
+      const CheckpointFile file = checkpoint_file_of(*prefix, *options_.fs);
+      if (file.step == step) last = key_of(file.name, file.version);
+    }
+  }
+  return std::ranges::all_of(names, [&](const std::string& name) {
+    return finished_.contains({name, step}) || (last && ever_finished_.contains({name, *last}));
+  });
+}
+
+bool EvaluatorLink::await_last(const std::vector<std::string>& names, int64_t step,
+                               const std::function<void(bool news)>& meanwhile) {
+  const TimePoint begun = options_.clock->now();
+  TimePoint told = begun, sign = begun;
+  std::optional<TimePoint> done;
+  LeaseContent said = evaluator_.last();
+  const std::string holder = said.holder;
+  for (size_t heard = heard_.size();;) {
+    const std::optional<LeaseContent> seen = evaluator_.look();
+    const TimePoint now = options_.clock->now();
+    // Read behind that look: whoever has left has written all it had to say before.
+    const bool finished = all_finished(names, step, /*ever=*/!seen);
+    if (finished && !done) done = now;
+    // When it has left, nothing of its work can be lost. It leaves at once, as a rule.
+    const bool left = !seen || seen->holder != holder;
+    if (finished && (left || now - *done >= LeaseWatch::kExpiry)) {
+      log::info(fmt::format("step {}, the last one, was evaluated by the evaluator", step));
+      return true;
+    }
+    if (!seen) {
+      log::warning(
+          fmt::format("{} {} before it had evaluated step {}, the last one: this task "
+                      "does",
+                      holder, evaluator_.last().holder.empty() ? "has left" : "is dead", step));
+      return false;
+    }
+    const bool news = heard_.size() != heard || *seen != said;
+    if (news) sign = now;
+    heard = heard_.size();
+    said = *seen;
+    if (to_seconds(now - sign) >= kLongestEvaluation) {
+      throw Error(ErrorKind::kTimeout,
+                  fmt::format("{} has not evaluated step {}, the last one, in {:.0f} s",
+                              seen->holder, step, to_seconds(now - sign)),
+                  "its own log says what it does; end it, and run the same command again, which "
+                  "evaluates the last checkpoint");
+    }
+    if (options_.cancelled && options_.cancelled()) {
+      throw Error(
+          ErrorKind::kCancelled,
+          fmt::format("stopped while {} evaluated step {}, the last one", seen->holder, step),
+          "all is saved; run the same command again, which evaluates the last checkpoint");
+    }
+    if (meanwhile) meanwhile(news);
+    if (to_seconds(now - told) >= kTellSeconds) {
+      told = now;
+      log::info(fmt::format("waiting for {}, which evaluates step {}, the last one ({:.0f} s)",
+                            seen->holder, step, to_seconds(now - begun)));
+    }
+    std::this_thread::sleep_for(kWorkLook);
+  }
 }
 
 void EvaluatorLink::failed(const Error& error) noexcept {
@@ -153,7 +235,7 @@ void EvaluatorLink::note(JournalEntry entry) {
   attempt("an evaluator that comes later evaluates this step again", [&] {
     read_journal();
     // What it found itself is no news.
-    heard_.emplace(entry.name, entry.checkpoint + " " + entry.version);
+    heard_.emplace(entry.name, key_of(entry.checkpoint, entry.version));
     journal_.append(entry);
   });
 }

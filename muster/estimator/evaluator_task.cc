@@ -74,16 +74,22 @@ TrainAndEvaluateResult EvaluatorTask::run() {
   for (bool done = false; !done; lease_.reset()) {
     take_lease();
     while (!done && !lease_->lost()) done = look();
-    if (!done) log::warning("another evaluator took this one for dead, and has its place");
+    if (!done) {
+      log::warning("another evaluator took this one for dead, and has its place");
+      continue;
+    }
+    // What was kept for this task, and left the newest meanwhile: the chief saves no more. The
+    // chief waits until this task has given up its lease, so that nobody ends it in the middle of
+    // that.
+    keep({}, {});
+    CheckpointManager(model_dir_, {.fs = &fs_,
+                                   .clock = &clock_,
+                                   .keep =
+                                       [this](const std::string& prefix) {
+                                         return impl_.best && impl_.best->holds(prefix);
+                                       }})
+        .tidy();
   }
-  // What was kept for this task, and left the newest meanwhile: the chief may save no more.
-  CheckpointManager(model_dir_, {.fs = &fs_,
-                                 .clock = &clock_,
-                                 .keep =
-                                     [this](const std::string& prefix) {
-                                       return impl_.best && impl_.best->holds(prefix);
-                                     }})
-      .tidy();
   TrainAndEvaluateResult result{.exports = exports_};
   if (!training_.checkpoints().empty())
     result.training.global_step = training_.checkpoints().back().step;

@@ -97,7 +97,8 @@ std::vector<int64_t> evaluated_beside_a_fast_run(bool every_checkpoint, Evaluati
   // Step 10 is saved, and its evaluation has begun.
   class WaitsForTheFirst : public Hook {
    public:
-    explicit WaitsForTheFirst(std::atomic<int>& inputs) : inputs_(inputs) {}
+    WaitsForTheFirst(std::atomic<int>& inputs, std::atomic<bool>& trained)
+        : inputs_(inputs), trained_(trained) {}
     void begin(const RunInfo& info) override {
       const std::string lease = join_path(info.model_dir, "evaluator.lease");
       await([&] { return disk().exists(lease).value(); });
@@ -105,18 +106,19 @@ std::vector<int64_t> evaluated_beside_a_fast_run(bool every_checkpoint, Evaluati
     void before_step(int64_t step) override {
       if (step == 11) await([&] { return inputs_ > 0; });
     }
+    void after_save(int64_t step, const std::string&) override { trained_ = step == 52; }
 
    private:
     std::atomic<int>& inputs_;
+    std::atomic<bool>& trained_;
   };
   RunConfig config = quiet_config(model_dir);
   config.keep_checkpoint_max = 1;
   Estimator trains(two_layers, config);
-  train_and_evaluate(trains,
-                     training_to(52, {std::make_shared<WaitsForTheFirst>(evaluator.inputs)}),
-                     chief.spec());
+  train_and_evaluate(
+      trains, training_to(52, {std::make_shared<WaitsForTheFirst>(evaluator.inputs, trained)}),
+      chief.spec());
   EXPECT_EQ(chief.inputs, 0);
-  trained = true;
   EXPECT_EQ(beside.get()->at("global_step"), 52);
   return evaluated_steps(model_dir);
 }

@@ -49,8 +49,10 @@ class Evaluations {
     bool left_to_evaluator = false;
   };
 
-  bool due_after_save(const EvaluationCourse& course, int64_t step) const;
+  bool due_after_save(const EvaluationCourse& course, int64_t step);
   bool due_at_end(const EvaluationCourse& course, int64_t step, bool trained);
+  // Whether an evaluator has evaluated the last checkpoint, for which the chief waits here.
+  bool evaluator_has_last(int64_t step, distribute::Replica& replica);
   std::string next_checkpoint() const;
   // Evaluates where the strategy says; `due` is asked on the chief, which decides for all.
   void evaluate_those(const std::function<bool(const EvaluationCourse&)>& due,
@@ -67,6 +69,7 @@ class Evaluations {
   EvaluatorLink* const link_;
   std::vector<std::unique_ptr<EvaluationCourse>> courses_;
   std::set<std::string> elsewhere_;  // specs whose last evaluation is an evaluator's
+  std::set<std::string> put_off_;    // specs of which the log says that they wait for their time
   Exports exports_;
 };
 

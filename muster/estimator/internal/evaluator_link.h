@@ -42,6 +42,14 @@ class EvaluatorLink {
   // Training is through at this step. Whether an evaluator has said that it heard so, and evaluates
   // the last checkpoint; false when none is at work or none says so in a minute. Throws Cancelled.
   bool hand_over(int64_t step);
+  // Behind hand_over(): waits until the evaluator has evaluated that step for the EvalSpecs of
+  // these names, has told all exporters, and has left. Whether it did so; false when it died or
+  // left before, which the log says. It waits as long as the evaluator lives, says so every ten
+  // seconds, and calls `meanwhile` in between, which may throw: with true when the evaluator has
+  // got on since the last call. Throws Cancelled, and Timeout when
+  // the evaluator has finished nothing for six hours.
+  bool await_last(const std::vector<std::string>& names, int64_t step,
+                  const std::function<void(bool news)>& meanwhile);
   // Training failed: an evaluator learns that no restart will come, unless `error` asks for one.
   void failed(const Error& error) noexcept;
   // Whether somebody else evaluated that step for the EvalSpec as the final one, in this run.
@@ -56,6 +64,9 @@ class EvaluatorLink {
   void take_lease();
   void say_that_it_left() const;
   void read_journal();
+  // Whether all of `names` are finished(); `ever` counts what runs before have finished of this
+  // very checkpoint.
+  bool all_finished(const std::vector<std::string>& names, int64_t step, bool ever);
   // Calls `call`. Whether it was done; what may be done later, as a store that does not answer
   // tells, is said together with `trouble`, and does not end the run.
   bool attempt(const std::string& trouble, const std::function<void()>& call);
@@ -71,6 +82,7 @@ class EvaluatorLink {
   std::vector<Evaluation> found_;
   std::set<std::pair<std::string, std::string>> heard_;  // by name, and checkpoint with version
   std::set<std::pair<std::string, int64_t>> finished_;
+  std::set<std::pair<std::string, std::string>> ever_finished_;  // as heard_, of all runs
 };
 
 }  // namespace muster::inline v0_1::internal
