@@ -14,6 +14,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/file_descriptor.h"
+#include "muster/base/loopback.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -37,21 +38,28 @@ Range unasked_for() {
 // A socket at this port of the loopback interface, 0 for one that the system chooses; none, with
 // errno, where it is taken.
 FileDescriptor bound(int type, int port) {
-  FileDescriptor fd(socket(AF_INET, type | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(static_cast<uint16_t>(port));
-  if (fd.is_open() && bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0)
-    return fd;
+  sockaddr_in6 address6{};
+  address6.sin6_family = AF_INET6;
+  address6.sin6_addr = in6addr_loopback;
+  address6.sin6_port = address.sin_port;
+  const bool ipv6 = loopback_host() == "::1";
+  FileDescriptor fd(socket(ipv6 ? AF_INET6 : AF_INET, type | SOCK_CLOEXEC, 0));
+  const auto* raw =
+      ipv6 ? reinterpret_cast<sockaddr*>(&address6) : reinterpret_cast<sockaddr*>(&address);
+  const socklen_t size = ipv6 ? sizeof address6 : sizeof address;
+  if (fd.is_open() && bind(fd.get(), raw, size) == 0) return fd;
   return {};
 }
 
 int port_of(const FileDescriptor& fd) {
-  sockaddr_in address{};
+  sockaddr_in6 address{};  // the port stands at the same place in both
   socklen_t size = sizeof address;
   getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
-  return ntohs(address.sin_port);
+  return ntohs(address.sin6_port);
 }
 
 // What this process has given out. A datagram socket with the number of a port is in nobody's way
@@ -100,7 +108,8 @@ std::vector<int> free_ports(int count) {
   while (static_cast<int>(ports.size()) < count) {
     const int port = given.take();
     if (port == 0)
-      throw from_errno(errno, fmt::format("cannot find {} free ports on 127.0.0.1", count));
+      throw from_errno(errno,
+                       fmt::format("cannot find {} free ports on {}", count, loopback_host()));
     ports.push_back(port);
   }
   return ports;

@@ -13,6 +13,7 @@
 #include "muster/base/error.h"
 #include "muster/base/file_descriptor.h"
 #include "muster/base/file_system.h"
+#include "muster/base/loopback.h"
 #include "muster/base/strings.h"
 #include "muster/cluster/slurm_nodelist.h"
 #include "muster/jobs/internal/slurm_files.h"
@@ -84,8 +85,10 @@ std::vector<std::string> slurm_addresses(const JobSpec& job, const Environment& 
   std::vector<std::string> addresses;
   for (size_t node = 0; node < nodes.size(); ++node) {
     for (int slot = 0; slot < on_node[node]; ++slot) {
-      addresses.push_back(fmt::format("{}:{}", nodes.size() == 1 ? "127.0.0.1" : nodes[node],
-                                      kFirstPort + (start + static_cast<uint64_t>(slot)) % kPorts));
+      const auto port =
+          static_cast<int>(kFirstPort + (start + static_cast<uint64_t>(slot)) % kPorts);
+      addresses.push_back(nodes.size() == 1 ? loopback_address(port)
+                                            : fmt::format("{}:{}", nodes[node], port));
     }
   }
   return addresses;

@@ -17,6 +17,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/loopback.h"
 #include "muster/base/nearest.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
@@ -247,7 +248,7 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
   const auto secrets = job_of(options, environment);
   nlohmann::json cluster;
   for (int i = 0; i < in_cluster; ++i) {
-    plan.addresses.push_back(fmt::format("127.0.0.1:{}", ports[i]));
+    plan.addresses.push_back(loopback_address(ports[i]));
     cluster[roles[i].type].push_back(plan.addresses.back());
   }
   const auto config_of = [](const nlohmann::json& of, const Role& role) {
@@ -355,7 +356,7 @@ class RunCertificates {
     constexpr int kDays = 365;
     try {
       variables_ =
-          write_certificates(make_certificates({"127.0.0.1", "localhost"}, kDays), folder_);
+          write_certificates(make_certificates({loopback_host(), "localhost"}, kDays), folder_);
     } catch (...) {
       remove();
       throw;
@@ -380,11 +381,6 @@ class RunCertificates {
 // Whether it is worth to try again after a group ended so: a task was killed, or a resource was
 // busy.
 bool asks_for_restart(const Outcome& outcome) { return outcome.exit_code > 128; }
-
-// Whether another run has the directory. All tasks of this one have ended, and have waited for it.
-bool is_elsewhere(const Outcome& outcome) {
-  return outcome.root_cause && is_directory_in_use(outcome.tasks[*outcome.root_cause].last_error);
-}
 
 }  // namespace
 
@@ -412,10 +408,6 @@ int run(const RunOptions& options, const std::function<std::vector<int>(int)>& p
     if (!outcome.address_in_use || outcome.stop_signal != 0) {
       if (restarts == 0 || outcome.stop_signal != 0 || !asks_for_restart(outcome))
         return outcome.exit_code;
-      if (is_elsewhere(outcome)) {
-        log::warning("the tasks are not started again: another run has their directory");
-        return outcome.exit_code;
-      }
       log::warning(fmt::format("starting all tasks again ({} of {})", options.restart - --restarts,
                                options.restart));
       continue;

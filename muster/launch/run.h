@@ -33,8 +33,7 @@ struct RunOptions {
   bool tls = false;        // the tasks talk to the coordinator over TLS, with certificates we make
   bool json = false;       // the tasks log as JSON, and so do we
   // How often what was killed, or asks for it with 138, is started again: a task of a run with
-  // parameter servers, or the evaluator, by itself; of other runs all tasks together. Not what
-  // found its directory in use by another run.
+  // parameter servers, or the evaluator, by itself; of other runs all tasks together.
   int restart = 0;
   std::vector<std::string> command;
   SuperviseOptions supervise;

@@ -407,11 +407,6 @@ TEST_F(RunTest, AllTasksAreStartedAgainWhereOneAsksForIt) {
   // Starting again would not mend it.
   EXPECT_EQ(run_again("exit 2", 3), 2);
   EXPECT_EQ(asked, 6);
-  EXPECT_EQ(run_again("echo \"E 12:00:00 Unavailable: model_dir 'm' is in use by process 7 on x\"; "
-                      "exit 138",
-                      3),
-            138);
-  EXPECT_EQ(asked, 7);
 }
 
 TEST_F(RunTest, ProgramIsFoundInPathThenBeside) {

@@ -89,12 +89,6 @@ std::string task_blamed(std::string_view error) {
   return role == "chief" ? "chief-0" : "";
 }
 
-bool is_directory_in_use(std::string_view error) {
-  const std::size_t directory = error.find("model_dir '");
-  return directory != std::string_view::npos &&
-         error.find("' is in use by ", directory) != std::string_view::npos;
-}
-
 bool SaidError::add(std::string_view line) {
   const auto message = message_of_object(line);
   if (message || line.starts_with(kOfCommand) || is_of_log(line)) {

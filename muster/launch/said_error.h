@@ -25,10 +25,6 @@ bool repeats_another(std::string_view error);
 // The task that such an error names first, as a job names it: "worker-1", "chief-0"; empty for
 // none.
 std::string task_blamed(std::string_view error);
-// Whether an error tells that another program trains in the same directory, for which this one has
-// waited: to start it again would be of no use.
-bool is_directory_in_use(std::string_view error);
-
 // The last error of a program, whose lines are added as they come.
 class SaidError {
  public:

@@ -88,11 +88,5 @@ TEST(SaidErrorTest, TellsWhomItFollows) {
   EXPECT_EQ(task_blamed("the worker died; coworker 3, worker_4, 5"), "");
 }
 
-TEST(SaidErrorTest, TellsThatADirectoryIsInUse) {
-  EXPECT_TRUE(
-      is_directory_in_use("E 12:00:00 Unavailable: model_dir 'a' is in use by process 7 on host"));
-  EXPECT_FALSE(is_directory_in_use("E 12:00:00 Unavailable: address already in use by process 7"));
-}
-
 }  // namespace
 }  // namespace muster::inline v0_1::launch

@@ -15,11 +15,13 @@
 #include "muster/base/error.h"
 #include "muster/launch/internal/failure_rank.h"
 #include "muster/launch/internal/idle_watch.h"
+#include "muster/launch/internal/keeper.h"
 #include "muster/launch/internal/output.h"
 #include "muster/launch/internal/process.h"
 #include "muster/launch/internal/processor_times.h"
 #include "muster/launch/internal/signal_scope.h"
 #include "muster/launch/internal/verdict.h"
+#include "muster/launch/internal/waiting_line.h"
 
 namespace muster::inline v0_1::launch {
 namespace {
@@ -143,7 +145,8 @@ class Supervisor {
   }
 
   void begin(Task& task) {
-    task.process = internal::start(*task.spec, signals_.former());
+    task.process = internal::start(*task.spec, signals_.former(), keeper_.mark());
+    keeper_.add(task.process.pid);
     if (options_.on_start) options_.on_start(index_of(task));
   }
 
@@ -199,7 +202,7 @@ class Supervisor {
     }
     if (options_.on_line) options_.on_line(index_of(task), text);
     ++task.line_count;
-    task.activity.note_life(SteadyClock::now());
+    if (!internal::says_it_waits(text)) task.activity.note_life(SteadyClock::now());
     if (contains_ignoring_case(text, kAddressInUse)) task.in_use_line = task.line_count;
     ++all_lines_;
     if (task.said[stream].add(text)) {
@@ -228,7 +231,7 @@ class Supervisor {
 
   // Ends what the task left running, reads the rest of its output, and frees its process id.
   void reap(Task& task) {
-    internal::signal_group(task.process.pid, SIGKILL);
+    internal::kill_session(task.process.pid);
     for (int stream = 0; stream < 2; ++stream) {
       // A pipe holds 64 KiB. The bound is there because somebody outside the group may keep filling
       // it.
@@ -241,6 +244,7 @@ class Supervisor {
     close_pipes(task);
     task.exit.last_error = task.said[task.error_stream].first_line();
     task.exit.last_error_lines = task.said[task.error_stream].lines();
+    keeper_.remove(task.process.pid);
     waitpid(task.process.pid, nullptr, 0);
     task.reaped = true;
   }
@@ -263,9 +267,7 @@ class Supervisor {
     }
     if (address_in_use_ || phase_ == Phase::kStopping || phase_ == Phase::kKilled) return;
     const std::string what = fmt::format("{}: {}", task.spec->name, short_text(task.exit.status));
-    // Whoever holds its directory is none of this group, of which the process before has ended.
-    if (phase_ == Phase::kRunning && task.restarts < task.spec->restarts && was_lost(task) &&
-        !is_directory_in_use(task.exit.last_error)) {
+    if (phase_ == Phase::kRunning && task.restarts < task.spec->restarts && was_lost(task)) {
       start_again(task, what);
       return;
     }
@@ -487,6 +489,7 @@ class Supervisor {
 
   const SuperviseOptions options_;
   internal::SignalScope signals_;
+  internal::Keeper keeper_;
   internal::Output output_;
   std::vector<Task> tasks_;
   Phase phase_ = Phase::kRunning;

@@ -3,7 +3,9 @@
 // its main thread (signals are blocked and read by the call while it runs, then given back).
 //
 // Each process leads a session of its own, so Ctrl-C on the terminal reaches it once, through us;
-// the kernel kills it when we die. When it has ended, what it left running is killed.
+// the kernel kills it when we die. What a process has started is killed when it has ended, and when
+// we have, whatever ended us: all of its session, and what has the variable MUSTER_TASK_OF of this
+// call in the environment with which it began, whatever session it is in.
 //
 // When one fails, the others get `survivor_time` to notice and exit by themselves (they know best
 // who was lost), then SIGTERM, then after `grace` SIGKILL. SIGINT, SIGTERM and SIGUSR1 are
@@ -14,7 +16,8 @@
 //
 // When a task has ended well and others run on, a line says now and then for whom we wait. Those
 // that then do nothing for `idle_time`, neither computing nor printing, count as hung, and are
-// stopped as above. What processes that a task has started compute is work of the task.
+// stopped as above. A line of Muster's log by which a task says that it waits is nothing. What
+// processes that a task has started compute is work of the task.
 //
 // A process beside the group (an evaluator) is none of it: when it fails, a line says so and the
 // others go on. When they have ended well it is waited for as for any. When one of them failed with
@@ -26,8 +29,7 @@
 // ended well has nobody to join: after `survivor_time` it is stopped, which is no failure.
 //
 // A process that may be started again is, when it is killed or exits with 138, as long as no other
-// failure and no signal has ended the group; not where its last words are that another program has
-// its directory. One that may be lost stops nobody then, nor when it
+// failure and no signal has ended the group. One that may be lost stops nobody then, nor when it
 // was told to stop by itself (130, 143), and is like one beside the group; with another exit code
 // it is like any other.
 //

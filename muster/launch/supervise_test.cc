@@ -114,17 +114,6 @@ TEST_F(SuperviseTest, WhoFollowsAnotherInTheLogsJsonFormIsNotToBlame) {
               ::testing::ElementsAre("InvalidArgument: no folder", "  hint: x"));
 }
 
-// The process before has ended, so somebody else has it.
-TEST_F(SuperviseTest, WhoFindsItsDirectoryInUseIsNotStartedAgain) {
-  std::vector<ProcessSpec> processes = {process(
-      "chief 0",
-      "echo x >> starts; echo \"E 12:00:00 Unavailable: model_dir 'm' is in use by process 7\"; "
-      "exit 138")};
-  processes[0].restarts = 3;
-  EXPECT_EQ(supervise_here(processes, {}).exit_code, 138);
-  EXPECT_EQ(read("starts"), "x\n");
-}
-
 // One mistake in the command, and the words of each task stand above.
 TEST_F(SuperviseTest, TasksThatFailAlikeAtOnceNeedOneLine) {
   const auto one_line = [&](const Outcome& outcome) {
@@ -364,6 +353,18 @@ TEST_F(SuperviseTest, NothingIsLeftRunning) {
   EXPECT_EQ(outcome.exit_code, 0);
   const int pid = std::stoi(read("left"));
   EXPECT_TRUE(gone(pid)) << pid;
+}
+
+// As tasks of Muster do, each ten seconds, when one of them has ended too early.
+TEST_F(SuperviseTest, WhoOnlySaysThatItWaitsDoesNothing) {
+  const Outcome outcome = supervise_scripts(
+      {"exit 0",
+       "mkfifo pipe; exec 3<>pipe\n"
+       "for i in {1..300}; do read -t 0.1 -u 3; echo 'I 12:00:00 waiting for worker 0'; done"},
+      {.idle_time = milliseconds(500)});
+  EXPECT_EQ(outcome.exit_code, 138);
+  EXPECT_TRUE(outcome.tasks[1].stuck);
+  EXPECT_THAT(read("err"), HasSubstr("worker 0 ended, and worker 1 did nothing for 0.5 s"));
 }
 
 TEST_F(SuperviseTest, TasksDieWithUs) {

@@ -7,6 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/hash.h"
+#include "muster/base/loopback.h"
 #include "muster/base/strings.h"
 
 namespace muster::inline v0_1::cluster::internal {
@@ -53,9 +54,9 @@ int coordinator_port(const Guest& guest, const Environment& environment) {
 }
 
 std::string coordinator_host(const Guest& guest, const Environment& environment) {
-  if (guest.one_machine) return "127.0.0.1";
+  const std::string loopback = loopback_host();
   const std::string given = environment.get_or("MASTER_ADDR", "");
-  const std::string& host = given.empty() ? guest.host : given;
+  const std::string& host = guest.one_machine ? loopback : given.empty() ? guest.host : given;
   if (!host.empty()) return host.find(':') == std::string::npos ? host : "[" + host + "]";
   throw invalid_argument(
       fmt::format("{} not say on which machine rank 0 of the {} processes runs",

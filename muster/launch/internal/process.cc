@@ -28,7 +28,8 @@ std::array<int, 2> make_pipe() {
 
 }  // namespace
 
-Started start(const ProcessSpec& spec, const sigset_t& mask) {
+Started start(const ProcessSpec& spec, const sigset_t& mask,
+              const std::pair<std::string, std::string>& mark) {
   const auto out = make_pipe();
   const auto err = make_pipe();
   const auto close_all = [](std::initializer_list<int> ends) {
@@ -36,6 +37,7 @@ Started start(const ProcessSpec& spec, const sigset_t& mask) {
   };
   std::vector<std::pair<std::string, std::string>> environment = spec.environment;
   environment.insert(environment.end(), spec.secrets.begin(), spec.secrets.end());
+  environment.push_back(mark);
   pid_t pid = -1;
   try {
     pid = spawn({.name = spec.name,

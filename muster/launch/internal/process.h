@@ -6,6 +6,8 @@
 
 #include <csignal>
 #include <optional>
+#include <string>
+#include <utility>
 
 #include "muster/launch/supervise.h"
 
@@ -17,9 +19,10 @@ struct Started {
   int err = -1;
 };
 
-// Starts the process; `mask` becomes its signal mask. Throws Error when the program cannot be
-// executed.
-Started start(const ProcessSpec& spec, const sigset_t& mask);
+// Starts the process; `mask` becomes its signal mask, and `mark` joins its environment. Throws
+// Error when the program cannot be executed.
+Started start(const ProcessSpec& spec, const sigset_t& mask,
+              const std::pair<std::string, std::string>& mark);
 
 // Returns how `pid` ended, if it has. It stays a zombie, so that its group's id cannot be given to
 // another process.
