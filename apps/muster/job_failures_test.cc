@@ -72,9 +72,9 @@ TEST_F(JobFailuresTest, AnErrorInTheJsonFormOfTheLogIsShownAsWords) {
 TEST_F(JobFailuresTest, ADirectoryThatAnotherRunHoldsIsNoReasonToStartAgain) {
   program(
       "echo x >> starts\n"
-      "echo \"E 12:00:00 Unavailable: model_dir 'm' is in use by process 7 on host\" >&2; exit "
-      "138");
-  EXPECT_EQ(muster("submit --name=fit --wait ./train").code, 138);
+      "echo \"E 12:00:00 InvalidArgument: model_dir 'm' is in use by process 7 on host\" >&2; exit "
+      "2");
+  EXPECT_EQ(muster("submit --name=fit --wait ./train").code, 2);
   EXPECT_EQ(read("starts"), "x\n");
   EXPECT_EQ(status("fit")["state"], "failed");
 }

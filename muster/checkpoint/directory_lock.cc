@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string_view>
 #include <thread>
@@ -19,6 +20,16 @@ namespace muster::inline v0_1 {
 namespace {
 
 using SteadyClock = std::chrono::steady_clock;
+
+// The lock of a machine that was lost, or of a pod that saves before it ends, goes by itself in
+// this time, and nobody can see from here whether it will.
+constexpr std::chrono::seconds kElsewhere{120};
+
+std::string own_host() {
+  char host[256] = "?";
+  gethostname(host, sizeof host - 1);
+  return host;
+}
 
 std::string holder(int fd) {
   char text[256];
@@ -44,7 +55,8 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
   if (fd_ < 0) throw from_errno(errno, "cannot open " + path);
   struct stat info {};
   if (fstat(fd_, &info) != 0 || !S_ISREG(info.st_mode)) refuse("no plain file");
-  const auto deadline = SteadyClock::now() + wait;
+  const auto begun = SteadyClock::now();
+  const std::string here = " on " + own_host();
   bool told = false;
   while (flock(fd_, LOCK_EX | LOCK_NB) != 0) {
     const int number = errno;
@@ -54,24 +66,26 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
       return;
     }
     const bool stop = cancelled && cancelled();
-    if (stop || SteadyClock::now() >= deadline) {
-      const std::string who = holder(fd_);
+    const std::string who = holder(fd_);
+    const bool elsewhere = who.starts_with("process ") && !who.ends_with(here);
+    const std::chrono::milliseconds patience =
+        elsewhere && wait.count() > 0 ? std::max<std::chrono::milliseconds>(wait, kElsewhere)
+                                      : wait;
+    if (stop || SteadyClock::now() >= begun + patience) {
       close(fd_);
       if (stop) {
         throw Error(ErrorKind::kCancelled,
                     fmt::format("waiting for {} to leave model_dir '{}'", who, directory));
       }
-      throw Error(ErrorKind::kUnavailable,
-                  fmt::format("model_dir '{}' is in use by {}", directory, who),
-                  "wait for it to end, or give this run a model_dir of its own");
+      // To start this program again would only wait once more: whoever started two must decide.
+      throw invalid_argument(fmt::format("model_dir '{}' is in use by {}", directory, who),
+                             "wait for it to end, or give this run a model_dir of its own");
     }
-    if (!told) log::info(fmt::format("waiting for {} to leave {}", holder(fd_), directory));
+    if (!told) log::info(fmt::format("waiting for {} to leave {}", who, directory));
     told = true;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
-  char host[256] = "?";
-  gethostname(host, sizeof host - 1);
-  const std::string who = fmt::format("process {} on {}", getpid(), host);
+  const std::string who = fmt::format("process {}{}", getpid(), here);
   // Only for the message of whoever comes second.
   if (ftruncate(fd_, 0) == 0) {
     [[maybe_unused]] const ssize_t written = pwrite(fd_, who.data(), who.size(), 0);

@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
 #include "muster/base/error_of.h"
@@ -23,7 +24,7 @@ TEST(DirectoryLockTest, OneAtATime) {
   {
     const DirectoryLock lock(directory.path());
     const Error error = error_of([&] { DirectoryLock(directory.path(), milliseconds(0)); });
-    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+    EXPECT_EQ(exit_code(error.kind()), 2) << "no scheduler starts it again";
     EXPECT_THAT(error.message(), HasSubstr("is in use by process " + std::to_string(getpid())));
   }
   const DirectoryLock again(directory.path(), milliseconds(0));
@@ -68,6 +69,21 @@ TEST(DirectoryLockTest, EndsWithTheProcessThatHoldsIt) {
   const DirectoryLock lock(directory.path(), std::chrono::minutes(1));
   close(pipe_fds[0]);
   close(pipe_fds[1]);
+}
+
+// The lock of a machine that was lost goes by itself, in a minute or two.
+TEST(DirectoryLockTest, WaitsLongerForAnotherMachine) {
+  TempDirectory directory;
+  const DirectoryLock lock(directory.path());
+  {
+    std::ofstream file(directory / ".lock");  // as on a disk that two machines share
+    file << "process 7 on another-machine";
+  }
+  int asked = 0;
+  const Error error = error_of(
+      [&] { DirectoryLock(directory.path(), milliseconds(1), [&] { return ++asked == 5; }); });
+  EXPECT_EQ(error.kind(), ErrorKind::kCancelled) << error.what();
+  EXPECT_THAT(error.message(), HasSubstr("process 7 on another-machine"));
 }
 
 TEST(DirectoryLockTest, NoticesThatItsDirectoryIsGone) {

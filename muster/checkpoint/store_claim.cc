@@ -25,9 +25,9 @@ std::string this_process() {
 }
 
 Error in_use(const std::string& directory, const std::string& who) {
-  return Error(ErrorKind::kUnavailable,
-               fmt::format("model_dir '{}' is in use by {}", directory, who),
-               "wait for it to end, or give this run a model_dir of its own");
+  // To start this program again would only wait once more: whoever started two must decide.
+  return invalid_argument(fmt::format("model_dir '{}' is in use by {}", directory, who),
+                          "wait for it to end, or give this run a model_dir of its own");
 }
 
 // Returns when nobody holds the right.

@@ -28,8 +28,9 @@ struct StoreClaimOptions {
 
 class StoreClaim {
  public:
-  // Takes the right. `fs` outlives it. Throws Unavailable naming the process and machine that hold
-  // it, Cancelled when `cancelled` becomes true, and what the store says when it cannot be written.
+  // Takes the right. `fs` outlives it. Throws InvalidArgument naming the process and machine that
+  // hold it, Cancelled when `cancelled` becomes true, and what the store says when it cannot be
+  // written.
   StoreClaim(const std::string& directory, FileSystem& fs,
              const std::function<bool()>& cancelled = {}, StoreClaimOptions options = {});
 
