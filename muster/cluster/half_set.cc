@@ -57,6 +57,7 @@ std::optional<HalfSet> half_set(const Environment& environment,
   bool is_this_launcher = false;
   std::vector<std::string> said, absent, empty;
   std::optional<Number> rank, size;
+  bool has_rank = false;
   for (const PlaceVariable& variable : variables) {
     const std::optional<std::string> text = environment.get(variable.name);
     is_this_launcher = is_this_launcher || (text && variable.own);
@@ -72,10 +73,13 @@ std::optional<HalfSet> half_set(const Environment& environment,
     if (!number) continue;
     // The first rank of a launcher is that among all its processes.
     if (variable.counts == Counts::kRank && !rank) rank = Number{variable.name, *number};
+    has_rank = has_rank || (variable.counts == Counts::kRank && variable.needed);
     if (variable.counts == Counts::kSize && !size) size = Number{variable.name, *number};
     half.means_cluster = half.means_cluster || means_others(variable.counts, *number);
     half.is_doubtful = half.is_doubtful || (variable.counts == Counts::kMaybe && *number > 1);
   }
+  // Its siblings, which have a rank above 0, refuse to train too.
+  half.means_cluster = half.means_cluster || (has_rank && !size);
   half.lacking = absent.size() + empty.size();
   if (rank && size) {
     half.claim = PlaceClaim{.variables = fmt::format("{} and {}", rank->variable, size->variable),
@@ -102,7 +106,9 @@ const HalfSet* plainest(std::span<const HalfSet> halves) {
 
 Error refusal_of(const HalfSet& half) {
   return invalid_argument(
-      half.finding + ": this is one of several processes, and would train alone beside the others",
+      half.finding +
+          ": this looks like one of several processes, and would train alone beside the "
+          "others",
       half.fix + "; MUSTER_CLUSTER=local trains alone");
 }
 

@@ -122,6 +122,12 @@ TEST(HalfSet, IsNoErrorWhereThereIsOneProcess) {
   for (const auto& [launcher, variables] : one) {
     for (const auto& [name, value] : variables) {
       SCOPED_TRACE(std::string(launcher) + " without " + name);
+      // A rank alone says that somebody counts processes, and not that there is one.
+      const bool size = name == "WORLD_SIZE" || name == "PMI_SIZE" || name == "SM_HOSTS";
+      if (size) {
+        EXPECT_THAT(refusal_in(without(variables, {name.c_str()})).message(), HasSubstr(name));
+        continue;
+      }
       EXPECT_FALSE(resolve_in(without(variables, {name.c_str()})).distributed());
     }
   }
@@ -130,6 +136,11 @@ TEST(HalfSet, IsNoErrorWhereThereIsOneProcess) {
 TEST(HalfSet, ErrorsNameWhatIsThereAndWhatLacks) {
   const std::vector<std::pair<Variables, const char*>> cases{
       {{{"RANK", "1"}}, "RANK is 1, and WORLD_SIZE and MASTER_ADDR are not there"},
+      {{{"RANK", "0"}}, "RANK is 0, and WORLD_SIZE and MASTER_ADDR are not there"},
+      {{{"RANK", "0"}, {"MASTER_ADDR", "a"}}, "RANK is 0 and MASTER_ADDR is a, and WORLD_SIZE"},
+      {{{"OMPI_COMM_WORLD_RANK", "0"}}, "OMPI_COMM_WORLD_RANK is 0, and OMPI_COMM_WORLD_SIZE, "},
+      {{{"PMIX_RANK", "0"}}, "PMIX_RANK is 0"},
+      {{{"PET_NODE_RANK", "0"}}, "PET_NODE_RANK is 0, and PET_NNODES is not there"},
       {{{"WORLD_SIZE", "2"}}, "WORLD_SIZE is 2, and RANK and MASTER_ADDR are not there"},
       {{{"RANK", ""}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "a"}},
        "WORLD_SIZE is 2 and MASTER_ADDR is a, and RANK is empty"},
@@ -167,9 +178,7 @@ TEST(HalfSet, NotesWhatMayBeMeant) {
       {{{"SLURM_NTASKS", "3"}}, "start the tasks by srun"},
       {kSlurmShell + Variables{{"SLURM_STEP_ID", "4294967290"}}, "step 4294967290 is that of a"},
       {without(kIndexedJob, {"WORLD_SIZE"}), "write WORLD_SIZE"},
-      {{{"RANK", "0"}}, "RANK is 0, and WORLD_SIZE and MASTER_ADDR are not there"},
       {{{"RANK", ""}}, "RANK is empty"},
-      {{{"PMIX_RANK", "0"}}, "PMIX_RANK is 0"},
       {{{"TF_CONFIG", ""}}, "TF_CONFIG is empty: this process trains alone"},
       {{{"CLUSTER_SPEC", ""}}, "CLUSTER_SPEC is empty"}};
   for (const auto& [variables, says] : cases) {

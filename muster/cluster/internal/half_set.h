@@ -1,6 +1,6 @@
 // Variables of a launcher of which a part is there, and the one rule for them: whoever is told a
-// rank above 0 or a size above 1 is one of several processes, and must not train alone beside the
-// others. Thread safety: pure functions.
+// rank above 0, a size above 1, or a rank and no size is one of several processes, and must not
+// train alone beside the others. Thread safety: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace muster::inline v0_1::cluster::internal {
 
 // What the number in a variable counts.
 enum class Counts {
-  kRank,       // which process this is: above 0 there are others
+  kRank,       // which process this is: above 0, or where no size is known, there are others
   kSize,       // how many there are: above 1 there are others
   kLocalSize,  // how many there are on this machine: the same, and 1 says nothing about all
   kMaybe,      // what need not be processes of one cluster: pieces of work, tasks of an allocation
