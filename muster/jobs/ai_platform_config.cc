@@ -115,22 +115,24 @@ class AiPlatformReader {
     // jobs.create names the job so; gcloud takes the name from its command line.
     if (const auto id = root_.text("jobId")) job().name = *id;
     if (!root_.has("trainingInput")) {
-      throw root_.error("trainingInput", "there is no trainingInput, or nothing in it",
-                        "write scaleTier, masterType and the like below it");
+      root_.note("trainingInput", "there is no trainingInput, or nothing in it",
+                 "write scaleTier, masterType and the like below it");
     }
   }
 
   void read_tier() {
     std::vector<std::string> names;
     for (const Tier& tier : tiers()) names.emplace_back(tier.name);
-    const size_t index = input_.choice("scaleTier", names).value_or(0);
+    // What was meant by a tier that there is none of is not known: most have machines of their own.
+    const bool wrong = input_.has("scaleTier") && !input_.choice("scaleTier", names);
+    const size_t index = wrong ? kCustom : input_.choice("scaleTier", names).value_or(0);
     tier_ = &tiers()[index];
     custom_ = index == kCustom;
-    if (custom_ && !input_.has("masterType")) {
-      throw input_.error(
-          "scaleTier",
-          fmt::format("{} is CUSTOM, and there is no masterType", input_.path("scaleTier")),
-          "add masterType, the machine of the master, such as n1-standard-8");
+    if (custom_ && !wrong && !input_.has("masterType")) {
+      input_.note("scaleTier",
+                  fmt::format("{} is CUSTOM, and there is no masterType", input_.path("scaleTier")),
+                  "add masterType, the machine of the master, such as n1-standard-8",
+                  {"masterType"});
     }
   }
 
@@ -138,11 +140,11 @@ class AiPlatformReader {
   void refuse_without_custom(const std::string& key) {
     if (custom_ || !input_.has(key)) return;
     const bool given = input_.has("scaleTier");
-    throw input_.error(key,
-                       fmt::format("{} goes with scaleTier CUSTOM alone, and {}", input_.path(key),
-                                   given ? fmt::format("scaleTier is {}", tier_->name)
-                                         : std::string("there is no scaleTier")),
-                       "write scaleTier: CUSTOM, or take the key away");
+    input_.note(key,
+                fmt::format("{} goes with scaleTier CUSTOM alone, and {}", input_.path(key),
+                            given ? fmt::format("scaleTier is {}", tier_->name)
+                                  : std::string("there is no scaleTier")),
+                "write scaleTier: CUSTOM, or take the key away", {"scaleTier"});
   }
 
   void read_pool(const RoleWords& words) {
@@ -156,18 +158,18 @@ class AiPlatformReader {
     if (custom_) {
       pool.machine_type = input_.text(type_key).value_or("");
       if (!master) pool.count = static_cast<int>(input_.whole(count_key, kMostTasks).value_or(0));
-      if (pool.count > 0 && pool.machine_type.empty()) {
-        throw input_.error(
-            count_key,
-            fmt::format("{} is {}, and there is no {}", input_.path(count_key), pool.count,
-                        type_key),
-            fmt::format("add {}, the machine of each, such as n1-standard-8", type_key));
+      if (!master && pool.count > 0 && pool.machine_type.empty()) {
+        input_.note(count_key,
+                    fmt::format("{} is {}, and there is no {}", input_.path(count_key), pool.count,
+                                type_key),
+                    fmt::format("add {}, the machine of each, such as n1-standard-8", type_key),
+                    {type_key});
       }
       if (pool.count == 0 && !pool.machine_type.empty()) {
-        throw input_.error(type_key,
-                           fmt::format("{} is {}, and {} is 0 or not there", input_.path(type_key),
-                                       pool.machine_type, count_key),
-                           fmt::format("add {}, or take {} away", count_key, type_key));
+        input_.note(type_key,
+                    fmt::format("{} is {}, and {} is 0 or not there", input_.path(type_key),
+                                pool.machine_type, count_key),
+                    fmt::format("add {}, or take {} away", count_key, type_key), {count_key});
       }
     } else if (std::string_view(words.role) == "worker") {
       pool.count = tier_->workers;
@@ -184,29 +186,30 @@ class AiPlatformReader {
     if (!input_.has(key)) return;
     const ConfigFields replica = input_.fields(key, kReplicaKeys);
     if (pool.count == 0) {
-      throw input_.error(key,
-                         fmt::format("{} is for tasks that there are none of", input_.path(key)),
-                         fmt::format("add {}Count and {}Type, or take it away",
-                                     key.substr(0, key.size() - 6), key.substr(0, key.size() - 6)));
+      const std::string words = key.substr(0, key.size() - std::string_view("Config").size());
+      input_.note(key, fmt::format("{} is for tasks that there are none of", input_.path(key)),
+                  fmt::format("add {0}Count and {0}Type, or take it away", words),
+                  {words + "Count", words + "Type"});
+      return;
     }
     pool.image = replica.text("imageUri").value_or("");
     pool.command = replica.texts("containerCommand");
     pool.args = replica.texts("containerArgs");
     if (pool.image.empty() && !pool.command.empty() && std::string_view(pool.role) == "chief") {
-      throw replica.error(
-          "containerCommand",
-          fmt::format("{} needs an imageUri beside it", replica.path("containerCommand")),
-          "add imageUri, or name the program on the command line instead");
+      replica.note("containerCommand",
+                   fmt::format("{} needs an imageUri beside it", replica.path("containerCommand")),
+                   "add imageUri, or name the program on the command line instead");
     }
     if (replica.has("acceleratorConfig")) {
       const ConfigFields accelerator = replica.fields("acceleratorConfig", {"type", "count"});
       pool.accelerator.type = accelerator.text("type").value_or("");
       pool.accelerator.count = static_cast<int>(accelerator.whole("count", 1024).value_or(0));
-      if (pool.accelerator.type.empty() != (pool.accelerator.count == 0)) {
-        throw replica.error("acceleratorConfig",
-                            fmt::format("{} needs both a type and a count of 1 or more",
-                                        replica.path("acceleratorConfig")),
-                            "write count: 1 and type: NVIDIA_TESLA_T4, or take it away");
+      const bool read = !accelerator.is_spoken_of("type") && !accelerator.is_spoken_of("count");
+      if (read && pool.accelerator.type.empty() != (pool.accelerator.count == 0)) {
+        replica.note("acceleratorConfig",
+                     fmt::format("{} needs both a type and a count of 1 or more",
+                                 replica.path("acceleratorConfig")),
+                     "write count: 1 and type: NVIDIA_TESLA_T4, or take it away");
       }
       // Other places than Google's have others, so that it is no error here.
       if (const auto meant = meant_accelerator(pool.accelerator.type)) {
@@ -231,10 +234,9 @@ class AiPlatformReader {
     const std::string image = job().pools.front().image;
     for (Pool& pool : job().pools) {
       if (!pool.image.empty() && image.empty()) {
-        throw input_.error(
-            pool.role == "ps" ? "parameterServerConfig" : pool.role + "Config",
-            fmt::format("the {} has an imageUri, and the master has none", pool.role),
-            "add masterConfig.imageUri: all tasks run from images, or none");
+        input_.note(pool.role == "ps" ? "parameterServerConfig" : pool.role + "Config",
+                    fmt::format("the {} has an imageUri, and the master has none", pool.role),
+                    "add masterConfig.imageUri: all tasks run from images, or none");
       }
       if (pool.image.empty()) pool.image = image;
     }
@@ -279,12 +281,13 @@ class AiPlatformReader {
 
   void read_search(const ConfigFields& fields) {
     HyperParameterSearch search;
+    const size_t before = fields.file().mistakes->size();
     const auto goal = fields.choice("goal", {"MAXIMIZE", "MINIMIZE"});
-    if (!goal) {
-      throw input_.error("hyperparameters", fields.path("goal") + " is not there",
-                         "write goal: MAXIMIZE or goal: MINIMIZE");
+    if (!goal && !fields.is_spoken_of("goal")) {
+      input_.note("hyperparameters", fields.path("goal") + " is not there",
+                  "write goal: MAXIMIZE or goal: MINIMIZE");
     }
-    search.maximize = *goal == 0;
+    search.maximize = goal.value_or(0) == 0;
     search.max_trials = count_of_trials(fields, "maxTrials");
     search.max_parallel_trials = count_of_trials(fields, "maxParallelTrials");
     search.max_failed_trials = static_cast<int>(fields.whole("maxFailedTrials").value_or(0));
@@ -302,11 +305,13 @@ class AiPlatformReader {
     }
     std::vector<ConfigPlace> places;
     for (const ConfigValue* item : fields.list("params")) {
-      search.parameters.push_back(
-          read_parameter(ConfigFields(fields.file(), *item, kParameterKeys)));
+      const size_t noted = fields.file().mistakes->size();
+      HyperParameter parameter = read_parameter(ConfigFields(fields.file(), *item, kParameterKeys));
+      if (fields.file().mistakes->size() != noted) continue;
+      search.parameters.push_back(std::move(parameter));
       places.push_back(item->place);
     }
-    check_search_at(search, input_, "hyperparameters", places);
+    check_search_at(search, input_, "hyperparameters", places, before);
     job().search = std::move(search);
   }
 
@@ -328,20 +333,22 @@ class AiPlatformReader {
                                      {"BOOLEAN", "CATEGORICAL"},
                                      {"CHOICE", "CATEGORICAL"},
                                      {"ENUM", "CATEGORICAL"}});
-    if (!name || !type) {
-      throw fields.error(
-          "", fmt::format("{} is not there", fields.path(name ? "type" : "parameterName")),
-          "each of params has a parameterName and a type");
+    for (const auto& [key, there] :
+         {std::pair("parameterName", name.has_value()), std::pair("type", type.has_value())}) {
+      if (there) continue;
+      fields.note(key, fmt::format("{} is not there", fields.path(key)),
+                  "each of params has a parameterName and a type");
     }
+    if (!name || !type) return parameter;
     parameter.name = *name;
     parameter.type = kTypes[*type];
     const bool range = parameter.type == Type::kDouble || parameter.type == Type::kInteger;
     const auto least = fields.number("minValue"), most = fields.number("maxValue");
     if (range && (!least || !most)) {
-      throw fields.error("type",
-                         fmt::format("{} '{}' needs minValue and maxValue",
-                                     parameter.type == Type::kDouble ? "DOUBLE" : "INTEGER", *name),
-                         "write both");
+      fields.note("type",
+                  fmt::format("{} '{}' needs minValue and maxValue",
+                              parameter.type == Type::kDouble ? "DOUBLE" : "INTEGER", *name),
+                  "write both", {"minValue", "maxValue"});
     }
     parameter.min_value = least.value_or(0);
     parameter.max_value = most.value_or(0);

@@ -5,7 +5,8 @@
 //   pool.count = fields.whole("workerCount").value_or(0);
 //
 // Keys are asked for in camelCase; a file may write them so, or in snake_case. Numbers may stand in
-// quotes, as JSON writes those of 64 bits. Errors are those of ConfigFile::error().
+// quotes, as JSON writes those of 64 bits. Mistakes are noted in the file, and
+// reading goes on as if the key were not there: ConfigFile::throw_noted() tells of all of them.
 #pragma once
 
 #include <cstdint>
@@ -21,15 +22,15 @@ namespace muster::inline v0_1::jobs {
 
 class ConfigFields {
  public:
-  // Throws unless `map` is a map, or nothing at all, and for the first key that is none of `keys`,
-  // with the nearest that is. The file and the map must outlive the object.
+  // Notes a `map` that is none, nor nothing at all, and each key that is none of `keys`, with the
+  // nearest that is. The file and the map must outlive the object.
   ConfigFields(const ConfigFile& file, const ConfigValue& map,
                const std::vector<std::string>& keys);
 
   // The value of a key; nullptr when it is not there, or there is nothing behind it.
   const ConfigValue* find(const std::string& key) const;
 
-  // These return nothing when the key is not there, and throw for a value of another kind.
+  // These return nothing when the key is not there, or has a value of another kind, which is noted.
   std::optional<std::string> text(const std::string& key) const;
   // A whole number of 0 or more, at most `most`.
   std::optional<int64_t> whole(const std::string& key, int64_t most = 1'000'000) const;
@@ -52,18 +53,24 @@ class ConfigFields {
   // Whether the key is there, with something behind it.
   bool has(const std::string& key) const { return find(key) != nullptr; }
 
-  // The error of this map, or of a key in it when it is there.
-  Error error(const std::string& key, const std::string& message, const std::string& hint) const;
+  // Notes a mistake of this map, or of a key in it when it is there. `also` has the other keys that
+  // it speaks of.
+  void note(const std::string& key, const std::string& message, const std::string& hint,
+            const std::vector<std::string>& also = {}) const;
+  // Whether a mistake was noted that speaks of this key.
+  bool is_spoken_of(const std::string& key) const { return file_.is_spoken_of(path_of(key)); }
   // "trainingInput.workerCount".
   std::string path(const std::string& key) const;
   const ConfigFile& file() const { return file_; }
 
  private:
   const ConfigMember* member(const std::string& key) const;
-  [[noreturn]] void wrong(const ConfigValue& value, const std::string& wanted,
-                          const std::string& hint = {}) const;
+  void wrong(const ConfigValue& value, const std::string& wanted,
+             const std::string& hint = {}) const;
+  // By the names of keys here, however the file writes them.
+  std::string path_of(const std::string& key) const { return map_.path + "." + key; }
   const ConfigValue* scalar(const std::string& key, const std::string& wanted) const;
-  double to_number(const ConfigValue& value) const;
+  std::optional<double> to_number(const ConfigValue& value) const;
 
   const ConfigFile& file_;
   const ConfigValue& map_;

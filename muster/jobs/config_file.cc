@@ -239,6 +239,39 @@ Error ConfigFile::error(ConfigPlace place, const std::string& message,
   return invalid_argument(shown, hint);
 }
 
+bool ConfigFile::is_spoken_of(const std::string& path) const {
+  return std::ranges::any_of(*mistakes, [&](const Mistake& mistake) {
+    return std::ranges::find(mistake.about, path) != mistake.about.end();
+  });
+}
+
+void ConfigFile::note(Mistake mistake) const {
+  const auto spoken = [this](const std::string& path) { return is_spoken_of(path); };
+  if (std::ranges::none_of(mistake.about, spoken)) mistakes->push_back(std::move(mistake));
+}
+
+void ConfigFile::throw_noted() const {
+  if (mistakes->empty()) return;
+  std::vector<Mistake> sorted = *mistakes;
+  std::ranges::stable_sort(sorted, {}, [](const Mistake& mistake) {
+    return std::pair(mistake.place.line, mistake.place.column);
+  });
+  constexpr size_t kMostShown = 20;
+  std::string all;
+  const size_t last = std::min(sorted.size(), kMostShown) - 1;
+  for (size_t i = 0; i < last; ++i) {
+    const Error one = error(sorted[i].place, sorted[i].message, sorted[i].hint);
+    all += one.message() + "\n";
+    if (!one.hint().empty()) all += "hint: " + one.hint() + "\n";
+    all += "error: ";
+  }
+  const Error end = error(sorted[last].place, sorted[last].message, sorted[last].hint);
+  all += end.message();
+  if (sorted.size() > kMostShown)
+    all += fmt::format("\nand {} more mistakes", sorted.size() - kMostShown);
+  throw invalid_argument(all, end.hint());
+}
+
 ConfigFile parse_config_file(std::string text, std::string name) {
   if (is_binary(text)) {
     throw invalid_argument(fmt::format("{} is not text", name),

@@ -2,6 +2,7 @@
 // the line. YAML, and JSON, which is a kind of YAML. Thread safety: values and pure functions.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,8 +48,24 @@ struct ConfigFile {
   std::string text;
   std::vector<ConfigValue> documents;  // most files have one; "---" begins another
 
+  // A mistake in the file. `about` has the paths of the keys that it speaks of.
+  struct Mistake {
+    ConfigPlace place;
+    std::string message;
+    std::string hint;
+    std::vector<std::string> about;
+  };
+  // Those that were noted, shared by copies of the file.
+  std::shared_ptr<std::vector<Mistake>> mistakes = std::make_shared<std::vector<Mistake>>();
+
   // Returns InvalidArgument "job.yaml:7:16: message", with the line of the file and a caret below.
   Error error(ConfigPlace place, const std::string& message, const std::string& hint) const;
+  // Notes a mistake, so that whoever reads goes on and finds the others. One that speaks of a key
+  // of which another one speaks already is mostly what that one leads to, and is left out.
+  void note(Mistake mistake) const;
+  bool is_spoken_of(const std::string& path) const;
+  // Throws what was noted, in the order of the file: InvalidArgument, one error() behind another.
+  void throw_noted() const;
 };
 
 // Throws InvalidArgument, with the place, for text that is no YAML or JSON, for what is not text (a

@@ -58,12 +58,38 @@ void refuse_other_kinds(const ConfigFile& file, const ConfigValue& root) {
   }
 }
 
+// By the keys that the kinds of configurations have.
+JobConfig read_known_kind(const ConfigFile& file, const ConfigValue& root) {
+  const auto has = [&](const std::vector<std::string>& keys) {
+    return member_of(root, keys) != nullptr;
+  };
+  using internal::VertexKind;
+  if (has({"studySpec", "study_spec", "trialJobSpec", "trial_job_spec"}))
+    return internal::read_vertex(file, root, VertexKind::kTuningJob);
+  if (has({"jobSpec", "job_spec"}))
+    return internal::read_vertex(file, root, VertexKind::kCustomJob);
+  if (has({"workerPoolSpecs", "worker_pool_specs"}))
+    return internal::read_vertex(file, root, VertexKind::kJobSpec);
+  if (has({"trainingInput", "training_input"}))
+    return internal::read_ai_platform(file, root, false);
+  // The body alone has one of these; in a file with none of them nothing would be known.
+  if (has({"scaleTier", "scale_tier", "masterType", "master_type", "masterConfig", "master_config",
+           "workerCount", "worker_count", "hyperparameters", "packageUris", "package_uris",
+           "pythonModule", "python_module", "jobDir", "job_dir"})) {
+    return internal::read_ai_platform(file, root, true);
+  }
+  // A misspelled trainingInput is an unknown key of a job.
+  return internal::read_ai_platform(file, root, false);
+}
+
 }  // namespace
 
 namespace internal {
 
 void check_search_at(const HyperParameterSearch& search, const ConfigFields& fields,
-                     const std::string& key, const std::vector<ConfigPlace>& places) {
+                     const std::string& key, const std::vector<ConfigPlace>& places,
+                     size_t before) {
+  const ConfigFile& file = fields.file();
   for (size_t i = 0; i < search.parameters.size(); ++i) {
     HyperParameterSearch one = search;
     one.parameters = {search.parameters[i]};
@@ -71,21 +97,24 @@ void check_search_at(const HyperParameterSearch& search, const ConfigFields& fie
     try {
       check_search(one);
     } catch (const Error& error) {
-      throw fields.file().error(places[i], error.message(), error.hint());
+      file.note(
+          {.place = places[i], .message = error.message(), .hint = error.hint(), .about = {}});
     }
   }
+  if (file.mistakes->size() != before) return;
   try {
     check_search(search);
   } catch (const Error& error) {
-    throw fields.error(key, error.message(), error.hint());
+    fields.note(key, error.message(), error.hint());
   }
 }
 
 int count_of_trials(const ConfigFields& fields, const std::string& key) {
   const auto count = parse_int(fields.text(key).value_or("1"));
   if (count && *count < 1) {
-    throw fields.error(key, fmt::format("{} is {}", fields.path(key), *count),
-                       fmt::format("write 1 or more; without {} it is 1", key));
+    fields.note(key, fmt::format("{} is {}", fields.path(key), *count),
+                fmt::format("write 1 or more; without {} it is 1", key));
+    return 1;
   }
   return static_cast<int>(fields.whole(key).value_or(1));
 }
@@ -111,26 +140,9 @@ JobConfig read_job_config(const std::string& text, const std::string& name) {
     throw file.error(file.documents[1].place, "a second document begins here",
                      "give each job a file of its own");
   }
-  const auto has = [&](const std::vector<std::string>& keys) {
-    return member_of(root, keys) != nullptr;
-  };
-  using internal::VertexKind;
-  if (has({"studySpec", "study_spec", "trialJobSpec", "trial_job_spec"}))
-    return internal::read_vertex(file, root, VertexKind::kTuningJob);
-  if (has({"jobSpec", "job_spec"}))
-    return internal::read_vertex(file, root, VertexKind::kCustomJob);
-  if (has({"workerPoolSpecs", "worker_pool_specs"}))
-    return internal::read_vertex(file, root, VertexKind::kJobSpec);
-  if (has({"trainingInput", "training_input"}))
-    return internal::read_ai_platform(file, root, false);
-  // The body alone has one of these; in a file with none of them nothing would be known.
-  if (has({"scaleTier", "scale_tier", "masterType", "master_type", "masterConfig", "master_config",
-           "workerCount", "worker_count", "hyperparameters", "packageUris", "package_uris",
-           "pythonModule", "python_module", "jobDir", "job_dir"})) {
-    return internal::read_ai_platform(file, root, true);
-  }
-  // A misspelled trainingInput is an unknown key of a job.
-  return internal::read_ai_platform(file, root, false);
+  JobConfig config = read_known_kind(file, root);
+  file.throw_noted();
+  return config;
 }
 
 JobConfig read_job_config_file(const std::string& path) {

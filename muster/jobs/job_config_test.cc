@@ -222,7 +222,8 @@ INSTANTIATE_TEST_SUITE_P(
                "job.yaml:3:3: ", "maxParallelTrials is 0", "1 or more"},
         Broken{"hyperparameters:\n  goal: MAXIMIZE\n  maxTrials: many\n",
                "job.yaml:3:14: ", "'many'; it must be a whole number", ""},
-        Broken{"parallelTrialCount: 0\nstudySpec: {}\ntrialJobSpec:\n  workerPoolSpecs:\n  - "
+        Broken{"parallelTrialCount: 0\nstudySpec: {metrics: [{metricId: m, goal: "
+               "MAXIMIZE}]}\ntrialJobSpec:\n  workerPoolSpecs:\n  - "
                "replicaCount: 1\n    machineSpec: {machineType: a}\n    containerSpec: {imageUri: "
                "x}\n",
                "job.yaml:1:1: ", "parallelTrialCount is 0", "1 or more"},
@@ -281,6 +282,37 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"- a\n- b\n", "job.yaml:1:1: ", "the whole file is a list", "trainingInput"},
         Broken{"hello\n", "job.yaml:1:1: ", "the whole file is 'hello'", "trainingInput"},
         Broken{"name: x\nsteps: 3\n", "job.yaml:1:1: ", "no key 'name'", "trainingInput"}));
+
+// As compilers do; what one mistake leads to is none of its own.
+TEST(JobConfigTest, AllMistakesAreToldAtOnceInTheirOrder) {
+  const Error error = failure(
+      "trainingInput:\n  scaleTier: CUSTM\n  masterTyp: a\n  workerCount: two\n  workerType: b\n"
+      "  masterConfig:\n    acceleratorConfig: {count: many}\n  hyperparameters:\n"
+      "    goal: MAXIMISE\n    maxTrials: 0\n    params:\n    - {parameterName: x, type: FLOAT}\n"
+      "    - {parameterName: y, type: DOUBLE, minValue: 2, maxValue: 1}\n");
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  const std::vector<std::string> expected = {
+      "job.yaml:2:14: trainingInput.scaleTier is 'CUSTM'",
+      "job.yaml:3:3: trainingInput has no key",
+      "job.yaml:4:16: trainingInput.workerCount is 'two'",
+      "job.yaml:7:32: trainingInput.masterConfig.acceleratorConfig.count is 'many'",
+      "job.yaml:9:11: trainingInput.hyperparameters.goal is 'MAXIMISE'",
+      "job.yaml:10:5: trainingInput.hyperparameters.maxTrials is 0",
+      "job.yaml:12:32: trainingInput.hyperparameters.params[0].type is 'FLOAT'",
+      "job.yaml:13:7: "};
+  size_t at = 0;
+  for (const std::string& mistake : expected) {
+    at = error.message().find(mistake, at);
+    ASSERT_NE(at, std::string::npos) << mistake << "\n" << error.message();
+  }
+  size_t count = 0;
+  for (size_t found = 0; (found = error.message().find("job.yaml:", found)) != std::string::npos;
+       ++found) {
+    ++count;
+  }
+  EXPECT_EQ(count, expected.size()) << error.message();
+  EXPECT_THAT(error.message(), HasSubstr("^\nhint: did you mean CUSTOM?\nerror: job.yaml:3:3"));
+}
 
 TEST(JobConfigTest, TheErrorShowsTheLineAndACaret) {
   const Error error = failure("scaleTier: CUSTOM\nmasterType: a\n\tworkerCount: 2\n");

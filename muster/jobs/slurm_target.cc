@@ -188,6 +188,7 @@ JobStatus slurm_status(std::string_view scontrol, bool cancelled) {
     status.detail = fmt::format("Slurm says {}{}", word,
                                 reason.empty() || reason == "None" ? "" : ", " + reason);
     status.may_return = word.starts_with("PREEMPTED") || word.starts_with("NODE_FAIL");
+    status.was_taken_away = status.may_return;
   } else if (status.state == JobState::kUnknown) {
     status.detail = fmt::format("Slurm says '{}'", word);
   }

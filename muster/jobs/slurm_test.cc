@@ -251,8 +251,9 @@ TEST(SlurmTest, StatesOfSlurmAreStatesOfJobs) {
   EXPECT_THAT(slurm_status("JobState=PENDING Reason=Priority", false).detail, "waits: Priority");
   // What Slurm may put back into its queue by itself has not ended for ever.
   for (const char* word : {"PREEMPTED", "NODE_FAIL"})
-    EXPECT_TRUE(slurm_status("JobState=" + std::string(word), false).may_return) << word;
+    EXPECT_TRUE(slurm_status("JobState=" + std::string(word), false).was_taken_away) << word;
   EXPECT_FALSE(slurm_status("JobState=FAILED", false).may_return);
+  EXPECT_FALSE(slurm_status("JobState=FAILED", false).was_taken_away);
 }
 
 // Numbers begin anew when a controller is set up again.

@@ -56,6 +56,9 @@ struct JobStatus {
   // Of one that has ended: the target may start it, or tasks of it, again by itself, as after a
   // preemption, or where a role has not ended.
   bool may_return = false;
+  // Of one that has failed: nothing was wrong with it, and the target mostly puts all of it back
+  // into its queue, as after a preemption.
+  bool was_taken_away = false;
   // Of a search that has ended: the trials that run on, as after its process was killed, or may
   // still begin; and the numbers of those that run.
   int left = 0;

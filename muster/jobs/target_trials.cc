@@ -120,10 +120,20 @@ std::optional<int> TargetTrials::exit_code(int number) {
     case JobState::kRunning:
     case JobState::kEnding:
       trial.last_seen = clock_.now();
+      trial.waits = false;
       return std::nullopt;
     case JobState::kSucceeded:
       return ended(0);
     case JobState::kFailed:
+      if (status.was_taken_away && clock_.now() - trial.last_seen < kForgotten) {
+        if (!std::exchange(trial.waits, true)) {
+          log::info(fmt::format(
+              "trial {}: {}; waiting for up to {} minutes whether it begins again", number,
+              status.detail, std::chrono::ceil<std::chrono::minutes>(kForgotten).count()));
+        }
+        return std::nullopt;
+      }
+      trial.left = !is_over(status);
       return ended(status.exit_code.value_or(1));
     case JobState::kCancelled:
       return ended(status.exit_code.value_or(143));
@@ -137,12 +147,25 @@ std::optional<int> TargetTrials::exit_code(int number) {
   return status.forgotten ? ended(1) : 1;
 }
 
+// Where roles do not know of each other, those of a trial that has failed would be started again,
+// and hold their nodes.
+void TargetTrials::end_the_rest(Entry& trial) {
+  if (!std::exchange(trial.left, false)) return;
+  try {
+    target_.cancel(trial.record);
+  } catch (const Error& error) {
+    log::warning(fmt::format("{} has failed, and what is left of it could not be ended: {}",
+                             trial.record.name, error.what()));
+  }
+}
+
 std::string TargetTrials::last_words(int number) {
-  if (!was_submitted(trials_.at(number).record)) return "";
+  Entry& trial = trials_.at(number);
+  if (!was_submitted(trial.record)) return "";
   std::string error, last;
   bool is_error = false;  // the line before
   try {
-    target_.logs(trials_.at(number).record, {.tail = kLastLines}, [&](std::string_view line) {
+    target_.logs(trial.record, {.tail = kLastLines}, [&](std::string_view line) {
       const std::string_view words = trim(without_task(line));
       // What was meant is worth a few words; what else a hint says stands in the log.
       if (is_error && words.starts_with(kMeant))
@@ -158,6 +181,7 @@ std::string TargetTrials::last_words(int number) {
     // The exit code is told all the same.
     log::debug(fmt::format("the log of trial {}: {}", number, failure.message()));
   }
+  end_the_rest(trial);  // with its pods go their logs
   return error.empty() ? last : error;
 }
 

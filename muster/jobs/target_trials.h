@@ -27,9 +27,11 @@ class TargetTrials : public TrialHost {
   // One that begins anew has another name than before, since targets keep those that have ended.
   void start(int number, const JobSpec& job) override;
   // A target that cannot be asked, or does not know the job, for `kForgotten` has lost the trial,
-  // which has failed then.
+  // which has failed then. So has one that was taken away, as by a preemption, and has not begun
+  // again by then.
   std::optional<int> exit_code(int number) override;
-  // The last line of an error among the last of its log, or else the last line there is.
+  // Of a trial that has failed, the last line of an error among the last of its log, or else the
+  // last line there is. What is left of it on the target is ended then.
   std::string last_words(int number) override;
   std::string log_of(int number) const override;
   // A trial of which the target gave no answer, and which is not there, counts as one that has
@@ -44,7 +46,10 @@ class TargetTrials : public TrialHost {
     TimePoint last_seen;
     bool given_up = false;  // it was to be stopped, and was not there
     bool told = false;      // that nothing can be heard of it now
+    bool waits = false;     // the log says that it was taken away and may begin again
+    bool left = false;      // it has failed, and tasks of it run on
   };
+  void end_the_rest(Entry& trial);
   // Whether the target has answered for the trial, now at the latest.
   bool is_known(Entry& trial);
   Target& target_;

@@ -108,6 +108,32 @@ TEST_F(TargetTrialsTest, ATrialEndsAsItsJobDoes) {
   EXPECT_EQ(trials_.exit_code(3), 143);
 }
 
+// As one of Slurm's that is preempted: it is put back into the queue.
+TEST_F(TargetTrialsTest, ATrialThatWasTakenAwayHasNotFailed) {
+  target_.now = {
+      .state = JobState::kFailed, .exit_code = 137, .may_return = true, .was_taken_away = true};
+  for (int look = 0; look < 3; ++look) EXPECT_EQ(trials_.exit_code(3), std::nullopt);
+  clock_.advance(TargetTrials::kForgotten - std::chrono::seconds(1));
+  target_.now = {.state = JobState::kQueued};
+  EXPECT_EQ(trials_.exit_code(3), std::nullopt);
+  target_.now = {
+      .state = JobState::kFailed, .exit_code = 137, .may_return = true, .was_taken_away = true};
+  clock_.advance(TargetTrials::kForgotten - std::chrono::seconds(1));
+  EXPECT_EQ(trials_.exit_code(3), std::nullopt);
+  clock_.advance(std::chrono::seconds(1));
+  EXPECT_EQ(trials_.exit_code(3), 137);
+}
+
+// As on Kubernetes, whose Jobs do not know each other.
+TEST_F(TargetTrialsTest, WhatIsLeftOfATrialThatFailedIsEndedWhenItsWordsWereRead) {
+  target_.lines = {"error: no folder"};
+  target_.now = {.state = JobState::kFailed, .exit_code = 2, .may_return = true};
+  EXPECT_EQ(trials_.exit_code(3), 2);
+  EXPECT_EQ(target_.cancelled, "") << "its pods have the words";
+  EXPECT_EQ(trials_.last_words(3), "error: no folder");
+  EXPECT_EQ(target_.cancelled, "id of fit-3");
+}
+
 TEST_F(TargetTrialsTest, ATargetThatIsAwayIsToldOfOnceEachTime) {
   const std::string words = "the target cannot be asked";
   for (int time = 0; time < 2; ++time) {

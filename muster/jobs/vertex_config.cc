@@ -90,11 +90,11 @@ class VertexReader {
     job().labels = root_.pairs("labels");
     const std::string spec_key = kind_ == VertexKind::kTuningJob ? "trialJobSpec" : "jobSpec";
     if (root_.find(spec_key) == nullptr) {
-      throw root_.error("studySpec", fmt::format("there is no {}", spec_key),
-                        fmt::format("add {} with workerPoolSpecs", spec_key));
+      root_.note("studySpec", fmt::format("there is no {}", spec_key),
+                 fmt::format("add {} with workerPoolSpecs", spec_key), {spec_key});
+      return std::move(config_);
     }
-    const ConfigFields spec = root_.fields(spec_key, job_spec_keys());
-    read_job_spec(spec);
+    read_job_spec(root_.fields(spec_key, job_spec_keys()));
     if (kind_ == VertexKind::kTuningJob) read_study();
     return std::move(config_);
   }
@@ -105,15 +105,16 @@ class VertexReader {
   void read_job_spec(const ConfigFields& spec) {
     const auto pools = spec.list("workerPoolSpecs");
     if (pools.empty()) {
-      throw spec.error("workerPoolSpecs",
-                       fmt::format("{} has no pools", spec.path("workerPoolSpecs")),
-                       "list at least the first pool: machineSpec, replicaCount: 1, containerSpec");
+      spec.note("workerPoolSpecs", fmt::format("{} has no pools", spec.path("workerPoolSpecs")),
+                "list at least the first pool: machineSpec, replicaCount: 1, containerSpec");
     }
     if (pools.size() > kVertexRoles.size()) {
-      throw spec.file().error(pools[kVertexRoles.size()]->place,
-                              fmt::format("there are {} pools", pools.size()),
-                              "there are at most 4: the first task, workers, parameter servers, "
-                              "evaluators");
+      spec.file().note({.place = pools[kVertexRoles.size()]->place,
+                        .message = fmt::format("there are {} pools", pools.size()),
+                        .hint = "there are at most 4: the first task, workers, parameter servers, "
+                                "evaluators",
+                        .about = {}});
+      return;
     }
     for (size_t i = 0; i < pools.size(); ++i)
       read_pool(ConfigFields(spec.file(), *pools[i], kPoolKeys), i);
@@ -144,28 +145,28 @@ class VertexReader {
     const bool used = machine.has("machineType") || fields.has("containerSpec") || package;
     pool.count = static_cast<int>(count.value_or(used ? 1 : 0));
     if (index == 0 && pool.count != 1) {
-      throw fields.error("replicaCount",
-                         count ? fmt::format("{} is {}; the first pool has one replica",
-                                             fields.path("replicaCount"), *count)
-                               : std::string("the first pool is empty"),
-                         count ? "write replicaCount: 1, and the others as the second pool"
-                               : "the first pool holds the first task: machineSpec, "
-                                 "replicaCount: 1, containerSpec");
+      fields.note("replicaCount",
+                  count ? fmt::format("{} is {}; the first pool has one replica",
+                                      fields.path("replicaCount"), *count)
+                        : std::string("the first pool is empty"),
+                  count ? "write replicaCount: 1, and the others as the second pool"
+                        : "the first pool holds the first task: machineSpec, "
+                          "replicaCount: 1, containerSpec");
     }
     pool.machine_type = machine.text("machineType").value_or("");
     read_accelerator(machine, pool);
-    if (pool.count > 0 && pool.machine_type.empty()) {
-      throw fields.error("machineSpec",
-                         fmt::format("{} is not there, and the pool has {} {}",
-                                     fields.path("machineSpec") + ".machineType", pool.count,
-                                     pool.count == 1 ? "replica" : "replicas"),
-                         "add machineSpec with machineType, such as n1-standard-8");
+    if (pool.count > 0 && pool.machine_type.empty() && !machine.is_spoken_of("machineType")) {
+      fields.note("machineSpec",
+                  fmt::format("{} is not there, and the pool has {} {}",
+                              fields.path("machineSpec") + ".machineType", pool.count,
+                              pool.count == 1 ? "replica" : "replicas"),
+                  "add machineSpec with machineType, such as n1-standard-8");
     }
     if (pool.count > 0 && fields.has("containerSpec") == package) {
-      throw fields.error(package ? "pythonPackageSpec" : "replicaCount",
-                         package ? "the pool has both containerSpec and pythonPackageSpec"
-                                 : "the pool has neither containerSpec nor pythonPackageSpec",
-                         "write containerSpec with imageUri");
+      fields.note(package ? "pythonPackageSpec" : "replicaCount",
+                  package ? "the pool has both containerSpec and pythonPackageSpec"
+                          : "the pool has neither containerSpec nor pythonPackageSpec",
+                  "write containerSpec with imageUri");
     }
     if (package) {
       config_.notes.push_back(fields.path("pythonPackageSpec") +
@@ -198,14 +199,14 @@ class VertexReader {
     if (pool.accelerator.type == "ACCELERATOR_TYPE_UNSPECIFIED") pool.accelerator.type.clear();
     pool.accelerator.count = static_cast<int>(machine.whole("acceleratorCount", 1024).value_or(0));
     if (pool.accelerator.type.empty() == (pool.accelerator.count == 0)) return;
+    if (machine.is_spoken_of("acceleratorType") || machine.is_spoken_of("acceleratorCount")) return;
     const bool typed = !pool.accelerator.type.empty();
-    throw machine.error(typed ? "acceleratorType" : "acceleratorCount",
-                        typed
-                            ? fmt::format("{} is {}, and acceleratorCount is 0 or not there",
-                                          machine.path("acceleratorType"), pool.accelerator.type)
-                            : fmt::format("{} is {}, and there is no acceleratorType",
-                                          machine.path("acceleratorCount"), pool.accelerator.count),
-                        "write both, or neither");
+    machine.note(typed ? "acceleratorType" : "acceleratorCount",
+                 typed ? fmt::format("{} is {}, and acceleratorCount is 0 or not there",
+                                     machine.path("acceleratorType"), pool.accelerator.type)
+                       : fmt::format("{} is {}, and there is no acceleratorType",
+                                     machine.path("acceleratorCount"), pool.accelerator.count),
+                 "write both, or neither");
   }
 
   static void read_container(const ConfigFields& container, Pool& pool, bool there) {
@@ -217,22 +218,22 @@ class VertexReader {
       const std::string name = variable.text("name").value_or("");
       const std::string value = variable.text("value").value_or("");
       if (name.empty()) {
-        throw variable.error("name", fmt::format("{} has no name", item->path),
-                             "write name and value");
+        variable.note("name", fmt::format("{} has no name", item->path), "write name and value");
+        continue;
       }
       const bool usable = std::ranges::all_of(
           name, [](unsigned char c) { return c > ' ' && c != '=' && c != 0x7f; });
       if (!usable) {
-        throw variable.error(
+        variable.note(
             "name", fmt::format("'{}' cannot be the name of a variable", printable_beginning(name)),
             "names have no '=' and no blanks");
+        continue;
       }
       pool.environment.emplace_back(name, value);
     }
     if (there && pool.image.empty()) {
-      throw container.error(
-          "imageUri", fmt::format("{} is not there", container.path("imageUri")),
-          "name the image, such as europe-docker.pkg.dev/project/repository/name");
+      container.note("imageUri", fmt::format("{} is not there", container.path("imageUri")),
+                     "name the image, such as europe-docker.pkg.dev/project/repository/name");
     }
   }
 
@@ -249,13 +250,15 @@ class VertexReader {
   }
 
   void read_study() {
+    const size_t before = root_.file().mistakes->size();
     HyperParameterSearch search;
     search.max_trials = count_of_trials(root_, "maxTrialCount");
     search.max_parallel_trials = count_of_trials(root_, "parallelTrialCount");
     search.max_failed_trials = static_cast<int>(root_.whole("maxFailedTrialCount").value_or(0));
     if (root_.find("studySpec") == nullptr) {
-      throw root_.error("trialJobSpec", "there is no studySpec",
-                        "add studySpec with metrics and parameters");
+      root_.note("trialJobSpec", "there is no studySpec",
+                 "add studySpec with metrics and parameters");
+      return;
     }
     const ConfigFields study = root_.fields("studySpec", kStudyKeys);
     read_metric(study, search);
@@ -276,28 +279,34 @@ class VertexReader {
     }
     std::vector<ConfigPlace> places;
     for (const ConfigValue* item : study.list("parameters")) {
-      search.parameters.push_back(
-          read_parameter(ConfigFields(study.file(), *item, kParameterSpecKeys)));
+      const size_t noted = root_.file().mistakes->size();
+      HyperParameter parameter =
+          read_parameter(ConfigFields(study.file(), *item, kParameterSpecKeys));
+      if (root_.file().mistakes->size() != noted) continue;
+      search.parameters.push_back(std::move(parameter));
       places.push_back(item->place);
     }
-    check_search_at(search, root_, "studySpec", places);
+    check_search_at(search, root_, "studySpec", places, before);
     job().search = std::move(search);
   }
 
   static void read_metric(const ConfigFields& study, HyperParameterSearch& search) {
     const auto metrics = study.list("metrics");
     if (metrics.size() != 1) {
-      throw study.error("metrics",
-                        fmt::format("{} has {} entries", study.path("metrics"), metrics.size()),
-                        "name the one metric that is compared: metricId and goal");
+      study.note("metrics", fmt::format("{} has {} entries", study.path("metrics"), metrics.size()),
+                 "name the one metric that is compared: metricId and goal");
+      return;
     }
     const ConfigFields metric(study.file(), *metrics.front(), {"metricId", "goal", "safetyConfig"});
     const auto id = metric.text("metricId");
     const auto goal = metric.choice("goal", {"MAXIMIZE", "MINIMIZE"});
-    if (!id || !goal) {
-      throw metric.error("", fmt::format("{} is not there", metric.path(id ? "goal" : "metricId")),
-                         "write metricId, the tag of the summary, and goal: MAXIMIZE or MINIMIZE");
+    for (const auto& [key, there] :
+         {std::pair("metricId", id.has_value()), std::pair("goal", goal.has_value())}) {
+      if (there) continue;
+      metric.note(key, fmt::format("{} is not there", metric.path(key)),
+                  "write metricId, the tag of the summary, and goal: MAXIMIZE or MINIMIZE");
     }
+    if (!id || !goal) return;
     search.metric_tag = *id;
     search.maximize = *goal == 0;
   }
@@ -315,8 +324,9 @@ class VertexReader {
     HyperParameter parameter;
     const auto name = fields.text("parameterId");
     if (!name) {
-      throw fields.error("", fmt::format("{} is not there", fields.path("parameterId")),
-                         "each parameter has a parameterId and a value spec");
+      fields.note("parameterId", fmt::format("{} is not there", fields.path("parameterId")),
+                  "each parameter has a parameterId and a value spec");
+      return parameter;
     }
     parameter.name = *name;
     int specs = 0;
@@ -332,25 +342,25 @@ class VertexReader {
         parameter.values = spec.numbers("values");
       } else {
         const auto least = spec.number("minValue"), most = spec.number("maxValue");
-        if (!least || !most) {
-          throw spec.error(
-              "", fmt::format("{} is not there", spec.path(least ? "maxValue" : "minValue")),
-              "write minValue and maxValue");
+        for (const auto& [key, there] :
+             {std::pair("minValue", least.has_value()), std::pair("maxValue", most.has_value())}) {
+          if (there) continue;
+          spec.note(key, fmt::format("{} is not there", spec.path(key)),
+                    "write minValue and maxValue");
         }
-        parameter.min_value = *least;
-        parameter.max_value = *most;
+        parameter.min_value = least.value_or(0);
+        parameter.max_value = most.value_or(0);
       }
     }
     if (specs != 1) {
-      throw fields.error("parameterId",
-                         fmt::format("the parameter '{}' has {} value specs", *name, specs),
-                         "give it one of doubleValueSpec, integerValueSpec, categoricalValueSpec, "
-                         "discreteValueSpec");
+      fields.note("parameterId", fmt::format("the parameter '{}' has {} value specs", *name, specs),
+                  "give it one of doubleValueSpec, integerValueSpec, categoricalValueSpec, "
+                  "discreteValueSpec");
     }
     if (fields.has("conditionalParameterSpecs")) {
-      throw fields.error("conditionalParameterSpecs",
-                         "parameters that depend on others cannot be searched here",
-                         "list them beside the others");
+      fields.note("conditionalParameterSpecs",
+                  "parameters that depend on others cannot be searched here",
+                  "list them beside the others");
     }
     using Scale = HyperParameter::Scale;
     constexpr std::array kScales = {Scale::kNone, Scale::kLinear, Scale::kLog, Scale::kReverseLog};

@@ -1,5 +1,6 @@
 // The formats of configurations, each read by a function of its own; job_config.cc finds out which
-// one a file has. Thread safety: pure functions.
+// one a file has. What is wrong in it they note in the file, so that all of it is told at once.
+// Thread safety: pure functions.
 #pragma once
 
 #include "muster/jobs/config_fields.h"
@@ -14,12 +15,12 @@ JobConfig read_ai_platform(const ConfigFile& file, const ConfigValue& root, bool
 enum class VertexKind { kCustomJob, kJobSpec, kTuningJob };
 JobConfig read_vertex(const ConfigFile& file, const ConfigValue& root, VertexKind kind);
 
-// Throws what check_search() finds wrong, at the place of the parameter, of which `places` has one
-// each, or else at `key`.
+// Notes what check_search() finds wrong, at the place of the parameter, of which `places` has one
+// each, or else, where nothing was noted since there were `before` mistakes, at `key`.
 void check_search_at(const HyperParameterSearch& search, const ConfigFields& fields,
-                     const std::string& key, const std::vector<ConfigPlace>& places);
+                     const std::string& key, const std::vector<ConfigPlace>& places, size_t before);
 
-// How many trials a key asks for: 1 where it is not there. Throws for less than one.
+// How many trials a key asks for: 1 where it is not there. Notes less than one.
 int count_of_trials(const ConfigFields& fields, const std::string& key);
 
 // The most tasks of one pool.
