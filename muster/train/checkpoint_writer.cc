@@ -5,6 +5,7 @@
 
 #include "muster/base/uri.h"
 #include "muster/stores/file_systems.h"
+#include "muster/stores/shared_patience.h"
 
 namespace muster::inline v0_1 {
 
@@ -27,6 +28,7 @@ void CheckpointWriter::check() const {
 }
 
 std::string CheckpointWriter::save(const Checkpoint& checkpoint) {
+  const stores::SharedPatience patience;
   check();
   return checkpoints_->save(checkpoint);
 }

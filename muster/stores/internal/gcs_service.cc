@@ -18,6 +18,7 @@
 #include "muster/stores/internal/digest.h"
 #include "muster/stores/internal/gcs_parts.h"
 #include "muster/stores/internal/gcs_upload.h"
+#include "muster/stores/shared_patience.h"
 
 namespace muster::inline v0_1::stores::internal {
 namespace {
@@ -345,8 +346,10 @@ Status GcsService::remove_all(const ObjectName& bucket, const std::vector<std::s
   std::vector<Status> failed(std::min(kAtOnce, keys.size()));
   {
     std::vector<std::jthread> threads;
+    const auto outage = SharedPatience::current();
     for (Status& failure : failed) {
       threads.emplace_back([&] {
+        const SharedPatience::Part part(outage);
         for (size_t at = next.fetch_add(1); at < keys.size(); at = next.fetch_add(1)) {
           Status removed = remove(bucket.with_key(keys[at]));
           if (removed.ok()) continue;

@@ -9,6 +9,7 @@
 #include "muster/base/strings.h"
 #include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/http_client.h"
+#include "muster/stores/shared_patience.h"
 
 namespace muster::inline v0_1::stores::internal {
 namespace {
@@ -54,6 +55,7 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& req
   double delay = limits.first_delay_seconds;
   int lessons = 0;
   std::optional<TimePoint> failed;  // the first time
+  const std::shared_ptr<SharedPatience::Outage> outage = SharedPatience::current();
   bool warned = false;
   for (int attempt = 1;; ++attempt) {
     Result<HttpRequest> made = request.make();
@@ -71,6 +73,7 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& req
                         (response.transport == Transport::kNoContact ||
                          response.transport == Transport::kBroken || is_busy(response)));
     if (!again) {
+      if (outage && response.transport == Transport::kAnswered) outage->note_answer();
       if (warned && response.transport == Transport::kAnswered)
         log::info("the server answers again: " + request.what + " took " +
                   human_duration(response.seconds));
@@ -81,6 +84,7 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& req
       failed = response.timed_out
                    ? std::max(tried, clock.now() - from_seconds(limits.stall_seconds))
                    : clock.now();
+      if (outage) failed = outage->note_failure(*failed);
     }
     const double failing = to_seconds(clock.now() - *failed);
     double wait = delay * (0.5 + 0.5 * jitter());

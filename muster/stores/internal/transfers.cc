@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "muster/stores/shared_patience.h"
+
 namespace muster::inline v0_1::stores::internal {
 namespace {
 
@@ -20,7 +22,10 @@ TransferThreads::~TransferThreads() {
 
 void TransferThreads::submit(std::function<void()> task) {
   std::lock_guard lock(mutex_);
-  tasks_.push_back(std::move(task));
+  tasks_.push_back([task = std::move(task), outage = SharedPatience::current()] {
+    const SharedPatience::Part part(outage);
+    task();
+  });
   if (idle_ < static_cast<int>(tasks_.size()) && static_cast<int>(threads_.size()) < most_)
     threads_.emplace_back([this] { work(); });
   changed_.notify_one();
