@@ -1,284 +1,206 @@
 #include "muster/serve/http_server.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <httplib.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <condition_variable>
+#include <deque>
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "muster/base/error.h"
-#include "muster/base/printable.h"
-#include "muster/base/strings.h"
-#include "muster/serve/encode_response.h"
+#include "muster/base/file_descriptor.h"
 #include "muster/serve/internal/connection_threads.h"
+#include "muster/serve/internal/http_connection.h"
 
 namespace muster::inline v0_1::serve {
 namespace {
 
-// A path that is longer names nothing here. (The library compares paths by a regular expression,
-// which needs stack for each character.)
-constexpr size_t kLongestPath = 1024;
-// So much of a body that is too large is read and dropped: a client that is still writing would not
-// see an answer before.
-constexpr size_t kDropped = 16 << 20;
+// Connections beyond the number allowed that are told so at the same time.
+constexpr size_t kMostTurnedAway = 64;
+// For so long one of them may take to send something and to hear the answer.
+constexpr Duration kTurnedAwayTime = std::chrono::seconds(2);
 
-HttpAnswer error_answer(int status, std::string_view message) {
-  HttpAnswer answer{status, encode_error(message), kJson, {}};
-  if (status == 503) answer.headers.emplace_back("Retry-After", "1");
-  return answer;
+using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
+
+// A socket that listens at the address, or errno.
+Result<FileDescriptor> listen_at(const addrinfo& address) {
+  const auto failed = [] { return from_errno(errno, "cannot listen"); };
+  FileDescriptor made(socket(address.ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!made.is_open()) return failed();
+  const int yes = 1;
+  setsockopt(made.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
+  if (bind(made.get(), address.ai_addr, address.ai_addrlen) != 0) return failed();
+  if (::listen(made.get(), SOMAXCONN) != 0) return failed();
+  return made;
 }
 
-// Hands the answer to the library. With `close` the connection ends behind it, as it must where the
-// rest of a body was not read: the library closes when a provider of bytes says false, as this one
-// does once all is written. Other answers are plain: while it stops, the library asks no provider.
-void send(httplib::Response& response, HttpAnswer answer, bool close) {
-  response.status = answer.status;
-  for (const auto& [name, value] : answer.headers) response.set_header(name.c_str(), value);
-  if (!close) {
-    response.set_content(std::move(answer.body), answer.type.c_str());
-    return;
+// The first address of the host's at which it can listen.
+FileDescriptor listen_at(const std::string& host, int port) {
+  const std::string where = fmt::format("cannot listen at {}:{}", host, port);
+  const auto refused = [&] {
+    return invalid_argument(where, "name an address of this machine, and a port you may take");
+  };
+  addrinfo wanted{};
+  wanted.ai_socktype = SOCK_STREAM;
+  wanted.ai_flags = AI_PASSIVE;
+  addrinfo* found = nullptr;
+  if (getaddrinfo(host.c_str(), std::to_string(port).c_str(), &wanted, &found) != 0)
+    throw refused();
+  const Addresses addresses(found, freeaddrinfo);
+  bool taken = false;
+  for (const addrinfo* each = found; each != nullptr; each = each->ai_next) {
+    Result<FileDescriptor> made = listen_at(*each);
+    if (made.ok()) return std::move(made).value();
+    taken |= made.error().kind() == ErrorKind::kUnavailable;
   }
-  response.set_header("Connection", "close");
-  response.set_content_provider(
-      answer.body.size(), answer.type.c_str(),
-      [body = answer.body](size_t offset, size_t length, httplib::DataSink& sink) {
-        sink.write(body.data() + offset, length);
-        return false;
-      });
+  if (taken) throw from_errno(EADDRINUSE, where, "take another --port");
+  throw refused();
 }
 
-// What is wrong with how the head says where the body ends; nothing for most. Programs on the way
-// here may read such a head in another way, and take a part of the body for the next request.
-std::optional<HttpAnswer> refused_framing(const httplib::Request& request) {
-  const size_t lengths = request.get_header_value_count("Content-Length");
-  const size_t encodings = request.get_header_value_count("Transfer-Encoding");
-  const bool takes_body =
-      request.method == "POST" || request.method == "PUT" || request.method == "PATCH";
-  if (lengths + encodings == 0) {
-    if (!takes_body) return std::nullopt;
-    return error_answer(411, "the head says nothing of the body's size; give a Content-Length");
-  }
-  if (lengths + encodings > 1) {
-    return error_answer(400, "the head gives more than one Content-Length or Transfer-Encoding");
-  }
-  if (encodings == 1) {
-    if (to_lower(request.get_header_value("Transfer-Encoding")) != "chunked") {
-      return error_answer(501, "the Transfer-Encoding is not 'chunked', the only one known here");
-    }
-  } else {
-    const std::string text = request.get_header_value("Content-Length");
-    const bool digits = std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
-    if (!digits || !parse_int(text)) {
-      return error_answer(400, fmt::format("the Content-Length is '{}', a number was expected",
-                                           printable_beginning(text, 30)));
-    }
-    if (*parse_int(text) == 0) return std::nullopt;
-  }
-  if (takes_body || request.method == "DELETE") return std::nullopt;
-  return error_answer(400, fmt::format("a {} request has no body here", request.method));
+int port_of(int socket) {
+  sockaddr_storage address{};
+  socklen_t bytes = sizeof address;
+  if (getsockname(socket, reinterpret_cast<sockaddr*>(&address), &bytes) != 0) return 0;
+  // Both families have the port at the same place.
+  return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
 }
 
-// How reading a body ended.
-enum class BodyState { kWhole, kBroken, kLate, kTooLarge, kTooLargeAndMore };
-
-BodyState read_body(const httplib::ContentReader& reader, size_t limit, TimePoint deadline,
-                    std::string& body) {
-  bool late = false;
-  size_t size = 0;
-  const bool whole = reader([&](const char* data, size_t count) {
-    late = system_clock().now() > deadline;
-    size += count;
-    if (size <= limit) body.append(data, count);
-    return !late && size <= limit + kDropped;
-  });
-  if (late) return BodyState::kLate;
-  if (size > limit) return whole ? BodyState::kTooLarge : BodyState::kTooLargeAndMore;
-  return whole ? BodyState::kWhole : BodyState::kBroken;
-}
-
-// The library keeps the listening socket to itself, and a queue of 5 connections in front of it.
-class Library : public httplib::Server {
+// Connections for which there is no thread. Each is told 503 once it has said something, so that
+// the answer is one to a request, and closed.
+class TurnedAway {
  public:
-  bool widen_backlog() { return ::listen(svr_sock_, SOMAXCONN) == 0; }
+  explicit TurnedAway(ServingMetrics& metrics) : metrics_(metrics) {}
+
+  void add(FileDescriptor connection) {
+    if (all_.size() == kMostTurnedAway) all_.pop_front();
+    all_.push_back({std::move(connection), system_clock().now() + kTurnedAwayTime, false});
+  }
+  // What to wait for; the order is that of step().
+  void add_to(std::vector<pollfd>& entries) const {
+    for (const Each& each : all_) entries.push_back({each.connection.get(), POLLIN, 0});
+  }
+  // Goes on with those of which `entries` say that something came.
+  void step(const pollfd* entries) {
+    const TimePoint now = system_clock().now();
+    std::erase_if(all_, [&](Each& each) {
+      const bool came = (entries++)->revents != 0;
+      return now > each.deadline || (came && !go_on(each));
+    });
+  }
+  bool empty() const { return all_.empty(); }
+
+ private:
+  struct Each {
+    FileDescriptor connection;
+    TimePoint deadline;
+    bool told;
+  };
+
+  // False when the client is gone.
+  bool go_on(Each& each) {
+    char dropped[16 << 10];
+    const int socket = each.connection.get();
+    const ssize_t count = recv(socket, dropped, sizeof dropped, 0);
+    if (count <= 0) return count < 0 && (errno == EAGAIN || errno == EINTR);
+    if (std::exchange(each.told, true)) return true;
+    metrics_.observe_request("other", 503, 0);
+    const bool head_only =
+        std::string_view(dropped, static_cast<size_t>(count)).starts_with("HEAD");
+    const std::string bytes = internal::bytes_of_answer(
+        internal::error_answer(503, "too many connections are open; ask again later"), true,
+        !head_only);
+    // A new connection has room for as much.
+    return ::send(socket, bytes.data(), bytes.size(), MSG_NOSIGNAL) > 0 &&
+           shutdown(socket, SHUT_WR) == 0;
+  }
+
+  ServingMetrics& metrics_;
+  std::deque<Each> all_;
 };
 
 }  // namespace
 
 struct HttpServer::Impl {
-  Impl(HttpHandler answer, const HttpServerOptions& given, ServingMetrics& counters)
-      : handler(std::move(answer)), options(given), metrics(counters) {}
+  Impl(HttpHandler answer, const HttpServerOptions& given, ServingMetrics& metrics)
+      : handler(std::move(answer)),
+        options(given),
+        context{handler, options, metrics, stopping},
+        listener(listen_at(options.host, options.port)),
+        port(port_of(listener.get())),
+        wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+        thread([this] { run(); }) {}
 
-  void set_limits();
-  void set_routes();
-  void listen();
-  std::string too_large() const {
-    return fmt::format("the body has more than {} bytes", options.max_body_bytes);
-  }
-  void handle(const httplib::Request& request, httplib::Response& response,
-              const httplib::ContentReader* reader);
-  HttpAnswer with_body(const httplib::Request& request, const httplib::ContentReader& reader,
-                       HttpRequest& asked, bool& close);
+  // Accepts until stop(), then waits for the connections.
+  void run();
+  void accept_all(internal::ConnectionThreads& threads, TurnedAway& turned_away);
 
   const HttpHandler handler;
   const HttpServerOptions options;
-  ServingMetrics& metrics;
-  Library library;
-  int port = 0;
   std::atomic<bool> stopping{false};
+  const internal::ConnectionContext context;
+  FileDescriptor listener;
+  const int port;
+  const FileDescriptor wake;
   std::mutex mutex;
   std::condition_variable changed;
   bool ended = false;
-  std::thread thread;
+  std::thread thread;  // the last: it uses all others
 };
 
-void HttpServer::Impl::set_limits() {
-  library.new_task_queue = [this] {
-    return new internal::ConnectionThreads(options.max_connections, metrics.connections);
-  };
-  // The library lets two servers share a port, where one would not notice the other.
-  library.set_socket_options([](auto socket) {
+void HttpServer::Impl::run() {
+  {
+    internal::ConnectionThreads threads(
+        options.max_connections,
+        [this](const FileDescriptor& socket) { internal::serve_connection(socket, context); });
+    TurnedAway turned_away(context.metrics);
+    std::vector<pollfd> entries;
+    while (!stopping.load()) {
+      entries = {{wake.get(), POLLIN, 0}, {listener.get(), POLLIN, 0}};
+      turned_away.add_to(entries);
+      const int at_most = turned_away.empty() ? -1 : 100;
+      if (poll(entries.data(), entries.size(), at_most) < 0) continue;
+      turned_away.step(entries.data() + 2);
+      if (entries[1].revents != 0) accept_all(threads, turned_away);
+    }
+    listener = FileDescriptor();
+  }
+  const std::lock_guard lock(mutex);
+  ended = true;
+  changed.notify_all();
+}
+
+void HttpServer::Impl::accept_all(internal::ConnectionThreads& threads, TurnedAway& turned_away) {
+  while (!stopping.load()) {
+    FileDescriptor connection(
+        accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!connection.is_open()) {
+      // Without a descriptor the connection waits in the kernel until there is one.
+      if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      if (errno != ECONNABORTED && errno != EINTR) return;
+      continue;
+    }
     const int yes = 1;
-    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  });
-  library.set_tcp_nodelay(true);
-  library.set_keep_alive_max_count(1'000'000'000);
-  const auto seconds = [](Duration time) {
-    return std::max<time_t>(1, std::chrono::ceil<std::chrono::seconds>(time).count());
-  };
-  library.set_keep_alive_timeout(seconds(options.idle_time));
-  // Of one read or write; with_body() bounds all of them.
-  library.set_read_timeout(std::min<time_t>(5, seconds(options.request_time)));
-  library.set_write_timeout(std::min<time_t>(5, seconds(options.request_time)));
-}
-
-void HttpServer::Impl::set_routes() {
-  using httplib::ContentReader;
-  using httplib::Request;
-  using httplib::Response;
-  library.set_expect_100_continue_handler([this](const Request& request, Response& response) {
-    const auto length = parse_int(request.get_header_value("Content-Length"));
-    if (!length || static_cast<uint64_t>(*length) <= options.max_body_bytes) return 100;
-    metrics.observe_request("other", 413, 0);
-    send(response, error_answer(413, too_large()), true);
-    return 413;
-  });
-  library.set_pre_routing_handler([this](const Request& request, Response& response) {
-    using Answer = httplib::Server::HandlerResponse;
-    const auto refuse = [&](HttpAnswer answer) {
-      metrics.observe_request("other", answer.status, 0);
-      send(response, std::move(answer), true);
-      return Answer::Handled;
-    };
-    if (internal::ConnectionThreads::refuses()) {
-      return refuse(error_answer(503, "too many connections are open; ask again later"));
-    }
-    if (request.path.size() > kLongestPath)
-      return refuse(error_answer(414, "the path is too long"));
-    if (auto refusal = refused_framing(request)) return refuse(*std::move(refusal));
-    // An answer is given whole; the library would cut it.
-    const_cast<Request&>(request).ranges.clear();
-    if (stopping.load()) response.set_header("Connection", "close");
-    return Answer::Unhandled;
-  });
-  const auto plain = [this](const Request& request, Response& response) {
-    handle(request, response, nullptr);
-  };
-  const auto reading = [this](const Request& request, Response& response,
-                              const ContentReader& reader) { handle(request, response, &reader); };
-  const std::string any = "[\\s\\S]*";
-  library.Get(any, plain).Options(any, plain);
-  library.Post(any, reading).Put(any, reading).Patch(any, reading).Delete(any, reading);
-  // What the library refuses by itself, such as a head that is no HTTP.
-  const httplib::Server::HandlerWithResponse refused = [](const Request&, Response& response) {
-    if (!response.has_header("Content-Type")) {
-      const char* text = response.status == 400
-                             ? "the request's head is no HTTP/1.1, or its method is unknown"
-                             : "the request is refused with HTTP status ";
-      response.set_content(
-          encode_error(response.status == 400 ? text : text + std::to_string(response.status)),
-          kJson);
-    }
-    return httplib::Server::HandlerResponse::Handled;
-  };
-  library.set_error_handler(refused);
-}
-
-void HttpServer::Impl::handle(const httplib::Request& request, httplib::Response& response,
-                              const httplib::ContentReader* reader) {
-  const TimePoint begin = system_clock().now();
-  HttpRequest asked{request.method, request.path, "", begin + options.request_time};
-  bool close = false;
-  HttpAnswer answer =
-      reader == nullptr ? handler(asked) : with_body(request, *reader, asked, close);
-  std::string_view verb = "other";
-  for (const std::string_view name : {"predict", "classify", "regress"}) {
-    if (asked.path.ends_with(":" + std::string(name))) verb = name;
+    setsockopt(connection.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof yes);
+    if (!threads.take(connection)) turned_away.add(std::move(connection));
   }
-  metrics.observe_request(verb, answer.status, to_seconds(system_clock().now() - begin));
-  send(response, std::move(answer), close && !stopping.load());
-}
-
-HttpAnswer HttpServer::Impl::with_body(const httplib::Request& request,
-                                       const httplib::ContentReader& reader, HttpRequest& asked,
-                                       bool& close) {
-  close = true;
-  if (request.is_multipart_form_data()) {
-    return error_answer(415, "the body is a form of several parts; JSON was expected");
-  }
-  switch (read_body(reader, options.max_body_bytes, asked.deadline, asked.body)) {
-    case BodyState::kBroken:
-      return error_answer(400, "the body ends early, or is not packed as its head says");
-    case BodyState::kLate:
-      return error_answer(408, "the body did not come within the time of a request");
-    case BodyState::kTooLargeAndMore:
-      return error_answer(413, too_large());
-    case BodyState::kTooLarge:
-      close = false;
-      return error_answer(413, too_large());
-    case BodyState::kWhole:
-      break;
-  }
-  close = false;
-  return handler(asked);
-}
-
-void HttpServer::Impl::listen() {
-  errno = 0;
-  port = options.port == 0 ? library.bind_to_any_port(options.host)
-                           : (library.bind_to_port(options.host, options.port) ? options.port : -1);
-  if (port < 0) {
-    const std::string where = fmt::format("{}:{}", options.host, options.port);
-    if (errno == EADDRINUSE) {
-      throw from_errno(errno, "cannot listen at " + where, "take another --port");
-    }
-    throw invalid_argument("cannot listen at " + where,
-                           "name an address of this machine, and a port you may take");
-  }
-  library.widen_backlog();
-  thread = std::thread([this] {
-    library.listen_after_bind();
-    const std::lock_guard lock(mutex);
-    ended = true;
-    changed.notify_all();
-  });
-  // The library does not see a stop() that comes before it runs.
-  std::unique_lock lock(mutex);
-  while (!library.is_running() && !ended) changed.wait_for(lock, std::chrono::milliseconds(1));
 }
 
 HttpServer::HttpServer(HttpHandler handler, const HttpServerOptions& options,
                        ServingMetrics& metrics)
-    : impl_(std::make_unique<Impl>(std::move(handler), options, metrics)) {
-  impl_->set_limits();
-  impl_->set_routes();
-  impl_->listen();
-}
+    : impl_(std::make_unique<Impl>(std::move(handler), options, metrics)) {}
 
 HttpServer::~HttpServer() {
   stop(Duration(0));
@@ -288,7 +210,8 @@ HttpServer::~HttpServer() {
 int HttpServer::port() const { return impl_->port; }
 
 bool HttpServer::stop(Duration time) {
-  if (!impl_->stopping.exchange(true)) impl_->library.stop();
+  impl_->stopping.store(true);
+  (void)eventfd_write(impl_->wake.get(), 1);
   std::unique_lock lock(impl_->mutex);
   return impl_->changed.wait_for(lock, time, [this] { return impl_->ended; });
 }

@@ -177,7 +177,9 @@ std::shared_ptr<ServedVersion> RestApi::version_of(const Target& target) const {
                 "ask again later");
   }
   const auto number = parse_int(target.version);
-  if (auto found = number ? versions_.find(*number) : nullptr) return found;
+  // One way to write it alone, as the folders are called.
+  const bool plain = number && std::to_string(*number) == target.version;
+  if (auto found = plain ? versions_.find(*number) : nullptr) return found;
   std::vector<std::string> known;
   for (const VersionStatus& status : versions_.status()) {
     if (status.state == "AVAILABLE") known.push_back(std::to_string(status.version));

@@ -1,55 +1,42 @@
-// The threads that connections have, for cpp-httplib. Thread safety: enqueue() and shutdown() are
-// called by the thread that accepts.
+// The threads that connections have. Thread safety: take() is called by the thread that accepts.
 #pragma once
 
-#include <httplib.h>
-
-#include <atomic>
 #include <condition_variable>
-#include <cstdint>
+#include <cstddef>
 #include <deque>
 #include <functional>
 #include <mutex>
 #include <thread>
-#include <type_traits>
 #include <vector>
+
+#include "muster/base/file_descriptor.h"
 
 namespace muster::inline v0_1::serve::internal {
 
-// Gives each connection a thread, up to a number of them; threads are started as they are needed
-// and used again. Beyond the number, one more thread only refuses; when too many wait for that,
-// enqueue() blocks, and nothing is accepted.
-class ConnectionThreads : public httplib::TaskQueue {
+// Gives each connection a thread, up to a number of them. Threads are started as they are needed,
+// and used again.
+class ConnectionThreads {
  public:
-  // `connections` counts those that are open; it must outlive the threads.
-  ConnectionThreads(int most, std::atomic<int64_t>& connections);
-
-  // Newer versions of the library want to know whether the connection was taken.
-  using Taken = decltype(std::declval<httplib::TaskQueue&>().enqueue(std::function<void()>()));
-  Taken enqueue(std::function<void()> serve) override;
+  // `serve` has a connection until it returns; it throws nothing.
+  ConnectionThreads(int most, std::function<void(FileDescriptor)> serve);
   // Waits for all connections.
-  void shutdown() override;
+  ~ConnectionThreads();
 
-  // Whether the connection that the calling thread has is to be refused.
-  static bool refuses();
+  // Takes the connection. False, and it stays the caller's, while there are as many as there may
+  // be.
+  bool take(FileDescriptor& connection);
 
  private:
-  void put(std::function<void()> serve);
-  void serve_connections();
-  void refuse_connections();
+  void run();
 
   const size_t most_;
-  std::atomic<int64_t>& connections_;
+  const std::function<void(FileDescriptor)> serve_;
   std::mutex mutex_;
   std::condition_variable arrived_;
-  std::condition_variable refusing_;
-  std::condition_variable has_room_;
-  std::deque<std::function<void()>> waiting_;
-  std::deque<std::function<void()>> refused_;
-  size_t idle_ = 0;  // threads that wait for a connection
+  std::deque<FileDescriptor> waiting_;
+  size_t open_ = 0;  // connections, those that wait for a thread among them
   bool ending_ = false;
   std::vector<std::thread> threads_;
-  std::thread refuser_;
 };
 
 }  // namespace muster::inline v0_1::serve::internal
