@@ -77,6 +77,13 @@ struct Servable::Impl {
                       "one of them");
     }
     description = internal::description_from_json(text.value(), path);
+    if (!description.files) {
+      log::info(
+          fmt::format("{} has no digests, for an older Muster wrote it: damage of its files is "
+                      "not found; export it again",
+                      directory));
+    }
+    check_other_files(files);
     load_module(files);
     read_features();
     for (const auto& [name, input] : description.texts) texts.emplace(name, input);
@@ -134,9 +141,25 @@ struct Servable::Impl {
     }
   }
 
+  // Those that are not read, but belong to the model.
+  void check_other_files(FileSystem& files) const {
+    if (!description.files) return;
+    for (const auto& [name, digest] : *description.files) {
+      if (name != internal::kModuleFile)
+        formats::check_digest(files, join_path(directory, name), digest).value();
+    }
+  }
+
   void load_module(FileSystem& files) {
     const std::string path = join_path(directory, internal::kModuleFile);
-    std::istringstream stream(files.read_file(path).value());
+    std::string bytes = files.read_file(path).value();
+    if (description.files) {
+      const auto digest = description.files->find(internal::kModuleFile);
+      if (digest == description.files->end())
+        throw corrupt(fmt::format("{}: {} has no digest of it", path, internal::kSignaturesFile));
+      formats::check_digest(bytes_of(bytes), path, digest->second).value();
+    }
+    std::istringstream stream(std::move(bytes));
     try {
       module = torch::jit::load(stream);
       forward = module.get_method("forward");

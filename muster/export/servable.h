@@ -28,8 +28,9 @@ class Servable {
   using Tensors = std::map<std::string, Tensor>;
 
   // Loads a version's folder, from the local file system unless another is given, and runs the
-  // model once. Throws NotFound where it holds no exported model, Corrupt where one of its files
-  // is damaged, and InvalidArgument where a newer Muster wrote it.
+  // model once. Throws NotFound where it holds no exported model, Corrupt where a byte of one of
+  // its files is another one than was written (which is not known of what Muster 0.1 wrote first;
+  // the log says so), and InvalidArgument where a newer Muster wrote it.
   explicit Servable(const std::string& directory, FileSystem* files = nullptr);
   ~Servable();
   Servable(Servable&&) noexcept;

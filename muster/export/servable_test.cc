@@ -12,6 +12,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
+#include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/export/write_servable.h"
@@ -287,7 +288,11 @@ TEST_F(ServableTest, DamagedFoldersAreNamed) {
   const std::string folder = write();
   const std::string path = folder + "/signatures.json";
   FileSystem& files = local_file_system();
-  const std::string text = files.read_file(path).value();
+  // Without digests, as older ones are.
+  auto old = nlohmann::json::parse(files.read_file(path).value());
+  old.erase("files");
+  old.erase("seal");
+  const std::string text = old.dump();
   const auto with = [&](const std::string& changed) {
     files.write_atomically(path, changed).value();
     return error_of([&] { Servable{folder}; });
@@ -313,6 +318,47 @@ TEST_F(ServableTest, DamagedFoldersAreNamed) {
   files.write_atomically(path, text).value();
   files.write_atomically(folder + "/model.pt", std::string_view("no module")).value();
   EXPECT_EQ(error_of([&] { Servable{folder}; }).kind(), ErrorKind::kCorrupt);
+}
+
+TEST_F(ServableTest, AByteThatChangedIsFoundInEveryFile) {
+  const std::string folder = write();
+  FileSystem& files = local_file_system();
+  for (const std::string& name : files.list_directory(folder).value()) {
+    const std::string path = join_path(folder, name);
+    const std::string good = files.read_file(path).value();
+    const size_t step = good.size() / 50 + 1;
+    for (size_t at = 0; at < good.size(); at += step) {
+      std::string bad = good;
+      bad[at] ^= 1 << (at % 7);
+      files.write_atomically(path, bad).value();
+      const Error error = error_of([&] { Servable{folder}; });
+      EXPECT_EQ(error.kind(), ErrorKind::kCorrupt) << name << ", byte " << at;
+      EXPECT_THAT(error.message(), HasSubstr(path));
+    }
+    for (const std::string& other : {good.substr(0, good.size() - 1), good + "\n"}) {
+      files.write_atomically(path, other).value();
+      EXPECT_EQ(error_of([&] { Servable{folder}; }).kind(), ErrorKind::kCorrupt) << name;
+    }
+    files.write_atomically(path, good).value();
+    (void)Servable(folder);
+  }
+  // A file that is not there is named as well.
+  files.remove(folder + "/model.safetensors").value();
+  EXPECT_THAT(error_of([&] { Servable{folder}; }).message(),
+              HasSubstr("model.safetensors' is missing"));
+}
+
+TEST_F(ServableTest, AnOlderExportHasNoDigestsAndSaysSo) {
+  const std::string folder = write(), path = folder + "/signatures.json";
+  FileSystem& files = local_file_system();
+  auto old = nlohmann::json::parse(files.read_file(path).value());
+  old.erase("files");
+  old.erase("seal");
+  files.write_atomically(path, old.dump(2)).value();
+  testing::internal::CaptureStderr();
+  (void)Servable(folder);
+  log::flush();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("has no digests"));
 }
 
 // The factor of a matrix of zeros does not exist.

@@ -242,14 +242,19 @@ void write_servable(FileSystem& files, const std::string& directory, const Serva
         fmt::format("export_model: there is no signature \"{}\"", kServingDefault));
   }
   const Outputs second = source.function(batch_of(source.receiver, kTracedToo));
-  const ServableDescription description = describe_model(source, first, second);
+  ServableDescription description = describe_model(source, first, second);
   const std::string bytes = traced_bytes(source, description);
   compare_with_function(bytes, source, description);
 
   files.write_atomically(join_path(directory, internal::kModuleFile), bytes).value();
   Checkpoint weights{.global_step = source.global_step};
   for (const auto& [name, value] : source.weights) weights.tensors[name] = value.detach();
-  write_checkpoint(files, join_path(directory, internal::kWeightsFile), weights);
+  const std::string weights_path = join_path(directory, internal::kWeightsFile);
+  write_checkpoint(files, weights_path, weights);
+  description.files.emplace();
+  (*description.files)[internal::kModuleFile] = formats::digest_of(bytes_of(bytes));
+  (*description.files)[internal::kWeightsFile] =
+      formats::digest_of_file(files, weights_path).value();
   files.write_atomically(join_path(directory, internal::kSignaturesFile), to_json(description))
       .value();
 }

@@ -34,7 +34,7 @@ struct ServableSource {
 //   model.pt           TorchScript. forward() takes the features in the order of their names, and
 //                      gives a dict of tensors.
 //   model.safetensors  the weights under their own names, as a checkpoint holds them
-//   signatures.json    what goes in and comes out; written last
+//   signatures.json    what goes in and comes out, and digests of all three; written last
 // The function is traced at two batch sizes, so that what follows the batch size is told from what
 // does not. What was written is then loaded and compared with the function at two other batch
 // sizes. Throws InvalidArgument, naming output and batch size, where they differ; where an output

@@ -152,6 +152,16 @@ void note_inputs(NamedModel& model, const std::vector<Tensor>& inputs) {
   }
 }
 
+// A key of a model function's draws: another one for each step, replica, batch and name.
+RandomKey key_of_step(uint64_t seed, int64_t global_step, int64_t replica, int64_t batch,
+                      const std::string& name) {
+  const RandomKey key =
+      derive_key(seed, {id_of("model function"), static_cast<uint64_t>(global_step),
+                        static_cast<uint64_t>(replica), id_of(name)});
+  // Beyond what next_random_key() derives.
+  return batch == 0 ? key : key.derive(static_cast<uint64_t>(batch) << 32);
+}
+
 }  // namespace
 
 Tensor Model::operator()(const Tensor& input) const {
@@ -202,16 +212,15 @@ optim::Optimizer ModelContext::optimizer(const optim::Optimizer& optimizer) {
 }
 
 RandomKey ModelContext::random_key(const std::string& name) const {
+  // Our own draws are no operations of LibTorch: a trace would hold their numbers as constants.
   if (is_tracing()) refuse_tracing("random_key(\"" + name + "\")", "it draws random numbers");
-  const RandomKey key =
-      derive_key(seed_, {id_of("model function"), static_cast<uint64_t>(global_step_),
-                         static_cast<uint64_t>(replica_), id_of(name)});
-  // Beyond what next_random_key() derives.
-  return batch_ == 0 ? key : key.derive(static_cast<uint64_t>(batch_) << 32);
+  return key_of_step(seed_, global_step_, replica_, batch_, name);
 }
 
 RandomKey ModelContext::next_random_key(const std::string& name) {
-  return random_key(name).derive(draws_[name]++);
+  // An adapter seeds a generator for a module that may draw. Where it does while it is traced, that
+  // is an operation, and the trace is refused for it.
+  return key_of_step(seed_, global_step_, replica_, batch_, name).derive(draws_[name]++);
 }
 
 void ModelContext::begin_step(int64_t global_step, int64_t replica, int64_t batch) {

@@ -251,6 +251,61 @@ TEST(TorchModuleTest, WhatAModuleDrawsDependsOnStepReplicaAndCall) {
   EXPECT_FALSE(draw(3, 1, 1).equal(draw(3, 1, 2)));
 }
 
+// --- exporting -----------------------------------------------------------------------------------
+
+// `answer` makes the logits of features "x".
+template <typename Answer>
+Estimator exported(const TempDirectory& directory, Answer answer) {
+  return Estimator(
+      [answer](const Features& features, const Labels&, Mode, ModelContext& context) {
+        return EstimatorSpec::predict({{"logits", answer(features["x"], context)}});
+      },
+      {.model_dir = directory / "model"});
+}
+
+const ServingInputReceiver& six_features() {
+  static const auto receiver = raw_serving_input_receiver({{"x", {kFloat32, {kFeatures}}}});
+  return receiver;
+}
+
+TEST(TorchModuleTest, AModuleIsExportedHoweverItIsCalled) {
+  const TempDirectory directory;
+  int way = 0;
+  Estimator estimator = exported(directory, [&way](const Tensor& x, ModelContext& context) {
+    auto net = torch_module<Normed>(context, "net", 0.5);
+    return way == 0 ? net->forward(x) : way == 1 ? net(x) : net.get()->forward(x);
+  });
+  const Tensor x = rows(4).x;
+  std::vector<Tensor> answers;
+  for (; way < 3; ++way) {
+    const Servable model(*estimator.export_model(directory / "export", six_features()));
+    answers.push_back(model.run("serving_default", {{"x", x}}).at("logits"));
+  }
+  EXPECT_TRUE(answers[0].equal(answers[1]) && answers[0].equal(answers[2]));
+}
+
+TEST(TorchModuleTest, WhatDrawsInPredictionIsNamed) {
+  struct Noisy : torch::nn::Module {
+    Tensor forward(const Tensor& x) { return x + torch::rand_like(x); }
+  };
+  const TempDirectory directory;
+  const auto said = [&](const auto& answer) {
+    Estimator estimator = exported(directory, answer);
+    return refusal([&] { (void)estimator.export_model(directory / "export", six_features()); });
+  };
+  EXPECT_THAT(said([](const Tensor& x, ModelContext& context) {
+                return torch_module<Noisy>(context, "net")->forward(x);
+              }),
+              HasSubstr("exporting aten::rand_like: it draws random numbers"));
+  // Dropout that stays in training, as Monte Carlo estimates have it.
+  EXPECT_THAT(said([](const Tensor& x, ModelContext& context) {
+                auto net = torch_module<Normed>(context, "net", 0.5);
+                net.get()->body[3]->as<torch::nn::Dropout>()->train();
+                return net->forward(x);
+              }),
+              HasSubstr("exporting aten::dropout: it draws random numbers"));
+}
+
 TEST(TorchModuleTest, TheDefaultGeneratorGoesOnWhereItWas) {
   torch::manual_seed(5);
   const Tensor expected = torch::rand({4});

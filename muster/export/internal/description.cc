@@ -147,11 +147,12 @@ std::string to_json(const ServableDescription& description) {
     for (const auto& [key, feature] : *description.parsing)
       all["parsing"][key] = json_of(std::get<data::FixedLenFeature>(feature));
   }
-  return all.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
+  return formats::sealed_text(all, description.files.value_or(formats::FileDigests()));
 }
 
 ServableDescription description_from_json(const std::string& text, const std::string& what) {
   const json all = parse_json(text, what, ErrorKind::kCorrupt).value();
+  const auto files = formats::sealed_digests(text, all, what).value();
   try {
     const int version = all.at("format_version").get<int>();
     if (version > kFormatVersion) {
@@ -159,7 +160,9 @@ ServableDescription description_from_json(const std::string& text, const std::st
                                          version, kFormatVersion),
                              "load it with the Muster that wrote it, or a newer one");
     }
-    return read(all);
+    ServableDescription description = read(all);
+    description.files = files;
+    return description;
   } catch (const json::exception& error) {
     throw corrupt(fmt::format("{} is no description of an exported model: {}", what, error.what()));
   } catch (const Error& error) {

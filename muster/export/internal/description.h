@@ -12,6 +12,7 @@
 #include "muster/data/example.h"
 #include "muster/export/signature.h"
 #include "muster/features/feature_column.h"
+#include "muster/formats/file_digests.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -36,11 +37,13 @@ struct ServableDescription {
   std::set<std::string> may_be_missing;      // inputs
   std::optional<data::FeatureSpec> parsing;  // FixedLenFeatures of numbers
   std::vector<FeatureColumn> columns;        // in front of the model
+  // Of the other files of the folder; nothing in what an older Muster wrote.
+  std::optional<formats::FileDigests> files;
 };
 
 std::string to_json(const ServableDescription& description);
-// `what` is the name of the text in errors. Throws Corrupt where it is no such text, and
-// InvalidArgument where a newer Muster wrote it.
+// `what` is the name of the text in errors. Throws Corrupt where it is no such text or a byte of it
+// has changed, and InvalidArgument where a newer Muster wrote it.
 ServableDescription description_from_json(const std::string& text, const std::string& what);
 
 }  // namespace muster::inline v0_1::internal

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <torch/csrc/jit/frontend/tracer.h>
+#include <torch/csrc/jit/ir/constants.h>
 #include <torch/csrc/jit/ir/ir.h>
 
 #include <cctype>
@@ -99,6 +100,35 @@ torch::jit::Stack trace_outputs(const TraceSource& source, const NamedTensors& n
   return {outputs};
 }
 
+// Whether the operation computes with a chance that its arguments do not turn off: dropout has one
+// in training alone.
+bool draws(const torch::jit::Node& node) {
+  if (!node.isNondeterministic()) return false;
+  const c10::FunctionSchema* schema = node.maybeSchema();
+  if (schema == nullptr) return true;
+  for (size_t i = 0; i < schema->arguments().size(); ++i) {
+    const std::string& name = schema->arguments()[i].name();
+    if (name != "train" && name != "training") continue;
+    const auto given = torch::jit::toIValue(node.inputs()[i]);
+    if (given && given->isBool() && !given->toBool()) return false;
+  }
+  return true;
+}
+
+// What is drawn while a model is traced would be drawn anew at each request.
+void refuse_draws(const torch::jit::Block& block) {
+  for (const torch::jit::Node* node : block.nodes()) {
+    if (draws(*node)) {
+      throw invalid_argument(fmt::format("not supported: exporting {}: it draws random numbers",
+                                         node->kind().toDisplayString()),
+                             "draw in training alone: a module of LibTorch knows it by "
+                             "is_training(), a model function "
+                             "by its mode");
+    }
+    for (const torch::jit::Block* inner : node->blocks()) refuse_draws(*inner);
+  }
+}
+
 BatchTrace trace_once(const TraceSource& source, const NamedTensors& inputs, Module& module) {
   torch::jit::Stack stack;
   for (const auto& [name, tensor] : inputs) stack.emplace_back(tensor);
@@ -106,6 +136,7 @@ BatchTrace trace_once(const TraceSource& source, const NamedTensors& inputs, Mod
       stack, [&](const torch::jit::Stack& given) { return trace_outputs(source, inputs, given); },
       [](const Tensor&) { return std::string(); }, /*strict=*/false, /*force_outplace=*/false,
       &module);
+  refuse_draws(*traced.first->graph->block());
   return {traced.first->graph, inputs.begin()->second.size(0)};
 }
 

@@ -28,7 +28,7 @@ struct TraceSource {
 // A module whose forward() takes the inputs in the order of their names and gives a dict of what
 // the function gives. Its parameters are the weights, in submodules: "net/dense/kernel" is
 // net.dense.kernel. Throws InvalidArgument, naming the output, for one that does not depend on the
-// inputs.
+// inputs, and naming the operation for one that draws random numbers.
 torch::jit::Module trace(const TraceSource& source);
 
 // Calls forward(). Throws what LibTorch throws.
