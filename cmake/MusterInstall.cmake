@@ -53,7 +53,17 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
     COMPATIBILITY SameMinorVersion)
   install(FILES ${CMAKE_BINARY_DIR}/musterConfig.cmake ${CMAKE_BINARY_DIR}/musterConfigVersion.cmake
           DESTINATION ${muster_cmake_dir} COMPONENT library)
-  install(FILES LICENSE README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT library)
-  file(GLOB guides CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/docs/*.md)
-  install(FILES ${guides} DESTINATION ${CMAKE_INSTALL_DOCDIR}/docs COMPONENT library)
+  install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT library)
+  # The examples, which the documents name, with what builds them outside of the source.
+  install(DIRECTORY ${CMAKE_SOURCE_DIR}/examples/ DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT library
+          REGEX "/examples/CMakeLists\\.txt$" EXCLUDE)
+  install(FILES cmake/installed_examples.cmake RENAME CMakeLists.txt
+          DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT library)
+  # Behind the headers, to which documents lead.
+  install(CODE "
+    set(SOURCE \"${CMAKE_SOURCE_DIR}\")
+    set(DOCDIR \"${CMAKE_INSTALL_DOCDIR}\")
+    set(INCLUDEDIR \"${CMAKE_INSTALL_INCLUDEDIR}\")
+    set(SCRATCH \"${CMAKE_BINARY_DIR}/installed_docs\")" COMPONENT library)
+  install(SCRIPT ${CMAKE_SOURCE_DIR}/cmake/MusterInstallDocs.cmake COMPONENT library)
 endif()

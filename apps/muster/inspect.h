@@ -27,6 +27,11 @@ std::vector<std::string> checkpoint_files(FileSystem& files, const std::string& 
 // wrote. Throws NotFound, or Corrupt when nothing can be read.
 Inspection inspect_checkpoint(FileSystem& files, const std::string& path, bool json);
 
+// Shows an exported model, its signatures and its files, and checks their digests. `path` is the
+// folder of a version, or one of versions (its newest is shown). Throws NotFound, and Corrupt when
+// the description of the model is damaged.
+Inspection inspect_export(FileSystem& files, const std::string& path, bool json);
+
 // Shows events. `path` is an event file, or a folder with event files in it or below. With a `tag`
 // all its points are shown, otherwise a line for each tag. Throws NotFound when there is nothing,
 // or no such tag.

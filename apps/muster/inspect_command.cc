@@ -49,6 +49,24 @@ void add_checkpoint(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flag
   });
 }
 
+void add_export(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, Action& action) {
+  auto* exported =
+      inspect.add_subcommand("export", "Signatures and files of an exported model; checks digests");
+  command::add_argument(
+      *exported, {"PATH", &flags->path, "A version's folder, or the folder above: its newest"})
+      ->required();
+  command::add_flag(*exported, json_flag(*flags));
+  exported->footer(
+      "Examples:\n"
+      "  muster inspect export model/export\n"
+      "  muster inspect export model/export/1732400000 --json");
+  exported->callback([flags, &action] {
+    action = [flags] {
+      return show(inspect_export(stores::file_systems(), flags->path, flags->json));
+    };
+  });
+}
+
 void add_events(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, Action& action) {
   auto* events =
       inspect.add_subcommand("events", "Tags of TensorBoard event files, or all points of one");
@@ -103,14 +121,17 @@ void add_records(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, 
 
 void add_inspect(CLI::App& app, Action& action) {
   auto* inspect = app.add_subcommand(
-      "inspect", "Show what is inside checkpoints, event files and TFRecord files");
+      "inspect",
+      "Show what is inside checkpoints, exported models, event files and TFRecord files");
   inspect->require_subcommand(1);
   inspect->footer(
-      "Examples:\n  muster inspect checkpoint model\n  muster inspect events model --tag loss\n"
+      "Examples:\n  muster inspect checkpoint model\n  muster inspect export model/export\n"
+      "  muster inspect events model --tag loss\n"
       "  muster inspect records train.tfrecord\n"
       "\nExit codes: 0 all is well, 1 something is damaged, 2 not found.");
   auto flags = std::make_shared<InspectFlags>();
   add_checkpoint(*inspect, flags, action);
+  add_export(*inspect, flags, action);
   add_events(*inspect, flags, action);
   add_records(*inspect, flags, action);
 }

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "apps/serve/servable_model.h"
+#include "apps/serve/serve_flags.h"
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
 #include "muster/base/strings.h"
@@ -21,6 +22,7 @@
 #include "muster/formats/example.h"
 #include "muster/launch/child_process.h"
 #include "muster/tensor/libtorch.h"
+#include "tests/support/raw_connection.h"
 
 namespace muster::app {
 namespace {
@@ -52,11 +54,11 @@ void write_version(const std::string& folder, int number) {
 // A server in a process of its own.
 class Server {
  public:
-  explicit Server(const std::vector<std::string>& words) {
+  explicit Server(const std::vector<std::string>& words, int port = 0) {
     const int log = open(log_.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
     launch::ChildSpec spec;
-    spec.argv = {std::string(std::getenv("MUSTER_BIN_DIR")) + "/muster", "serve", "--port=0",
-                 "--threads=1", "--poll-time=0.05"};
+    spec.argv = {std::string(std::getenv("MUSTER_BIN_DIR")) + "/muster", "serve",
+                 "--port=" + std::to_string(port), "--threads=1", "--poll-time=0.05"};
     spec.argv.insert(spec.argv.end(), words.begin(), words.end());
     spec.out = spec.err = log;
     spec.dies_with_parent = true;
@@ -163,9 +165,48 @@ TEST_F(ServeProgramTest, ANewerVersionLosesNoRequestAndSigtermNone) {
   EXPECT_THAT(server.log(), HasSubstr("all requests are answered"));
 }
 
+// A request that never ends is open when the server stops.
+TEST_F(ServeProgramTest, RequestsThatAreCutAreInTheExitCode) {
+  write_version(folder_.path(), 1);
+  for (const bool second_signal : {false, true}) {
+    Server server({"--name=m", second_signal ? "--drain-time=3600" : "--drain-time=0.1",
+                   "--request-time=3600", folder_.path()});
+    RawConnection open(server.port());
+    open.send_all("POST /v1/models/m:predict HTTP/1.1\r\nHost: a\r\n");
+    httplib::Client client("127.0.0.1", server.port());
+    // The connection that was made before this one is accepted.
+    EXPECT_TRUE(client.Get("/healthz"));
+    server.child().signal(SIGTERM);
+    if (second_signal) {
+      while (server.log().find("SIGTERM: no more connections") == std::string::npos)
+        std::this_thread::sleep_for(5ms);
+      server.child().signal(SIGTERM);
+    }
+    const auto end = server.child().wait_for(60s);
+    ASSERT_TRUE(end);
+    EXPECT_EQ(end->shell_code(), second_signal ? 128 + SIGTERM : 1) << server.log();
+  }
+}
+
+// A newer version of which a byte changed does not take the place of the one before.
+TEST_F(ServeProgramTest, ADamagedVersionIsNotServed) {
+  write_version(folder_.path(), 1);
+  write_version(folder_.path(), 2);
+  const std::string path = folder_ / "2/model.pt";
+  std::string bytes = local_file_system().read_file(path).value();
+  bytes[bytes.size() / 2] ^= 1;
+  local_file_system().write_atomically(path, bytes).value();
+  Server server({"--name=m", folder_.path()});
+  httplib::Client client("127.0.0.1", server.port());
+  client.set_read_timeout(60s);  // the answer of a busy machine
+  EXPECT_EQ(answer(client, "predict", R"({"instances": [[1, 2]]})"),
+            "{\"predictions\": [[1.0, 2.0]]}\n");
+  EXPECT_THAT(client.Get("/v1/models/m")->body, HasSubstr("2/model.pt' is damaged"));
+}
+
 TEST_F(ServeProgramTest, WhatCannotBeServedIsSaid) {
-  const auto fault = [](const std::string& directory) {
-    Server server({"--name=m", directory});
+  const auto fault = [](const std::string& directory, int port = 0) {
+    Server server({"--name=m", directory}, port);
     EXPECT_EQ(server.child().wait_for(60s)->code, 2);
     return server.log();
   };
@@ -176,6 +217,8 @@ TEST_F(ServeProgramTest, WhatCannotBeServedIsSaid) {
   write_version(folder_.path(), 5);
   EXPECT_THAT(fault(folder_ / "5"),
               HasSubstr("hint: it is a version itself: name the folder above"));
+  Server first({"--name=m", folder_.path()});
+  EXPECT_THAT(fault(folder_.path(), first.port()), HasSubstr("hint: take another --port"));
 }
 
 TEST_F(ServeProgramTest, TextsAndNothingAreTaken) {
@@ -207,6 +250,21 @@ TEST_F(ServeProgramTest, TextsAndNothingAreTaken) {
                 .at("town")
                 .at("dtype"),
             "DT_STRING");
+}
+
+TEST_F(ServeProgramTest, TheNameIsTheLastWordOfTheFolders) {
+  const auto name_of = [](const std::string& directory, const std::string& name = "") {
+    ServeFlags flags;
+    flags.directory = directory;
+    flags.name = name;
+    return model_name(flags);
+  };
+  EXPECT_EQ(name_of("models/ring"), "ring");
+  EXPECT_EQ(name_of("models/ring/"), "ring");
+  EXPECT_EQ(name_of("models/ring", "other-1.0"), "other-1.0");
+  for (const char* bad : {"a/b", "a b", "a:predict", "\n"}) {
+    EXPECT_EQ(error_of([&] { name_of("models/ring", bad); }).kind(), ErrorKind::kInvalidArgument);
+  }
 }
 
 TEST_F(ServeProgramTest, RowsAreThoseOfTheModel) {

@@ -333,11 +333,12 @@ std::vector<int64_t> model_versions(const std::string& directory, FileSystem* fi
 }
 
 std::vector<int64_t> internal::numbered_folders(FileSystem& files, const std::string& directory) {
-  const Result<std::vector<std::string>> names = files.list_directory(directory);
-  if (!names.ok() && names.error().kind() == ErrorKind::kNotFound) return {};
+  const Result<std::vector<DirectoryEntry>> entries = files.list_entries(directory);
+  if (!entries.ok() && entries.error().kind() == ErrorKind::kNotFound) return {};
   std::vector<int64_t> versions;
-  for (const std::string& name : names.value()) {
-    if (const auto version = version_of(name)) versions.push_back(*version);
+  for (const DirectoryEntry& entry : entries.value()) {
+    if (const auto version = version_of(entry.name); version && entry.info.is_directory)
+      versions.push_back(*version);
   }
   std::sort(versions.begin(), versions.end());
   return versions;

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <atomic>
 #include <cmath>
@@ -348,6 +349,20 @@ TEST_F(ServableTest, AByteThatChangedIsFoundInEveryFile) {
               HasSubstr("model.safetensors' is missing"));
 }
 
+// Whoever opened a pipe would wait for its other end for ever.
+TEST_F(ServableTest, APipeIsNoFileOfAModel) {
+  const std::string folder = write();
+  FileSystem& files = local_file_system();
+  for (const std::string& name : files.list_directory(folder).value()) {
+    const std::string path = join_path(folder, name), aside = directory_ / "aside";
+    files.rename(path, aside).value();
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    EXPECT_THAT(error_of([&] { Servable{folder}; }).message(), HasSubstr(path));
+    files.rename(aside, path).value();
+  }
+  (void)Servable(folder);
+}
+
 TEST_F(ServableTest, AnOlderExportHasNoDigestsAndSaysSo) {
   const std::string folder = write(), path = folder + "/signatures.json";
   FileSystem& files = local_file_system();
@@ -382,6 +397,9 @@ TEST_F(ServableTest, VersionsAreWholeNumbers) {
   EXPECT_EQ(newest_version(directory_.path()), std::nullopt);
   for (const char* name : {"9", "10", "007", "x", ".temp-11-1", "-3"})
     local_file_system().make_directories(directory_ / name).value();
+  // Neither a file nor a pipe is a folder.
+  local_file_system().write_atomically(directory_ / "11", std::string_view("x")).value();
+  ASSERT_EQ(mkfifo((directory_ / "12").c_str(), 0600), 0);
   EXPECT_EQ(model_versions(directory_.path()), (std::vector<int64_t>{9, 10}));
   EXPECT_EQ(newest_version(directory_.path()), 10);
 }

@@ -8,6 +8,7 @@
 
 #include "muster/base/crc32c.h"
 #include "muster/base/error.h"
+#include "muster/base/outside_name.h"
 #include "muster/base/printable.h"
 
 namespace muster::inline v0_1::formats {
@@ -94,8 +95,10 @@ Result<std::optional<FileDigests>> sealed_digests(std::string_view text, const j
   try {
     FileDigests digests;
     for (const auto& [name, file] : parsed.at(kFiles).items()) {
-      if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos)
-        return refused(fmt::format("'{}' is no name of a file", printable_beginning(name)));
+      if (const std::string fault = fault_of_name(name); !fault.empty()) {
+        return refused(
+            fmt::format("the name of a file, '{}', {}", printable_beginning(name), fault));
+      }
       digests[name] = {file.at("bytes").get<uint64_t>(), file.at("digest").get<std::string>()};
     }
     return std::optional(std::move(digests));

@@ -21,6 +21,7 @@
 
 namespace muster::inline v0_1::formats {
 
+// What is known of the bytes of a file.
 struct FileDigest {
   uint64_t bytes = 0;
   std::string digest;  // "crc32c:0123abcd"
@@ -31,6 +32,7 @@ struct FileDigest {
 // By the names of the files in their folder.
 using FileDigests = std::map<std::string, FileDigest>;
 
+// The digest of a file with these bytes.
 FileDigest digest_of(Bytes bytes);
 // Reads the file piece by piece. Returns what reading returns.
 Result<FileDigest> digest_of_file(FileSystem& files, const std::string& path);

@@ -6,14 +6,14 @@
 #include "muster/serve/internal/request_parser.h"
 #include "tests/fuzz/target.h"
 
-namespace muster::fuzz {
 namespace {
 
-using serve::internal::RequestParser;
+using muster::fuzz::require;
+using muster::serve::internal::RequestParser;
 using State = RequestParser::State;
 
 // Small ones, which inputs reach.
-constexpr serve::internal::ParserLimits kLimits = {
+constexpr muster::serve::internal::ParserLimits kLimits = {
     .head_bytes = 512, .path_bytes = 64, .body_bytes = 256};
 
 // The requests, and the status with which the last one is refused; 0 where none is.
@@ -22,7 +22,7 @@ struct Read {
   int refused = 0;
 };
 
-Read read(std::string_view bytes, size_t piece) {
+Read read_all(std::string_view bytes, size_t piece) {
   Read all;
   RequestParser parser(kLimits);
   while (true) {
@@ -50,8 +50,9 @@ Read read(std::string_view bytes, size_t piece) {
 
 }  // namespace
 
-std::vector<std::string> seeds() {
-  const std::string packed = formats::gzip(bytes_of(std::string_view("{\"a\": 1}")));
+std::vector<std::string> muster::fuzz::seeds() {
+  const std::string packed =
+      muster::formats::gzip(muster::bytes_of(std::string_view("{\"a\": 1}")));
   return {"GET /v1/models/m HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n",
           "POST /a%20b?c HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n{}GET / HTTP/1.0\r\n\r\n",
           "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n\r\n"
@@ -61,19 +62,16 @@ std::vector<std::string> seeds() {
           "HEAD / HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n"};
 }
 
-std::vector<std::string> seed_folders() { return {}; }
-
-}  // namespace muster::fuzz
+std::vector<std::string> muster::fuzz::seed_folders() { return {}; }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  using namespace muster;  // NOLINT(google-build-using-namespace)
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  const fuzz::Read one_by_one = fuzz::read(bytes, 1);
+  const Read one_by_one = read_all(bytes, 1);
   for (const size_t piece : {size_t{7}, size + 1}) {
-    const fuzz::Read other = fuzz::read(bytes, piece);
-    fuzz::require(other.requests == one_by_one.requests, "requests do not depend on pieces");
-    fuzz::require((other.refused != 0) == (one_by_one.refused != 0),
-                  "nor does whether the last is refused");
+    const Read other = read_all(bytes, piece);
+    require(other.requests == one_by_one.requests, "requests do not depend on pieces");
+    require((other.refused != 0) == (one_by_one.refused != 0),
+            "nor does whether the last is refused");
   }
   return 0;
 }

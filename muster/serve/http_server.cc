@@ -19,6 +19,7 @@
 #include <thread>
 #include <vector>
 
+#include "muster/base/descriptor_limit.h"
 #include "muster/base/error.h"
 #include "muster/base/file_descriptor.h"
 #include "muster/serve/internal/connection_threads.h"
@@ -161,6 +162,7 @@ struct HttpServer::Impl {
 
 void HttpServer::Impl::run() {
   {
+    raise_descriptor_limit();
     internal::ConnectionThreads threads(
         options.max_connections,
         [this](const FileDescriptor& socket) { internal::serve_connection(socket, context); });

@@ -12,9 +12,9 @@
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/formats/gzip.h"
-#include "muster/serve/internal/raw_connection.h"
 #include "muster/serve/internal/test_model.h"
 #include "muster/serve/rest_api.h"
+#include "tests/support/raw_connection.h"
 
 namespace muster::inline v0_1::serve {
 namespace {
@@ -50,8 +50,8 @@ class HttpServerTest : public ::testing::Test {
 
   // Sends `bytes` as they are, and returns all that comes until the server closes.
   std::string raw(const std::string& bytes) {
-    internal::RawConnection connection(server_->port());
-    connection.send(bytes);
+    RawConnection connection(server_->port());
+    connection.send_all(bytes);
     return connection.rest();
   }
 
@@ -185,12 +185,12 @@ TEST_F(HttpServerTest, BodiesMayBePacked) {
 
 TEST_F(HttpServerTest, WhoAsksFirstIsToldToGoOn) {
   start();
-  internal::RawConnection connection(server_->port());
-  connection.send(
+  RawConnection connection(server_->port());
+  connection.send_all(
       "POST /v1/models/m:predict HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\n"
       "Content-Length: 23\r\n\r\n");
   EXPECT_EQ(connection.until("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
-  connection.send(kRow);
+  connection.send_all(kRow);
   EXPECT_THAT(connection.until("]]}"), StartsWith("HTTP/1.1 200 OK\r\n"));
 }
 
@@ -202,7 +202,7 @@ TEST_F(HttpServerTest, RequestsMayComeBeforeTheirAnswers) {
       std::string(kRow);
   const std::string answers = raw(one + "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n" + one +
                                   "GET /readyz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n");
-  EXPECT_EQ(internal::count_answers(answers), 4) << answers;
+  EXPECT_EQ(count_answers(answers), 4) << answers;
   EXPECT_THAT(answers, AllOf(HasSubstr("[[2.0, 4.0]]"), HasSubstr("ok\n"), HasSubstr("ready\n")));
 }
 
@@ -218,8 +218,8 @@ TEST_F(HttpServerTest, AHeadHasTheHeadersOfItsAnswer) {
 TEST_F(HttpServerTest, SlowAndBrokenClientsAreToldAndClosed) {
   start({.request_time = 300ms, .idle_time = 300ms});
   const auto told = [&](const std::string& bytes, bool ends) {
-    internal::RawConnection connection(server_->port());
-    connection.send(bytes);
+    RawConnection connection(server_->port());
+    connection.send_all(bytes);
     if (ends) connection.end();
     return connection.rest();
   };
@@ -230,6 +230,7 @@ TEST_F(HttpServerTest, SlowAndBrokenClientsAreToldAndClosed) {
   EXPECT_THAT(told(head, false), StartsWith("HTTP/1.1 408 "));
   EXPECT_EQ(told("", false), "");
   // The client says that it does not come.
+  start({.request_time = 3600s, .idle_time = 3600s});
   EXPECT_THAT(told(head + "\r\n{", true),
               AllOf(StartsWith("HTTP/1.1 400 "), HasSubstr("the body ends early")));
   EXPECT_EQ(told(head, true), "");
@@ -260,7 +261,7 @@ TEST_F(HttpServerTest, MoreConnectionsThanAllowedAreRefused) {
 
 TEST_F(HttpServerTest, NoConnectionWaitsForAnother) {
   start({.idle_time = 3600s});
-  std::vector<internal::RawConnection> silent;
+  std::vector<RawConnection> silent;
   for (int i = 0; i < 20; ++i) silent.emplace_back(server_->port());
   EXPECT_EQ(client().Get("/healthz")->status, 200);
   silent.clear();  // nothing else ends the test's server

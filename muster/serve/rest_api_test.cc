@@ -43,6 +43,9 @@ TEST_F(RestApiTest, Verbs) {
     EXPECT_EQ(answer.status, 200);
     EXPECT_EQ(answer.body, "{\"predictions\": [[2.0, 4.0]]}\n");
   }
+  // Other keys are ignored.
+  EXPECT_EQ(ask("POST", "/v1/models/m:predict", R"({"id": [{}], "instances": [[1, 2]]})").body,
+            "{\"predictions\": [[2.0, 4.0]]}\n");
   EXPECT_EQ(ask("POST", "/v1/models/m:predict", R"({"inputs": {"x": [[1, 2]]}})").body,
             "{\"outputs\": [[2.0, 4.0]]}\n");
   EXPECT_EQ(ask("POST", "/v1/models/m:classify", R"({"examples": [{"x": [1, 2]}]})").body,
@@ -89,7 +92,8 @@ TEST_F(RestApiTest, WhatIsNotThere) {
   EXPECT_THAT(ask("POST", "/v1/models/other:predict").body, HasSubstr("this server has 'm'"));
   for (const char* path :
        {"/", "/v1/models/", "/v1/models/m/", "/v1/models/m/versions", "/v1/models/m/versions/8",
-        "/v1/models/m/versions/x", "/v1/models/m/labels/stable", "/v1/models/m:explain",
+        "/v1/models/m/versions/x", "/v1/models/m/versions/07", "/v1/models/m/versions/+7",
+        "/v1/models/m/versions/../7", "/v1/models/m/labels/stable", "/v1/models/m:explain",
         "/v1/models/m:", "/v1/models/m/versions/7/versions/7", "/v1/models/m/metadata/x"}) {
     const HttpAnswer answer = ask("GET", path);
     EXPECT_EQ(answer.status, 404) << path;
@@ -129,6 +133,12 @@ TEST_F(RestApiTest, HealthAndMetrics) {
               HasSubstr("muster_serve_batch_rows_sum 2\n"),
               HasSubstr("# TYPE muster_serve_batch_rows histogram\n"),
               HasSubstr("\nmuster_serve_model_version 7\n")));
+  }
+  const std::string all = ask("GET", "/metrics").body;
+  for (const char* name :
+       {"requests_total", "request_seconds", "batch_requests", "batch_rows", "waiting_requests",
+        "open_connections", "model_version", "loads_total", "failed_loads_total"}) {
+    EXPECT_THAT(all, HasSubstr(std::string("# TYPE muster_serve_") + name + " "));
   }
   api_.stop_wanting();
   EXPECT_EQ(ask("GET", "/readyz").status, 503);

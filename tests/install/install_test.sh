@@ -13,6 +13,18 @@ if [ -n "$foreign" ]; then
   exit 1
 fi
 
+# Every link of the documents leads to a file that is installed, outside of blocks of code.
+docs=$prefix/share/doc/muster
+links=0
+while read -r document target; do
+  links=$((links + 1))
+  [ -e "$(dirname "$document")/${target%%#*}" ] || { printf 'error: %s links %s\n' "$document" "$target" >&2; exit 1; }
+done < <(awk 'FNR == 1 { inside = 0 } /^```/ { inside = !inside } !inside { print FILENAME, $0 }' "$docs"/*.md "$docs"/docs/*.md |
+  awk '{ file = $1; while (match($0, /\]\([^)# ][^) ]*\)/)) {
+    target = substr($0, RSTART + 2, RLENGTH - 3); if (target !~ /^https?:/) print file, target
+    $0 = substr($0, RSTART + RLENGTH) } }')
+[ "$links" -gt 100 ]  # they were found
+
 mkdir "$work/project"
 cp "$source/tests/install/outside/CMakeLists.txt" "$source/examples/tour/digits.cc" "$work/project"
 cmake -S "$work/project" -B "$work/project/build" -G Ninja "-DCMAKE_PREFIX_PATH=$prefix;$prefix_path" \
@@ -30,14 +42,11 @@ grep -q 'global_step: 10' inspected.log
 # It finds the program that looks at LibTorch where it is installed.
 muster doctor | tee doctor.log
 grep -q '^ok  *LibTorch  ' doctor.log
-# The opt-in header for modules of LibTorch is there too.
+# The examples build where they are installed. One of them takes the opt-in header for modules of LibTorch.
 own=bring_your_own_module
-mkdir "$own"
-sed "s/digits/$own/g" "$source/tests/install/outside/CMakeLists.txt" >"$own/CMakeLists.txt"
-cp "$source/examples/$own/$own.cc" "$own"
-cmake -S "$own" -B "$own/build" -G Ninja "-DCMAKE_PREFIX_PATH=$prefix;$prefix_path" -DCMAKE_BUILD_TYPE=Release
-cmake --build "$own/build"
-"$own/build/$own" --data_dir=data --model_dir=own --max_steps=3 | grep '^result: {"global_step":3,'
+cmake -S "$docs/examples" -B examples -G Ninja "-DCMAKE_PREFIX_PATH=$prefix;$prefix_path" "-DMUSTER_EXAMPLES=$own"
+cmake --build examples
+"examples/bin/$own" --data_dir=data --model_dir=own --max_steps=3 | grep '^result: {"global_step":3,'
 # What bash loads by itself completes words.
 bash -c 'source "$0" && COMP_WORDS=(muster ru) COMP_CWORD=1 && _muster && [ "${COMPREPLY[*]}" = run ]' \
   "$prefix/share/bash-completion/completions/muster"

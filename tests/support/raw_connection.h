@@ -39,6 +39,30 @@ class RawConnection {
   void send(std::string_view bytes) {
     (void)!::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
+  // Waits until all is taken; false once the other end has closed the connection.
+  bool send_all(std::string_view bytes) {
+    while (connected_ && !bytes.empty()) {
+      const ssize_t count = ::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      connected_ = count > 0;
+      if (connected_) bytes.remove_prefix(static_cast<size_t>(count));
+    }
+    return connected_;
+  }
+  // Sends no more.
+  void end() { ::shutdown(fd_, SHUT_WR); }
+  // What comes until `mark` has, or the other end closes.
+  std::string until(std::string_view mark) {
+    std::string got;
+    while (mark.empty() || got.find(mark) == std::string::npos) {
+      char part[4096];
+      const ssize_t count = ::recv(fd_, part, sizeof part, 0);
+      if (count <= 0) break;
+      got.append(part, static_cast<size_t>(count));
+    }
+    return got;
+  }
+  // What comes until the other end closes.
+  std::string rest() { return until(""); }
   // Whether the other end closes it within so many milliseconds.
   bool ends_within(int ms) {
     char buffer[4096];
@@ -64,6 +88,18 @@ class RawConnection {
   int fd_;
   bool connected_ = false;
 };
+
+// The answers of HTTP/1.1 in what a server has sent: each begins with its status.
+inline int count_answers(std::string_view text) {
+  constexpr std::string_view kBegin = "HTTP/1.1 ";
+  int count = 0;
+  for (size_t at = text.find(kBegin); at != std::string_view::npos;
+       at = text.find(kBegin, at + 1)) {
+    const size_t status = at + kBegin.size();
+    if (status < text.size() && text[status] >= '1' && text[status] <= '5') ++count;
+  }
+  return count;
+}
 
 // What an HTTP/2 client begins with, and `streams` calls of the coordinator's Join that it does not
 // finish. It does not confirm the server's settings, so that no limit of streams binds it.

@@ -1,5 +1,6 @@
 #include "muster/serve/internal/connection_threads.h"
 
+#include <system_error>
 #include <utility>
 
 namespace muster::inline v0_1::serve::internal {
@@ -19,7 +20,11 @@ ConnectionThreads::~ConnectionThreads() {
 bool ConnectionThreads::take(FileDescriptor& connection) {
   const std::lock_guard lock(mutex_);
   if (open_ == most_) return false;
-  if (threads_.size() == open_) threads_.emplace_back([this] { run(); });
+  try {
+    if (threads_.size() == open_) threads_.emplace_back([this] { run(); });
+  } catch (const std::system_error&) {
+    return false;  // the system has no more of them
+  }
   waiting_.push_back(std::move(connection));
   ++open_;
   arrived_.notify_one();

@@ -23,7 +23,7 @@ class ConnectionThreads {
   ~ConnectionThreads();
 
   // Takes the connection. False, and it stays the caller's, while there are as many as there may
-  // be.
+  // be, or the system gives no more threads.
   bool take(FileDescriptor& connection);
 
  private:
