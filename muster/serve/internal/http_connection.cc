@@ -53,7 +53,7 @@ class Connection {
 
   void serve() {
     while (read_request()) {
-      HttpRequest request{parser_.head().method, parser_.head().path, parser_.body(),
+      HttpRequest request{parser_.head().method, parser_.head().path, std::move(parser_.body()),
                           begin_ + context_.options.request_time};
       const HttpAnswer answer = context_.handler(request);
       std::string_view verb = "other";

@@ -364,7 +364,7 @@ bool RequestParser::has_begun() const {
 }
 
 const RequestHead& RequestParser::head() const { return impl_->head; }
-const std::string& RequestParser::body() const { return impl_->grammar->body; }
+std::string& RequestParser::body() { return impl_->grammar->body; }
 const Refusal& RequestParser::refusal() const { return impl_->refusal; }
 
 void RequestParser::next() {

@@ -61,8 +61,8 @@ class RequestParser {
   // REQUIRES: kBody or kWhole. When a request is refused, what is known of it: the method may be
   // there.
   const RequestHead& head() const;
-  // The body, unpacked. REQUIRES: kWhole.
-  const std::string& body() const;
+  // The body, unpacked; the caller may move it away. REQUIRES: kWhole.
+  std::string& body();
   // REQUIRES: kRefused.
   const Refusal& refusal() const;
   // Lets go of the request and begins with the one behind it. REQUIRES: kWhole.
