@@ -253,14 +253,16 @@ TEST(TorchModuleTest, WhatAModuleDrawsDependsOnStepReplicaAndCall) {
 
 // --- exporting -----------------------------------------------------------------------------------
 
-// `answer` makes the logits of features "x".
+// `answer` makes the logits of features "x"; a step of training gives a checkpoint to export.
 template <typename Answer>
-Estimator exported(const TempDirectory& directory, Answer answer) {
-  return Estimator(
-      [answer](const Features& features, const Labels&, Mode, ModelContext& context) {
-        return EstimatorSpec::predict({{"logits", answer(features["x"], context)}});
+std::unique_ptr<Estimator> trained(const TempDirectory& directory, Answer answer) {
+  auto estimator = std::make_unique<Estimator>(
+      [answer](const Features& features, const Labels& labels, Mode mode, ModelContext& context) {
+        return spec_of(answer(features["x"], context), labels, mode, context);
       },
-      {.model_dir = directory / "model"});
+      config_of(directory / "model", std::nullopt));
+  estimator->train(Training().input, {.max_steps = 1});
+  return estimator;
 }
 
 const ServingInputReceiver& six_features() {
@@ -271,14 +273,14 @@ const ServingInputReceiver& six_features() {
 TEST(TorchModuleTest, AModuleIsExportedHoweverItIsCalled) {
   const TempDirectory directory;
   int way = 0;
-  Estimator estimator = exported(directory, [&way](const Tensor& x, ModelContext& context) {
+  const auto estimator = trained(directory, [&way](const Tensor& x, ModelContext& context) {
     auto net = torch_module<Normed>(context, "net", 0.5);
     return way == 0 ? net->forward(x) : way == 1 ? net(x) : net.get()->forward(x);
   });
   const Tensor x = rows(4).x;
   std::vector<Tensor> answers;
   for (; way < 3; ++way) {
-    const Servable model(*estimator.export_model(directory / "export", six_features()));
+    const Servable model(*estimator->export_model(directory / "export", six_features()));
     answers.push_back(model.run("serving_default", {{"x", x}}).at("logits"));
   }
   EXPECT_TRUE(answers[0].equal(answers[1]) && answers[0].equal(answers[2]));
@@ -288,13 +290,14 @@ TEST(TorchModuleTest, WhatDrawsInPredictionIsNamed) {
   struct Noisy : torch::nn::Module {
     Tensor forward(const Tensor& x) { return x + torch::rand_like(x); }
   };
-  const TempDirectory directory;
-  const auto said = [&](const auto& answer) {
-    Estimator estimator = exported(directory, answer);
-    return refusal([&] { (void)estimator.export_model(directory / "export", six_features()); });
+  const auto said = [](const auto& answer) {
+    const TempDirectory directory;
+    const auto estimator = trained(directory, answer);
+    return refusal([&] { (void)estimator->export_model(directory / "export", six_features()); });
   };
   EXPECT_THAT(said([](const Tensor& x, ModelContext& context) {
-                return torch_module<Noisy>(context, "net")->forward(x);
+                auto noise = torch_module<Noisy>(context, "noise");
+                return torch_module<Plain>(context, "net")->forward(noise->forward(x));
               }),
               HasSubstr("exporting aten::rand_like: it draws random numbers"));
   // Dropout that stays in training, as Monte Carlo estimates have it.
