@@ -14,6 +14,35 @@
 namespace muster::inline v0_1::stores {
 namespace {
 
+// The folders that were listed for one answer.
+class Walk {
+ public:
+  Walk(std::string what, const WalkLimits& limits)
+      : what_(std::move(what)), limits_(limits), said_(limits.clock->now()) {}
+
+  // One more, `depth` folders below where it began. Throws Corrupt when that is too many.
+  void enter(size_t depth) {
+    if (depth > limits_.depth || ++folders_ > limits_.folders) {
+      throw corrupt(
+          "'" + what_ + "' has no end: there are more than " +
+              (depth > limits_.depth ? std::to_string(limits_.depth) + " folders in each other"
+                                     : std::to_string(limits_.folders) + " folders"),
+          "name a folder or a pattern with less in it; if there is not so much, who lists it is at "
+          "fault");
+    }
+    if (to_seconds(limits_.clock->now() - said_) < kSecondsBetweenLines) return;
+    said_ = limits_.clock->now();
+    log::info("listing '" + what_ + "': " + std::to_string(folders_) + " folders so far");
+  }
+
+ private:
+  static constexpr double kSecondsBetweenLines = 10;
+  const std::string what_;
+  const WalkLimits limits_;
+  size_t folders_ = 0;
+  TimePoint said_;
+};
+
 void add_if_there(FileSystem& files, const std::string& path,
                   std::map<std::string, FileInfo>& found) {
   const Result<FileInfo> info = files.info(path);
@@ -70,6 +99,7 @@ struct Match {
   const std::string& pattern;
   Literal literal;
   std::map<std::string, FileInfo>& found;
+  Walk& walk;
 
   // What matches below `directory`, which ends with a slash or is empty, the rest of the pattern,
   // from `begin` on.
@@ -81,6 +111,7 @@ struct Match {
       return last ? add_if_there(files, directory + part, found)
                   : below(directory + part + "/", slash + 1);
     }
+    walk.enter(0);
     Result<std::vector<DirectoryEntry>> entries =
         files.list_entries(directory.empty() ? "." : directory);
     if (!entries.ok()) {
@@ -94,7 +125,9 @@ struct Match {
   }
 };
 
-void add_below(FileSystem& files, const std::string& folder, std::vector<FoundPath>& found) {
+void add_below(FileSystem& files, const std::string& folder, size_t depth, Walk& walk,
+               std::vector<FoundPath>& found) {
+  walk.enter(depth);
   Result<std::vector<DirectoryEntry>> entries = files.list_entries(folder);
   if (!entries.ok()) throw entries.error();
   for (const auto& [name, info] : entries.value()) {
@@ -107,7 +140,7 @@ void add_below(FileSystem& files, const std::string& folder, std::vector<FoundPa
     if (is_staging_name(name)) continue;
     const std::string path = join_path(folder, name);
     if (info.is_directory) {
-      add_below(files, path, found);
+      add_below(files, path, depth + 1, walk, found);
     } else {
       found.push_back({path, info});
     }
@@ -124,7 +157,8 @@ bool has_wildcard(std::string_view pattern) {
   return names.find_first_of("*?[") != std::string_view::npos;
 }
 
-std::vector<FoundPath> find_paths(FileSystem& files, const std::string& pattern, Literal literal) {
+std::vector<FoundPath> find_paths(FileSystem& files, const std::string& pattern, Literal literal,
+                                  const WalkLimits& limits) {
   std::map<std::string, FileInfo> found;
   size_t root = root_size(pattern);
   if (root < pattern.size() && pattern[root] == '/') ++root;
@@ -134,7 +168,8 @@ std::vector<FoundPath> find_paths(FileSystem& files, const std::string& pattern,
           "the pattern '" + pattern + "' has an empty part, '//'",
           "leave out one of the slashes; objects whose names have two are read by their names");
     }
-    Match{files, pattern, literal, found}.below(pattern.substr(0, root), root);
+    Walk walk(pattern, limits);
+    Match{files, pattern, literal, found, walk}.below(pattern.substr(0, root), root);
   } else {
     add_if_there(files, pattern, found);
   }
@@ -152,9 +187,11 @@ Error nothing_matches(FileSystem& files, const std::string& pattern) {
                    wild == std::string::npos ? beside : "\"*\" does not match \"/\"; " + beside);
 }
 
-std::vector<FoundPath> files_below(FileSystem& files, const std::string& folder) {
+std::vector<FoundPath> files_below(FileSystem& files, const std::string& folder,
+                                   const WalkLimits& limits) {
   std::vector<FoundPath> found;
-  add_below(files, folder, found);
+  Walk walk(folder, limits);
+  add_below(files, folder, 0, walk, found);
   return found;
 }
 

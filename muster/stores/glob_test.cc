@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -89,6 +90,55 @@ TEST(Glob, NamesThatLeadOutOfAFolderAreRefused) {
   store.write_atomically("mem://b/t/../../etc/passwd", "x").value();
   EXPECT_EQ(error_of([&] { (void)files_below(store, "mem://b/t"); }).kind(),
             ErrorKind::kInvalidArgument);
+}
+
+// Names ever more folders.
+class EndlessStore final : public FileSystem {
+ public:
+  EndlessStore(ManualClock& clock, size_t levels) : clock_(clock), levels_(levels) {}
+  Result<std::vector<DirectoryEntry>> list_entries(const std::string& path) override {
+    clock_.advance(from_seconds(4));
+    const auto level = static_cast<size_t>(std::ranges::count(path, '/'));
+    if (level >= levels_) return std::vector<DirectoryEntry>();
+    std::vector<DirectoryEntry> entries;
+    for (const char* name : {"a", "b", "c"}) entries.push_back({name, {.is_directory = true}});
+    return entries;
+  }
+
+  Result<FileInfo> info(const std::string&) override { return FileInfo{.is_directory = true}; }
+  Result<std::vector<std::string>> list_directory(const std::string&) override { return unused(); }
+  Result<std::unique_ptr<FileReader>> open_reader(const std::string&) override { return unused(); }
+  Result<std::unique_ptr<FileWriter>> open_writer(const std::string&) override { return unused(); }
+  Result<std::unique_ptr<StagedWriter>> open_staged(const std::string&) override {
+    return unused();
+  }
+  Status make_directories(const std::string&) override { return unused(); }
+  Status remove(const std::string&) override { return unused(); }
+  Status rename(const std::string&, const std::string&) override { return unused(); }
+
+ private:
+  static Error unused() { return internal_error("only folders are listed"); }
+  ManualClock& clock_;
+  const size_t levels_;
+};
+
+TEST(Glob, FoldersWithoutEndAreAnError) {
+  ManualClock clock;
+  EndlessStore deep(clock, SIZE_MAX), wide(clock, 20);
+  ::testing::internal::CaptureStderr();
+  const Error in_each_other =
+      error_of([&] { (void)files_below(deep, "mem://b/t", {.clock = &clock}); });
+  EXPECT_EQ(in_each_other.kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(in_each_other.message(), ::testing::HasSubstr("512 folders in each other"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              ::testing::HasSubstr("listing 'mem://b/t': 4 folders so far"));
+  const WalkLimits few{.folders = 1000, .clock = &clock};
+  EXPECT_THAT(error_of([&] { (void)files_below(wide, "mem://b/t", few); }).message(),
+              ::testing::HasSubstr("more than 1000 folders"));
+  EXPECT_THAT(error_of([&] {
+                (void)find_paths(wide, "mem://b/*/*/*/*/*/*/*/*/*", Literal::kBrackets, few);
+              }).message(),
+              ::testing::HasSubstr("more than 1000 folders"));
 }
 
 // A name that is there is that name, on disks and in stores.
