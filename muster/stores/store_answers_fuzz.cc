@@ -1,6 +1,8 @@
 // What stores say and what their users name, as anything: it ends, and what is read makes sense.
 #include <cmath>
 
+#include "muster/base/outside_name.h"
+#include "muster/base/uri.h"
 #include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/aws_profile.h"
 #include "muster/stores/internal/object_name.h"
@@ -11,6 +13,8 @@ std::vector<std::string> muster::fuzz::seeds() {
           "bytes */0",
           "2026-01-31T12:00:00.5Z",
           "Sun, 06 Nov 1994 08:49:37 GMT",
+          "a/../b",
+          "http://host/a",
           "s3://bucket/a//b c/\xc3\xbc%2F/",
           "[default]\nregion = eu\ns3 =\n  region = no\n[profile work]\naws_access_key_id=K=\n"};
 }
@@ -34,6 +38,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                   "a name is read as it is written");
     fuzz::require(!name.value().key.ends_with('/'), "a file is no marker of a folder");
     fuzz::require(text.find(name.value().key) != std::string::npos, "a name is kept as it is");
+  }
+  if (fault_of_path(text).empty()) {
+    fuzz::require(("/" + text + "/").find("/../") == std::string::npos && root_size(text) == 0 &&
+                      text.find('\0') == std::string::npos,
+                  "a name from outside stays in its folder");
   }
   for (const auto& [name, settings] : parse_aws_profiles(text)) {
     fuzz::require(!settings.contains(""), "a setting has a name");
