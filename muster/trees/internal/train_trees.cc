@@ -105,6 +105,7 @@ class TrainTrees {
     }
     Rows rows = read(input_fn);
     distribute::check_same(replica_, {{"the columns", join_quoted(rows.features, 1000)}});
+    narrow(&rows);
     Boosting boosting = begin(std::move(rows), std::move(ensemble));
     TrainResult result = loop(boosting);
     result.global_step = step_;
@@ -195,7 +196,7 @@ class TrainTrees {
     return ensemble.rounds() >= options_.n_trees || (last_step_ && step_ >= *last_step_);
   }
 
-  // This replica's part of the data.
+  // This replica's part of the data; columns of integers and doubles are in double.
   Rows read(const InputFn& input_fn) {
     const Dataset dataset = input_fn(replica_.input_context());
     if (dataset.cardinality() == kInfinite) {
@@ -228,7 +229,6 @@ class TrainTrees {
             "train on more workers");
       }
     }
-    narrow(&rows);
     return rows;
   }
 
@@ -270,9 +270,10 @@ class TrainTrees {
     const auto* in = matrix.data_ptr<double>();
     const size_t width = rows->columns.size();
     for (size_t f = 0; f < width; ++f) {
+      const bool in_double = rows->in_double[f];
       for (size_t r = 0; r < labels.size(); ++r) {
         if (!weights.empty() && weights[r] == 0) continue;
-        if (rows->in_double[f]) {
+        if (in_double) {
           rows->doubles[f].push_back(in[r * width + f]);
         } else {
           rows->columns[f].push_back(static_cast<float>(in[r * width + f]));
