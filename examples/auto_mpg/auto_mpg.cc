@@ -31,7 +31,6 @@ void program(const Flags& flags, int64_t fold) {
   const auto csv = data::csv_format(csv_options(columns, {"mpg"}));
   const auto cars = [&](bool held_out) {
     return Dataset::from_files({flags.data_dir + "/mpg.csv"}, csv)
-        .with_options({.auto_shard_policy = AutoShardPolicy::kData})
         .enumerate()
         .filter([=](const Element& car) {
           return (car.part(0).value().tensor().item<int64_t>() % 5 == fold) == held_out;

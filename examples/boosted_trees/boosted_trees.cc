@@ -92,11 +92,7 @@ void program(const Flags& flags, const Options& options) {
        .categorical_features = categories},
       {.model_dir = flags.model_dir,
        .train_distribute = distribute::strategy_by_name(options.strategy)});
-  classifier.train([&] {
-    return table.rows(train)
-        .with_options({.auto_shard_policy = AutoShardPolicy::kData})
-        .map(encoded);
-  });
+  classifier.train([&] { return table.rows(train).map(encoded); });
   if (!classifier.is_chief()) return;  // the chief speaks for all
   const EvalResult result = classifier.evaluate([&] { return table.rows(eval).map(encoded); });
   for (const auto& [name, share] : classifier.feature_importances(/*normalize=*/true))

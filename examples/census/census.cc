@@ -58,7 +58,6 @@ void program(const Flags& flags) {
   };
   const auto training = [&] {
     return rows("adult_train.csv")
-        .with_options({.auto_shard_policy = AutoShardPolicy::kData})
         .shuffle(25000)
         .repeat(flags.epochs)
         .global_batch(flags.batch_size)

@@ -21,7 +21,6 @@ void program(const Flags& flags) {
   csv.column_names = {"sepal_length", "sepal_width", "petal_length", "petal_width", "species"};
   const auto flowers = [&](bool held_out) {
     return Dataset::from_files({flags.data_dir + "/iris.csv"}, data::csv_format(csv))
-        .with_options({.auto_shard_policy = AutoShardPolicy::kData})
         .enumerate()
         .filter([=](const Element& flower) {
           return (flower.part(0).value().tensor().item<int64_t>() % 5 == 0) == held_out;

@@ -194,12 +194,7 @@ void program(const Flags& flags, const Options& options) {
       {.input_fn =
            [&] {
              // Workers share out the rows of the one file.
-             return rows(train)
-                 .with_options({.auto_shard_policy = AutoShardPolicy::kData})
-                 .shuffle(10000)
-                 .repeat()
-                 .global_batch(flags.batch_size)
-                 .map(encoded);
+             return rows(train).shuffle(10000).repeat().global_batch(flags.batch_size).map(encoded);
            },
        .max_steps = flags.max_steps.value_or(1000)},
       {.input_fn = [&] { return rows(eval).batch(256).map(encoded); }, .steps = std::nullopt});

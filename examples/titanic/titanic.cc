@@ -13,8 +13,7 @@ void program(const Flags& flags) {
       bucketized_column(numeric_column("parch"), {1, 2, 3})};
   const auto csv = data::csv_format(csv_options(columns, {"survived", data::CsvKind::kInt64}));
   const auto rows = [&](const std::string& file) {
-    return Dataset::from_files({flags.data_dir + file}, csv)
-        .with_options({.auto_shard_policy = AutoShardPolicy::kData});
+    return Dataset::from_files({flags.data_dir + file}, csv);
   };
   const auto ids = resolve(columns);
   const auto training = [&] {

@@ -77,7 +77,6 @@ void program(const Flags& flags) {
   const auto to_numbers = resolve(columns.all());
   const auto training = [&] {
     return rows("train.csv")
-        .with_options({.auto_shard_policy = AutoShardPolicy::kData})
         .shuffle(1000)
         .repeat()
         .global_batch(flags.batch_size)

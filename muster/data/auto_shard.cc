@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "muster/base/error.h"
@@ -19,6 +20,8 @@ std::string_view to_string(AutoShardPolicy policy) {
       return "FILE";
     case AutoShardPolicy::kData:
       return "DATA";
+    case AutoShardPolicy::kHint:
+      return "HINT";
   }
   return "?";
 }
@@ -81,6 +84,9 @@ class FileSharding {
     return make_node(std::move(spec), std::move(inputs));
   }
 
+  // How many files there are where they are fewer than workers.
+  std::optional<int64_t> too_few() const { return too_few_; }
+
   // "worker 1 of 3 reads 4 of 12", or less where nobody knows how many there are.
   std::string describe() const {
     std::string text = fmt::format("worker {} of {} reads ", index_, num_workers_);
@@ -91,14 +97,7 @@ class FileSharding {
  private:
   // Counts files, of which `n` are divided here.
   void count(int64_t n) {
-    if (n < num_workers_ && num_workers_ > 1) {
-      throw invalid_argument(
-          fmt::format("the data set only has {} file{}, which is not enough for the required {} "
-                      "shards/workers of FILE sharding",
-                      n, n == 1 ? "" : "s", num_workers_),
-          "split the data into at least as many files as workers, or let workers divide rows: "
-          "with_options({.auto_shard_policy = AutoShardPolicy::kData})");
-    }
+    if (n < num_workers_ && num_workers_ > 1 && !too_few_) too_few_ = n;
     files_ += n;
     mine_ += n / num_workers_ + (index_ < n % num_workers_ ? 1 : 0);
   }
@@ -142,6 +141,7 @@ class FileSharding {
 
   const int64_t num_workers_, index_;
   int64_t files_ = 0, mine_ = 0;
+  std::optional<int64_t> too_few_;
   bool uncounted_ = false;
   bool left_out_ = false;  // an assert_cardinality(), which counts the elements of all workers
 };
@@ -193,6 +193,19 @@ Dataset marked_by_worker(const Dataset& dataset) {
   return Dataset(make_node(WithOptions{.options = {}, .by_worker = true}, {dataset.node()}));
 }
 
+AutoSharded by_hint(const Dataset& dataset, int64_t num_workers, int64_t index) {
+  const NodePtr mine = with_hints_filled_in(dataset.node(), num_workers, index);
+  if (mine != dataset.node()) {
+    return {
+        marked_by_worker(Dataset(mine)), AutoShardPolicy::kHint,
+        fmt::format("shard(kShardHint, kShardHint) divides: worker {} of {}", index, num_workers)};
+  }
+  return {
+      num_workers == 1 ? dataset : marked_by_worker(dataset), AutoShardPolicy::kHint,
+      "the policy is HINT, and there is no shard(kShardHint, kShardHint) in the pipeline: every "
+      "worker reads everything"};
+}
+
 }  // namespace
 
 AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t index) {
@@ -206,6 +219,7 @@ AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t inde
                                        index, index, num_workers),
                            "workers are numbered from 0");
   }
+  if (policy == AutoShardPolicy::kHint) return by_hint(dataset, num_workers, index);
   if (dataset.hand_sharded()) {
     return {dataset, AutoShardPolicy::kOff,
             "the data set is sharded by hand; every worker reads what it gives"};
@@ -236,13 +250,34 @@ AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t inde
           AutoShardPolicy::kData, "rows are divided: the pipeline does not begin with files"};
 }
 
-std::optional<AutoSharded> divide_files(const Dataset& dataset, int64_t num_workers,
-                                        int64_t index) {
+std::optional<AutoSharded> divide_files(const Dataset& dataset, int64_t num_workers, int64_t index,
+                                        std::string* why_not) {
   FileSharding sharding(num_workers, index);
   const NodePtr mine = sharding.apply(dataset.node());
+  if (why_not != nullptr) *why_not = "the pipeline does not begin with files";
   if (mine == nullptr) return std::nullopt;
+  if (const std::optional<int64_t> n = sharding.too_few()) {
+    const std::string files = fmt::format("{} file{}", *n, *n == 1 ? "" : "s");
+    if (why_not == nullptr) {
+      throw invalid_argument(
+          fmt::format("the data set only has {}, which is not enough for the required {} "
+                      "shards/workers of FILE sharding",
+                      files, num_workers),
+          "split the data into at least as many files as workers, or let workers divide rows: "
+          "with_options({.auto_shard_policy = AutoShardPolicy::kData})");
+    }
+    *why_not = fmt::format("there are fewer files ({}) than workers ({})", *n, num_workers);
+    return std::nullopt;
+  }
   return AutoSharded{marked_by_worker(Dataset(mine)), AutoShardPolicy::kFile,
                      "files are divided: " + sharding.describe()};
+}
+
+bool reads_a_stream(const Dataset& dataset) {
+  const Node& node = *dataset.node();
+  if (node.is<FromSequential>()) return true;
+  return std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [](const NodePtr& input) { return reads_a_stream(Dataset(input)); });
 }
 
 bool ends_with_global_batch(const Dataset& dataset) {

@@ -14,7 +14,7 @@ namespace muster::inline v0_1::data {
 // A worker's part of a pipeline.
 struct AutoSharded {
   Dataset dataset;          // of this worker; hand_sharded() when each worker has data of its own
-  AutoShardPolicy applied;  // kFile, kData or kOff
+  AutoShardPolicy applied;  // kFile, kData, kHint or kOff
   std::string why;          // "files are divided: worker 1 of 3 reads 4 of 12"
 };
 
@@ -27,7 +27,9 @@ struct AutoSharded {
 // a rebatch() there, which may be others on each worker, do not count then: every batch in front of
 // it is cut into a piece of equal size for each worker, rounded up (for each size, where there are
 // several to a worker), and the last pieces may have no rows. So all workers together read each row
-// once. AUTO means FILE where that is possible, else DATA. Throws InvalidArgument for an index
+// once. AUTO means FILE where that is possible, else DATA (of fewer
+// files than workers it is an error here, as in tf.data; distribute() takes DATA then). HINT puts
+// num_workers and index into shard(kShardHint, kShardHint). Throws InvalidArgument for an index
 // outside of [0, num_workers), and, on every worker alike, for fewer files (or, with DATA, known
 // elements) than workers. Throws NotFound when FILE is asked for and no files are found. A pipeline
 // that is sharded by hand is left as it is.
@@ -36,9 +38,14 @@ AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t inde
                        AutoShardPolicy policy);
 
 // Divides by FILE where that is possible; returns nothing when the pipeline does not begin with
-// files.
-std::optional<AutoSharded> divide_files(const Dataset& dataset, int64_t num_workers, int64_t index);
+// files. With `why_not`, fewer files than workers are no error either, and it says which it is:
+// "there are fewer files (1) than workers (2)".
+std::optional<AutoSharded> divide_files(const Dataset& dataset, int64_t num_workers, int64_t index,
+                                        std::string* why_not = nullptr);
 
+// Whether the pipeline reads what from_generator() or from_sequential() gives, as far as can be
+// told without running it: to look at an element of a live stream may take long, and takes it away.
+bool reads_a_stream(const Dataset& dataset);
 // Whether the pipeline ends with the batches of a global_batch().
 bool ends_with_global_batch(const Dataset& dataset);
 // Returns the size of the batches that a pipeline ends with, in rows. Returns InvalidArgument,

@@ -37,7 +37,7 @@ Dataset opened(const Element& name) {
 
 AutoShardPolicy policy_of(const std::string& name) {
   for (const auto policy : {AutoShardPolicy::kAuto, AutoShardPolicy::kFile, AutoShardPolicy::kData,
-                            AutoShardPolicy::kOff}) {
+                            AutoShardPolicy::kHint, AutoShardPolicy::kOff}) {
     if (to_string(policy) == name) return policy;
   }
   throw invalid_argument("no policy " + name);
@@ -70,8 +70,7 @@ Dataset with_op(const Dataset& dataset, std::string op) {
   throw invalid_argument("no op " + op);
 }
 
-// Of a case of the collection; throws for those that Muster cannot say: data sets of data sets, and
-// the policy HINT, in whose place stands shard().
+// Of a case of the collection; throws for those that Muster cannot say: data sets of data sets.
 Dataset pipeline_of(const json& source, const json& ops) {
   if (source.contains("concat")) {
     std::vector<Dataset> parts;
@@ -197,8 +196,7 @@ TEST(AutoShard, KnownCases) {
   // Nor do the known cases of tf.data.
   if (!file) GTEST_SKIP() << "the known cases are not beside MUSTER_TEST_DATA";
   const std::set<std::string> cannot_be_said{"map_to_datasets_then_interleave_identity",
-                                             "dataset_of_reader_datasets_groups_of_10",
-                                             "hint_without_placeholder"};
+                                             "dataset_of_reader_datasets_groups_of_10"};
   int checked = 0;
   const json cases = json::parse(file);
   for (const json& known : cases["autoshard"]) {
@@ -272,6 +270,31 @@ TEST(AutoShard, SaysWhatWasChosenAndWhy) {
   EXPECT_EQ(auto_shard(off, 2, 1).applied, AutoShardPolicy::kOff);
   EXPECT_EQ(read(auto_shard(off, 2, 1).dataset), read(files));
   EXPECT_EQ(off.describe(), files.describe());
+}
+
+TEST(AutoShard, FillsInTheHint) {
+  const Dataset hinted = Dataset::range(7).shard(kShardHint, kShardHint).batch(2);
+  EXPECT_FALSE(hinted.hand_sharded());
+  EXPECT_EQ(hinted.cardinality(), 4);
+  EXPECT_THAT(
+      error_of([&] { hinted.iterator(); }).what(),
+      AllOf(HasSubstr("shard(kShardHint, kShardHint)"), HasSubstr("AutoShardPolicy::kHint")));
+  const Dataset asked = hinted.with_options({.auto_shard_policy = AutoShardPolicy::kHint});
+  EXPECT_EQ(read(asked), read(Dataset::range(7).batch(2)));
+  const AutoSharded mine = auto_shard(asked, 3, 1);
+  EXPECT_EQ(mine.applied, AutoShardPolicy::kHint);
+  EXPECT_EQ(read(mine.dataset), (Lists{{1, 4}}));
+  EXPECT_TRUE(mine.dataset.hand_sharded());
+  // Batches in front of it are given out whole.
+  EXPECT_EQ(read(auto_shard(Dataset::range(7).batch(2).shard(kShardHint, kShardHint), 3, 0,
+                            AutoShardPolicy::kHint)
+                     .dataset),
+            (Lists{{0, 1}, {6}}));
+  const AutoSharded without = auto_shard(Dataset::range(4), 2, 1, AutoShardPolicy::kHint);
+  EXPECT_THAT(without.why, HasSubstr("every worker reads everything"));
+  EXPECT_EQ(read(without.dataset), read(Dataset::range(4)));
+  EXPECT_EQ(error_of([] { Dataset::range(3).shard(kShardHint, 0); }).kind(),
+            ErrorKind::kInvalidArgument);
 }
 
 TEST(AutoShard, RefusesWhatCannotBe) {

@@ -111,11 +111,12 @@ Dataset Dataset::skip(int64_t n) const {
 }
 
 Dataset Dataset::shard(int64_t num_shards, int64_t index) const {
-  if (num_shards < 1) {
+  const bool hint = num_shards == kShardHint && index == kShardHint;
+  if (num_shards < 1 && !hint) {
     throw invalid_argument(
         fmt::format("shard({}, {}): num_shards must be at least 1", num_shards, index));
   }
-  if (index < 0 || index >= num_shards) {
+  if (!hint && (index < 0 || index >= num_shards)) {
     throw invalid_argument(
         fmt::format("shard({}, {}): index must be between 0 and num_shards-1", num_shards, index),
         fmt::format("pass 0 to {}", num_shards - 1));
@@ -302,7 +303,9 @@ std::unique_ptr<Iterator> Dataset::iterator(const IteratorOptions& options) cons
     throw invalid_argument(fmt::format("replica {} of {} cannot be: replicas are numbered from 0",
                                        replica, num_replicas));
   }
-  const NodePtr node = in::in_order(node_, num_replicas > 1);
+  const bool hinted = this->options().auto_shard_policy == AutoShardPolicy::kHint;
+  const NodePtr node =
+      in::in_order(hinted ? in::with_hints_filled_in(node_, 1, 0) : node_, num_replicas > 1);
   const Node* obstacle = nullptr;
   const Node* sharded = sharded_node(node.get(), &obstacle);
   if (num_replicas > 1 && sharded == nullptr) {

@@ -47,11 +47,17 @@ struct ShuffleOptions {
 // How data is divided between the workers of a cluster, each of which runs the whole pipeline.
 enum class AutoShardPolicy {
   kOff = -1,  // every worker reads everything, in an order of its own: an epoch is as many passes
-  kAuto = 0,  // kFile where the pipeline begins with files, else kData
+  // kFile where the pipeline begins with files, of which there are enough for all workers; else
+  // kData.
+  kAuto = 0,
   kFile = 1,  // each worker reads files of its own
   kData = 2,  // each worker takes rows of its own; what has no index is read by all
+  kHint = 3,  // each worker reads what shard(kShardHint, kShardHint) leaves of the pipeline
 };
-// Returns "AUTO", "FILE", "DATA" or "OFF".
+// Stands for the number of workers and that of this one in shard(kShardHint, kShardHint), which
+// AutoShardPolicy::kHint fills in.
+inline constexpr int64_t kShardHint = -1;
+// Returns "AUTO", "FILE", "DATA", "HINT" or "OFF".
 std::string_view to_string(AutoShardPolicy policy);
 
 // Options of a whole pipeline, for Dataset::with_options().
@@ -183,7 +189,9 @@ class Dataset {
   // Reads the elements of a SequentialSource, in its order.
   static Dataset from_sequential(std::shared_ptr<const SequentialSource> source);
   // Reads the elements of the files, one file after another. A file is a plain path or a URI; one
-  // that does not open is an error at its place. Throws InvalidArgument for an empty path.
+  // that does not open, or cannot be read to its end, is an error at its place, which no stage but
+  // ignore_errors() passes over: skip() and shard() do not either. Throws InvalidArgument for an
+  // empty path.
   static Dataset from_files(std::vector<std::string> files,
                             std::shared_ptr<const FileFormat> format);
   // Reads what a generator gives. `make` is called at the beginning of every pass and makes a new
@@ -216,7 +224,9 @@ class Dataset {
   // Leaves out the first n elements; -1 leaves out all.
   Dataset skip(int64_t n) const;
   // Keeps the elements whose position p has p % num_shards == index. Throws InvalidArgument unless
-  // 0 <= index < num_shards.
+  // 0 <= index < num_shards, or both are kShardHint: then a strategy puts its workers there, and an
+  // iterator that nobody divides keeps all elements. iterator() throws InvalidArgument for the
+  // hint without AutoShardPolicy::kHint.
   Dataset shard(int64_t num_shards, int64_t index) const;
   // Makes `count` passes over the data. -1 means without end; it still ends when a pass gives
   // nothing.
@@ -311,7 +321,10 @@ class Dataset {
   // other stages in front of it writes another. What cannot be noticed is the same. Throws
   // InvalidArgument for an empty path.
   Dataset snapshot(const std::string& path, const SnapshotOptions& options = {}) const;
-  // Leaves out elements that are errors. After 100,000 errors in a row the last one is thrown.
+  // Leaves out elements that are errors, and says so in the log: the first of them, and at the end
+  // of a pass how many. `log_warning` names each of the first ten, then fewer and fewer. After
+  // 100,000 errors in a row the last one is thrown. A file that does not open is one of these
+  // errors here, and nowhere else is it left out.
   Dataset ignore_errors(bool log_warning = false) const;
   // Says how many elements there are, where the number cannot be told. A number that turns out to
   // be wrong is an error at its place; throws InvalidArgument when it is known to be wrong.

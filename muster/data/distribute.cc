@@ -20,16 +20,16 @@ AutoSharded share_of(const Dataset& dataset, const ReplicaPlace& place) {
   const int64_t n = place.num_input_pipelines, id = place.input_pipeline_id;
   if (n == 1) return {dataset, AutoShardPolicy::kOff, "there is one worker"};
   const AutoShardPolicy policy = dataset.options().auto_shard_policy;
+  std::string why = "as asked";
   if (policy == AutoShardPolicy::kAuto) {
-    if (std::optional<AutoSharded> files = divide_files(dataset, n, id)) return *std::move(files);
+    std::optional<AutoSharded> files = divide_files(dataset, n, id, &why);
+    if (files) return *std::move(files);
+    why = "since " + why;
   } else if (policy != AutoShardPolicy::kData) {
     return auto_shard(dataset, n, id, policy);
   }
   return {dataset, AutoShardPolicy::kData,
-          policy == AutoShardPolicy::kData
-              ? "rows are divided, as asked: each replica takes its part of every batch"
-              : "rows are divided, since the pipeline does not begin with files: each replica "
-                "takes its part of every batch"};
+          "rows are divided, " + why + ": each replica takes its part of every batch"};
 }
 
 std::unique_ptr<Iterator> iterator_of(const Dataset& dataset, uint64_t seed, Sharding sharding,

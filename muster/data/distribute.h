@@ -35,7 +35,7 @@ struct DistributedInput {
   std::unique_ptr<Iterator> iterator;
   // Whether each process has data of its own, which may end earlier than that of others.
   bool by_process = false;
-  AutoShardPolicy applied = AutoShardPolicy::kOff;  // kFile, kData or kOff
+  AutoShardPolicy applied = AutoShardPolicy::kOff;  // kFile, kData, kHint or kOff
   std::string why;  // "files are divided: worker 1 of 3 reads 4 of 12"
 };
 

@@ -270,12 +270,45 @@ TEST(Distribute, SaysWhatWasChosenAndWhy) {
             "files are divided: worker 1 of 2 reads 3 of 7; assert_cardinality() is left out");
 }
 
+TEST(Distribute, FewerFilesThanProcessesAreDividedByRows) {
+  for (const Dataset& files :
+       {number_files({"0-12"}),
+        Dataset::from_tensor_slices(Strings({"0-6", "6-12"})).flat_map([](const Element& name) {
+          return number_files({std::string(name.value().strings()[0])});
+        })}) {
+    const Dataset dataset = files.batch(2);
+    const DistributedInput rows = distribute(dataset, places_of({3, 1})[1], kSeed);
+    EXPECT_EQ(rows.applied, AutoShardPolicy::kData);
+    EXPECT_FALSE(rows.by_process);
+    EXPECT_THAT(rows.why, HasSubstr("than workers (3)"));
+    EXPECT_EQ(rest_of(*rows.iterator), (Lists{{2, 3}, {8, 9}}));
+  }
+  // As many files as processes are divided.
+  EXPECT_EQ(distribute(number_files({"0-4", "4-8"}).batch(2), places_of({2, 1})[1], kSeed).applied,
+            AutoShardPolicy::kFile);
+}
+
+TEST(Distribute, TheHintDividesAsEachProcessSaysIt) {
+  const Dataset dataset = Dataset::range(9)
+                              .shard(kShardHint, kShardHint)
+                              .batch(2)
+                              .with_options({.auto_shard_policy = AutoShardPolicy::kHint});
+  const DistributedInput second = distribute(dataset, places_of({2, 1})[1], kSeed);
+  EXPECT_EQ(second.applied, AutoShardPolicy::kHint);
+  EXPECT_TRUE(second.by_process);
+  EXPECT_EQ(rest_of(*second.iterator), (Lists{{1, 3}, {5, 7}}));
+  EXPECT_EQ(rest_of(*distribute(dataset, places_of({1, 1})[0], kSeed).iterator),
+            (Lists{{0, 1}, {2, 3}, {4, 5}, {6, 7}, {8}}));
+}
+
 TEST(Distribute, RefusesOnAllReplicasAlike) {
   for (const ReplicaPlace& place : places_of({2, 2})) {
     const auto why = [&](const Dataset& dataset, const DistributeOptions& options = {}) {
       return error_of([&] { distribute(dataset, place, kSeed, options); });
     };
-    EXPECT_EQ(why(number_files({"0-5"}).batch(2)).kind(), ErrorKind::kInvalidArgument);
+    const DatasetOptions by_file{.auto_shard_policy = AutoShardPolicy::kFile};
+    EXPECT_EQ(why(number_files({"0-5"}).batch(2).with_options(by_file)).kind(),
+              ErrorKind::kInvalidArgument);
     EXPECT_EQ(why(Dataset::range(9)).kind(), ErrorKind::kInvalidArgument);
     EXPECT_EQ(why(seven_files(), {.global_batches = true}).kind(), ErrorKind::kInvalidArgument);
     const Dataset range =

@@ -24,8 +24,10 @@ class ElementReader {
   // before it are returned first, and the next call throws Error. The call after a throw goes on
   // behind that element, or is at the end where the format does not say where the next one begins.
   virtual int64_t read(int64_t count, Element* rows) = 0;
-  // Skips up to `count` elements and returns how many, fewer only at the end. This default reads
-  // them. Elements that cannot be read count as one each.
+  // Skips up to `count` elements and returns how many: between 1 and `count`, and 0 only at the
+  // end. This default reads some. An element that cannot be read counts as one, or is an error as
+  // in read(); one behind which nothing can be read must be an error, so that the data is not
+  // shorter without a word.
   virtual int64_t skip(int64_t count);
   // Where the next element begins: a number that seek() of another reader of the same data
   // understands, such as a byte offset; nullopt when only skip() leads back to it.

@@ -51,11 +51,18 @@ class RecordReader final : public ElementReader {
 
   int64_t skip(int64_t count) override {
     if (count <= 0) return 0;
-    // The element whose error is still to be thrown is one of them.
-    const int64_t failed = std::exchange(failure_, std::nullopt) ? 1 : 0;
-    const int64_t skipped = failed + reader_.skip(count - failed).value();
-    begin_ = reader_.offset();
-    return skipped;
+    if (failure_) throw Error(*std::exchange(failure_, std::nullopt));
+    for (int64_t skipped = 0; skipped < count; ++skipped) {
+      const Result<int64_t> passed = reader_.skip(1);
+      if (!passed.ok()) {
+        if (skipped == 0) throw Error(passed.error());
+        failure_ = passed.error();
+        return skipped;
+      }
+      if (passed.value() == 0) return skipped;
+      begin_ = reader_.offset();
+    }
+    return count;
   }
 
   std::optional<int64_t> tell() const override {

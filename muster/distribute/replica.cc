@@ -42,7 +42,8 @@ data::DistributedInput Replica::distribute(const Dataset& dataset, bool for_this
   if (for_this_process) return data::distribute_locally(dataset, here, seed(), options);
   data::DistributedInput input = data::distribute(dataset, here, seed(), options);
   // What all workers do alike is said by one of them; and nothing twice.
-  const bool differs = input.applied == AutoShardPolicy::kFile;
+  const bool differs =
+      input.applied == AutoShardPolicy::kFile || input.applied == AutoShardPolicy::kHint;
   if (place().processes > 1 && (differs ? place().local == 0 : is_chief()) &&
       told_of_input_.insert(input.why).second) {
     log::info(fmt::format("input: {}", input.why));

@@ -173,11 +173,7 @@ Result<int64_t> TfrecordReader::skip(int64_t count) {
       passed = stream_->seek(offset() + *length.value() + kTfrecordOverhead);
       if (!passed.ok()) passed = ends_with(passed.error());
     }
-    if (passed.ok()) continue;
-    // Damage counts as a record and ends the file, but an error of the disk is returned.
-    const ErrorKind kind = passed.error().kind();
-    if (kind == ErrorKind::kCorrupt || kind == ErrorKind::kInvalidArgument) return skipped + 1;
-    return passed.error();
+    if (!passed.ok()) return passed.error();
   }
   return std::max<int64_t>(count, 0);
 }

@@ -61,8 +61,8 @@ class TfrecordReader {
   Result<bool> read(Bytes* payload);
 
   // Skips up to `count` records by their lengths alone, without looking at payloads; returns how
-  // many, fewer only at the end. A record for which read() would return an error counts as one. The
-  // errors are those of reading the file.
+  // many, fewer only at the end. The errors are those of read() that end the file; how many were
+  // skipped before one is not told.
   Result<int64_t> skip(int64_t count);
 
   // The byte at which the next record starts. After damage that ended the reader it is the end of a

@@ -210,17 +210,23 @@ TEST_P(CompressedRecords, SkippingCountsAsReadingDoes) {
       ++count;
     }
   };
+  // What cannot be skipped is an error, and takes a place as in reading.
+  const auto count_skips = [](TfrecordReader reader) {
+    for (int64_t count = 0;; ++count) {
+      const Result<int64_t> skipped = reader.skip(1);
+      if (skipped.ok() && skipped.value() == 0) return count;
+    }
+  };
   for (size_t bit = 0; bit < good.size() * 8; ++bit) {
     std::string damaged = good;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     if (GetParam() == Compression::kGzip) damaged = gzip(bytes_of(damaged));
-    EXPECT_EQ(tfrecord_reader(damaged).skip(100).value(), count_reads(tfrecord_reader(damaged)))
-        << bit;
+    EXPECT_EQ(count_skips(tfrecord_reader(damaged)), count_reads(tfrecord_reader(damaged))) << bit;
   }
   for (size_t length = 0; length < good.size(); ++length) {
     std::string cut = good.substr(0, length);
     if (GetParam() == Compression::kGzip) cut = gzip(bytes_of(cut));
-    EXPECT_EQ(tfrecord_reader(cut).skip(100).value(), count_reads(tfrecord_reader(cut))) << length;
+    EXPECT_EQ(count_skips(tfrecord_reader(cut)), count_reads(tfrecord_reader(cut))) << length;
   }
 }
 

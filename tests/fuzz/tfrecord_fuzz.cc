@@ -56,9 +56,13 @@ void check_skip(Bytes bytes) {
     if (more.ok() && !more.value()) break;
     ++count;
   }
-  const Result<int64_t> skipped =
-      open(bytes, formats::Compression::kAuto).skip(std::numeric_limits<int64_t>::max());
-  require(skipped.ok() && skipped.value() == count, "skip() counts as read() does");
+  formats::TfrecordReader reader = open(bytes, formats::Compression::kAuto);
+  int64_t places = 0;
+  for (; places <= count; ++places) {
+    const Result<int64_t> skipped = reader.skip(1);
+    if (skipped.ok() && skipped.value() == 0) break;
+  }
+  require(places == count, "skip() counts as read() does");
 }
 
 // The checksum of each length made right, as long as lengths lead to another one.

@@ -33,22 +33,28 @@ int64_t AssertCardinalityStream::pass(int64_t count, Take take, Fail fail) {
   return got;
 }
 
+std::exception_ptr AssertCardinalityStream::wrong_count(bool ended) const {
+  try {
+    throw invalid_argument(
+        fmt::format("assert_cardinality({}): the data set has {} elements",
+                    expected_ == kInfinite ? "kInfinite" : std::to_string(expected_),
+                    ended ? fmt::format("only {}", count_) : "more"),
+        "give the count there is, or leave assert_cardinality() away");
+  } catch (...) {
+    return current_loss();
+  }
+}
+
 int64_t AssertCardinalityStream::read(StreamElement* out, int64_t count) {
   return pass(
       count, [&](int64_t from, int64_t n) { return input().read(out + from, n); },
-      [&](int64_t at, bool ended) {
-        out[at] = {};
-        out[at].error = std::make_exception_ptr(invalid_argument(
-            fmt::format("assert_cardinality({}): the data set has {} elements",
-                        expected_ == kInfinite ? "kInfinite" : std::to_string(expected_),
-                        ended ? fmt::format("only {}", count_) : "more"),
-            "give the count there is, or leave assert_cardinality() away"));
-      });
+      [&](int64_t at, bool ended) { become_error(out[at], wrong_count(ended)); });
 }
 
-int64_t AssertCardinalityStream::skip(int64_t count) {
+int64_t AssertCardinalityStream::skip(int64_t count, std::exception_ptr* lost) {
   return pass(
-      count, [&](int64_t, int64_t n) { return input().skip(n); }, [](int64_t, bool) {});
+      count, [&](int64_t, int64_t n) { return input().skip(n, lost); },
+      [&](int64_t, bool ended) { note_lost(wrong_count(ended), lost); });
 }
 
 }  // namespace muster::inline v0_1::data::internal

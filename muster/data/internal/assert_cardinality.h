@@ -29,7 +29,7 @@ class AssertCardinalityStream final : public CountingStream {
     CountingStream::restore(marks, run);
   }
   int64_t read(StreamElement* out, int64_t count) override;
-  int64_t skip(int64_t count) override;
+  int64_t skip(int64_t count, std::exception_ptr* lost) override;
 
  private:
   const char* kind() const override { return "assert_cardinality"; }
@@ -37,6 +37,8 @@ class AssertCardinalityStream final : public CountingStream {
   // in place of element `at`, or, where the input ended, behind the last.
   template <typename Take, typename Fail>
   int64_t pass(int64_t count, Take take, Fail fail);
+  std::exception_ptr wrong_count(bool ended) const;
+
   const int64_t expected_;
   bool told_ = false;
 };

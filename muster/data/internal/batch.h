@@ -61,13 +61,15 @@ class BatchStream final : public Stream<StreamElement> {
     while (got < count && produce(out + got)) ++got;
     return got;
   }
-  int64_t skip(int64_t count) override {
+  int64_t skip(int64_t count, std::exception_ptr* lost) override {
     int64_t got = 0;
     for (; got < count && !over_; ++got) {
       remember();
-      const int64_t passed = input_->skip(round_);
-      if (ends(passed)) break;
+      std::exception_ptr here;
+      const int64_t passed = input_->skip(round_, &here);
+      if (ends(passed, here)) break;
       consumed_ += passed;
+      note_lost(here, lost);
     }
     return got;
   }
@@ -106,8 +108,9 @@ class BatchStream final : public Stream<StreamElement> {
     before_remainder_.clear();
     mark(before_remainder_);
   }
-  bool ends(int64_t pulled) {
-    if (pulled == round_ || (pulled > 0 && !drop_remainder_)) return false;
+  // What is lost is not dropped with a remainder.
+  bool ends(int64_t pulled, const std::exception_ptr& lost) {
+    if (pulled == round_ || (pulled > 0 && (!drop_remainder_ || lost != nullptr))) return false;
     over_ = pulled > 0;
     return true;
   }
@@ -117,19 +120,24 @@ class BatchStream final : public Stream<StreamElement> {
     remember();
     // The whole round is consumed before rows are read: an error in a row leaves all replicas at
     // the same place.
-    int64_t total = begin_ == 0 ? 0 : input_->skip(begin_);
+    std::exception_ptr lost;  // among the rows of all replicas
+    int64_t total = begin_ == 0 ? 0 : input_->skip(begin_, &lost);
     int64_t mine = 0;
     if (total == begin_) {
       const auto most = static_cast<int64_t>(pulled_.size());
       mine = most == 0 ? 0 : input_->read(pulled_.data(), most);
       total += mine;
-      if (mine == size_ && total < round_) total += input_->skip(round_ - total);
+      if (mine == size_ && total < round_) total += input_->skip(round_ - total, &lost);
     }
-    if (ends(total)) return false;
+    for (int64_t i = 0; i < mine; ++i) {
+      note_lost(error_of(pulled_[static_cast<size_t>(i)]), &lost);
+    }
+    if (ends(total, lost)) return false;
     out->from = SourceIndex{consumed_ + begin_, run_};
     out->error = nullptr;
     out->block.reset();
     try {
+      if (lost != nullptr) std::rethrow_exception(lost);
       out->element = mine > 0 ? collect(mine) : empty();
     } catch (...) {
       out->error = current_failure();

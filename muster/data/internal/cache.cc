@@ -55,9 +55,12 @@ int64_t MemoryCacheStream::read(StreamElement* out, int64_t count) {
   return std::max<int64_t>(0, got);
 }
 
-int64_t MemoryCacheStream::skip(int64_t count) {
+int64_t MemoryCacheStream::skip(int64_t count, std::exception_ptr* lost) {
   fill(count > std::numeric_limits<int64_t>::max() - handed_on_ ? count : handed_on_ + count);
   const int64_t passed = std::min(count, static_cast<int64_t>(kept_.size()) - handed_on_);
+  for (int64_t i = 0; i < passed; ++i) {
+    note_lost(kept_[static_cast<size_t>(handed_on_ + i)].error, lost);
+  }
   handed_on_ += passed;
   return passed;
 }

@@ -16,7 +16,7 @@ class MemoryCacheStream final : public Stream<StreamElement> {
 
   void start(int64_t run) override;
   int64_t read(StreamElement* out, int64_t count) override;
-  int64_t skip(int64_t count) override;
+  int64_t skip(int64_t count, std::exception_ptr* lost) override;
   int64_t examples_per_element() const override { return input_->examples_per_element(); }
   void mark(Marks& marks) const override { marks.insert(marks.end(), {handed_on_, filled_by_}); }
   Position position(MarkReader& marks) const override;

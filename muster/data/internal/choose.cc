@@ -104,10 +104,10 @@ int64_t ChooseStream::read(StreamElement* out, int64_t count) {
   return got;
 }
 
-int64_t ChooseStream::skip(int64_t count) {
+int64_t ChooseStream::skip(int64_t count, std::exception_ptr* lost) {
   StreamElement item;
   int64_t skipped = 0;
-  while (skipped < count && next(&item)) ++skipped;
+  for (; skipped < count && next(&item); ++skipped) note_lost(item.error, lost);
   emitted_ += skipped;
   return skipped;
 }

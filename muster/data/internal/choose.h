@@ -18,7 +18,7 @@ class ChooseStream final : public Stream<StreamElement> {
 
   void start(int64_t run) override;
   int64_t read(StreamElement* out, int64_t count) override;
-  int64_t skip(int64_t count) override;
+  int64_t skip(int64_t count, std::exception_ptr* lost) override;
   int64_t examples_per_element() const override { return 1; }
   void mark(Marks& marks) const override;
   Position position(MarkReader& marks) const override;

@@ -72,10 +72,10 @@ int64_t ConcatenateStream::read(StreamElement* out, int64_t count) {
   return got;
 }
 
-int64_t ConcatenateStream::skip(int64_t count) {
+int64_t ConcatenateStream::skip(int64_t count, std::exception_ptr* lost) {
   int64_t got = 0;
   while (got < count) {
-    got += branches_[at_]->stream->skip(count - got);
+    got += branches_[at_]->stream->skip(count - got, lost);
     if (got < count && !next_branch()) break;
   }
   emitted_ += got;

@@ -15,8 +15,8 @@ int64_t EnumerateStream::read(StreamElement* out, int64_t count) {
   return got;
 }
 
-int64_t EnumerateStream::skip(int64_t count) {
-  const int64_t skipped = input().skip(count);
+int64_t EnumerateStream::skip(int64_t count, std::exception_ptr* lost) {
+  const int64_t skipped = input().skip(count, lost);
   count_ += skipped;
   return skipped;
 }

@@ -13,7 +13,7 @@ class EnumerateStream final : public CountingStream {
   EnumerateStream(std::unique_ptr<Stream<StreamElement>> input, int64_t start)
       : CountingStream(std::move(input)), start_(start) {}
   int64_t read(StreamElement* out, int64_t count) override;
-  int64_t skip(int64_t count) override;
+  int64_t skip(int64_t count, std::exception_ptr* lost) override;
 
  private:
   const char* kind() const override { return "enumerate"; }

@@ -120,17 +120,17 @@ int64_t FileCacheStream::read(StreamElement* out, int64_t count) {
       out[got] = {};
       if (!next(out + got)) break;
     } catch (...) {
-      out[got].error = current_failure(
+      out[got].error = current_loss(
           fmt::format("{}({})", keeping_.spec.snapshot ? "snapshot" : "cache", keeping_.spec.path));
     }
   }
   return got;
 }
 
-int64_t FileCacheStream::skip(int64_t count) {
+int64_t FileCacheStream::skip(int64_t count, std::exception_ptr* lost) {
   StreamElement item;
   int64_t skipped = 0;
-  while (skipped < count && read(&item, 1) == 1) ++skipped;
+  for (; skipped < count && read(&item, 1) == 1; ++skipped) note_lost(item.error, lost);
   return skipped;
 }
 

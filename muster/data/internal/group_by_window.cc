@@ -129,7 +129,7 @@ void GroupByWindowStream::restore_held(MarkReader& marks) {
   for (const int64_t number : numbers) {
     HeldElement next;
     next.number = number;
-    bool there = number >= at && input().skip(number - at) == number - at;
+    bool there = number >= at && input().skip(number - at, nullptr) == number - at;
     if (there) {
       input().mark(next.before);
       there = input().read(&next.item, 1) == 1 && next.item.error == nullptr;
@@ -147,7 +147,7 @@ void GroupByWindowStream::restore_held(MarkReader& marks) {
     memory_.add(next.bytes);
     put(std::move(next));
   }
-  if (taken < at || input().skip(taken - at) < taken - at) {
+  if (taken < at || input().skip(taken - at, nullptr) < taken - at) {
     throw invalid_argument(
         fmt::format("the saved position is element {} of the input of {}, which is not there now",
                     taken, node().name),

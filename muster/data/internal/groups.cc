@@ -53,7 +53,7 @@ bool GroupStream::go_on(StreamElement* out, bool* element, bool wanted) {
     open(group);
   } catch (...) {
     branch_.reset();
-    out->error = current_failure();
+    out->error = current_loss();  // all that the data set would give
     *element = true;
   }
   return true;
@@ -80,17 +80,20 @@ int64_t GroupStream::read(StreamElement* out, int64_t count) {
   return got;
 }
 
-int64_t GroupStream::skip(int64_t count) {
+int64_t GroupStream::skip(int64_t count, std::exception_ptr* lost) {
   int64_t skipped = 0;
   StreamElement item;
   while (skipped < count) {
     if (branch_ == nullptr) {
       bool element = false;
       if (!go_on(&item, &element, false)) break;
-      skipped += element ? 1 : 0;
+      if (element) {
+        ++skipped;
+        note_lost(item.error, lost);
+      }
       continue;
     }
-    skipped += branch_->stream->skip(count - skipped);
+    skipped += branch_->stream->skip(count - skipped, lost);
     if (skipped < count) branch_.reset();
   }
   emitted_ += skipped;

@@ -20,7 +20,7 @@ class GroupStream : public Stream<StreamElement> {
  public:
   void start(int64_t run) final;
   int64_t read(StreamElement* out, int64_t count) final;
-  int64_t skip(int64_t count) final;
+  int64_t skip(int64_t count, std::exception_ptr* lost) final;
   int64_t examples_per_element() const final { return 1; }
   void mark(Marks& marks) const final;
   Position position(MarkReader& marks) const final;

@@ -7,6 +7,7 @@
 #include "muster/base/error.h"
 #include "muster/base/memory_size.h"
 #include "muster/base/strings.h"
+#include "muster/data/internal/data_lost.h"
 
 namespace muster::inline v0_1::data::internal {
 namespace {
@@ -37,10 +38,10 @@ void HeldMemory::check(int64_t elements, uint64_t bytes_each) const {
 }
 
 std::exception_ptr HeldMemory::error() const {
-  return std::make_exception_ptr(
+  return std::make_exception_ptr(DataLost(
       invalid_argument(fmt::format("{} holds {} elements of {} in all, and has {} for them", stage_,
                                    elements_, human_bytes(bytes_), human_bytes(limit_)),
-                       hint_));
+                       hint_)));
 }
 
 }  // namespace muster::inline v0_1::data::internal

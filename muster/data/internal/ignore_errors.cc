@@ -2,13 +2,26 @@
 
 #include <fmt/format.h>
 
-#include "muster/base/log.h"
-
 namespace muster::inline v0_1::data::internal {
+
+int64_t IgnoreErrorsStream::read(StreamElement* out, int64_t count) {
+  return told(SelectingStream::read(out, count), count);
+}
+
+int64_t IgnoreErrorsStream::skip(int64_t count, std::exception_ptr* lost) {
+  return told(SelectingStream::skip(count, lost), count);
+}
+
+int64_t IgnoreErrorsStream::told(int64_t got, int64_t wanted) {
+  // A data set that a stage makes while it runs is no pass of its own.
+  if (got < wanted && !run_.stopping() && run_.scope().empty()) run_.left_out().end_of_pass();
+  return got;
+}
 
 bool IgnoreErrorsStream::passes(StreamElement& item) {
   if (item.error == nullptr) {
     in_a_row_ = 0;
+    run_.left_out().hand_on();
     return true;
   }
   if (++in_a_row_ == kMostInARow) {
@@ -16,23 +29,14 @@ bool IgnoreErrorsStream::passes(StreamElement& item) {
     try {
       std::rethrow_exception(item.error);
     } catch (...) {
-      item.error = current_failure(
+      item.error = current_loss(
           fmt::format("ignore_errors: {} elements in a row cannot be read, the last of them "
                       "because",
                       kMostInARow));
     }
     return true;
   }
-  ++ignored_;
-  // Each of the first, then fewer and fewer: 16, 32, 64 …
-  constexpr int64_t kAll = 10;
-  if (log_warning_ && (ignored_ <= kAll || (ignored_ & (ignored_ - 1)) == 0)) {
-    try {
-      std::rethrow_exception(item.error);
-    } catch (const std::exception& error) {
-      log::warning(fmt::format("input: element ignored ({} so far): {}", ignored_, error.what()));
-    }
-  }
+  run_.left_out().leave_out(item.error, log_warning_);
   return false;
 }
 

@@ -11,7 +11,9 @@ namespace muster::inline v0_1::data::internal {
 class IgnoreErrorsStream final : public SelectingStream {
  public:
   IgnoreErrorsStream(std::unique_ptr<Stream<StreamElement>> input, bool log_warning, const Run& run)
-      : SelectingStream(std::move(input), run), log_warning_(log_warning) {}
+      : SelectingStream(std::move(input), run), run_(run), log_warning_(log_warning) {}
+  int64_t read(StreamElement* out, int64_t count) override;
+  int64_t skip(int64_t count, std::exception_ptr* lost) override;
   // Where a position can be saved, none is being counted: what came before must not count either.
   void start(int64_t run) override {
     in_a_row_ = 0;
@@ -25,13 +27,16 @@ class IgnoreErrorsStream final : public SelectingStream {
  private:
   const char* kind() const override { return "ignore_errors"; }
   bool passes(StreamElement& item) override;
+  // Says how many were left out where the pass is over: fewer came than were wanted.
+  int64_t told(int64_t got, int64_t wanted);
 
   // So many, and there is hardly anything else: the search for an element ends with an error, and
   // goes on when asked again.
   static constexpr int64_t kMostInARow = 100000;
 
+  const Run& run_;
   const bool log_warning_;
-  int64_t ignored_ = 0, in_a_row_ = 0;
+  int64_t in_a_row_ = 0;
 };
 
 }  // namespace muster::inline v0_1::data::internal

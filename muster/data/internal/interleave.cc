@@ -76,7 +76,7 @@ void InterleaveStream::fill(Slot& slot, StreamElement* out) {
     ++open_;
   } catch (...) {
     slot = {};
-    out->error = current_failure();
+    out->error = current_loss();  // all that the data set would give
   }
 }
 
@@ -122,17 +122,18 @@ int64_t InterleaveStream::read(StreamElement* out, int64_t count) {
   return got;
 }
 
-int64_t InterleaveStream::skip(int64_t count) {
+int64_t InterleaveStream::skip(int64_t count, std::exception_ptr* lost) {
   int64_t skipped = 0;
   StreamElement item;
   while (skipped < count) {
     Slot& slot = slots_[at_];
     if (slots_.size() == 1 && slot.branch != nullptr) {
-      const int64_t more = slot.branch->stream->skip(count - skipped);
+      const int64_t more = slot.branch->stream->skip(count - skipped, lost);
       skipped += more;
       if (more > 0) continue;
     }
     if (!produce(&item)) break;
+    note_lost(item.error, lost);
     ++skipped;
   }
   emitted_ += skipped;
@@ -188,7 +189,7 @@ void InterleaveStream::restore(MarkReader& marks, int64_t) {
   for (auto& [s, position] : positions) {
     StreamElement argument;
     const int64_t wanted = argument_of[s];
-    if (wanted < next || input_->skip(wanted - next) < wanted - next ||
+    if (wanted < next || input_->skip(wanted - next, nullptr) < wanted - next ||
         input_->read(&argument, 1) == 0 || argument.error != nullptr) {
       throw invalid_argument(fmt::format(
           "the saved position reads a data set made of element {} of {}, which is not there now",

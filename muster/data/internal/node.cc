@@ -83,6 +83,7 @@ struct FactsOf {
     return {after, call("skip", skip.count)};
   }
   Facts operator()(const Shard& shard) const {
+    if (shard.is_hint()) return {before, "shard(hint)"};
     const int64_t after =
         known ? before / shard.num_shards + (shard.index < before % shard.num_shards ? 1 : 0)
               : before;
@@ -230,7 +231,7 @@ NodePtr make_node(Spec spec, std::vector<NodePtr> inputs) {
   node->description = node->name;
   node->spec = std::move(spec);
   node->inputs = std::move(inputs);
-  node->hand_sharded = node->is<Shard>();
+  node->hand_sharded = node->is<Shard>() && !node->as<Shard>()->is_hint();
   if (const auto* with = node->as<WithOptions>()) node->hand_sharded = with->by_worker;
   for (const NodePtr& input : node->inputs) {
     node->depth = std::max(node->depth, input->depth + 1);
@@ -263,6 +264,16 @@ NodePtr make_node(Spec spec, std::vector<NodePtr> inputs) {
     node->addressable = false;
   }
   return node;
+}
+
+NodePtr with_hints_filled_in(const NodePtr& node, int64_t num_shards, int64_t index) {
+  std::vector<NodePtr> inputs;
+  for (const NodePtr& input : node->inputs) {
+    inputs.push_back(with_hints_filled_in(input, num_shards, index));
+  }
+  const auto* shard = node->as<Shard>();
+  if (shard != nullptr && shard->is_hint()) return make_node(Shard{num_shards, index}, inputs);
+  return inputs == node->inputs ? node : make_node(node->spec, std::move(inputs));
 }
 
 NodePtr in_order(const NodePtr& node, bool needed) {

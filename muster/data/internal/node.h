@@ -39,6 +39,8 @@ struct Skip {
 };
 struct Shard {
   int64_t num_shards, index;
+
+  bool is_hint() const { return num_shards == kShardHint; }
 };
 struct Shuffle {
   int64_t buffer;
@@ -192,6 +194,10 @@ inline constexpr int64_t kMostStages = 1000;
 
 // Throws InvalidArgument for more than kMostStages.
 NodePtr make_node(Spec spec, std::vector<NodePtr> inputs);
+
+// The same pipeline, with these numbers in every shard(kShardHint, kShardHint); the node itself
+// where there is none.
+NodePtr with_hints_filled_in(const NodePtr& node, int64_t num_shards, int64_t index);
 
 // The same pipeline, in which maps that are not deterministic keep the order of their input
 // wherever a stage behind them reads elements again or divides them: there another order would lose

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "muster/base/error.h"
 #include "muster/data/internal/assert_cardinality.h"
 #include "muster/data/internal/batch.h"
 #include "muster/data/internal/cache.h"
@@ -50,6 +51,13 @@ std::unique_ptr<Stream<T>> reorder(const Node& node, std::unique_ptr<Stream<T>> 
     return std::make_unique<SkipStream<T>>(std::move(input), skip->count);
   }
   if (const auto* shard = node.as<Shard>()) {
+    if (shard->is_hint()) {
+      throw invalid_argument(
+          fmt::format("{}: nothing fills in the workers of shard(kShardHint, kShardHint)",
+                      node.description),
+          "end the pipeline with with_options({.auto_shard_policy = AutoShardPolicy::kHint}); in a "
+          "data set that a function opens, give shard() the numbers of an InputContext");
+    }
     return std::make_unique<ShardStream<T>>(std::move(input), shard->num_shards, shard->index);
   }
   if (const auto* shuffle = node.as<Shuffle>()) {

@@ -145,16 +145,16 @@ int64_t ParallelMapStream::read(StreamElement* out, int64_t count) {
   return got;
 }
 
-int64_t ParallelMapStream::skip(int64_t count) {
+int64_t ParallelMapStream::skip(int64_t count, std::exception_ptr* lost) {
   // Before threads run, the input can be passed over without mapping.
   if (threads_.empty() && passed_over_.empty()) {
-    const int64_t skipped = input_->skip(count);
+    const int64_t skipped = input_->skip(count, lost);
     begin_here();
     return skipped;
   }
   StreamElement item;
   int64_t skipped = 0;
-  while (skipped < count && read(&item, 1) == 1) ++skipped;
+  for (; skipped < count && read(&item, 1) == 1; ++skipped) note_lost(item.error, lost);
   return skipped;
 }
 

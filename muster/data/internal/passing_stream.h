@@ -15,7 +15,9 @@ class PassingStream : public Stream<StreamElement> {
   explicit PassingStream(std::unique_ptr<Stream<StreamElement>> input) : input_(std::move(input)) {}
 
   void start(int64_t run) override { input_->start(run); }
-  int64_t skip(int64_t count) override { return input_->skip(count); }
+  int64_t skip(int64_t count, std::exception_ptr* lost) override {
+    return input_->skip(count, lost);
+  }
   int64_t examples_per_element() const override { return input_->examples_per_element(); }
   void mark(Marks& marks) const override { input_->mark(marks); }
   Position position(MarkReader& marks) const override { return input_->position(marks); }

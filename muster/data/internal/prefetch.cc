@@ -47,16 +47,16 @@ int64_t PrefetchStream::read(StreamElement* out, int64_t count) {
   return got;
 }
 
-int64_t PrefetchStream::skip(int64_t count) {
+int64_t PrefetchStream::skip(int64_t count, std::exception_ptr* lost) {
   int64_t got = 0;
   if (queue_ == nullptr && !ended_) {
-    got = input_->skip(count);
+    got = input_->skip(count, lost);
     position_.clear();
     input_->mark(position_);
     return got;
   }
   StreamElement item;
-  while (got < count && read(&item, 1) == 1) ++got;
+  for (; got < count && read(&item, 1) == 1; ++got) note_lost(item.error, lost);
   return got;
 }
 

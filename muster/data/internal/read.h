@@ -16,7 +16,9 @@ class ReadStream final : public Stream<StreamElement> {
 
   void start(int64_t run) override { indices_->start(run); }
   int64_t read(StreamElement* out, int64_t count) override;
-  int64_t skip(int64_t count) override { return indices_->skip(count); }
+  int64_t skip(int64_t count, std::exception_ptr* lost) override {
+    return indices_->skip(count, lost);
+  }
   int64_t examples_per_element() const override { return 1; }
   void mark(Marks& marks) const override { indices_->mark(marks); }
   Position position(MarkReader& marks) const override { return indices_->position(marks); }

@@ -101,21 +101,27 @@ bool RebatchStream::produce(StreamElement* out) {
   return true;
 }
 
-int64_t RebatchStream::pass_over(int64_t count) {
+int64_t RebatchStream::pass_over(int64_t count, std::exception_ptr* lost) {
   int64_t passed = 0;
   std::exception_ptr error;  // takes its place
-  for (; passed < count && take_batch(nullptr, &error); ++passed) error = nullptr;
+  for (; passed < count && take_batch(nullptr, &error); ++passed) {
+    note_lost(error, lost);
+    error = nullptr;
+  }
   return passed;
 }
 
 bool RebatchStream::read_round(StreamElement* out) {
   const int64_t n = sharding_.num_replicas, r = sharding_.replica;
-  const int64_t before = pass_over(r);
-  if (before == r && produce(out)) {
-    pass_over(n - 1 - r);
+  std::exception_ptr lost;  // among the batches of other replicas
+  const int64_t before = pass_over(r, &lost);
+  const bool has = before == r && produce(out);
+  if (has) pass_over(n - 1 - r, &lost);
+  if (lost != nullptr) {
+    become_error(*out, lost);
     return true;
   }
-  if (before == 0) return false;
+  if (has || before == 0) return has;
   *out = {};
   out->from = SourceIndex{made_, run_};
   return make_empty(out);
@@ -127,9 +133,9 @@ int64_t RebatchStream::read(StreamElement* out, int64_t count) {
   return got;
 }
 
-int64_t RebatchStream::skip(int64_t count) {
+int64_t RebatchStream::skip(int64_t count, std::exception_ptr* lost) {
   int64_t skipped = 0;
-  while (skipped < count && pass_over(sharding_.num_replicas) > 0) ++skipped;
+  while (skipped < count && pass_over(sharding_.num_replicas, lost) > 0) ++skipped;
   return skipped;
 }
 

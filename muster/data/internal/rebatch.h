@@ -25,7 +25,7 @@ class RebatchStream final : public Stream<StreamElement> {
 
   void start(int64_t run) override;
   int64_t read(StreamElement* out, int64_t count) override;
-  int64_t skip(int64_t count) override;
+  int64_t skip(int64_t count, std::exception_ptr* lost) override;
   int64_t examples_per_element() const override { return 1; }
   void mark(Marks& marks) const override;
   Position position(MarkReader& marks) const override;
@@ -45,8 +45,8 @@ class RebatchStream final : public Stream<StreamElement> {
   bool produce(StreamElement* out);
   // This replica's batch of the next round.
   bool read_round(StreamElement* out);
-  // Passes over up to `count` batches; fewer only at the end.
-  int64_t pass_over(int64_t count);
+  // Passes over up to `count` batches; fewer only at the end. As skip().
+  int64_t pass_over(int64_t count, std::exception_ptr* lost);
   // A batch without rows; false where there is no batch that shows its shape.
   bool make_empty(StreamElement* out);
   // Zero rows of the shape of the input's batches; nothing when the input has no batch.

@@ -29,10 +29,10 @@ class RepeatStream final : public Transformation<T> {
     }
     return got;
   }
-  int64_t skip(int64_t count) override {
+  int64_t skip(int64_t count, std::exception_ptr* lost) override {
     int64_t got = 0;
     while (got < count && !over()) {
-      const int64_t more = this->input().skip(count - got);
+      const int64_t more = this->input().skip(count - got, lost);
       here_.emitted += more;
       got += more;
       if (got < count && !next_pass()) break;

@@ -25,14 +25,19 @@ int64_t RowReader::read(int64_t count, Element* rows) {
 }
 
 int64_t RowReader::skip(int64_t count) {
-  int64_t skipped = 0;
-  if (count > 0 && std::exchange(failed_, std::nullopt)) ++skipped;
-  while (skipped < count) {
+  if (count <= 0) return 0;
+  if (failed_) throw Error(*std::exchange(failed_, std::nullopt));
+  for (int64_t skipped = 0; skipped < count; ++skipped) {
     const Result<bool> row = pass_row();
-    if (row.ok() && !row.value()) break;
-    ++skipped;
+    if (!row.ok()) {
+      if (skipped == 0) throw Error(row.error());
+      failed_ = row.error();
+      failed_offset_ = row_offset();
+      return skipped;
+    }
+    if (!row.value()) return skipped;
   }
-  return skipped;
+  return count;
 }
 
 std::optional<int64_t> RowReader::tell() const {

@@ -10,6 +10,7 @@
 #include "muster/base/random.h"
 #include "muster/data/internal/clocks.h"
 #include "muster/data/internal/cores.h"
+#include "muster/data/internal/left_out.h"
 #include "muster/data/iterator.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -49,6 +50,8 @@ class Run {
   }
   // Whose times a stage of this pipeline adds to.
   Clocks& clocks() const { return outer_ != nullptr ? outer_->clocks() : clocks_; }
+  // What ignore_errors() of this pipeline leave out.
+  LeftOut& left_out() const { return outer_ != nullptr ? outer_->left_out() : left_out_; }
   const std::string& scope() const { return scope_; }
   Cores& cores() const { return outer_ != nullptr ? outer_->cores() : cores_; }
 
@@ -65,6 +68,7 @@ class Run {
   std::atomic<bool> stopping_{false};
   mutable Clocks clocks_;
   mutable Cores cores_;
+  mutable LeftOut left_out_;
 };
 
 }  // namespace muster::inline v0_1::data::internal

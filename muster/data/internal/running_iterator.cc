@@ -108,6 +108,7 @@ class RunningIterator final : public Iterator {
     pass_ = pass;
     MarkReader reader(numbers);
     stream_->restore(reader, pass_);
+    run_.left_out().reset();
     if (reader.at_end()) return;
     throw invalid_argument(
         fmt::format("the saved position has {} numbers, more than the pipeline {} has places for",

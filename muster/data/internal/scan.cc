@@ -44,10 +44,10 @@ int64_t ScanStream::read(StreamElement* out, int64_t count) {
   return got;
 }
 
-int64_t ScanStream::skip(int64_t count) {
+int64_t ScanStream::skip(int64_t count, std::exception_ptr* lost) {
   StreamElement item;
   int64_t skipped = 0;
-  while (skipped < count && read(&item, 1) == 1) ++skipped;
+  for (; skipped < count && read(&item, 1) == 1; ++skipped) note_lost(item.error, lost);
   return skipped;
 }
 

@@ -17,7 +17,7 @@ class ScanStream final : public PassingStream {
 
   void start(int64_t run) override;
   int64_t read(StreamElement* out, int64_t count) override;
-  int64_t skip(int64_t count) override;
+  int64_t skip(int64_t count, std::exception_ptr* lost) override;
   void mark(Marks& marks) const override;
   Position position(MarkReader& marks) const override;
   json identity() const override {

@@ -19,11 +19,13 @@ int64_t SelectingStream::read(StreamElement* out, int64_t count) {
   return got;
 }
 
-int64_t SelectingStream::skip(int64_t count) {
+int64_t SelectingStream::skip(int64_t count, std::exception_ptr* lost) {
   int64_t skipped = 0;
   StreamElement item;
   while (skipped < count && !run_.stopping() && input().read(&item, 1) == 1) {
-    skipped += passes(item) ? 1 : 0;
+    if (!passes(item)) continue;
+    ++skipped;
+    note_lost(item.error, lost);
   }
   return skipped;
 }

@@ -15,7 +15,7 @@ class SelectingStream : public PassingStream {
   SelectingStream(std::unique_ptr<Stream<StreamElement>> input, const Run& run)
       : PassingStream(std::move(input)), run_(run) {}
   int64_t read(StreamElement* out, int64_t count) override;
-  int64_t skip(int64_t count) override;
+  int64_t skip(int64_t count, std::exception_ptr* lost) override;
   json identity() const override {
     return {{"kind", kind()}, {"version", 1}, {"input", PassingStream::identity()}};
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "muster/base/error.h"
 #include "muster/data/internal/file_names.h"
@@ -10,6 +11,33 @@
 #include "muster/stores/file_systems.h"
 
 namespace muster::inline v0_1::data::internal {
+namespace {
+
+std::exception_ptr as_lost(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (...) {
+    return current_loss();
+  }
+}
+
+// Passes over elements that were passed before, errors among them; returns how many there are.
+int64_t pass_again(ElementReader& reader, int64_t count) {
+  int64_t passed = 0;
+  while (passed < count) {
+    int64_t more = 1;
+    try {
+      more = reader.skip(count - passed);
+    } catch (...) {
+      // It takes its place all the same.
+    }
+    if (more == 0) break;
+    passed += more;
+  }
+  return passed;
+}
+
+}  // namespace
 
 SequentialStream::SequentialStream(const Node& node)
     : node_(node), from_files_(node.as<FromFiles>()) {
@@ -26,6 +54,7 @@ void SequentialStream::start(int64_t run) {
 void SequentialStream::close() {
   reader_.reset();
   block_.reset();
+  next_error_ = nullptr;
   row_ = rows_ = 0;
   place_ = -1;
   place_at_ = 0;
@@ -66,6 +95,40 @@ void SequentialStream::remember_place() {
   place_at_ = place ? in_file_ : 0;
 }
 
+void SequentialStream::next_file() {
+  close();
+  in_file_ = 0;
+  ++file_;
+}
+
+bool SequentialStream::next_block(int64_t count) {
+  if (next_error_ != nullptr) std::rethrow_exception(std::exchange(next_error_, nullptr));
+  if (in_file_ > 0) remember_place();
+  block_ = std::make_shared<Element>();
+  row_ = rows_ = 0;
+  rows_ = reader_->read(count, block_.get());
+  if (rows_ > 0) return true;
+  next_file();
+  return false;
+}
+
+std::exception_ptr SequentialStream::take_place() {
+  std::exception_ptr error = failure();
+  ++total_;
+  row_ = rows_ = 0;
+  if (reader_ == nullptr) {  // it did not open: there is nothing to go on with in this file
+    next_file();
+    return as_lost(error);
+  }
+  ++in_file_;
+  try {
+    if (!next_block(kBlock)) return as_lost(error);
+  } catch (...) {
+    next_error_ = std::current_exception();
+  }
+  return error;
+}
+
 int64_t SequentialStream::read(StreamElement* out, int64_t count) {
   int64_t got = 0;
   while (got < count) {
@@ -86,62 +149,43 @@ int64_t SequentialStream::read(StreamElement* out, int64_t count) {
     }
     try {
       if (!open()) break;
-      if (in_file_ > 0) remember_place();
-      block_ = std::make_shared<Element>();
-      row_ = 0;
-      rows_ = reader_->read(std::max(kBlock, count - got), block_.get());
-      if (rows_ == 0) {
-        close();
-        in_file_ = 0;
-        ++file_;
-      }
+      next_block(std::max(kBlock, count - got));
     } catch (...) {
-      item.error = failure();
-      ++total_;
+      item.error = take_place();
       ++got;
-      if (reader_ == nullptr) {  // nothing to go on with in this file
-        close();
-        in_file_ = 0;
-        ++file_;
-      } else {
-        rows_ = row_ = 0;
-        ++in_file_;
-      }
     }
   }
   return got;
 }
 
-int64_t SequentialStream::skip(int64_t count) {
-  int64_t skipped = std::min(count, rows_ - row_);
-  row_ += skipped;
-  in_file_ += skipped;
+int64_t SequentialStream::skip(int64_t count, std::exception_ptr* lost) {
+  int64_t skipped = 0;
   while (skipped < count) {
+    if (row_ < rows_) {
+      const int64_t more = std::min(count - skipped, rows_ - row_);
+      row_ += more;
+      in_file_ += more;
+      total_ += more;
+      skipped += more;
+      continue;
+    }
     try {
       if (!open()) break;
-    } catch (...) {  // a file that does not open takes one place, as in read()
+      if (next_error_ != nullptr) std::rethrow_exception(std::exchange(next_error_, nullptr));
+      const int64_t more = reader_->skip(count - skipped);
+      in_file_ += more;
+      total_ += more;
+      skipped += more;
+      if (more > 0) {
+        remember_place();
+      } else {
+        next_file();
+      }
+    } catch (...) {
+      note_lost(take_place(), lost);
       ++skipped;
-      ++file_;
-      in_file_ = 0;
-      continue;
     }
-    int64_t more = 0;
-    try {
-      more = reader_->skip(count - skipped);
-    } catch (...) {  // takes a place, as in read(), and what is behind it is still there
-      ++in_file_;
-      ++skipped;
-      continue;
-    }
-    in_file_ += more;
-    skipped += more;
-    if (more > 0) remember_place();
-    if (skipped == count) break;
-    close();
-    in_file_ = 0;
-    ++file_;
   }
-  total_ += skipped;
   return skipped;
 }
 
@@ -189,9 +233,8 @@ void SequentialStream::restore(MarkReader& marks, int64_t run) {
     reader_->seek(place);
     in_file_ = place_at;
   }
-  const int64_t left = in_file - in_file_;
-  const int64_t passed = reader_->skip(left);
-  if (passed < left) {
+  if (const int64_t passed = pass_again(*reader_, in_file - in_file_);
+      in_file_ + passed < in_file) {
     throw invalid_argument(
         fmt::format("the saved position is element {} of {}, which has {} now", in_file,
                     from_files_ == nullptr ? source_->kind() : from_files_->files[file_].path,

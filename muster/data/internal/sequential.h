@@ -22,7 +22,7 @@ class SequentialStream final : public Stream<StreamElement> {
 
   void start(int64_t run) override;
   int64_t read(StreamElement* out, int64_t count) override;
-  int64_t skip(int64_t count) override;
+  int64_t skip(int64_t count, std::exception_ptr* lost) override;
   int64_t examples_per_element() const override { return 1; }
   void mark(Marks& marks) const override;
   Position position(MarkReader& marks) const override;
@@ -33,7 +33,13 @@ class SequentialStream final : public Stream<StreamElement> {
   size_t files() const { return from_files_ == nullptr ? 1 : from_files_->files.size(); }
   bool open();  // false at the end of the last file
   void close();
+  void next_file();
   void remember_place();
+  // Reads the next block of the file; false at its end, which closes it.
+  bool next_block(int64_t count);
+  // The exception being handled takes the place of an element: what it becomes. It looks at what is
+  // behind it: an error with nothing behind it is a DataLost.
+  std::exception_ptr take_place();
   // The exception being handled, as an Error that names the file, or the source, and the element.
   std::exception_ptr failure() const;
   // Rows at once, so that small elements cost little; more are asked for by batches.
@@ -49,6 +55,7 @@ class SequentialStream final : public Stream<StreamElement> {
   int64_t total_ = 0;                  // of all files
   int64_t place_ = -1, place_at_ = 0;  // tell(), and the element it is the place of
   std::shared_ptr<Element> block_;     // being handed out
+  std::exception_ptr next_error_;      // of the element that comes next, found by looking there
   int64_t row_ = 0, rows_ = 0;
   int64_t run_ = 0;
 };

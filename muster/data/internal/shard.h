@@ -1,6 +1,7 @@
 // shard(): every n-th element. Thread safety: as Stream.
 #pragma once
 
+#include "muster/data/internal/stream_element.h"
 #include "muster/data/internal/transformation.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -15,16 +16,21 @@ class ShardStream final : public Transformation<T> {
   int64_t read(T* out, int64_t count) override {
     int64_t got = 0;
     for (; got < count; ++got) {
-      if (this->input().skip(index_) < index_ || this->input().read(out + got, 1) == 0) break;
-      this->input().skip(num_shards_ - 1 - index_);
+      std::exception_ptr lost;  // among the elements of other shards
+      const bool has =
+          this->input().skip(index_, &lost) == index_ && this->input().read(out + got, 1) == 1;
+      if (has) this->input().skip(num_shards_ - 1 - index_, &lost);
+      if (!has && lost == nullptr) break;
+      if (lost != nullptr) become_error(out[got], lost);
     }
     return got;
   }
-  int64_t skip(int64_t count) override {
+  int64_t skip(int64_t count, std::exception_ptr* lost) override {
     int64_t got = 0;
     for (; got < count; ++got) {
-      const int64_t passed = this->input().skip(num_shards_);
-      if (passed <= index_) break;
+      std::exception_ptr here;
+      if (this->input().skip(num_shards_, &here) <= index_ && here == nullptr) break;
+      note_lost(here, lost);
     }
     return got;
   }

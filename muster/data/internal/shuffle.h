@@ -16,6 +16,7 @@
 #include "muster/data/internal/held_memory.h"
 #include "muster/data/internal/run.h"
 #include "muster/data/internal/source_index.h"
+#include "muster/data/internal/stream_element.h"
 #include "muster/data/internal/transformation.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -56,8 +57,8 @@ class ShuffleStream final : public Transformation<T> {
   int64_t read(T* out, int64_t count) override {
     return pass(count, [&](int64_t i, T&& element) { out[i] = std::move(element); });
   }
-  int64_t skip(int64_t count) override {
-    return pass(count, [](int64_t, T&&) {});
+  int64_t skip(int64_t count, std::exception_ptr* lost) override {
+    return pass(count, [&](int64_t, T&& element) { note_lost(error_of(element), lost); });
   }
   void mark(Marks& marks) const override {
     marks.push_back(emitted_);
@@ -151,7 +152,7 @@ class ShuffleStream final : public Transformation<T> {
   void rebuild(int64_t emitted) {
     Stream<T>& input = this->input();
     const int64_t most = std::numeric_limits<int64_t>::max() - emitted;
-    const int64_t available = input.skip(std::min(config_.buffer, most) + emitted);
+    const int64_t available = input.skip(std::min(config_.buffer, most) + emitted, nullptr);
     int64_t next = std::min(config_.buffer, available);
     std::vector<int64_t> slots(static_cast<size_t>(next));
     std::iota(slots.begin(), slots.end(), int64_t{0});
@@ -176,12 +177,12 @@ class ShuffleStream final : public Transformation<T> {
     buffer_.resize(slots.size());
     int64_t at = 0;
     for (const size_t slot : by_position) {
-      input.skip(slots[slot] - at);
+      input.skip(slots[slot] - at, nullptr);
       input.read(&buffer_[slot], 1);
       if (!held_.add(hold(buffer_[slot]))) std::rethrow_exception(held_.error());
       at = slots[slot] + 1;
     }
-    input.skip(next - at);
+    input.skip(next - at, nullptr);
     filled_ = true;
     emitted_ = emitted;
   }

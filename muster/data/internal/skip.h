@@ -1,6 +1,7 @@
 // skip(): all but the first elements. Thread safety: as Stream.
 #pragma once
 
+#include "muster/data/internal/stream_element.h"
 #include "muster/data/internal/transformation.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -16,9 +17,19 @@ class SkipStream final : public Transformation<T> {
     this->input().start(run);
   }
   int64_t read(T* out, int64_t count) override {
-    return begin() ? this->input().read(out, count) : 0;
+    std::exception_ptr here;
+    if (count <= 0 || !begin(&here)) return 0;
+    if (here == nullptr) return this->input().read(out, count);
+    become_error(*out, here);  // in a place of its own, before what is left
+    return 1 + this->input().read(out + 1, count - 1);
   }
-  int64_t skip(int64_t count) override { return begin() ? this->input().skip(count) : 0; }
+  int64_t skip(int64_t count, std::exception_ptr* lost) override {
+    std::exception_ptr here;
+    if (count <= 0 || !begin(&here)) return 0;
+    if (here == nullptr) return this->input().skip(count, lost);
+    note_lost(here, lost);
+    return 1 + this->input().skip(count - 1, lost);
+  }
   void mark(Marks& marks) const override {
     marks.push_back(skipped_);
     this->input().mark(marks);
@@ -37,9 +48,9 @@ class SkipStream final : public Transformation<T> {
 
  private:
   // False when nothing is left: -1 skips all.
-  bool begin() {
+  bool begin(std::exception_ptr* lost) {
     if (count_ < 0) return false;
-    if (!skipped_) this->input().skip(count_);
+    if (!skipped_) this->input().skip(count_, lost);
     skipped_ = true;
     return true;
   }

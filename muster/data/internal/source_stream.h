@@ -27,7 +27,7 @@ class SourceStream final : public Stream<SourceIndex> {
     next_ += got;
     return got;
   }
-  int64_t skip(int64_t count) override {
+  int64_t skip(int64_t count, std::exception_ptr* /*lost*/) override {
     const int64_t got = std::min(count, size_ - next_);
     next_ += got;
     return got;

@@ -50,10 +50,10 @@ int64_t SplitBatchStream::read(StreamElement* out, int64_t count) {
   return got;
 }
 
-int64_t SplitBatchStream::skip(int64_t count) {
+int64_t SplitBatchStream::skip(int64_t count, std::exception_ptr* lost) {
   StreamElement piece;
   int64_t skipped = 0;
-  while (skipped < count && read(&piece, 1) == 1) ++skipped;
+  for (; skipped < count && read(&piece, 1) == 1; ++skipped) note_lost(piece.error, lost);
   return skipped;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <nlohmann/json.hpp>
 
 #include "muster/data/internal/marks.h"
@@ -25,8 +26,10 @@ class Stream {
   virtual void start(int64_t run) = 0;
   // Up to `count` elements; fewer only at the end.
   virtual int64_t read(T* out, int64_t count) = 0;
-  // Passes over up to `count` elements; fewer only at the end.
-  virtual int64_t skip(int64_t count) = 0;
+  // Passes over up to `count` elements; fewer only at the end. The first of them that is a DataLost
+  // (stream_element.h) goes into `*lost`, unless something is there; whoever passes over elements
+  // hands it on in place of one. A null pointer: what was passed over before is passed over again.
+  virtual int64_t skip(int64_t count, std::exception_ptr* lost) = 0;
   // Examples one element stands for, over all replicas: 1 before batch().
   virtual int64_t examples_per_element() const = 0;
 

@@ -43,15 +43,38 @@ void rethrow_first(std::span<StreamElement> items) {
 }
 
 std::exception_ptr current_failure(const std::string& stage) {
-  const Error error = current_error();
-  return std::make_exception_ptr(stage.empty() ? error : error.with_context(stage));
+  const bool lost = is_lost(std::current_exception());
+  const Error error = stage.empty() ? current_error() : current_error().with_context(stage);
+  return lost ? std::make_exception_ptr(DataLost(error)) : std::make_exception_ptr(error);
+}
+
+std::exception_ptr current_loss(const std::string& stage) {
+  const Error error = stage.empty() ? current_error() : current_error().with_context(stage);
+  return std::make_exception_ptr(DataLost(error));
+}
+
+bool is_lost(const std::exception_ptr& error) {
+  if (error == nullptr) return false;
+  try {
+    std::rethrow_exception(error);
+  } catch (const DataLost&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+void note_lost(const std::exception_ptr& error, std::exception_ptr* lost) {
+  if (lost != nullptr && *lost == nullptr && is_lost(error)) *lost = error;
 }
 
 std::exception_ptr with_origin(const std::exception_ptr& error, const std::string& origin) {
   try {
     std::rethrow_exception(error);
   } catch (...) {
-    return std::make_exception_ptr(current_error().with_detail("in " + origin));
+    const Error detailed = current_error().with_detail("in " + origin);
+    return is_lost(error) ? std::make_exception_ptr(DataLost(detailed))
+                          : std::make_exception_ptr(detailed);
   }
 }
 

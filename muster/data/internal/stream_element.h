@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/data/internal/data_lost.h"
 #include "muster/data/internal/place.h"
 #include "muster/data/internal/source_index.h"
 #include "muster/tensor/element.h"
@@ -41,12 +42,17 @@ inline void become_error(StreamElement& item, std::exception_ptr error) {
   item.error = std::move(error);
 }
 
+// For stages that are written once for elements and for their indices: reading an index never
+// fails.
+inline std::exception_ptr error_of(const StreamElement& item) { return item.error; }
+inline std::exception_ptr error_of(const SourceIndex&) { return nullptr; }
+
 // The element with version counters of its own: rows of a block share theirs, and who writes to one
 // would seem to have changed the others.
 Element unversioned(const Element& element);
 
 // The exception being handled, as an Error to put into a StreamElement, which names `stage` unless
-// that is empty.
+// that is empty. A DataLost stays one.
 std::exception_ptr current_failure(const std::string& stage = "");
 
 // The same error, which also says in what data set the element is: "what flat_map makes of …".

@@ -25,9 +25,9 @@ class TakeStream final : public Transformation<T> {
     taken_ += got;
     return got;
   }
-  int64_t skip(int64_t count) override {
+  int64_t skip(int64_t count, std::exception_ptr* lost) override {
     const int64_t wanted = std::max<int64_t>(0, std::min(count, count_ - taken_));
-    const int64_t got = wanted == 0 ? 0 : this->input().skip(wanted);
+    const int64_t got = wanted == 0 ? 0 : this->input().skip(wanted, lost);
     taken_ += got;
     return got;
   }

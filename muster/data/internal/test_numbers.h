@@ -32,6 +32,21 @@ inline int64_t first_number(const Element& element) {
 }
 inline int64_t number(const Element& element) { return element.value().tensor().item<int64_t>(); }
 
+// Passes over up to `count` elements of a reader, those that cannot be read among them.
+inline int64_t skip_over(ElementReader& reader, int64_t count) {
+  int64_t passed = 0;
+  while (passed < count) {
+    int64_t more = 1;
+    try {
+      more = reader.skip(count - passed);
+    } catch (const Error&) {  // takes a place
+    }
+    if (more == 0) break;
+    passed += more;
+  }
+  return passed;
+}
+
 // What is left; an error is the list {-1}.
 inline Lists rest_of(Iterator& iterator) {
   Lists all;
@@ -73,8 +88,8 @@ inline std::vector<int64_t> flat(const Dataset& dataset, uint64_t seed = 0) {
   return all;
 }
 
-// "40-45" is a file of the numbers 40 … 44; of a path that says "bad" the second cannot be read.
-// Nothing is on a disk.
+// "40-45" is a file of the numbers 40 … 44; of a path that says "bad" the second cannot be read, of
+// one that says "cut" what is behind the second. Nothing is on a disk.
 class NumberFiles final : public FileFormat {
  public:
   // `seekable`: whether readers tell where they are.
@@ -83,22 +98,27 @@ class NumberFiles final : public FileFormat {
   std::unique_ptr<ElementReader> open(FileSystem&, const std::string& path) const override {
     if (path == "missing") throw not_found("there is no file missing");
     const size_t dash = path.find('-');
-    return std::make_unique<Reader>(std::stoll(path.substr(0, dash)),
-                                    std::stoll(path.substr(dash + 1)),
-                                    path.find("bad") != std::string::npos, seekable_);
+    return std::make_unique<Reader>(
+        std::stoll(path.substr(0, dash)), std::stoll(path.substr(dash + 1)),
+        path.find("bad") != std::string::npos, path.find("cut") != std::string::npos, seekable_);
   }
 
  private:
   class Reader final : public ElementReader {
    public:
-    Reader(int64_t begin, int64_t end, bool bad, bool seekable)
-        : begin_(begin), next_(begin), end_(end), bad_(bad), seekable_(seekable) {}
+    Reader(int64_t begin, int64_t end, bool bad, bool cut, bool seekable)
+        : begin_(begin), next_(begin), end_(end), bad_(bad), cut_(cut), seekable_(seekable) {}
     int64_t read(int64_t count, Element* rows) override {
       if (bad_ && next_ == begin_ + 1 && next_ < end_) {
         ++next_;
         throw corrupt("the second number is damaged");
       }
+      if (cut_ && next_ == begin_ + 2 && next_ < end_) {
+        next_ = end_;
+        throw corrupt("the rest is cut off");
+      }
       int64_t got = std::min(count, end_ - next_);
+      if (cut_ && next_ < begin_ + 2) got = std::min(got, begin_ + 2 - next_);
       if (bad_ && next_ == begin_) got = std::min<int64_t>(got, 1);
       *rows = Element(torch::arange(next_, next_ + got, at::kLong));
       next_ += got;
@@ -113,7 +133,7 @@ class NumberFiles final : public FileFormat {
     const int64_t begin_;
     int64_t next_;
     const int64_t end_;
-    const bool bad_, seekable_;
+    const bool bad_, cut_, seekable_;
   };
 
   const bool seekable_;

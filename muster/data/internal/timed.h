@@ -20,9 +20,9 @@ class TimedStream final : public PassingStream {
     timed.count(got);
     return got;
   }
-  int64_t skip(int64_t count) override {
+  int64_t skip(int64_t count, std::exception_ptr* lost) override {
     const Timed timed(clock_);
-    return input().skip(count);
+    return input().skip(count, lost);
   }
 
  private:

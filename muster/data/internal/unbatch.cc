@@ -31,7 +31,7 @@ int64_t UnbatchStream::read(StreamElement* out, int64_t count) {
   return got;
 }
 
-int64_t UnbatchStream::skip(int64_t count) {
+int64_t UnbatchStream::skip(int64_t count, std::exception_ptr* lost) {
   int64_t skipped = 0;
   while (skipped < count) {
     std::exception_ptr error;
@@ -41,6 +41,7 @@ int64_t UnbatchStream::skip(int64_t count) {
       skipped += more;
     } else if (error != nullptr) {
       ++skipped;
+      note_lost(error, lost);
     } else {
       break;
     }

@@ -22,8 +22,8 @@ void WindowStream::clear() {
   gap_ = begins_ = 0;
 }
 
-bool WindowStream::pass_gap() {
-  const int64_t passed = input().skip(gap_);
+bool WindowStream::pass_gap(std::exception_ptr* lost) {
+  const int64_t passed = input().skip(gap_, lost);
   gap_ -= passed;
   return gap_ == 0;
 }
@@ -54,30 +54,52 @@ void WindowStream::advance() {
 
 std::vector<StreamElement> WindowStream::members() const {
   std::vector<StreamElement> items;
+  const auto stride = static_cast<size_t>(spec().stride);
   for (size_t at = 0; at < held_.size() && static_cast<int64_t>(items.size()) < spec().size;
-       at += static_cast<size_t>(spec().stride)) {
+       at += stride) {
     items.push_back(held_[at].item);
+    std::exception_ptr lost;
+    for (size_t i = at; i < std::min(at + stride, held_.size()); ++i) {
+      note_lost(held_[i].item.error, &lost);
+    }
+    if (lost != nullptr) become_error(items.back(), lost);
   }
   return items;
 }
 
+bool WindowStream::is_given() const {
+  return !held_.empty() &&
+         (!spec().drop_remainder || static_cast<int64_t>(held_.size()) >= spec().reach());
+}
+
 GroupStream::Next WindowStream::next(Group* group, StreamElement* element, bool wanted) {
-  if (full_ || (gap_ > 0 && !pass_gap())) return Next::kEnd;
+  if (full_) return Next::kEnd;
+  std::exception_ptr lost;
+  const bool there = gap_ == 0 || pass_gap(&lost);
+  if (lost != nullptr) {
+    element->error = lost;
+    return Next::kElement;
+  }
+  if (!there) return Next::kEnd;
   if (!fill()) {
     full_ = true;
     element->error = memory_.error();
     held_.clear();
     return Next::kElement;
   }
-  if (held_.empty() ||
-      (spec().drop_remainder && static_cast<int64_t>(held_.size()) < spec().reach())) {
-    return Next::kEnd;
-  }
-  if (spec().fn == nullptr && !wanted) {
-    advance();
+  if (!is_given()) {
+    for (const HeldElement& held : held_) note_lost(held.item.error, &element->error);
+    if (element->error == nullptr) return Next::kEnd;
+    held_.clear();
+    memory_.clear();
     return Next::kElement;
   }
   group->items = members();
+  for (const StreamElement& item : group->items) note_lost(item.error, &element->error);
+  if (element->error != nullptr || (spec().fn == nullptr && !wanted)) {
+    advance();
+    return Next::kElement;
+  }
   group->tag = {begins_, run()};
   if (spec().fn != nullptr) {
     group->name = fmt::format("the window that begins at element {}", begins_);

@@ -23,12 +23,15 @@ class WindowStream final : public GroupStream {
   void restore_held(MarkReader& marks) override;
 
   // Passes over what lies between two windows; false at the end of the input.
-  bool pass_gap();
+  bool pass_gap(std::exception_ptr* lost);
+  // Whether the window that is held is given: not one that is to be full and is not.
+  bool is_given() const;
   // Reads until a whole window is held, or the input ends. False when there is no room for more.
   bool fill();
   // Goes on to the place where the next window begins.
   void advance();
-  // The elements of the window that begins with what is held.
+  // The elements of the window that begins with what is held; what is lost between two of them is
+  // in place of the one before.
   std::vector<StreamElement> members() const;
 
   std::deque<HeldElement> held_;

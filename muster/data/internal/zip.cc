@@ -26,7 +26,10 @@ int64_t ZipStream::read(StreamElement* out, int64_t count) {
       StreamElement part;
       if (branches_[b]->stream->read(&part, 1) == 0) {
         ended_ = true;
-        return got;
+        // What is lost may have been as long as the others.
+        if (!is_lost(error)) return got;
+        become_error(out[got], error);
+        return got + 1;
       }
       if (b == 0) {
         row.from = part.from;
@@ -49,12 +52,19 @@ int64_t ZipStream::read(StreamElement* out, int64_t count) {
   return got;
 }
 
-int64_t ZipStream::skip(int64_t count) {
-  if (ended_) return 0;
-  int64_t least = count;
-  for (const auto& branch : branches_) least = std::min(least, branch->stream->skip(least));
-  if (least < count) ended_ = true;
-  return least;
+int64_t ZipStream::skip(int64_t count, std::exception_ptr* lost) {
+  int64_t skipped = 0;
+  for (; skipped < count && !ended_; ++skipped) {
+    std::exception_ptr here;
+    for (const auto& branch : branches_) {
+      if (branch->stream->skip(1, &here) == 1) continue;
+      ended_ = true;
+      if (here == nullptr) return skipped;
+      break;
+    }
+    note_lost(here, lost);
+  }
+  return skipped;
 }
 
 void ZipStream::mark(Marks& marks) const {
