@@ -160,10 +160,9 @@ std::vector<int> expand_tasks_per_node(std::string_view text) {
     return invalid_argument(fmt::format("\"{}\" does not say how many tasks each node has", text),
                             "Slurm writes it as in 2(x3),1");
   };
-  // A count and how often it comes.
-  const auto number = [&](std::string_view digits) {
+  const auto number = [&](std::string_view digits, int64_t least) {
     const std::optional<int64_t> value = parse_int(digits);
-    if (!value || *value < 1 || *value > static_cast<int64_t>(kMostNames)) throw fail();
+    if (!value || *value < least || *value > static_cast<int64_t>(kMostNames)) throw fail();
     return static_cast<int>(*value);
   };
   std::vector<int> all;
@@ -172,11 +171,11 @@ std::vector<int> expand_tasks_per_node(std::string_view text) {
     int repeat = 1;
     if (times != std::string_view::npos) {
       if (part.back() != ')') throw fail();
-      repeat = number(part.substr(times + 2, part.size() - times - 3));
+      repeat = number(part.substr(times + 2, part.size() - times - 3), 1);
       part = part.substr(0, times);
     }
     if (all.size() + static_cast<size_t>(repeat) > kMostNames) throw fail();
-    all.insert(all.end(), static_cast<size_t>(repeat), number(part));
+    all.insert(all.end(), static_cast<size_t>(repeat), number(part, 0));
   }
   return all;
 }

@@ -3,7 +3,8 @@
 //
 //   list  = name *("," name)
 //   name  = one or more of: text, "[" range *("," range) "]"
-//   range = digits | digits "-" digits        zeros in front are kept: 01-03 is 01, 02, 03
+//   range = digits | digits "-" digits        zeros in front are kept: 01-03 is 01, 02, 03; the
+//                                             second number is not below the first
 #pragma once
 
 #include <string>
@@ -22,8 +23,9 @@ std::vector<std::string> expand_nodelist(std::string_view list);
 // '_' and '.', none of them empty.
 std::string compress_nodelist(const std::vector<std::string>& names);
 
-// "2(x3),1": how many tasks each node has. Returns one number for each node. Throws InvalidArgument
-// for another text, and for one of more than a million nodes.
+// "2(x3),1": how many tasks each node has. Returns one number for each node, which is 0 where a
+// node has none: "2,0,1". Throws InvalidArgument for another text, a count that comes 0 times, and
+// one of more than a million nodes.
 std::vector<int> expand_tasks_per_node(std::string_view text);
 
 }  // namespace muster::inline v0_1::cluster

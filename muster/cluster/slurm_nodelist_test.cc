@@ -82,7 +82,10 @@ TEST(SlurmNodelist, CompressesAsSlurmDoes) {
 TEST(SlurmTasksPerNode, HasOneNumberForEachNode) {
   EXPECT_THAT(expand_tasks_per_node("2"), ElementsAre(2));
   EXPECT_THAT(expand_tasks_per_node("2(x3),1"), ElementsAre(2, 2, 2, 1));
-  for (const char* text : {"", "x", "2(x)", "2(x3", "0", "-1", "2(x9999999)", "(x2)", "2,"}) {
+  EXPECT_THAT(expand_tasks_per_node("0"), ElementsAre(0));
+  EXPECT_THAT(expand_tasks_per_node("0(x2)"), ElementsAre(0, 0));
+  EXPECT_THAT(expand_tasks_per_node("2,0,1"), ElementsAre(2, 0, 1));
+  for (const char* text : {"", "x", "2(x)", "2(x3", "2(x0)", "-1", "2(x9999999)", "(x2)", "2,"}) {
     EXPECT_THAT(error_of([text] { expand_tasks_per_node(text); }).message(),
                 HasSubstr("how many tasks"))
         << text;
