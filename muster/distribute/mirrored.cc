@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <mutex>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
@@ -11,6 +12,7 @@
 #include "muster/distribute/internal/check_options.h"
 #include "muster/distribute/internal/connect_replicas.h"
 #include "muster/distribute/internal/make_replica.h"
+#include "muster/distribute/internal/mirrored_devices.h"
 #include "muster/distribute/replica.h"
 #include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
@@ -21,8 +23,10 @@ namespace {
 class Mirrored : public Strategy {
  public:
   explicit Mirrored(const MirroredOptions& options)
-      : options_(options), devices_(replica_devices(options.devices, options.replicas)) {
-    internal::check_options({.local_replicas = options.replicas,
+      : options_(options),
+        devices_(internal::mirrored_devices(options.devices, options.replicas,
+                                            internal::gpus_of_this_process)) {
+    internal::check_options({.local_replicas = options.replicas.value_or(1),
                              .bytes_per_pack = options.bytes_per_pack,
                              .wire_dtype = options.wire_dtype,
                              .timeout_seconds = options.timeout_seconds,
@@ -38,6 +42,10 @@ class Mirrored : public Strategy {
   std::vector<std::unique_ptr<Replica>> start_replicas(const StartOptions& start) const override {
     internal::check_one_process(start.cluster, name());
     const auto count = static_cast<int>(devices_.size());
+    // Several GPUs are told with what carries their gradients.
+    if (count == 1 || devices_[0].is_cpu()) {
+      std::call_once(told_, [&] { log::info(internal::describe_mirrored(devices_)); });
+    }
     if (count == 1) return one_device(devices_[0].str())->start_replicas(start);
     const auto group = std::make_shared<LocalGroup>(
         count, LocalGroup::Patience{.progress = options_.progress_timeout_seconds,
@@ -67,9 +75,7 @@ class Mirrored : public Strategy {
       auto made = make_device_communicator(std::move(communicators[r]),
                                            {.device = devices_[r], .timeout = timeout()}, &how);
       if (replica == 0) {
-        std::vector<std::string> names;
-        for (const Device& device : devices_) names.push_back(device.str());
-        log::info(fmt::format("{} replicas on {}{}", replicas, join(names, ", "), how));
+        log::info(internal::describe_mirrored(devices_) + how);
       }
       return made;
     });
@@ -81,6 +87,7 @@ class Mirrored : public Strategy {
 
   MirroredOptions options_;
   std::vector<Device> devices_;  // by replica
+  mutable std::once_flag told_;
 };
 
 }  // namespace

@@ -148,7 +148,9 @@ void check_worker(const cluster::ResolvedCluster& task, const std::string& verb)
 // Options of mirrored(). What it shares with CommunicationOptions means the same there, where it is
 // explained.
 struct MirroredOptions {
-  int replicas = 2;  // threads of this process that train in step; what `devices` names counts
+  // Threads of this process that train in step, on the CPU. What `devices` names counts. With
+  // neither there is one on each GPU that this process sees, and without GPUs one on the CPU.
+  std::optional<int> replicas = {};
   std::vector<std::string> devices = {};
   int64_t bytes_per_pack = 2 * 1024 * 1024;  // not measured: threads share the same memory
   DType wire_dtype = kFloat32;
@@ -156,10 +158,10 @@ struct MirroredOptions {
   double progress_timeout_seconds = 300;
   double save_timeout_seconds = 1800;
 };
-// Several replicas in one process, each a thread with variables of its own that are equal on all:
-// gradients are summed, every replica makes the same update. The model function is called by all of
-// them at the same time, and the process's threads are shared out among them; so what it captures
-// must allow that.
+// Several replicas in one process; the log says on which devices. Each is a thread with variables
+// of its own that are equal on all: gradients are summed, every replica makes the same update. The
+// model function is called by all of them at the same time, and the process's threads are shared
+// out among them; so what it captures must allow that.
 StrategyPtr mirrored(const MirroredOptions& options = {});
 
 // Options of multi_worker_mirrored(): replicas, transport, buckets and patience.
@@ -200,10 +202,10 @@ StrategyPtr multi_worker_mirrored(const CommunicationOptions& options = {});
 // weights and optimizers live on the tasks of type "ps". Without a cluster it is one_device().
 StrategyPtr parameter_server(const ParameterServerOptions& options = {});
 
-// For flags: "one_device", "mirrored" or "mirrored:4" (replicas), "multi_worker" or
-// "multi_worker:4" (replicas in each worker); on devices "one_device:cuda:1", "mirrored:cuda"
-// (every GPU), "mirrored:cuda:0,cuda:2", "multi_worker:cuda"; "parameter_server". Throws
-// InvalidArgument listing them.
+// For flags: "one_device", "mirrored" (the default of mirrored()) or "mirrored:4" (replicas),
+// "multi_worker" or "multi_worker:4" (replicas in each worker); on devices "one_device:cuda:1",
+// "mirrored:cuda" (every GPU), "mirrored:cuda:0,cuda:2", "multi_worker:cuda"; "parameter_server".
+// Throws InvalidArgument listing them.
 StrategyPtr strategy_by_name(const std::string& name);
 
 template <typename Fn, typename... Args>

@@ -201,7 +201,7 @@ TEST(DistributedEvaluationTest, NoDataIsToldToAll) {
       error_of([&] { evaluate(directory / "m", nullptr, nothing, untrained); }).message();
   EXPECT_THAT(said, HasSubstr("the evaluation input gave no data"));
   EXPECT_EQ(error_of([&] {
-              evaluate(directory / "m", distribute::mirrored(), nothing, untrained);
+              evaluate(directory / "m", distribute::mirrored({.replicas = 2}), nothing, untrained);
             }).message(),
             said);
   const LocalCluster cluster(2);

@@ -248,7 +248,8 @@ TEST(MirroredTest, OptionsAreChecked) {
   TempDirectory directory;
   const LocalCluster cluster(2, /*chief=*/true);
   Estimator estimator(
-      two_layers, quiet_config(directory / "m", distribute::mirrored(), cluster.environment(0)));
+      two_layers,
+      quiet_config(directory / "m", distribute::mirrored({.replicas = 2}), cluster.environment(0)));
   EXPECT_THAT(error_of([&] { estimator.train([] { return examples(12).batch(3); }); }).message(),
               HasSubstr("TF_CONFIG describes 2 workers, but the strategy Mirrored"));
 }

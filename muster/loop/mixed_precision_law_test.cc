@@ -177,13 +177,13 @@ TEST(MixedPrecisionLawTest, EitherReadsTheOthersCheckpoint) {
     const std::string path = directory / "model";
     Values saved;
     {
-      Network first(mirrored(), from_mixed ? "bfloat16" : "float32");
+      Network first(mirrored({.replicas = 2}), from_mixed ? "bfloat16" : "float32");
       first.train(12);
       first.scope().save(path);
       for (const std::string& name : first.scope().variable_names())
         saved[name] = first.scope().variable(name).detach().clone();
     }
-    Network second(mirrored(), from_mixed ? "float32" : "bfloat16");
+    Network second(mirrored({.replicas = 2}), from_mixed ? "float32" : "bfloat16");
     ASSERT_TRUE(second.scope().restore(path));
     second.look();
     ASSERT_EQ(saved.size(), 6u);

@@ -46,7 +46,8 @@ StrategyPtr strategy_by_name(const std::string& name) {
   }
   throw invalid_argument(
       fmt::format("there is no strategy '{}'", name),
-      "use one_device, mirrored (2 replicas in this process), mirrored:4 (or another number from 1 "
+      "use one_device, mirrored (every GPU, or one replica on the CPU), mirrored:4 (or another "
+      "number from 1 "
       "to 1024), multi_worker, multi_worker:4 (replicas in each worker), or parameter_server; on "
       "GPUs "
       "one_device:cuda, mirrored:cuda (all of them), multi_worker:cuda");

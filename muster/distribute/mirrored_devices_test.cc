@@ -1,0 +1,43 @@
+#include "muster/distribute/internal/mirrored_devices.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "muster/base/error_of.h"
+#include "muster/distribute/strategy.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+using internal::describe_mirrored;
+using internal::mirrored_devices;
+using ::testing::ElementsAre;
+
+const Device kCpu{at::kCPU}, kFirst{at::kCUDA, 0}, kSecond{at::kCUDA, 1};
+
+std::vector<Device> two_gpus() { return {kFirst, kSecond}; }
+std::vector<Device> no_gpus() { return {}; }
+
+TEST(MirroredDevices, AreAllGpusWhereNothingIsSaid) {
+  EXPECT_THAT(mirrored_devices({}, {}, two_gpus), ElementsAre(kFirst, kSecond));
+  EXPECT_THAT(mirrored_devices({}, {}, no_gpus), ElementsAre(kCpu));
+}
+
+TEST(MirroredDevices, AreThoseThatWereAskedFor) {
+  EXPECT_THAT(mirrored_devices({}, 3, two_gpus), ElementsAre(kCpu, kCpu, kCpu));
+  EXPECT_THAT(mirrored_devices({"cpu"}, {}, two_gpus), ElementsAre(kCpu));
+  EXPECT_EQ(error_of([] { mirrored_devices({"nothing"}, {}, two_gpus); }).kind(),
+            ErrorKind::kInvalidArgument);
+  EXPECT_EQ(error_of([] { mirrored({.replicas = 0}); }).kind(), ErrorKind::kInvalidArgument);
+}
+
+TEST(MirroredDevices, AreTold) {
+  EXPECT_EQ(describe_mirrored({kFirst, kSecond}), "mirrored: 2 replicas on cuda:0, cuda:1");
+  EXPECT_EQ(describe_mirrored({kFirst}), "mirrored: 1 replica on cuda:0");
+  EXPECT_EQ(describe_mirrored({kCpu, kCpu}), "mirrored: 2 replicas on the CPU");
+  EXPECT_EQ(describe_mirrored({kCpu}),
+            "mirrored: 1 replica on the CPU; for several, mirrored({.replicas = n})");
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::distribute
