@@ -342,6 +342,7 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   trainer.steps = options.steps;
   trainer.max_steps = options.max_steps;
   trainer.restart_input = config.restart_input;
+  trainer.earlier_call = earlier_call;
   trainer.accumulate_steps = config.accumulate_steps;
   if (config.warm_start_from) trainer.warm_start_from = config.warm_start_from->settings();
   if (config.save_checkpoints_steps) {
@@ -384,6 +385,7 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
       task.is_chief && (trainer.save_checkpoints_steps || trainer.save_checkpoints_secs);
   if (marks) remove_run_end(directory(), fs());
   const TrainResult result = muster::train(model_fn, input_fn, trainer);
+  earlier_call = {result.global_step, result.end_of_input};
   if (marks) {
     write_run_end(directory(), {reason_of(result, options), result.global_step, run_id()}, fs());
   }

@@ -9,7 +9,9 @@
 
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
+#include "muster/base/log.h"
 #include "muster/estimator/exporter.h"
+#include "muster/estimator/internal/evaluation_input.h"
 #include "muster/estimator/internal/evaluations.h"
 #include "muster/estimator/internal/evaluator_link.h"
 #include "muster/estimator/internal/evaluator_task.h"
@@ -110,6 +112,18 @@ void validate(const Estimator& estimator, const TrainSpec& train_spec,
   }
 }
 
+bool evaluates_together(const internal::EstimatorAccess::Impl& impl) {
+  const auto& strategy = impl.config.eval_distribute;
+  return strategy && strategy->multi_worker();
+}
+
+// Whether this task evaluates, as far as it can know before training: an evaluator that the
+// launcher starts, or that works already, does it in its place.
+bool evaluates_here(const internal::EstimatorAccess::Impl& impl, internal::EvaluatorLink* link) {
+  if (evaluates_together(impl)) return true;
+  return link != nullptr && impl.run_id().empty() && !link->evaluator_works();
+}
+
 }  // namespace
 
 TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,
@@ -146,10 +160,21 @@ TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec&
   callbacks.at_end = [&](int64_t step, bool trained, distribute::Replica& replica) {
     evaluations.at_end(step, trained, replica);
   };
+  const auto look = [&] {
+    if (!evaluates_here(impl, link ? &*link : nullptr)) return;
+    try {
+      internal::look_at_inputs(eval_specs);
+    } catch (const Error& error) {
+      // An evaluator, of which the environment tells nothing, may have what is not here.
+      if (task.source.empty() || evaluates_together(impl)) throw;
+      log::warning(fmt::format(
+          "{}; the run ends with this error unless an evaluator task evaluates", error.message()));
+    }
+  };
   if (link) callbacks.other_evaluations = [&] { return link->take_evaluations(); };
   try {
     return evaluations.result(
-        impl.train(train_spec.input_fn,
+        impl.train(internal::preceded_by(train_spec.input_fn, look),
                    {.max_steps = train_spec.max_steps, .hooks = train_spec.hooks}, callbacks));
   } catch (...) {
     if (link) link->failed(current_error());

@@ -22,6 +22,11 @@ using testing::quiet_config;
 using testing::shuffled_batches;
 using testing::two_layers;
 
+// The step that is evaluated; nothing before training, when the input is only looked at.
+void note_step(const Estimator& estimator, std::vector<int64_t>* steps) {
+  if (const auto latest = estimator.latest_checkpoint()) steps->push_back(checkpoint_step(*latest));
+}
+
 InputFn rows_in_batches(int64_t rows, int64_t batch) {
   return [=] { return examples(rows).batch(batch); };
 }
@@ -31,7 +36,7 @@ TEST(TrainAndEvaluateTest, EvaluatesEverySaveAndTheEnd) {
   Estimator estimator(two_layers, quiet_config(directory / "m"));
   std::vector<int64_t> evaluated;
   const InputFn eval_input = [&] {
-    evaluated.push_back(checkpoint_step(*estimator.latest_checkpoint()));
+    note_step(estimator, &evaluated);
     return examples(20).batch(10);
   };
   const auto result = train_and_evaluate(
@@ -55,7 +60,7 @@ TEST(TrainAndEvaluateTest, ThrottleSkipsButNeverTheLast) {
   Estimator estimator(two_layers, config);
   std::vector<int64_t> evaluated;
   const InputFn eval_input = [&] {
-    evaluated.push_back(checkpoint_step(*estimator.latest_checkpoint()));
+    note_step(estimator, &evaluated);
     return examples(20).batch(10);
   };
   train_and_evaluate(estimator, {.input_fn = shuffled_batches(64, 8), .max_steps = 45},
@@ -170,7 +175,7 @@ TEST(TrainAndEvaluateTest, EachSpecHasItsOwnThrottle) {
   std::vector<int64_t> often, seldom;
   const auto noting = [&](std::vector<int64_t>& steps) {
     return [&] {
-      steps.push_back(checkpoint_step(*estimator.latest_checkpoint()));
+      note_step(estimator, &steps);
       clock.advance(from_seconds(50));
       return examples(20).batch(10);
     };

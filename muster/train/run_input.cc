@@ -78,9 +78,31 @@ int64_t examples_of_step(const Dataset& dataset, const Replica& replica, int64_t
 void continue_input(const Engine& engine, ReplicaInput& input, bool restart,
                     int64_t examples_of_step) {
   const json& inputs = engine.restored_inputs();
-  if (inputs.contains("train") && !restart)
-    restore_input(engine, input, inputs.at("train"), examples_of_step);
+  if (inputs.contains("train") && !restart) {
+    try {
+      restore_input(engine, input, inputs.at("train"), examples_of_step);
+    } catch (const Error& error) {
+      // Nothing was trained on: whoever mends the input function is bound to nothing.
+      if (engine.step() > 0) throw;
+      if (engine.replica().is_chief()) {
+        log::info(
+            fmt::format("no step was made with the input that {} was saved with: the input "
+                        "begins anew, although it is another one now",
+                        engine.restored_from()));
+      }
+    }
+  }
   if (engine.replica().is_chief()) tell_restored(engine, input);
+}
+
+int64_t next_pass(const Engine& engine) {
+  const json& inputs = engine.restored_inputs();
+  const json train = inputs.value("train", json::object());
+  json position = train.value("position", json());
+  if (train.contains("positions") && !train.at("positions").empty()) {
+    position = train.at("positions").at(0);
+  }
+  return position.is_object() ? position.value("pass", int64_t{0}) + 1 : 1;
 }
 
 void tell_restored(const Engine& engine, ReplicaInput& input) {

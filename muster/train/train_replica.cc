@@ -74,8 +74,14 @@ class Run {
     }
     if (options_.max_steps && engine_.step() >= *options_.max_steps) return nothing_to_do();
     const Dataset dataset = input_fn(replica_.input_context());
-    ReplicaInput input(replica_, dataset, input_fn.shards_itself());
-    if (!input.agree_on_form()) {
+    const bool anew = options_.earlier_call && options_.earlier_call->input_ended &&
+                      options_.earlier_call->step == engine_.step();
+    std::optional<ReplicaInput> input;
+    const auto open = [&](int64_t pass) -> ReplicaInput& {
+      return input.emplace(replica_, dataset, input_fn.shards_itself(),
+                           data::DistributeOptions{.pass = pass});
+    };
+    if (!open(anew ? next_pass(engine_) : 0).agree_on_form()) {
       if (shared_ != nullptr && !replica_.is_chief()) return without_data(dataset);
       throw invalid_argument(
           "the input function gave no data: " + dataset.describe(),
@@ -83,25 +89,28 @@ class Run {
           "removed everything");
     }
     examples_of_step_ = examples_of_step(dataset, replica_, options_.accumulate_steps);
-    if (shared_ != nullptr) shared_->set_batch_form(encode_batch_spec(input.batches().peek()));
-    build(input.batches().peek());
+    if (shared_ != nullptr) shared_->set_batch_form(encode_batch_spec(input->batches().peek()));
+    build(input->batches().peek());
     if (shared_ != nullptr) {
       // What it joins is in no checkpoint: it saves at once.
       if (replica_.is_chief() && shared_->live()) restored_ = false;
-      begin_shared(input);
+      begin_shared(*input, options_.restart_input || anew);
     } else if (restored_) {
-      continue_input(engine_, input, options_.restart_input, examples_of_step_);
+      continue_input(engine_, *input, options_.restart_input || anew, examples_of_step_);
+      if (!anew && is_used_up(*input)) open(next_pass(engine_)).agree_on_form();
     }
+    if (replica_.is_chief() && input->batches().position().elements_total == 0)
+      tell_of_pass(*input);
     TrainResult result{.global_step = engine_.step()};
     const int64_t start_step = engine_.step();
     last_step_ = last_step_from(start_step).value_or(-1);
-    loop(input, &result);
+    loop(*input, &result);
     result.global_step = engine_.step();
     result.steps = engine_.step() - start_step;
     result.skipped_steps = non_finite_.skipped();
     result.roll_backs = non_finite_.roll_backs();
     if (speaks_here()) warn_of_short_input(result);
-    if (replica_.is_chief()) tell_of_input(input);
+    if (replica_.is_chief()) tell_of_input(*input);
     // What takes long now is not stuck: the last evaluation comes, and hooks may export.
     replica_.group().report(Phase::kEvaluating, engine_.step());
     if (options_.at_end)
@@ -135,11 +144,26 @@ class Run {
     idle_ = false;
   }
 
+  // Whether an earlier call of this program came here, and left nothing of the input.
+  bool is_used_up(ReplicaInput& input) const {
+    return options_.earlier_call && options_.earlier_call->step == engine_.step() &&
+           !options_.restart_input && !input.agree_on_form();
+  }
+
+  // As tf.estimator, which calls the input function anew.
+  void tell_of_pass(const ReplicaInput& input) const {
+    const int64_t pass = input.batches().save().value("pass", int64_t{0});
+    if (pass == 0) return;
+    log::info(fmt::format("the input had ended at step {}: it begins anew, in the order of pass {}",
+                          engine_.step(), pass));
+  }
+
   void warn_of_short_input(const TrainResult& result) const {
     if (result.steps == 0 && result.end_of_input) {
       log::warning(
-          fmt::format("no step was made: at step {} the input is used up; for more, give "
-                      "it more epochs, or train in another model_dir",
+          fmt::format("no step was made: the run in model_dir had come to the end of its input at "
+                      "step {}; the next train() of this program begins the input anew, and "
+                      "RunConfig.restart_input does so at once",
                       engine_.step()));
     } else if (result.end_of_input && step() < last_step_ && shared_ == nullptr) {
       log::warning(
@@ -218,15 +242,15 @@ class Run {
   }
 
   // Goes on where the workers are that train at their own pace.
-  void begin_shared(ReplicaInput& input) {
+  void begin_shared(ReplicaInput& input, bool restart_input) {
     if (options_.restart_input && replica_.is_chief() && !shared_->live() &&
         engine_.restored_inputs().contains("train"))
       log::info(
           fmt::format("RunConfig.restart_input is set: each of the {} workers reads its data "
                       "from the beginning, and not from where {} says",
                       replica_.place().processes, engine_.restored_from()));
-    const std::string position = engine_.begin_shared(
-        [this](int64_t step) { return last_step_from(step); }, options_.restart_input);
+    const std::string position =
+        engine_.begin_shared([this](int64_t step) { return last_step_from(step); }, restart_input);
     if (!position.empty()) {
       continue_at(engine_, input, position);
     } else if (!replica_.is_chief()) {

@@ -58,6 +58,13 @@ struct TrainerOptions {
   // on all workers.
   int64_t summary_every_steps = 0;
   bool restart_input = false;  // a run that continues keeps the weights and begins its input anew
+  // How an earlier call of this program ended. Where the run goes on from there and nothing is left
+  // of its input, the input begins anew, with its next pass. The same on all workers.
+  struct EarlierCall {
+    int64_t step;
+    bool input_ended;
+  };
+  std::optional<EarlierCall> earlier_call;
   // What a run without a checkpoint begins with, in place of initial values.
   std::optional<WarmStartSettings> warm_start_from;
   bool trace = false;        // print where a step's time went

@@ -52,6 +52,7 @@ struct Estimator::Impl {
   // On the chief, from the begin of a training run on, and on an evaluator.
   std::optional<internal::BestList> best;
   bool training = false;
+  std::optional<TrainerOptions::EarlierCall> earlier_call;  // of train()
   std::vector<Evaluation> evaluations;  // while training, those that hooks were not told of yet
   // Values that are written with the metrics of an evaluation of that checkpoint; unset: none.
   std::function<std::vector<formats::SummaryValue>(const std::string& prefix)> more_values;

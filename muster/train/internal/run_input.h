@@ -20,9 +20,13 @@ int64_t examples_of_step(const Dataset& dataset, const distribute::Replica& repl
 
 // The input goes on behind the last example that the checkpoint `engine` has found was trained on,
 // or from its beginning with `restart`. The chief's log says where. Throws what
-// ReplicaInput::restore() throws, with what the user can do.
+// ReplicaInput::restore() throws, with what the user can do; not for a checkpoint of step 0, which
+// nothing was read for: another input then begins at its beginning.
 void continue_input(const Engine& engine, distribute::ReplicaInput& input, bool restart,
                     int64_t examples_of_step);
+
+// The pass that follows the one in which the checkpoint `engine` has found was saved.
+int64_t next_pass(const Engine& engine);
 
 // Says on the chief which checkpoint the run continues from, and where.
 void tell_restored(const Engine& engine, distribute::ReplicaInput& input);
