@@ -167,6 +167,17 @@ const std::vector<Lost>& lost_sources() {
   return all;
 }
 
+// Throws once, at its third element.
+Dataset failing_generator() {
+  return Dataset::from_generator([]() -> Dataset::Generator {
+    return [next = int64_t{0}]() mutable -> std::optional<Element> {
+      if (next == 8) return std::nullopt;
+      if (next++ == 2) throw std::runtime_error("the missing database");
+      return Element(torch::scalar_tensor(next - 1, at::kLong));
+    };
+  });
+}
+
 // All errors of the pipeline; "" where it comes to its end without a word.
 std::string said_by(const Dataset& dataset, const IteratorOptions& options = {}) {
   std::string said;
@@ -260,6 +271,33 @@ TEST_F(LostSources, EveryReplicaHasTheErrorInTheSameBatch) {
       EXPECT_EQ(places.size(), 1u) << lost.name << " " << dataset.describe();
     }
   }
+}
+
+TEST_F(LostSources, AreWhatGeneratorsThrowToo) {
+  for (const Stage& stage : stages()) {
+    EXPECT_THAT(said_by(stage.of(failing_generator())), HasSubstr("the missing database"))
+        << stage.name;
+  }
+  EXPECT_EQ(read(failing_generator().skip(3)), (Lists{{-1}, {3}, {4}, {5}, {6}, {7}}));
+}
+
+TEST_F(LostSources, AreSaidWhereIgnoreErrorsLeavesThemOut) {
+  const Dataset files = number_files({"0-2", "missing", "10-15bad"}).ignore_errors().repeat(2);
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(read(files).size(), 12u);
+  std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("leaves out an element: NotFound: there is no file missing"));
+  EXPECT_THAT(said, HasSubstr("left out 2 of 8 elements"));
+  EXPECT_THAT(said, ::testing::Not(HasSubstr("damaged")));
+  EXPECT_EQ(said.find("left out"), said.rfind("left out")) << "no number twice: " << said;
+  // An iterator that goes away says what it left out.
+  ::testing::internal::CaptureStderr();
+  {
+    const auto iterator = number_files({"missing", "0-9"}).ignore_errors(true).iterator();
+    Element element;
+    iterator->next(&element);
+  }
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("left out 1 of 2 elements"));
 }
 
 TEST_F(LostSources, AreLeftOutByIgnoreErrorsAlone) {

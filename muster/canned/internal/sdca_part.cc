@@ -253,7 +253,7 @@ optim::TrainOp SdcaPart::train_op(const Features& features, const Labels& labels
   if (!context.device().is_cpu()) {
     throw invalid_argument(
         fmt::format("{}: not supported: LinearSDCA on {}", estimator_, context.device().str()),
-        "train it on the CPU: mirrored() without devices");
+        "train it on the CPU: mirrored({.replicas = n}), without devices");
   }
   const auto own = [&](const std::string& name, const Shape& shape, DType dtype) {
     return context.variable({.name = kSdcaScope + name,

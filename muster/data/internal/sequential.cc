@@ -121,6 +121,8 @@ std::exception_ptr SequentialStream::take_place() {
     return as_lost(error);
   }
   ++in_file_;
+  // A source that a program makes may be live: to look at what follows could take long.
+  if (from_files_ == nullptr) return as_lost(error);
   try {
     if (!next_block(kBlock)) return as_lost(error);
   } catch (...) {

@@ -37,8 +37,9 @@ class SequentialStream final : public Stream<StreamElement> {
   void remember_place();
   // Reads the next block of the file; false at its end, which closes it.
   bool next_block(int64_t count);
-  // The exception being handled takes the place of an element: what it becomes. It looks at what is
-  // behind it: an error with nothing behind it is a DataLost.
+  // The exception being handled takes the place of an element: what it becomes. In a file it looks
+  // at what follows: an error after which nothing comes is a DataLost. That of a source is one as
+  // well.
   std::exception_ptr take_place();
   // The exception being handled, as an Error that names the file, or the source, and the element.
   std::exception_ptr failure() const;

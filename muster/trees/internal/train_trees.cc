@@ -82,9 +82,9 @@ class TrainTrees {
 
   TrainResult operator()(const InputFn& input_fn) {
     if (!replica_.device().is_cpu()) {
-      throw invalid_argument(
-          "not supported: boosted trees on " + replica_.device().str(),
-          "train them on the CPU: mirrored() or multi_worker_mirrored() without devices");
+      throw invalid_argument("not supported: boosted trees on " + replica_.device().str(),
+                             "train them on the CPU: mirrored({.replicas = n}) or "
+                             "multi_worker_mirrored(), without devices");
     }
     distribute::check_in_step(replica_, "boosted trees");
     replica_.group().report(Phase::kBuilding, 0);
