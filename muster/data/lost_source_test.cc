@@ -327,7 +327,6 @@ TEST_F(LostSources, OfEveryFormatAreNamed) {
            {write("no_tfrecord", std::string(100, 'x')), data::tfrecord_format()},
            {write("cut.tfrecord", records.substr(0, records.size() - 3)), data::tfrecord_format()},
            {dir / "none.csv", csv},
-           {write("no_header.csv", ""), csv},
            {write("quote.csv", "a,y\n1,2\n3,\"4\n5,6\n"), csv},
            {write("cut.csv.gz", packed.substr(0, packed.size() / 2)), csv},
            {dir / "none.txt", data::text_line_format()},
