@@ -8,6 +8,7 @@
 #include <optional>
 #include <utility>
 
+#include "muster/base/better.h"
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/base/log.h"
@@ -58,12 +59,26 @@ std::optional<Kept> read_kept(const std::string& model_dir, FileSystem& fs) {
   return kept;
 }
 
-bool same_but_for_count(KeepBest a, const KeepBest& b) {
+bool same_but_for_count(KeepBest a, KeepBest b) {
   a.count = b.count;
+  a.higher_is_better = a.higher();
+  b.higher_is_better = b.higher();
   return a == b;
 }
 
 }  // namespace
+
+bool KeepBest::higher() const {
+  if (higher_is_better) return *higher_is_better;
+  const Better better = better_by_name(metric);
+  if (better != Better::kUnknown) return better == Better::kHigher;
+  throw invalid_argument(
+      fmt::format(
+          "RunConfig.keep_best.metric is \"{}\", whose name does not tell whether higher or "
+          "lower values are better",
+          metric),
+      "say so: .higher_is_better = true, or false");
+}
 
 std::vector<BestCheckpoint> best_checkpoints(const std::string& model_dir, FileSystem& fs) {
   std::optional<Kept> kept = read_kept(model_dir, fs);
@@ -114,7 +129,7 @@ void BestList::note(const std::string& evaluation, const std::string& prefix,
   std::erase_if(best_, [&](const BestCheckpoint& one) { return one.prefix == prefix; });
   const double value = found->second;
   const auto better = [&](const BestCheckpoint& other) {
-    return policy_.higher_is_better ? value > other.value : value < other.value;
+    return policy_.higher() ? value > other.value : value < other.value;
   };
   if (std::isfinite(value)) {
     const auto step = static_cast<int64_t>(result.at("global_step"));
@@ -138,7 +153,7 @@ void BestList::write() const {
   }
   const json file = {{"count", policy_.count},
                      {"metric", policy_.metric},
-                     {"higher_is_better", policy_.higher_is_better},
+                     {"higher_is_better", policy_.higher()},
                      {"evaluation", policy_.evaluation},
                      {"best", std::move(best)}};
   const Status written = fs_.write_atomically(path_in(model_dir_), file.dump(2) + "\n");

@@ -1,13 +1,13 @@
 // Keeps the best checkpoints of a model_dir beside the newest ones, by the evaluations of
 // train_and_evaluate(). Thread safety: values and free functions.
 //
-//   RunConfig config{.model_dir = "m", .keep_best = KeepBest{.metric = "accuracy",
-//                                                            .higher_is_better = true}};
+//   RunConfig config{.model_dir = "m", .keep_best = KeepBest{.metric = "accuracy"}};
 //   ...
 //   estimator.evaluate(test, {.checkpoint_path = best_checkpoints("m").at(0).prefix});
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,9 +21,13 @@ namespace muster::inline v0_1 {
 struct KeepBest {
   int64_t count = 1;  // so many are kept, besides the keep_checkpoint_max newest; at least 1
   std::string metric = "loss";
-  bool higher_is_better = false;
+  // Unset: as the name of the metric tells (better_by_name()); a name that does not is refused.
+  std::optional<bool> higher_is_better = {};
   std::string evaluation = {};  // EvalSpec::name of the evaluations that count
   bool operator==(const KeepBest&) const = default;
+
+  // Whether higher values are better. Throws InvalidArgument where nobody says.
+  bool higher() const;
 };
 
 // One of them.

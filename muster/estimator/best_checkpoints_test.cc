@@ -103,10 +103,19 @@ TEST(BestCheckpointsTest, WhatIsBestNoMoreIsDeleted) {
   EXPECT_THAT(steps_in(model_dir), ElementsAre(30, 50, 60));
   // Another question has other answers: the list begins anew.
   ::testing::internal::CaptureStderr();
-  train_to(90, {.metric = "quality"});
+  train_to(90, {.metric = "quality", .higher_is_better = false});
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("the list begins anew"));
   EXPECT_THAT(steps_of(best_checkpoints(model_dir)), ElementsAre(80));
   EXPECT_THAT(steps_in(model_dir), ElementsAre(80, 90));
+}
+
+TEST(BestCheckpointsTest, TheNameSaysWhichValuesAreBetter) {
+  EXPECT_TRUE(KeepBest{.metric = "accuracy"}.higher());
+  EXPECT_TRUE(KeepBest{.metric = "auc_precision_recall"}.higher());
+  EXPECT_FALSE(KeepBest{}.higher());
+  EXPECT_FALSE((KeepBest{.metric = "accuracy", .higher_is_better = false}).higher());
+  EXPECT_THAT(error_of([] { (void)KeepBest{.metric = "quality"}.higher(); }).hint(),
+              HasSubstr(".higher_is_better = true"));
 }
 
 TEST(BestCheckpointsTest, SaysWhatItCannotCompare) {
@@ -118,15 +127,16 @@ TEST(BestCheckpointsTest, SaysWhatItCannotCompare) {
                          kEvaluation);
     });
   };
-  const Error metric = run({.metric = "qualty"});
+  const Error metric = run({.metric = "qualty", .higher_is_better = true});
   EXPECT_EQ(metric.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(metric.message(), HasSubstr("RunConfig.keep_best.metric is \"qualty\""));
   EXPECT_THAT(metric.hint(), HasSubstr("accuracy, global_step, loss, quality"));
-  const Error evaluation = run({.metric = "quality", .evaluation = "test"});
+  const Error evaluation =
+      run({.metric = "quality", .higher_is_better = true, .evaluation = "test"});
   EXPECT_EQ(evaluation.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(evaluation.message(), HasSubstr("RunConfig.keep_best.evaluation is \"test\""));
   local_file_system().write_atomically(directory / "m/best_checkpoints.json", "{}").value();
-  const Error damaged = run({.metric = "quality"});
+  const Error damaged = run({.metric = "quality", .higher_is_better = false});
   EXPECT_EQ(damaged.kind(), ErrorKind::kCorrupt);
   EXPECT_THAT(damaged.message(), HasSubstr("best_checkpoints.json"));
 }

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/better.h"
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/base/log.h"
@@ -242,8 +243,14 @@ bool loss_smaller(const EvalResult& best, const EvalResult& current) {
   return comparison("loss", /*higher=*/false)(best, current);
 }
 
-CompareFn metric_higher(std::string metric) { return comparison(std::move(metric), true); }
-CompareFn metric_lower(std::string metric) { return comparison(std::move(metric), false); }
+CompareFn metric_higher(std::string metric) {
+  warn_of_direction("metric_higher", metric, Better::kHigher);
+  return comparison(std::move(metric), true);
+}
+CompareFn metric_lower(std::string metric) {
+  warn_of_direction("metric_lower", metric, Better::kLower);
+  return comparison(std::move(metric), false);
+}
 
 ExporterPtr final_exporter(std::string name, ServingInputReceiver receiver,
                            FinalExporterOptions options) {

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "muster/base/better.h"
 #include "muster/base/error.h"
 #include "muster/base/random.h"
 #include "muster/base/unknown_name.h"
@@ -34,13 +35,8 @@ std::string feature_of(const std::string& key) {
 
 bool larger_is_better(const PermutationImportanceOptions& options) {
   if (options.larger_is_better) return *options.larger_is_better;
-  const std::string name = options.metric.substr(0, options.metric.find('/'));
-  const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
-  if (has("loss") || has("error") || name == "mae" || name == "mse" || name == "rmse") return false;
-  for (const char* large :
-       {"accuracy", "auc", "auc_precision_recall", "precision", "recall", "r2"}) {
-    if (name == large) return true;
-  }
+  const Better better = better_by_name(options.metric);
+  if (better != Better::kUnknown) return better == Better::kHigher;
   throw invalid_argument(
       fmt::format("permutation_importance does not know whether a larger '{}' is better",
                   options.metric),

@@ -38,6 +38,7 @@ void RunConfig::validate() const {
   if (keep_best) {
     require(keep_best->count >= 1, "keep_best.count", keep_best->count, "1 or more");
     require(!keep_best->metric.empty(), "keep_best.metric", "\"\"", "the name of a metric");
+    (void)keep_best->higher();
   }
   require(log_step_count_steps > 0, "log_step_count_steps", log_step_count_steps, "more than 0");
   require(session_creation_timeout_secs > 0, "session_creation_timeout_secs",

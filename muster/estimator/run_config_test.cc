@@ -38,6 +38,10 @@ TEST(RunConfigTest, NamesTheFieldTheValueAndTheRule) {
        "RunConfig.keep_best.count is 0; it must be 1 or more"},
       {[](RunConfig& c) { c.keep_best = KeepBest{.metric = ""}; },
        "RunConfig.keep_best.metric is \"\"; it must be the name of a metric"},
+      {[](RunConfig& c) { c.keep_best = KeepBest{.metric = "quality"}; },
+       "RunConfig.keep_best.metric is \"quality\", whose name does not tell whether higher or "
+       "lower "
+       "values are better"},
       {[](RunConfig& c) { c.accumulate_steps = 0; },
        "RunConfig.accumulate_steps is 0; it must be 1 or more"},
       {[](RunConfig& c) { c.warm_start_from = WarmStartSettings{}; }, "ckpt_to_initialize_from"},

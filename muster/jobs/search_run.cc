@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "muster/base/better.h"
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/base/local_path.h"
@@ -391,6 +392,11 @@ Search known_search(const JobSpec& job, FileSystem& files, uint64_t seed) {
 
 Search run_search(const JobSpec& job, TrialHost& host, FileSystem& files, Clock& clock,
                   const SearchOptions& options) {
+  if (job.search) {
+    const bool maximize = job.search->maximize;
+    warn_of_direction(maximize ? "goal: MAXIMIZE" : "goal: MINIMIZE", job.search->metric_tag,
+                      maximize ? Better::kHigher : Better::kLower);
+  }
   return SearchRun(job, host, files, clock, options).run();
 }
 

@@ -19,6 +19,7 @@ using internal::ratio;
 constexpr const char* kAuc = "auc";
 constexpr double kOutside = 1e-7;         // how far the first and last threshold lie outside [0, 1]
 constexpr double kDividedAtLeast = 1e-6;  // what tf.metrics.auc adds
+constexpr double kUndecidedAtMost = 0.1;  // of the pairs, without a word
 
 const char* name_of(Curve curve) { return curve == Curve::kRoc ? "ROC" : "PR"; }
 
@@ -101,16 +102,56 @@ double weighted_mean_of(const std::vector<double>& areas, const std::vector<doub
   return ratio(sum, all);
 }
 
-// The kind of histograms of `size` numbers each.
+// What has to be known beside the area of one histogram with its ranges.
+std::string caution_of(std::span<const double> histogram, const AucOptions& options) {
+  const size_t buckets = histogram.size() / 4;
+  double positive = 0, negative = 0;
+  for (size_t b = 0; b < buckets; ++b) {
+    positive += histogram[b];
+    negative += histogram[buckets + b];
+  }
+  if (positive == 0)
+    return "no label is positive: there is no curve, and 0 stands for an area that is not defined";
+  if (negative == 0 && options.curve == Curve::kRoc) {
+    return "all labels are positive: there is no curve, and 0 stands for an area that is not "
+           "defined";
+  }
+  if (!options.thresholds.empty() || internal::undecided_pairs(histogram) <= kUndecidedAtMost)
+    return "";
+  return fmt::format(
+      "more than a tenth of the pairs of a positive and a negative example lie between two "
+      "neighbours of the {} thresholds, which do not tell them apart, as where an event is rare "
+      "and "
+      "all its probabilities are small: the area may be far from that of the order of the "
+      "predictions; give metrics::auc() more thresholds, {{.num_thresholds = {}}}, or thresholds "
+      "where the predictions are",
+      options.num_thresholds, 100 * options.num_thresholds);
+}
+
+// The kind of histograms with ranges, of `size` numbers each.
 MetricKind kind_of_areas(const AucOptions& options, size_t size, size_t labels) {
   MetricKind kind;
-  kind.empty.resize(size * labels);
-  kind.merge = add_metric_states;
+  const size_t thresholds = size / 4 - 1;
+  kind.empty = internal::empty_ranges(thresholds, labels);
+  kind.merge = [thresholds](std::span<double> state, std::span<const double> other) {
+    internal::merge_ranges(state, other, thresholds);
+  };
+  kind.better = Better::kHigher;
+  kind.caution = [options, size](std::span<const double> state) {
+    for (size_t label = 0; label * size < state.size(); ++label) {
+      const std::string said = caution_of(state.subspan(label * size, size), options);
+      if (said.empty()) continue;
+      return options.multi_label ? fmt::format("of label {}, {}", label, said) : said;
+    }
+    return std::string();
+  };
   const auto areas = [curve = options.curve, method = options.summation_method,
                       size](std::span<const double> state) {
     std::vector<double> all;
-    for (size_t begin = 0; begin < state.size(); begin += size)
-      all.push_back(area_of(internal::confusion_counts(state.subspan(begin, size)), curve, method));
+    for (size_t begin = 0; begin < state.size(); begin += size) {
+      const auto counts = internal::confusion_counts(state.subspan(begin, size / 2));
+      all.push_back(area_of(counts, curve, method));
+    }
     return all;
   };
   kind.result =
@@ -161,7 +202,7 @@ Metric auc(const Tensor& labels, const Tensor& predictions, const Tensor& weight
   }
   const internal::Labeled given = internal::with_outputs(kAuc, labels, predictions);
   const int64_t places = given.predictions.size(-1);
-  const size_t size = 2 * (thresholds.size() + 1);
+  const size_t size = 4 * (thresholds.size() + 1);
   const auto kind = internal::known_kind(name_of(options, places), [&] {
     return kind_of_areas(options, size, options.multi_label ? static_cast<size_t>(places) : 1);
   });
@@ -169,7 +210,8 @@ Metric auc(const Tensor& labels, const Tensor& predictions, const Tensor& weight
                                {.thresholds = std::move(thresholds),
                                 .by_label = options.multi_label,
                                 .label_weights = options.label_weights,
-                                .from_logits = options.from_logits});
+                                .from_logits = options.from_logits,
+                                .ranges = true});
 }
 
 }  // namespace muster::inline v0_1::metrics

@@ -40,9 +40,13 @@ struct AucOptions {
 
 // Measures the area under the curve. Labels and predictions are [batch..., labels] or [batch];
 // [batch, 1] counts as [batch]. A label that is not 0 is positive. At each threshold counts are
-// taken of what is above it; no positive or no negative labels give 0 for kRoc. Weights are as in
-// metrics.h, for each prediction. The state is two counts for each threshold, so that batches and
-// replicas merge into the area over all.
+// taken of what is above it; no positive or no negative labels give 0 for kRoc, as in Keras, and a
+// warning with the result. So does an order of the predictions that the thresholds do not see, as
+// where all are below the second one: more than a tenth of the pairs of a positive and a negative
+// example, with predictions that differ, lie between the same two. Thresholds of your own are taken
+// as they are. Weights are as in metrics.h, for each prediction. The state is two counts and the
+// range of the predictions for each threshold, so that batches and replicas merge into the area
+// over all.
 // Throws InvalidArgument with both shapes when they do not fit, for options that are not as said
 // there, and, when it is computed, for labels and predictions outside of [0, 1].
 Metric auc(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {},

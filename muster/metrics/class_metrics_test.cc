@@ -1,4 +1,5 @@
 // What is counted by class: confusion, F-scores; and the score of outputs. Against plain loops.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +13,8 @@
 namespace muster::inline v0_1::metrics {
 namespace {
 
+using testing::caution_of;
+using ::testing::HasSubstr;
 using testing::numbers;
 using testing::Row;
 using testing::tensor_of;
@@ -186,6 +189,44 @@ TEST(R2Score, OfEqualLabelsIsZero) {
   // Keras's example.
   EXPECT_NEAR(r2_score(tensor_of({1, 4, 3}, {3, 1}), tensor_of({2, 4, 4}, {3, 1})).result(),
               0.57142854, 1e-6);
+}
+
+TEST(ClassMetrics, SayWhichClassesAreMissing) {
+  const Tensor labels = tensor_of({0, 0, 2}, {3}), said = tensor_of({0, 1, 2}, {3});
+  EXPECT_THAT(caution_of(per_class_recall(labels, said, 4)),
+              HasSubstr("there are no labels of classes 1, 3: 0 stands for"));
+  EXPECT_THAT(caution_of(per_class_precision(labels, said, 4)),
+              HasSubstr("nothing is predicted as class 3: 0 stands for"));
+  // Keras leaves them out of the mean.
+  EXPECT_EQ(caution_of(mean_iou(labels, said, 4)), "");
+  EXPECT_THAT(caution_of(mean_iou(labels, said, 4, torch::zeros({3}))), HasSubstr("no label"));
+  const Tensor y = tensor_of({1, 0, 0, 0, 1, 0}, {2, 3}), p = tensor_of({1, 0, 0, 1, 0, 0}, {2, 3});
+  EXPECT_THAT(caution_of(f1_score(y, p, {}, {.threshold = 0.5})),
+              HasSubstr("neither labels nor predictions of class 2"));
+  EXPECT_EQ(caution_of(f1_score(y, p, {}, {.average = Average::kMicro, .threshold = 0.5})), "");
+  EXPECT_THAT(caution_of(r2_score(tensor_of({3, 3}, {2}), tensor_of({1, 2}, {2}))),
+              HasSubstr("all labels are equal"));
+  EXPECT_EQ(caution_of(r2_score(tensor_of({3, 4}, {2}), tensor_of({1, 2}, {2}))), "");
+  EXPECT_THAT(caution_of(metrics::mean(tensor_of({3}, {1}), torch::zeros({1}))),
+              HasSubstr("no example"));
+  EXPECT_EQ(caution_of(metrics::mean(tensor_of({3}, {1}))), "");
+}
+
+TEST(ClassMetrics, KnowWhichValuesAreBetter) {
+  const Tensor y = tensor_of({0, 1}, {2}), p = tensor_of({0.2, 0.8}, {2});
+  const auto better = [](const Metric& metric) { return metric.definition()->better; };
+  for (const Metric& metric :
+       {auc(y, p), precision(y, p), recall(y, p), true_positives(y, p), r2_score(y, p),
+        mean_iou(y, y, 2), per_class_recall(y, y, 2), f1_score(y, p), precision_at_recall(y, p, 1),
+        metrics::cosine_similarity(y, p), binary_accuracy(y, p)}) {
+    EXPECT_EQ(better(metric), Better::kHigher) << metric.kind();
+  }
+  for (const Metric& metric : {false_positives(y, p), mean_squared_error(y, p), hinge(y, p),
+                               poisson(y, p), log_cosh(y, p), binary_crossentropy(y, p)}) {
+    EXPECT_EQ(better(metric), Better::kLower) << metric.kind();
+  }
+  EXPECT_EQ(better(metrics::mean(p)), Better::kUnknown);
+  EXPECT_EQ(better(metrics::sum(p)), Better::kUnknown);
 }
 
 TEST(ClassMetrics, RefuseWhatCannotBe) {

@@ -80,8 +80,18 @@ double mean_of_seen(Numbers matrix, size_t classes) {
 }
 
 // States of what is right in each class, then of all that its rate is a part of.
-MetricKind kind_of_rates(size_t classes) {
+MetricKind kind_of_rates(size_t classes, const char* undefined) {
   MetricKind kind;
+  kind.better = Better::kHigher;
+  kind.caution = [classes, undefined](Numbers state) {
+    std::vector<size_t> missing;
+    for (size_t c = 0; c < classes; ++c) {
+      if (state[classes + c] == 0) missing.push_back(c);
+    }
+    if (missing.empty()) return std::string();
+    return fmt::format("{} {}: 0 stands for a rate that is not defined, in the mean too", undefined,
+                       internal::which_classes(missing));
+  };
   kind.empty.resize(2 * classes);
   kind.merge = add_metric_states;
   kind.parts = [classes](Numbers state) {
@@ -101,9 +111,10 @@ MetricKind kind_of_rates(size_t classes) {
 }
 
 Metric rates_of_classes(const char* metric, const Tensor& labels, const Tensor& predictions,
-                        int64_t num_classes, const Tensor& weights, AddPair add) {
+                        int64_t num_classes, const Tensor& weights, const char* undefined,
+                        AddPair add) {
   const auto kind = internal::known_kind(name_of_matrix(metric, num_classes), [&] {
-    return kind_of_rates(static_cast<size_t>(num_classes));
+    return kind_of_rates(static_cast<size_t>(num_classes), undefined);
   });
   return of_pairs(metric, kind, labels, predictions, num_classes, weights, add);
 }
@@ -136,6 +147,13 @@ Metric mean_iou(const Tensor& labels, const Tensor& predictions, int64_t num_cla
     made.empty.resize(n * n);
     made.merge = add_metric_states;
     made.result = [n](Numbers state) { return mean_of_seen(state, n); };
+    made.better = Better::kHigher;
+    made.caution = [](Numbers state) -> std::string {
+      for (const double count : state) {
+        if (count != 0) return "";
+      }
+      return "no label counts, so nothing was measured, and 0 stands for nothing";
+    };
     return made;
   });
   return of_pairs(kName, kind, labels, predictions, num_classes, weights, add_to_matrix,
@@ -145,7 +163,7 @@ Metric mean_iou(const Tensor& labels, const Tensor& predictions, int64_t num_cla
 Metric per_class_precision(const Tensor& labels, const Tensor& predictions, int64_t num_classes,
                            const Tensor& weights) {
   return rates_of_classes(
-      "per_class_precision", labels, predictions, num_classes, weights,
+      "per_class_precision", labels, predictions, num_classes, weights, "nothing is predicted as",
       [](double* state, int64_t classes, int64_t label, int64_t prediction, double weight) {
         if (label == prediction) state[label] += weight;
         state[classes + prediction] += weight;
@@ -155,7 +173,7 @@ Metric per_class_precision(const Tensor& labels, const Tensor& predictions, int6
 Metric per_class_recall(const Tensor& labels, const Tensor& predictions, int64_t num_classes,
                         const Tensor& weights) {
   return rates_of_classes(
-      "per_class_recall", labels, predictions, num_classes, weights,
+      "per_class_recall", labels, predictions, num_classes, weights, "there are no labels of",
       [](double* state, int64_t classes, int64_t label, int64_t prediction, double weight) {
         if (label == prediction) state[label] += weight;
         state[classes + label] += weight;

@@ -68,6 +68,20 @@ MetricKind kind_of_scores(size_t classes, Average average, double beta) {
   MetricKind kind;
   kind.empty.resize(3 * classes);
   kind.merge = add_metric_states;
+  kind.better = Better::kHigher;
+  kind.caution = [classes, average](std::span<const double> state) {
+    std::vector<size_t> missing;
+    for (size_t c = 0; c < classes; ++c) {
+      const ClassCounts counts = class_counts(state, c);
+      if (counts.tp + counts.fp + counts.fn == 0) missing.push_back(c);
+    }
+    const bool each = average == Average::kNone || average == Average::kMacro;
+    if (missing.empty() || (!each && missing.size() < classes)) return std::string();
+    return fmt::format(
+        "there are neither labels nor predictions of {}: 0 stands for what is not "
+        "defined{}",
+        internal::which_classes(missing), each && classes > 1 ? ", in the mean too" : "");
+  };
   kind.result = [average, beta](std::span<const double> state) {
     return average_score(state, average, beta);
   };

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/log.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -113,7 +114,18 @@ void Metric::merge(const Metric& other) {
   pending_.reset();
 }
 
-double Metric::result() const { return known_kind().result(state()); }
+double Metric::result() const {
+  const MetricKind& kind = known_kind();
+  if (kind.caution) {
+    if (const std::string said = kind.caution(state()); !said.empty()) {
+      log::warning_once(
+          fmt::format("the metric {}: {}", kind.name.substr(0, kind.name.find('(')), said));
+    }
+  }
+  return kind.result(state());
+}
+
+double Metric::result_so_far() const { return known_kind().result(state()); }
 
 std::vector<double> Metric::parts() const {
   const MetricKind& kind = known_kind();

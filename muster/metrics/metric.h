@@ -50,8 +50,11 @@ class Metric {
   const std::vector<double>& state() const;
   // Takes in what `other` has seen. Throws InvalidArgument when the kinds differ.
   void merge(const Metric& other);
-  // Gives what the kind reads from the state.
+  // Gives what the kind reads from the state. Where the number is not what it seems, as 0 for what
+  // is not defined, a warning says so, once for each text.
   double result() const;
+  // The same of what was seen so far, without the warning: more is to come.
+  double result_so_far() const;
   // Gives the further numbers of a kind that has some, in the order of definition()->part_names;
   // empty for others. Throws InvalidArgument when the kind reads another number of them.
   std::vector<double> parts() const;

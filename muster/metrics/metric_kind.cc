@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace muster::inline v0_1 {
 namespace {
@@ -18,6 +19,12 @@ double root_of_weighted_mean(std::span<const double> state) {
 // Of labels 0 and 1: how often the more frequent one is right.
 double larger_share(std::span<const double> state) {
   return std::max(weighted_mean(state), 1 - weighted_mean(state));
+}
+
+std::string nothing_seen(std::span<const double> state) {
+  return state[1] == 0 ? "no example has a weight above 0, so nothing was measured, and the number "
+                         "stands for nothing"
+                       : "";
 }
 
 double first_number(std::span<const double> state) { return state[0]; }
@@ -56,9 +63,15 @@ const Table& table() {
     const auto add = [&](MetricKind kind) {
       made.push_back(std::make_shared<const MetricKind>(std::move(kind)));
     };
-    for (const char* name : kMeans) add({name, {0, 0}, add_metric_states, weighted_mean});
-    add({"accuracy_baseline", {0, 0}, add_metric_states, larger_share});
-    add({"root_mean_squared_error", {0, 0}, add_metric_states, root_of_weighted_mean});
+    const auto add_mean = [&](const char* name, auto result) {
+      MetricKind kind{name, {0, 0}, add_metric_states, result};
+      kind.better = better_by_name(name);
+      kind.caution = nothing_seen;
+      add(std::move(kind));
+    };
+    for (const char* name : kMeans) add_mean(name, weighted_mean);
+    add_mean("accuracy_baseline", larger_share);
+    add_mean("root_mean_squared_error", root_of_weighted_mean);
     add({"sum", {0}, add_metric_states, first_number});
     return made;
   }();

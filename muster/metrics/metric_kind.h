@@ -9,6 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/better.h"
+
 namespace muster::inline v0_1 {
 
 // One row of the table of kinds. A program passes a kind of its own as such an object; it must
@@ -30,6 +32,13 @@ struct MetricKind {
   std::vector<std::string> part_names = {};
   // Reads these numbers, in the order of their names. Unset where there are none.
   std::function<std::vector<double>(std::span<const double> state)> parts = {};
+  // Which values of the result, and of the parts, are better.
+  Better better = Better::kUnknown;
+  // Reads what has to be known beside the number where it is not what it seems, as an area under
+  // the curve of labels that are all 1; empty where there is nothing to say. It holds no numbers
+  // that change from one reading to the next, since Metric::result() says each text once. Unset
+  // where there never is.
+  std::function<std::string(std::span<const double> state)> caution = {};
 };
 
 // Gives one of Muster's kinds by name: "accuracy", "mean", "mean_squared_error". These have no

@@ -41,6 +41,21 @@ MetricKind kind_of(const OperatingPoint& point, size_t thresholds) {
   MetricKind kind;
   kind.empty.resize(2 * (thresholds + 1));
   kind.merge = add_metric_states;
+  kind.better = Better::kHigher;
+  kind.caution = [point](std::span<const double> state) {
+    const ConfusionCounts counts = internal::confusion_counts(state);
+    const bool positives = counts.true_positives[0] + counts.false_negatives[0] > 0;
+    const bool negatives = counts.false_positives[0] + counts.true_negatives[0] > 0;
+    if (!positives || !negatives) {
+      return fmt::format("{} label is positive: the number says nothing of the model",
+                         positives ? "every" : "no");
+    }
+    const std::vector<double> constrained = point.constrained(counts);
+    if (std::ranges::any_of(constrained, [&](double rate) { return rate >= point.least; }))
+      return std::string();
+    return fmt::format("no threshold reaches a {} of {}: 0 stands for what is not defined",
+                       point.constraint, point.least);
+  };
   kind.result = [point](std::span<const double> state) {
     const ConfusionCounts counts = internal::confusion_counts(state);
     const std::vector<double> constrained = point.constrained(counts);

@@ -18,6 +18,20 @@ using internal::ConfusionCounts;
 // Reads a number for each threshold.
 using ReadCounts = std::vector<double> (*)(const ConfusionCounts& counts);
 
+// What a metric is beside its numbers.
+struct Meaning {
+  ReadCounts read;
+  Better better;
+  // What is divided by, and what is said where that is 0.
+  ReadCounts divisor = nullptr;
+  const char* undefined = "";
+};
+
+std::vector<double> sums(std::vector<double> a, const std::vector<double>& b) {
+  for (size_t i = 0; i < a.size(); ++i) a[i] += b[i];
+  return a;
+}
+
 // The thresholds, and where each of those that were given stands among the sorted ones.
 struct Sorted {
   std::vector<double> thresholds;
@@ -36,11 +50,24 @@ Sorted sorted(const std::vector<double>& given) {
   return all;
 }
 
-MetricKind kind_at(const std::vector<double>& given, const Sorted& known, ReadCounts read) {
+MetricKind kind_at(const std::vector<double>& given, const Sorted& known, const Meaning& meaning) {
   MetricKind kind;
   kind.empty.resize(2 * (given.size() + 1));
   kind.merge = add_metric_states;
-  const auto all = [places = known.places, read](std::span<const double> state) {
+  kind.better = meaning.better;
+  if (meaning.divisor != nullptr) {
+    kind.caution = [given, places = known.places, meaning](std::span<const double> state) {
+      const std::vector<double> by_place = meaning.divisor(internal::confusion_counts(state));
+      for (size_t i = 0; i < given.size(); ++i) {
+        if (by_place[places[i]] != 0) continue;
+        return given.size() > 1
+                   ? fmt::format("at the threshold {:g} {}", given[i], meaning.undefined)
+                   : std::string(meaning.undefined);
+      }
+      return std::string();
+    };
+  }
+  const auto all = [places = known.places, read = meaning.read](std::span<const double> state) {
     const std::vector<double> by_place = read(internal::confusion_counts(state));
     std::vector<double> results;
     for (const size_t place : places) results.push_back(by_place[place]);
@@ -56,7 +83,7 @@ MetricKind kind_at(const std::vector<double>& given, const Sorted& known, ReadCo
 }
 
 Metric counted(const char* metric, const Tensor& labels, const Tensor& predictions,
-               const Tensor& weights, const PrecisionOptions& options, ReadCounts read) {
+               const Tensor& weights, const PrecisionOptions& options, const Meaning& meaning) {
   for (const double threshold : options.thresholds)
     internal::check_fraction(metric, "a threshold", threshold);
   // Every probability is above -1, and what is not among the k largest is above nothing.
@@ -67,7 +94,8 @@ Metric counted(const char* metric, const Tensor& labels, const Tensor& predictio
   std::string name = fmt::format("{}(thresholds=[{}]", metric, fmt::join(given, ", "));
   if (options.top_k) name += fmt::format(", top_k={}", *options.top_k);
   if (options.class_id) name += fmt::format(", class_id={}", *options.class_id);
-  const auto kind = internal::known_kind(name + ")", [&] { return kind_at(given, known, read); });
+  const auto kind =
+      internal::known_kind(name + ")", [&] { return kind_at(given, known, meaning); });
   return internal::count_above(metric, kind, internal::with_outputs(metric, labels, predictions),
                                weights,
                                {.thresholds = std::move(known.thresholds),
@@ -79,44 +107,57 @@ Metric counted(const char* metric, const Tensor& labels, const Tensor& predictio
 
 Metric true_positives(const Tensor& labels, const Tensor& predictions, const Tensor& weights,
                       const CountOptions& options) {
-  return counted("true_positives", labels, predictions, weights, {.thresholds = options.thresholds},
-                 [](const ConfusionCounts& counts) { return counts.true_positives; });
+  return counted(
+      "true_positives", labels, predictions, weights, {.thresholds = options.thresholds},
+      {[](const ConfusionCounts& counts) { return counts.true_positives; }, Better::kHigher});
 }
 
 Metric false_positives(const Tensor& labels, const Tensor& predictions, const Tensor& weights,
                        const CountOptions& options) {
-  return counted("false_positives", labels, predictions, weights,
-                 {.thresholds = options.thresholds},
-                 [](const ConfusionCounts& counts) { return counts.false_positives; });
+  return counted(
+      "false_positives", labels, predictions, weights, {.thresholds = options.thresholds},
+      {[](const ConfusionCounts& counts) { return counts.false_positives; }, Better::kLower});
 }
 
 Metric true_negatives(const Tensor& labels, const Tensor& predictions, const Tensor& weights,
                       const CountOptions& options) {
-  return counted("true_negatives", labels, predictions, weights, {.thresholds = options.thresholds},
-                 [](const ConfusionCounts& counts) { return counts.true_negatives; });
+  return counted(
+      "true_negatives", labels, predictions, weights, {.thresholds = options.thresholds},
+      {[](const ConfusionCounts& counts) { return counts.true_negatives; }, Better::kHigher});
 }
 
 Metric false_negatives(const Tensor& labels, const Tensor& predictions, const Tensor& weights,
                        const CountOptions& options) {
-  return counted("false_negatives", labels, predictions, weights,
-                 {.thresholds = options.thresholds},
-                 [](const ConfusionCounts& counts) { return counts.false_negatives; });
+  return counted(
+      "false_negatives", labels, predictions, weights, {.thresholds = options.thresholds},
+      {[](const ConfusionCounts& counts) { return counts.false_negatives; }, Better::kLower});
 }
 
 Metric precision(const Tensor& labels, const Tensor& predictions, const Tensor& weights,
                  const PrecisionOptions& options) {
   return counted("precision", labels, predictions, weights, options,
-                 [](const ConfusionCounts& counts) {
-                   return internal::ratios(counts.true_positives, counts.false_positives);
-                 });
+                 {[](const ConfusionCounts& counts) {
+                    return internal::ratios(counts.true_positives, counts.false_positives);
+                  },
+                  Better::kHigher,
+                  [](const ConfusionCounts& counts) {
+                    return sums(counts.true_positives, counts.false_positives);
+                  },
+                  "nothing is predicted to be positive: 0 stands for a precision that is not "
+                  "defined"});
 }
 
 Metric recall(const Tensor& labels, const Tensor& predictions, const Tensor& weights,
               const PrecisionOptions& options) {
   return counted("recall", labels, predictions, weights, options,
-                 [](const ConfusionCounts& counts) {
-                   return internal::ratios(counts.true_positives, counts.false_negatives);
-                 });
+                 {[](const ConfusionCounts& counts) {
+                    return internal::ratios(counts.true_positives, counts.false_negatives);
+                  },
+                  Better::kHigher,
+                  [](const ConfusionCounts& counts) {
+                    return sums(counts.true_positives, counts.false_negatives);
+                  },
+                  "no label is positive: 0 stands for a recall that is not defined"});
 }
 
 }  // namespace muster::inline v0_1::metrics

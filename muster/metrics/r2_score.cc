@@ -79,6 +79,17 @@ MetricKind kind_of_r2(size_t outputs, const R2ScoreOptions& options) {
   for (size_t i = 0; i < outputs; ++i)
     kind.empty.insert(kind.empty.end(), {0, 0, 0, 0, kInfinity, -kInfinity});
   kind.merge = merge_sums;
+  kind.better = Better::kHigher;
+  kind.caution = [outputs](std::span<const double> state) {
+    for (size_t i = 0; i < outputs; ++i) {
+      if (output_sums(state, i).variation() != 0) continue;
+      return fmt::format(
+          "all labels{} are equal, or there are none: 0 stands for a score that is "
+          "not defined",
+          outputs > 1 ? fmt::format(" of output {}", i) : "");
+    }
+    return std::string();
+  };
   const auto regressors = static_cast<double>(options.num_regressors);
   kind.result = [aggregation = options.class_aggregation,
                  regressors](std::span<const double> state) {

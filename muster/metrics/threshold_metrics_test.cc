@@ -1,4 +1,5 @@
 // What is counted above thresholds, against plain counting of pairs and thresholds.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -7,10 +8,13 @@
 #include "muster/base/error_of.h"
 #include "muster/metrics/internal/test_numbers.h"
 #include "muster/metrics/metrics.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::metrics {
 namespace {
 
+using testing::caution_of;
+using ::testing::HasSubstr;
 using testing::numbers;
 using testing::Row;
 using testing::tensor_of;
@@ -111,6 +115,60 @@ TEST(Auc, IsKerasesSumOverThresholds) {
             "auc(curve=ROC, summation_method=interpolation, num_thresholds=200)");
 }
 
+TEST(Auc, SaysWhereItIsNotDefined) {
+  const Tensor p = tensor_of({0.2, 0.4, 0.8}, {3});
+  const Tensor ones = tensor_of({1, 1, 1}, {3}), zeros = tensor_of({0, 0, 0}, {3});
+  EXPECT_EQ(auc(ones, p).result(), 0);  // as in Keras
+  EXPECT_THAT(caution_of(auc(ones, p)), HasSubstr("all labels are positive"));
+  EXPECT_THAT(caution_of(auc(zeros, p)), HasSubstr("no label is positive"));
+  EXPECT_THAT(caution_of(auc(zeros, p, {}, {.curve = Curve::kPr})), HasSubstr("no label"));
+  // Precision over recall needs no negative label.
+  EXPECT_EQ(caution_of(auc(ones, p, {}, {.curve = Curve::kPr})), "");
+  EXPECT_EQ(caution_of(auc(tensor_of({0, 1, 1}, {3}), p)), "");
+  const Tensor y = tensor_of({1, 0, 0, 0}, {2, 2}), q = tensor_of({0.2, 0.4, 0.6, 0.8}, {2, 2});
+  EXPECT_THAT(caution_of(auc(y, q, {}, {.multi_label = true})),
+              HasSubstr("of label 1, no label is positive"));
+}
+
+TEST(Auc, SaysWhereThresholdsDoNotSeeTheOrder) {
+  // A rare event: all probabilities are below the second threshold, and in perfect order.
+  const Tensor rare = torch::linspace(0.0001, 0.0045, 1000);
+  const Tensor last = torch::cat({torch::zeros({990}), torch::ones({10})});
+  const Metric coarse = auc(last, rare);
+  EXPECT_NEAR(coarse.result(), 0.5, 1e-9);  // as in Keras
+  EXPECT_THAT(caution_of(coarse), HasSubstr("200 thresholds, which do not tell them apart"));
+  const Metric fine = auc(last, rare, {}, {.num_thresholds = 20000});
+  EXPECT_NEAR(fine.result(), 1, 2e-3);
+  EXPECT_EQ(caution_of(fine), "");
+  // Whoever gives thresholds has seen the predictions.
+  EXPECT_EQ(caution_of(auc(last, rare, {}, {.thresholds = {0.5}})), "");
+  // Equal predictions have no order that a threshold could miss.
+  EXPECT_EQ(caution_of(auc(last, torch::full({1000}, 0.3))), "");
+  EXPECT_EQ(caution_of(auc(last, last)), "");
+  // Nor has what was seen in batches another one than what was seen at once.
+  Metric merged = auc(last.slice(0, 0, 995), rare.slice(0, 0, 995));
+  merged.merge(auc(last.slice(0, 995), rare.slice(0, 995)));
+  EXPECT_EQ(merged.state(), coarse.state());
+  EXPECT_EQ(coarse.definition()->better, Better::kHigher);
+}
+
+TEST(Precision, SaysWhereItIsNotDefined) {
+  const Tensor y = tensor_of({0, 1}, {2}), none = tensor_of({0, 0}, {2});
+  const Tensor low = tensor_of({0.1, 0.4}, {2}), high = tensor_of({0.1, 0.6}, {2});
+  EXPECT_THAT(caution_of(precision(y, low)), HasSubstr("nothing is predicted to be positive"));
+  EXPECT_EQ(caution_of(precision(y, high)), "");
+  EXPECT_THAT(caution_of(precision(y, high, {}, {.thresholds = {0.3, 0.9}})),
+              HasSubstr("at the threshold 0.9 nothing is predicted"));
+  EXPECT_THAT(caution_of(recall(none, high)), HasSubstr("no label is positive"));
+  EXPECT_EQ(caution_of(recall(y, low)), "");
+  EXPECT_THAT(caution_of(precision_at_recall(none, low, 0.5)), HasSubstr("no label is positive"));
+  EXPECT_THAT(caution_of(sensitivity_at_specificity(tensor_of({1, 1}, {2}), low, 0.5)),
+              HasSubstr("every label is positive"));
+  EXPECT_THAT(caution_of(recall_at_precision(tensor_of({1, 0}, {2}), low, 0.9)),
+              HasSubstr("no threshold reaches a precision of 0.9"));
+  EXPECT_EQ(caution_of(recall_at_precision(y, low, 0.9)), "");
+}
+
 TEST(Auc, TakesThresholdsInAnyOrderAndPlace) {
   // Keras's example: thresholds 0, 0.5 and 1 of [0, 0.5, 0.3, 0.9].
   const Tensor y = tensor_of({0, 0, 1, 1}, {4}), p = tensor_of({0, 0.5, 0.3, 0.9}, {4});
@@ -118,7 +176,7 @@ TEST(Auc, TakesThresholdsInAnyOrderAndPlace) {
   EXPECT_NEAR(auc(y, p, {}, {.thresholds = {0.5}}).result(), 0.75, 1e-7);
   EXPECT_NEAR(auc(y, p, tensor_of({1, 0, 0, 1}, {4}), {.num_thresholds = 3}).result(), 1, 1e-7);
   const Metric near = auc(y, p, {}, {.thresholds = {0.899, 0.3, 0.898, 0.897, 0.29, 0.896}});
-  EXPECT_EQ(near.state().size(), 18u);
+  EXPECT_EQ(near.state().size(), 36u);  // and the range of predictions of each
   // Of the positives 0.9 is above all seven in [0, 1), 0.3 above -1e-7 and 0.29 alone: not above
   // 0.3.
   EXPECT_EQ(Row(near.state().begin(), near.state().begin() + 9), (Row{0, 0, 1, 0, 0, 0, 0, 1, 0}));

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "muster/base/better.h"
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
@@ -217,6 +218,7 @@ std::shared_ptr<Hook> stop_if_no_increase(const std::string& metric,
                                           const StopIfOptions& options) {
   constexpr const char* kName = "stop_if_no_increase";
   require_steps(kName, "max_steps_without_increase", max_steps_without_increase);
+  warn_of_direction(kName, metric, Better::kHigher);
   return stop_if(kName, metric, no_better(max_steps_without_increase, true), options);
 }
 
@@ -225,6 +227,7 @@ std::shared_ptr<Hook> stop_if_no_decrease(const std::string& metric,
                                           const StopIfOptions& options) {
   constexpr const char* kName = "stop_if_no_decrease";
   require_steps(kName, "max_steps_without_decrease", max_steps_without_decrease);
+  warn_of_direction(kName, metric, Better::kLower);
   return stop_if(kName, metric, no_better(max_steps_without_decrease, false), options);
 }
 

@@ -22,7 +22,7 @@ void StepMetrics::merge(distribute::Exchange& exchange) {
   auto next = merged.begin();
   for (const auto& [name, metric] : seen_) {
     const Metric& all = *next++;
-    results_[name] = all.result();
+    results_[name] = all.result_so_far();
     const std::vector<double> parts = all.parts();
     for (size_t p = 0; p < parts.size(); ++p)
       results_[name + "/" + all.definition()->part_names[p]] = parts[p];

@@ -191,4 +191,13 @@ DType compute_dtype(const Tensor& predictions) {
   return predictions.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
 }
 
+std::string which_classes(const std::vector<size_t>& classes) {
+  constexpr size_t kShown = 8;
+  std::string text = classes.size() == 1 ? "class" : "classes";
+  for (size_t i = 0; i < std::min(classes.size(), kShown); ++i)
+    text += fmt::format("{} {}", i == 0 ? "" : ",", classes[i]);
+  if (classes.size() > kShown) text += fmt::format(" and {} more", classes.size() - kShown);
+  return text;
+}
+
 }  // namespace muster::inline v0_1::metrics::internal

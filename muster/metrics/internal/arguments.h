@@ -62,6 +62,9 @@ void check_weights(const char* metric, const Tensor& weights);
 // Gives such weights for each value, repeated along the axes they lack.
 Tensor weights_of_each(const Tensor& weights, const Shape& form);
 
+// Gives "class 2", or "classes 2, 5 and 9" with what is too many cut off, for texts about them.
+std::string which_classes(const std::vector<size_t>& classes);
+
 // float64 for predictions of that dtype, else float32: what numbers near 1 are compared and
 // clipped in.
 DType compute_dtype(const Tensor& predictions);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "muster/base/random.h"
+#include "muster/metrics/metric.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/tensor.h"
 
@@ -32,6 +33,11 @@ inline Row whole_numbers(uint64_t seed, int64_t count, int64_t kinds, double lea
   Row all = numbers(seed, count);
   for (double& number : all) number = least + std::floor(number * static_cast<double>(kinds));
   return all;
+}
+
+// What has to be known beside the result.
+inline std::string caution_of(const Metric& metric) {
+  return metric.definition()->caution(metric.state());
 }
 
 }  // namespace muster::inline v0_1::metrics::testing

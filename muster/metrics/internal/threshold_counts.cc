@@ -12,6 +12,8 @@
 namespace muster::inline v0_1::metrics::internal {
 namespace {
 
+constexpr double kAboveAll = 2, kBelowAll = -1;
+
 // Finds how many thresholds a number in [0, 1] is above, without comparing it with all of them: a
 // table of cells of [0, 1] says which few come into question. Compares in T, as Keras compares in
 // float32 what came as float32.
@@ -103,8 +105,12 @@ std::vector<double> counts_of(const char* metric, const Labeled& given, const Te
   const Numbers<T> all = numbers_of<T>(given, weights, counting);
   const Ladder<T> ladder(counting.thresholds);
   const auto buckets = static_cast<int64_t>(counting.thresholds.size()) + 1;
-  std::vector<double> counts(
-      static_cast<size_t>(size_of_counts(counting, given.predictions.size(-1))));
+  const auto size = static_cast<size_t>(size_of_counts(counting, given.predictions.size(-1)));
+  std::vector<double> counts =
+      counting.ranges
+          ? empty_ranges(counting.thresholds.size(), size / (4 * static_cast<size_t>(buckets)))
+          : std::vector<double>(size);
+  const int64_t block = (counting.ranges ? 4 : 2) * buckets;
   std::vector<int64_t> order(counting.top_k ? static_cast<size_t>(all.outputs) : 0);
   std::vector<char> selected(order.size(), 1);
   const int64_t first = counting.class_id.value_or(0);
@@ -126,11 +132,18 @@ std::vector<double> counts_of(const char* metric, const Labeled& given, const Te
       }
       int64_t bucket = 0;
       if (!counting.top_k || selected[label_index] != 0) bucket = ladder.above(all.prediction[i]);
-      if (all.label[i] == 0) bucket += buckets;
-      if (counting.by_label) bucket += place * 2 * buckets;
+      if (counting.by_label) bucket += place * block;
       double weight = all.weight != nullptr ? all.weight[i] : 1;
       if (!counting.label_weights.empty() && !counting.by_label)
         weight *= counting.label_weights[label_index];
+      if (counting.ranges && weight != 0) {
+        const auto prediction = static_cast<double>(all.prediction[i]);
+        double& least = counts[static_cast<size_t>(bucket + 2 * buckets)];
+        double& largest = counts[static_cast<size_t>(bucket + 3 * buckets)];
+        least = std::min(least, prediction);
+        largest = std::max(largest, prediction);
+      }
+      if (all.label[i] == 0) bucket += buckets;
       counts[static_cast<size_t>(bucket)] += weight;
     }
   }
@@ -154,7 +167,41 @@ void check_places(const char* metric, const Labeled& given, const ThresholdCount
 
 int64_t size_of_counts(const ThresholdCounting& counting, int64_t outputs) {
   const auto thresholds = static_cast<int64_t>(counting.thresholds.size());
-  return 2 * (thresholds + 1) * (counting.by_label ? outputs : 1);
+  return (counting.ranges ? 4 : 2) * (thresholds + 1) * (counting.by_label ? outputs : 1);
+}
+
+std::vector<double> empty_ranges(size_t thresholds, size_t histograms) {
+  const size_t buckets = thresholds + 1;
+  std::vector<double> state(4 * buckets * histograms);
+  for (size_t i = 0; i < state.size(); ++i) {
+    const size_t kind = i / buckets % 4;
+    // Outside of all predictions, and finite, so that a state can be written as JSON.
+    if (kind >= 2) state[i] = kind == 2 ? kAboveAll : kBelowAll;
+  }
+  return state;
+}
+
+void merge_ranges(std::span<double> state, std::span<const double> other, size_t thresholds) {
+  const size_t buckets = thresholds + 1;
+  for (size_t i = 0; i < state.size(); ++i) {
+    const size_t kind = i / buckets % 4;
+    state[i] = kind < 2    ? state[i] + other[i]
+               : kind == 2 ? std::min(state[i], other[i])
+                           : std::max(state[i], other[i]);
+  }
+}
+
+double undecided_pairs(std::span<const double> histogram) {
+  const size_t buckets = histogram.size() / 4;
+  double positive = 0, negative = 0, undecided = 0;
+  for (size_t b = 0; b < buckets; ++b) {
+    positive += histogram[b];
+    negative += histogram[buckets + b];
+    // Of equal predictions there is nothing to decide.
+    if (histogram[2 * buckets + b] < histogram[3 * buckets + b])
+      undecided += histogram[b] * histogram[buckets + b];
+  }
+  return ratio(undecided, positive * negative);
 }
 
 Metric count_above(const char* metric, std::shared_ptr<const MetricKind> kind, const Labeled& given,

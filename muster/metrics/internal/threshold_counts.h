@@ -24,11 +24,20 @@ struct ThresholdCounting {
   std::vector<double> label_weights;  // of the places of the last axis; empty for 1
   // Whether the sigmoid of the predictions is compared; unset where a metric has no such option.
   std::optional<bool> from_logits = {};
+  // Whether each histogram is followed by the least and the largest prediction of each bucket.
+  bool ranges = false;
 };
 
 // Gives the numbers in a state: for each histogram those of positive labels, then those of negative
-// ones, by how many thresholds a prediction is above.
+// ones, by how many thresholds a prediction is above; with `ranges` as many numbers again.
 int64_t size_of_counts(const ThresholdCounting& counting, int64_t outputs);
+// Gives the state that has seen nothing, of a histogram with ranges, of so many thresholds; and
+// puts one into another.
+std::vector<double> empty_ranges(size_t thresholds, size_t histograms);
+void merge_ranges(std::span<double> state, std::span<const double> other, size_t thresholds);
+// Of one histogram with its ranges: the part of the pairs of a positive and a negative example, by
+// weight, whose predictions differ and which no threshold tells apart; 0 where there are no pairs.
+double undecided_pairs(std::span<const double> histogram);
 
 // Makes a metric of `kind`, whose state these histograms are, from labels and predictions of one
 // shape. Labels are in [0, 1], and each that is not 0 is positive; predictions are in [0, 1] unless
