@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "muster/losses/internal/inputs.h"
 #include "muster/tensor/libtorch.h"
@@ -43,6 +45,33 @@ void check_table(const std::vector<double>& class_weight) {
   }
 }
 
+// Gives the class of each row of [batch, classes]. A row says one class where one place is larger
+// than all others and these are equal, as in one-hot labels and those that were smoothed.
+Tensor one_hot_classes(const Tensor& labels) {
+  const Tensor rows = labels.detach().to(at::kDouble);
+  if (rows.size(0) == 0) return rows.new_zeros({0}, at::kLong);
+  const auto [largest, classes] = rows.max(1);
+  const Tensor others =
+      rows.scatter(1, classes.unsqueeze(1), std::numeric_limits<double>::lowest());
+  const Tensor next = others.amax(1);
+  const Tensor least = rows.amin(1);
+  const Tensor one_class = (largest > next)
+                               .logical_and(next - least <= 1e-6)
+                               .logical_and((least >= 0).logical_and(largest <= 1));
+  const Tensor wrong = one_class.logical_not().nonzero();
+  if (wrong.size(0) == 0) return classes;
+  const auto row = wrong[0][0].item<int64_t>();
+  std::string shown;
+  for (int64_t c = 0; c < std::min<int64_t>(rows.size(1), 8); ++c)
+    shown += fmt::format("{}{:.6g}", c == 0 ? "" : ", ", rows[row][c].item<double>());
+  if (rows.size(1) > 8) shown += ", ...";
+  throw invalid_argument(
+      fmt::format("class_weights: the labels of row {} are [{}], which say no class, or several",
+                  row, shown),
+      "class_weight is for rows of one class, as numbers or one-hot; give rows of several classes "
+      "weights of their own: (features, labels, weights), of each row or of each label");
+}
+
 // Gives the classes of labels as int64[batch].
 Tensor classes_of(const Tensor& labels, int64_t classes) {
   const bool one_hot = labels.dim() == 2 && labels.size(1) != 1;
@@ -51,7 +80,7 @@ Tensor classes_of(const Tensor& labels, int64_t classes) {
                                        describe(labels), classes),
                            "labels are class numbers, [batch] or [batch, 1], or [batch, classes]");
   }
-  if (one_hot) return labels.to(at::kFloat).argmax(1);
+  if (one_hot) return one_hot_classes(labels);
   const Tensor local = labels.detach().reshape({-1}).to(at::kCPU, at::kDouble);
   const double* numbers = local.data_ptr<double>();
   for (int64_t i = 0; i < local.numel(); ++i) {

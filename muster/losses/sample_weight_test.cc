@@ -67,6 +67,28 @@ TEST(ClassWeights, GiveEachExampleTheWeightOfItsClass) {
   EXPECT_EQ(class_weights(torch::zeros({0}, at::kLong), table).sizes(), Shape{0});
 }
 
+TEST(ClassWeights, TakesSmoothedLabels) {
+  const Tensor smoothed = torch::tensor({{0.05, 0.9, 0.05}, {0.9, 0.05, 0.05}});
+  EXPECT_TRUE(class_weights(smoothed, {1, 0.5, 8}).equal(torch::tensor({0.5f, 1.0f})));
+  EXPECT_EQ(class_weights(torch::zeros({0, 3}), {1, 2, 3}).sizes(), Shape{0});
+}
+
+TEST(ClassWeights, RefusesRowsThatSayNoClassOrSeveral) {
+  const std::vector<double> table = {1, 10, 100};
+  const auto said = [&](std::vector<float> row) {
+    const Tensor rows = torch::stack({torch::tensor({0.f, 0.f, 1.f}), torch::tensor(row)});
+    return message_of([&] { class_weights(rows, table); });
+  };
+  EXPECT_EQ(said({1, 1, 0}),
+            "class_weights: the labels of row 1 are [1, 1, 0], which say no class, or several");
+  EXPECT_EQ(said({0, 0, 0}),
+            "class_weights: the labels of row 1 are [0, 0, 0], which say no class, or several");
+  said({1, 1, 1});
+  said({0.75f, 0.25f, 0});  // a mixture
+  said({0, 0, 2});          // a sequence of class numbers
+  said({std::numeric_limits<float>::quiet_NaN(), 0, 0});
+}
+
 TEST(ClassWeights, NamesTheLabelThatIsNoClass) {
   const std::vector<double> table = {1, 2};
   EXPECT_EQ(message_of([&] {
