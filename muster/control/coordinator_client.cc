@@ -33,7 +33,9 @@ JoinOptions with_incarnation(JoinOptions options) {
 }  // namespace
 
 Error to_error(const Failure& failure) {
-  if (failure.kind == ErrorKind::kInvalidArgument) return invalid_argument(failure.describe());
+  // What is wrong with a program or its data is wrong again after a restart, on every task.
+  if (failure.kind == ErrorKind::kInvalidArgument || failure.kind == ErrorKind::kNotFound)
+    return Error(failure.kind, failure.describe());
   return Error(
       ErrorKind::kPeerLost, failure.describe(),
       fmt::format(

@@ -78,7 +78,8 @@ TEST(Coordinator, ATaskThatCannotStartTellsThoseWhoWaitForIt) {
                   .ok());
   ASSERT_EQ(waiting.wait_for(kForever), std::future_status::ready);
   const Error error = waiting.get();
-  EXPECT_EQ(error.kind(), ErrorKind::kPeerLost);
+  // Nor would a restart help this one, so it does not ask for one.
+  EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
   EXPECT_THAT(error.message(), AllOf(HasSubstr("worker 0 failed while joining"),
                                      HasSubstr("there is no folder /data")));
 }

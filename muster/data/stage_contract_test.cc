@@ -16,6 +16,7 @@
 #include "muster/data/internal/held_memory.h"
 #include "muster/data/internal/stream_element.h"
 #include "muster/data/internal/test_numbers.h"
+#include "muster/data/text_lines.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -347,6 +348,23 @@ TEST(Stopping, EndsTheSearchForAnElementThatShowsTheShapes) {
   const auto iterator = dataset.iterator({.sharding = {.num_replicas = 2, .replica = 1}});
   Element batch;
   EXPECT_THAT(error_of([&] { iterator->next(&batch); }).what(), HasSubstr("unreadable"));
+}
+
+// The replica that has no rows of what cannot be read says what the one says that has them.
+TEST(Stopping, WhatCannotBeReadIsTheErrorOfEveryReplica) {
+  const Dataset missing = Dataset::from_files({"/nowhere/file.txt"}, data::text_line_format())
+                              .with_options({.auto_shard_policy = AutoShardPolicy::kData});
+  const Dataset broken =
+      Dataset::range(1).map([](const Element&) -> Element { throw corrupt("unreadable"); });
+  for (const auto& [dataset, kind] :
+       {std::pair(missing, ErrorKind::kNotFound), std::pair(broken, ErrorKind::kCorrupt)}) {
+    for (const int64_t replica : {0, 1, 2}) {
+      const auto iterator =
+          dataset.global_batch(4).iterator({.sharding = {.num_replicas = 3, .replica = replica}});
+      Element batch;
+      EXPECT_EQ(error_of([&] { iterator->next(&batch); }).kind(), kind) << replica;
+    }
+  }
 }
 
 TEST(Rebatch, HandsItsBatchesToReplicasInTurn) {

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <string>
 #include <utility>
 
 #include "muster/base/error.h"
@@ -16,19 +18,30 @@ namespace {
 
 using internal::meet_at;
 
+std::string where_it_is(const ReplicaPlace& place, const std::string& call,
+                        const std::string& operation) {
+  return fmt::format("{} is in {}", place.name(),
+                     call.empty() ? operation : fmt::format("{} ({})", call, operation));
+}
+
 // Exchanges what the replicas bring to a reduction or a gathering. Row r of the result describes
-// the value of replica r: its dtype, the number of its axes, its kind of device, and its sizes.
+// the value of replica r: its dtype, the number of its axes, its kind of device, and its sizes; and
+// says in words which call of the program it is in, which operation this is, and who it is.
 class ShapeExchange {
  public:
-  // Starts the exchange. `verb` names the operation that the value is for.
-  ShapeExchange(const ReplicaPlace& place, Communicator& communicator, std::string verb,
-                const Tensor& value)
-      : place_(place), verb_(std::move(verb)), value_(value) {
+  // Starts the exchange. `verb` names the operation that the value is for, `call` that of the
+  // program.
+  ShapeExchange(const ReplicaPlace& place, Communicator& communicator, const std::string& call,
+                std::string verb, const Tensor& value)
+      : place_(place), call_(cut(call, kMostOfCall)), verb_(std::move(verb)), value_(value) {
     if (value.dim() > kMostAxes) {
       throw invalid_argument(fmt::format("{} of {}", verb_, muster::describe(value)),
                              fmt::format("it takes up to {} axes", kMostAxes));
     }
-    mine_ = torch::zeros({kSizes + kMostAxes}, at::kLong);
+    mine_ = torch::zeros({kWords + kBytesOfWords / 8}, at::kLong);
+    auto* const words = reinterpret_cast<char*>(mine_.data_ptr<int64_t>() + kWords);
+    const std::string text = call_ + '\0' + cut(verb_, kMostOfVerb) + '\0' + place.name();
+    std::copy_n(text.data(), std::min<size_t>(text.size(), kBytesOfWords - 1), words);
     mine_[kType] = static_cast<int64_t>(value.scalar_type());
     mine_[kAxes] = value.dim();
     mine_[kDevice] = static_cast<int64_t>(value.device().type());
@@ -39,18 +52,21 @@ class ShapeExchange {
 
   // Throws InvalidArgument on every replica when they differ, in another axis than `free`.
   void check(std::optional<int64_t> free = {}) {
-    meet_at(
-        fmt::format("replica {} is in {} of {}", place_.replica(), verb_, muster::describe(value_)),
-        [&] { work_.wait(); });
+    meet_at(where_it_is(place_, call_, fmt::format("{} of {}", verb_, muster::describe(value_))),
+            [&] { work_.wait(); });
+    compare_calls();
     for (int64_t r = 0; r < all_.size(0); ++r) {
       Tensor other = all_[r].clone();
+      // Who it is differs.
+      other.slice(0, kWords) = mine_.slice(0, kWords);
       if (free) other[kSizes + *free] = mine_[kSizes + *free];
       if (other.equal(mine_)) continue;
       std::vector<int64_t> shape;
       for (int64_t a = 0; a < all_[r][kAxes].item<int64_t>(); ++a)
         shape.push_back(all_[r][kSizes + a].item<int64_t>());
       throw invalid_argument(
-          fmt::format("{}: replica {} has {}{}, replica {} has {}[{}]{}", verb_, place_.replica(),
+          fmt::format("{}{}: replica {} has {}{}, replica {} has {}[{}]{}",
+                      call_.empty() ? "" : call_ + ": ", verb_, place_.replica(),
                       muster::describe(value_), place_of(mine_[kDevice].item<int64_t>()), r,
                       dtype_name(static_cast<DType>(all_[r][kType].item<int64_t>())),
                       fmt::join(shape, ", "), place_of(other[kDevice].item<int64_t>())),
@@ -63,16 +79,58 @@ class ShapeExchange {
   Tensor sizes(int64_t axis) const { return all_.select(1, kSizes + axis).clone(); }
 
  private:
+  struct Words {
+    std::string call, verb, who;
+  };
+  Words words_of(int64_t replica) const {
+    const auto* text = reinterpret_cast<const char*>(all_[replica].data_ptr<int64_t>() + kWords);
+    const auto next = [&] {
+      std::string word(text);
+      text += word.size() + 1;
+      return word;
+    };
+    Words words;
+    words.call = next();
+    words.verb = next();
+    words.who = next();
+    return words;
+  }
+
+  // Throws where another replica is in another call, or in another operation of the same.
+  void compare_calls() const {
+    for (int64_t r = 0; r < all_.size(0); ++r) {
+      const Words theirs = words_of(r);
+      const bool other_call = theirs.call != call_;
+      if (!other_call && theirs.verb == cut(verb_, kMostOfVerb)) continue;
+      const auto in = [&](const std::string& call, const std::string& verb) {
+        return !other_call || call.empty() ? verb : call;
+      };
+      throw invalid_argument(
+          fmt::format(
+              "{}workers came to different calls, and each would wait for the others in its "
+              "own: {} to {}, {} to {}",
+              other_call || call_.empty() ? "" : call_ + ": ", place_.name(), in(call_, verb_),
+              theirs.who, in(theirs.call, theirs.verb)),
+          "every worker makes these calls, in the same order: take the call that one does not make "
+          "out of `if (is_chief())`, where printing and files of your own may stay "
+          "(docs/strategies.md, \"Who calls what\")");
+    }
+  }
+
+  static std::string cut(const std::string& text, size_t most) { return text.substr(0, most); }
+
   static std::string place_of(int64_t device) {
     const auto type = static_cast<at::DeviceType>(device);
     return type == at::kCPU ? "" : " on " + c10::DeviceTypeName(type, /*lower_case=*/true);
   }
 
-  enum Place : int64_t { kType, kAxes, kDevice, kSizes };
   static constexpr int64_t kMostAxes = 61;
+  enum Place : int64_t { kType, kAxes, kDevice, kSizes, kWords = kSizes + kMostAxes };
+  static constexpr size_t kMostOfCall = 80, kMostOfVerb = 40;
+  static constexpr int64_t kBytesOfWords = 160;
 
   const ReplicaPlace& place_;
-  const std::string verb_;
+  const std::string call_, verb_;
   const Tensor& value_;
   Tensor mine_, all_;
   Work work_;
@@ -138,7 +196,8 @@ class CommunicatorExchange final : public Exchange {
 
   void end_of_function() override {
     group_.explained([&] {
-      meet_at(fmt::format("the function has returned on replica {}", place_.replica()),
+      meet_at(fmt::format("the function{} has returned on {}", call_.empty() ? "" : " of " + call_,
+                          place_.name()),
               [&] { communicator_.barrier().wait(); });
     });
   }
@@ -147,16 +206,19 @@ class CommunicatorExchange final : public Exchange {
     listener_ = std::move(listener);
   }
 
+  std::string set_call(std::string call) override { return std::exchange(call_, std::move(call)); }
+
  private:
   ShapeExchange exchange_shapes(std::string verb, const Tensor& value) {
     if (listener_) listener_();
-    return ShapeExchange(place_, communicator_, std::move(verb), value);
+    return ShapeExchange(place_, communicator_, call_, std::move(verb), value);
   }
 
   const ReplicaPlace place_;
   Communicator& communicator_;
   Group& group_;
   std::function<void()> listener_;
+  std::string call_;
 };
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "muster/distribute/reduce_op.h"
@@ -42,6 +43,11 @@ class Exchange {
   // `listener` is called before each reduce() and gather(): it may have messages of its own under
   // way, which must leave in the same order everywhere.
   virtual void before_collective(std::function<void()> listener) = 0;
+  // From now on reduce(), gather() and end_of_function() belong to this call of the program,
+  // "Scope::save()"; empty: to none. Returns the one before. Replicas whose calls differ get
+  // InvalidArgument that names both, where tensors of one shape would be added up. 80 bytes of it
+  // travel.
+  virtual std::string set_call(std::string call) = 0;
 };
 
 // Makes the exchange of a replica that is alone: every result is its own value.

@@ -147,8 +147,9 @@ class ReducingUpdater final : public Updater {
                              accumulated.mean() ? 1.0 : 0.0};
     if (regularized_)
       mine.push_back(place_.is_chief() ? regularization_loss(*table_).item<double>() : 0);
-    internal::meet_at(fmt::format("replica {} is in the update of a step", place_.replica()),
-                      [&] { reducer_->finish(mine); });
+    internal::meet_at(
+        fmt::format("{} is in the update of a step, in run() or fit()", place_.name()),
+        [&] { reducer_->finish(mine); });
     return reducer_->head();
   }
 

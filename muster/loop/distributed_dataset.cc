@@ -27,7 +27,7 @@ class DistributedDataset::Pass {
         progress_(std::move(progress)),
         number_(number),
         parts_(loop_->num_local_replicas()) {
-    loop_->each([&](Replica& replica, size_t local) {
+    loop_->each("strategy->distribute()", [&](Replica& replica, size_t local) {
       Part& part = parts_[local];
       // batch(n) of a data set that describes all data means n over all replicas.
       part.input.emplace(
@@ -61,7 +61,7 @@ class DistributedDataset::Pass {
     // Of one at its own pace nobody else has to say anything: a step says it as it is committed.
     if (!loop_->first().place().in_sync)
       return {{"number", number_}, {"data", parts_.front().input->batches().save()}};
-    loop_->each([&](Replica&, size_t local) {
+    loop_->each("Scope::save()", [&](Replica&, size_t local) {
       json mine = parts_[local].input->save();
       if (local == 0) data = std::move(mine);
     });
@@ -72,7 +72,7 @@ class DistributedDataset::Pass {
   bool next(PerReplica<Batch>* out) {
     std::deque<Batch> batches(parts_.size());
     bool any = false;
-    loop_->each([&](Replica& replica, size_t local) {
+    loop_->each("strategy->distribute()", [&](Replica& replica, size_t local) {
       Part& part = parts_[local];
       bool has = part.input->batches().next(&part.element);
       // Where a pass is divided, its last batch may have rows for some workers alone.

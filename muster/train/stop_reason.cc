@@ -21,14 +21,16 @@ std::optional<StopReason> StopReason::agree(distribute::Group& group, bool asked
   return StopReason(asked, static_cast<size_t>(first - all.begin()));
 }
 
-Error StopReason::error(const std::string& where) const {
+Error StopReason::error(const std::string& where, bool kept) const {
   if (asked_) {
     return Error(ErrorKind::kCancelled, fmt::format("stopped by {} {}", stop_signal_name(), where),
-                 "run the same command again to continue");
+                 kept ? "run the same command again to continue"
+                      : "nothing was saved, so the same command begins anew");
   }
   return Error(ErrorKind::kUnavailable,
                fmt::format("task {} of the group was asked to stop; all stopped {}", first_, where),
-               "start all tasks again to continue");
+               kept ? "start all tasks again to continue"
+                    : "nothing was saved, so all tasks begin anew when they are started again");
 }
 
 }  // namespace muster::inline v0_1

@@ -18,8 +18,9 @@ class StopReason {
 
   // What the run ends with on this replica, to be thrown when all are through: Cancelled ("stopped
   // by SIGTERM after saving step 7"), or, where another task was asked, Unavailable, since all have
-  // to be started again. `where` says what is kept: "after saving step 7".
-  Error error(const std::string& where) const;
+  // to be started again. `where` says what is kept: "after saving step 7"; `kept`: whether the same
+  // command goes on from something, and does not begin anew.
+  Error error(const std::string& where, bool kept = true) const;
 
  private:
   StopReason(bool asked, size_t first) : asked_(asked), first_(first) {}

@@ -492,7 +492,7 @@ class Run {
                                   ? fmt::format("at step {}; the chief saves", step())
                                   : fmt::format("at step {}, without checkpoints", step());
     engine_.finish();
-    throw reason->error(saved);
+    throw reason->error(saved, saves_.enabled());
   }
 
   struct Save {

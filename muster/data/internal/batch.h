@@ -158,9 +158,13 @@ class BatchStream final : public Stream<StreamElement> {
       const std::unique_ptr<Stream<T>> fresh = open_();
       fresh->start(run_);
       T one;
+      std::optional<Error> unreadable;  // why the first was not
       // The first that can be read shows the shapes.
       for (int tried = 0; !empty_; ++tried) {
         if (fresh->read(&one, 1) == 0) {
+          // As where all there is is a file that is not there: the replica that was to read it says
+          // the same.
+          if (unreadable) throw Error(*unreadable);
           throw internal_error("a batch without rows needs an element to take its shapes from");
         }
         try {
@@ -168,6 +172,7 @@ class BatchStream final : public Stream<StreamElement> {
         } catch (const Error& error) {
           // Also where the iterator goes away.
           if (tried == kMostUnreadable || error.kind() == ErrorKind::kCancelled) throw;
+          if (!unreadable) unreadable = error;
         }
       }
     }

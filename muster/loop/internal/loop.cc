@@ -13,6 +13,7 @@
 #include "muster/distribute/absence.h"
 #include "muster/distribute/agree.h"
 #include "muster/loop/internal/recorded_step.h"
+#include "muster/loop/named_call.h"
 #include "muster/optim/train_op.h"
 #include "muster/ps/closures.h"
 #include "muster/stores/file_systems.h"
@@ -27,6 +28,9 @@ namespace muster::inline v0_1::distribute {
 namespace {
 
 thread_local std::vector<Loop*> entered_loops;
+
+constexpr const char* kEnd = "the end of its scope, or of its Model";
+constexpr const char* kJoining = "strategy->scope()";
 
 // 0: no summaries.
 int64_t summary_steps(const ScopeOptions& options) {
@@ -121,7 +125,7 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
         options.save_summary_steps, options.save_summary_steps, system_clock());
   }
   threads_ = std::make_unique<ReplicaThreads>(replicas_.size());
-  each([&](Replica& replica, size_t) { check_same(replica, settings_of(options)); });
+  each(kJoining, [&](Replica& replica, size_t) { check_same(replica, settings_of(options)); });
 }
 
 void Loop::start_replicas() {
@@ -184,7 +188,7 @@ void Loop::end_if_left(bool by_exception) noexcept {
                         strategy_->name(), waiting, first().accumulate_steps()));
       }
       end_training();
-      each([&](Replica& replica, size_t local) {
+      each(kEnd, [&](Replica& replica, size_t local) {
         meet_at_end(replica);
         if (replica.shared() != nullptr) leave_servers(replica);
         replicas_[local]->engine.finish();
@@ -201,7 +205,9 @@ void Loop::end_if_left(bool by_exception) noexcept {
   summary_hook_.reset();
 }
 
-void Loop::each(const std::function<void(Replica&, size_t)>& fn) {
+void Loop::each(const char* own_call, const std::function<void(Replica&, size_t)>& fn) {
+  // Whichever call brings the replicas together: it may be another one on each worker.
+  const std::string call = own_call == kJoining ? own_call : NamedCall::current(own_call);
   if (ReplicaContext::inside()) {
     throw invalid_argument("a distributed data set was read inside of a replica function",
                            "read it between the calls of run(), and give run() the batch");
@@ -225,8 +231,17 @@ void Loop::each(const std::function<void(Replica&, size_t)>& fn) {
       Replica& replica = *replicas_[local]->replica;
       try {
         guarded(
-            replica, [&] { fn(replica, local); }, failing,
-            [&] { return fmt::format("after step {}", step_); });
+            replica,
+            [&] {
+              Exchange& exchange = replica.exchange();
+              const struct Back {
+                Exchange& exchange;
+                std::string call;
+                ~Back() { (void)exchange.set_call(std::move(call)); }
+              } back{exchange, exchange.set_call(call)};
+              fn(replica, local);
+            },
+            failing, [&] { return fmt::format("after step {}", step_); });
       } catch (...) {
         // The others know why by now; who waits for this one in merge() ends after that.
         merge_point_->fail(local);
@@ -247,7 +262,7 @@ void Loop::run(const RunOptions& options, const std::function<void(size_t)>& bod
                            "{.training = false} evaluates");
   }
   Call call{options, body, rows, batch};
-  each([&](Replica&, size_t local) { make(*replicas_[local], local, call); });
+  each("strategy->run()", [&](Replica&, size_t local) { make(*replicas_[local], local, call); });
   if (call.training > 0) return note(call.result);
   // A function that computes without variables has nothing to train.
   if (!options.training || told_of_no_step_ || first().variables().variables().empty()) return;
@@ -273,13 +288,13 @@ bool Loop::should_stop() const {
 void Loop::stop() {
   if (first().shared() != nullptr) stop_on_servers();
   std::optional<Error> told;
-  each([&](Replica& replica, size_t local) {
+  each("Scope::stop()", [&](Replica& replica, size_t local) {
     meet_at_end(replica);
     const auto reason = StopReason::agree(replica.group(), cancelled_());
     const std::string where = saved_step_ == step_
                                   ? fmt::format("after saving step {}", step_)
                                   : fmt::format("at step {}, which was not saved", step_);
-    const Error mine = reason ? reason->error(where)
+    const Error mine = reason ? reason->error(where, saved_step_ >= 0 || restored_)
                               : Error(ErrorKind::kCancelled, "stopped by its program " + where);
     replicas_[local]->engine.finish();
     if (local == 0) told = mine;
@@ -290,7 +305,7 @@ void Loop::stop() {
 
 void Loop::apply_accumulated() {
   StepResult made;
-  each([&](Replica&, size_t local) {
+  each("Scope::apply_accumulated()", [&](Replica&, size_t local) {
     const StepResult result = replicas_[local]->engine.apply_accumulated();
     summarize(*replicas_[local], result);
     if (local == 0) made = result;
@@ -406,7 +421,7 @@ void Loop::check_values(size_t size, const char* what) const {
 Tensor Loop::reduce(ReduceOp op, const PerReplica<Tensor>& value, std::optional<int64_t> axis) {
   check_values(value.size(), "reduce()");
   Tensor result;
-  each([&](Replica& replica, size_t local) {
+  each("strategy->reduce()", [&](Replica& replica, size_t local) {
     const torch::NoGradGuard no_grad;
     Tensor reduced;
     if (!axis) {
@@ -435,7 +450,7 @@ Metric Loop::reduce(const PerReplica<Metric>& value) {
                            "return the same metric on all replicas");
   }
   std::optional<Metric> result;
-  each([&](Replica& replica, size_t local) {
+  each("strategy->reduce()", [&](Replica& replica, size_t local) {
     const Metric merged = merge_over_replicas(replica.exchange(), {value[local]}).front();
     if (local == 0) result = merged;
   });
@@ -446,7 +461,7 @@ Tensor Loop::gather(const PerReplica<Tensor>& value, int64_t axis) {
   check_values(value.size(), "gather()");
   Tensor result;
   check_meets(first(), "gather()");
-  each([&](Replica& replica, size_t local) {
+  each("strategy->gather()", [&](Replica& replica, size_t local) {
     const Tensor& mine = value[local];
     if (mine.dim() == 0 || axis < -mine.dim() || axis >= mine.dim()) {
       throw invalid_argument(fmt::format("gather() of {} along axis {}", describe(mine), axis),

@@ -99,9 +99,10 @@ class Loop : public std::enable_shared_from_this<Loop> {
     (void)first();
     return replicas_.front()->engine.restored_notes();
   }
-  // Calls `fn(replica, r)` on every replica at once. When it throws on one, the others end too, and
-  // no later call works.
-  void each(const std::function<void(Replica&, size_t)>& fn);
+  // Calls `fn(replica, r)` on every replica at once, as a part of the program's `call`
+  // ("Scope::save()") that all processes make. When it throws on one, the others end too, and no
+  // later call works.
+  void each(const char* call, const std::function<void(Replica&, size_t)>& fn);
 
   Tensor reduce(ReduceOp op, const PerReplica<Tensor>& value, std::optional<int64_t> axis);
   Metric reduce(const PerReplica<Metric>& value);

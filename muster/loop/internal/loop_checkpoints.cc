@@ -125,14 +125,17 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
     epoch = progress->completed;
     break;
   }
+  // Before anything that waits for the others' texts, as positions do.
+  each("Scope::save()", [&](Replica& replica, size_t) {
+    meet_others(replica, "save",
+                {{"the step to save", std::to_string(step_)},
+                 {"SaveOptions.max_failed_saves", std::to_string(options.max_failed_saves)}});
+  });
   // On servers the ledger has the positions of all workers, this one's among them.
   const json positions = on_servers ? json::object() : json{{"loop", positions_of_data()}};
   std::string prefix;
   bool saved = true;
-  each([&](Replica& replica, size_t local) {
-    meet_others(replica, "save",
-                {{"the step to save", std::to_string(step_)},
-                 {"SaveOptions.max_failed_saves", std::to_string(options.max_failed_saves)}});
+  each("Scope::save()", [&](Replica& replica, size_t local) {
     const std::string mine = replicas_[local]->engine.save(
         [&] { return positions; }, epoch,
         [&]() -> CheckpointWriter& {
@@ -179,7 +182,7 @@ bool Loop::restore(const std::string& model_dir) {
     return step_ > 0 || over_;
   }
   bool found = false;
-  each([&](Replica& replica, size_t local) {
+  each("Scope::restore()", [&](Replica& replica, size_t local) {
     meet_others(replica, "restore", {{"restore()", "called"}});
     const CheckpointManager checkpoints(model_dir);
     if (replica.is_chief()) {

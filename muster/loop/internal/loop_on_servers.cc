@@ -73,7 +73,7 @@ void Loop::find_place() {
   if (placed_ || serves() || first().shared() == nullptr || built()) return;
   placed_ = true;
   std::optional<SharedRun::Place> place;
-  each([&](Replica& replica, size_t) {
+  each("strategy->distribute()", [&](Replica& replica, size_t) {
     replica.group().report(Phase::kWaiting, step_);
     place = replica.shared()->find_place();
   });
@@ -153,13 +153,13 @@ void Loop::end_training() {
         "of: what the others have made since the last checkpoint is not saved");
   }
   save_last();
-  each([](Replica& replica, size_t) { replica.shared()->let_go(); });
+  each("Scope::end_training()", [](Replica& replica, size_t) { replica.shared()->let_go(); });
 }
 
 bool Loop::takes_part() const { return built() || joined_; }
 
 void Loop::end_steps(SharedRun::End end) {
-  each([&](Replica& replica, size_t) {
+  each("Scope::end_training()", [&](Replica& replica, size_t) {
     replica.group().report(Phase::kWaiting, step_);
     const int64_t last = replica.shared()->end_steps(end, {});
     step_ = last;
@@ -189,10 +189,12 @@ void Loop::stop_on_servers() {
                             : saved_step_ == step_
                                 ? fmt::format("after saving step {}", step_)
                                 : fmt::format("at step {}, which was not saved", step_);
-  each([](Replica& replica, size_t) { replica.finish(); });
+  const bool kept = !first().is_chief() || saved_step_ >= 0 || restored_;
+  each("Scope::stop()", [](Replica& replica, size_t) { replica.finish(); });
   broken_ = told ? Error(ErrorKind::kCancelled,
                          fmt::format("stopped by {} {}", stop_signal_name(), where),
-                         "run the same command again to continue")
+                         kept ? "run the same command again to continue"
+                              : "nothing was saved, so the same command begins anew")
                  : Error(ErrorKind::kCancelled, "stopped by its program " + where);
   throw *broken_;
 }

@@ -18,7 +18,7 @@ void Loop::assign(const std::map<std::string, Tensor>& values) {
         "not supported: Scope::assign() on parameter servers, where others train on meanwhile",
         "begin with the values: Scope::warm_start() takes them from a checkpoint");
   }
-  each([&](Replica& replica, size_t local) {
+  each("Scope::assign()", [&](Replica& replica, size_t local) {
     const torch::NoGradGuard no_grad;
     for (const auto& [name, value] : values) {
       const Variable* variable = replica.variables().find(name);
@@ -50,14 +50,14 @@ Tensor Loop::value(const Variable& variable) {
                       variable.spec().describe()),
           "Scope::state() has all of it, on the chief");
     }
-    each([](Replica& replica, size_t) { replica.shared()->read_weights(); });
+    each("Scope::variable()", [](Replica& replica, size_t) { replica.shared()->read_weights(); });
   }
   return variable.value().detach().clone();
 }
 
 Checkpoint Loop::state() {
   Checkpoint state{.global_step = step_};
-  each([&](Replica& replica, size_t local) {
+  each("Scope::state()", [&](Replica& replica, size_t local) {
     std::map<std::string, Tensor> tensors;
     // What was restored and not trained since has not been asked for either.
     if (restored_ && !replicas_[local]->engine.built() && replica.shared() == nullptr)
@@ -84,7 +84,7 @@ void Loop::begin_again(const Checkpoint& state, int64_t accumulate_steps) {
           "read it to its end, or let it go, before the model is compiled again");
     }
   }
-  each([&](Replica& replica, size_t local) {
+  each("Model::compile()", [&](Replica& replica, size_t local) {
     check_same(replica, {{"the step to begin again at", std::to_string(state.global_step)}});
     replicas_[local]->engine.finish();
   });
@@ -94,7 +94,7 @@ void Loop::begin_again(const Checkpoint& state, int64_t accumulate_steps) {
   restored_ = true;
   step_ = state.global_step;
   stop_ = false;
-  each([&](Replica& replica, size_t local) {
+  each("Model::compile()", [&](Replica& replica, size_t local) {
     check_same(replica, {{"accumulate_steps", std::to_string(accumulate_steps)}});
     replicas_[local]->engine.continue_from(state, "the weights in memory");
   });

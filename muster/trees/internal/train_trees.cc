@@ -404,7 +404,7 @@ class TrainTrees {
                                   ? fmt::format("after saving step {}", step_)
                                   : fmt::format("at step {}, without checkpoints", step_);
     replica_.finish();
-    throw reason->error(saved);
+    throw reason->error(saved, timer.enabled());
   }
 
   const TrainTreesOptions& options_;
