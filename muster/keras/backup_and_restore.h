@@ -26,13 +26,21 @@ struct BackupAndRestoreOptions {
 };
 
 // Goes into FitOptions::callbacks, once. On a cluster fit() has one by itself, in
-// "muster_backup/<name of the model>" below the working directory. The chief writes: weights,
-// slots, the place in the data, and what callbacks remember. All workers need to call fit() with
-// one. With parameter servers there is a backup before the first step and behind each epoch as
-// well, servers write their part where they see the folder, and the data begins anew where a run
-// goes on. Where a backup stands behind the last of FitOptions::epochs, or behind more, fit() has
-// the weights and the History of the backup and trains nothing; one in the middle of a later epoch
-// is refused with InvalidArgument.
+// "backup-<name of the model>" below the directory of the job, which run_main() knows from
+// --model_dir or --job-dir; without such a directory it has none, and on parameter servers throws
+// InvalidArgument. The chief writes: weights, slots, the place in the data, and what callbacks
+// remember. All workers need to call fit() with one.
+//
+// A backup holds what began it: the job's directory, the model's name, seed and layers (where they
+// are known before they are called), the optimizer, losses, metrics, data, steps_per_epoch,
+// initial_epoch, class_weight, accumulate_steps and mixed_precision. fit() throws InvalidArgument
+// that lists what differs where another run finds it, and leaves it as it is. When fit() ends as it
+// should, the folders go that were made around backup_dir and have nothing in them. With parameter
+// servers there is a backup before the first step and behind each epoch as well, servers write
+// their part where they see the folder, and the data begins anew where a run goes on. Where a
+// backup stands behind the last of FitOptions::epochs, or behind more, fit() has the weights and
+// the History of the backup and trains nothing; one in the middle of a later epoch is refused with
+// InvalidArgument.
 class BackupAndRestore : public Callback {
  public:
   // Throws InvalidArgument for an empty directory, save_freq < 1 and max_failed_saves < 0.

@@ -17,6 +17,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "muster/keras/callback.h"
 #include "muster/tensor/tensor.h"
@@ -28,8 +29,10 @@ class EventWriter;
 
 namespace muster::inline v0_1::keras {
 
-// Which values are better: kAuto takes higher ones for names that end in "acc", "accuracy", "auc",
-// "precision", "recall" or "score", and lower ones for others.
+// Which values are better. kAuto: the lower ones of a loss, and of a metric of compile() those that
+// it says (MetricKind::better, or MetricChoice's own); else the name tells, see better_by_name().
+// Where nobody says it, fit() throws InvalidArgument behind its first batch, or for a value that
+// another callback put into the Logs, behind the first epoch that has it.
 enum class MonitorMode { kAuto, kMin, kMax };
 
 // Follows one of the Logs of the epochs, and knows its best value.
@@ -38,23 +41,28 @@ class Monitor {
   // `whose` begins the messages. A value is better when it is so by more than `min_delta`.
   Monitor(std::string whose, std::string name, MonitorMode mode, double min_delta = 0);
 
+  // Learns from the model that is trained which values are better. `there`: the Logs have the name.
+  // Throws InvalidArgument where it cannot be told and the name is there, or one of a metric.
+  void learn(const Model& model, bool there = false);
+
   // The value in `logs`; nothing, with a warning that names those there are, where it is missing.
   std::optional<double> value(const Logs& logs) const;
-  // Whether it is better than the best so far.
-  bool is_better(double value) const { return is_better_than(value, best_); }
+  // Whether it is better than the best so far. REQUIRES, with the two below: learn() knows it.
+  bool is_better(double value) const;
   // Whether it is better than another.
   bool is_better_than(double value, double other) const;
-  double best() const { return best_; }
+  // An infinite one where there is none yet.
+  double best() const;
   // Makes it the best so far.
   void set_best(double value) { best_ = value; }
-  bool lower_is_better() const { return lower_; }
+  bool lower_is_better() const { return mode_ == MonitorMode::kMin; }
   const std::string& name() const { return name_; }
 
  private:
   std::string whose_, name_;
-  bool lower_;
+  MonitorMode mode_;
   double min_delta_;
-  double best_;
+  std::optional<double> best_;
 };
 
 // Options of ModelCheckpoint.
@@ -130,6 +138,7 @@ class EarlyStopping : public Callback {
   explicit EarlyStopping(EarlyStoppingOptions options = {});
 
   void on_train_begin(const FitInfo& info) override;
+  void on_train_batch_end(const BatchInfo& info) override;
   void on_epoch_end(int64_t epoch, Logs& logs) override;
   void on_train_end(const Logs& logs) override;
   std::string name() const override { return "EarlyStopping:" + options_.monitor; }
@@ -170,6 +179,7 @@ class ReduceLROnPlateau : public Callback {
   explicit ReduceLROnPlateau(ReduceLROnPlateauOptions options = {});
 
   void on_train_begin(const FitInfo& info) override;
+  void on_train_batch_end(const BatchInfo& info) override;
   void on_epoch_end(int64_t epoch, Logs& logs) override;
   std::string name() const override { return "ReduceLROnPlateau:" + options_.monitor; }
   nlohmann::json state() const override;
@@ -210,8 +220,10 @@ struct TensorBoardOptions {
 class TensorBoard : public Callback {
  public:
   // Throws InvalidArgument for an empty directory, and numbers out of range.
-  explicit TensorBoard(std::string log_dir = "logs", TensorBoardOptions options = {});
+  // Without a directory: "logs" below that of the job (--model_dir or --job-dir), else "logs".
+  explicit TensorBoard(std::string log_dir = default_log_dir(), TensorBoardOptions options = {});
   ~TensorBoard() override;
+  static std::string default_log_dir();
 
   void on_train_begin(const FitInfo& info) override;
   void on_train_batch_end(const BatchInfo& info) override;
@@ -224,11 +236,14 @@ class TensorBoard : public Callback {
   std::unique_ptr<summary::EventWriter> train_, validation_;
 };
 
-// Writes the Logs of each epoch as a line of a CSV file: "epoch,accuracy,loss,...". A run that goes
-// on adds to what is there. On a cluster the chief writes.
+// Writes the Logs of each epoch as a line of a CSV file: "epoch,accuracy,loss,...". The columns of
+// what is validated are there from the first line, empty where an epoch was not; what a callback
+// begins to tell later gets a column at the end, in all lines. A run that goes on adds to what is
+// there. On a cluster the chief writes.
 class CSVLogger : public Callback {
  public:
-  // `append`: adds to a file that is there, in place of beginning it anew. `max_failed_saves`: so
+  // `append`: adds to a file that is there, in place of beginning it anew, under its columns; fit()
+  // throws InvalidArgument where its first line is no such header. `max_failed_saves`: so
   // many writes in a row may fail, but neither the first nor the last, and the next one brings all
   // lines; unset: 2 where the path is in a bucket, 0 on a disk. Throws InvalidArgument for an empty
   // path and for max_failed_saves < 0.
@@ -246,8 +261,15 @@ class CSVLogger : public Callback {
   const std::string path_, separator_;
   void write() const;
 
+  // Takes the lines of a file that is there.
+  void take(std::string text);
+  // Adds a column to all lines.
+  void add_column(const std::string& name);
+
   const bool append_;
-  std::string columns_, text_;  // of the header; all lines
+  std::vector<std::string> wanted_;   // what fit() said that it measures
+  std::vector<std::string> columns_;  // behind "epoch"
+  std::string text_;                  // all lines
   FailedSaves failures_;
   bool written_ = false;  // all lines, on the chief
   bool has_written_ = false;

@@ -4,11 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
+#include "muster/base/strings.h"
 #include "muster/base/temp_directory.h"
 #include "muster/formats/event.h"
 #include "muster/keras/backup_and_restore.h"
@@ -22,6 +24,7 @@ using ::testing::AllOf;
 using testing::compiled;
 using testing::difference;
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -36,7 +39,7 @@ TEST(EarlyStoppingTest, StopsBehindItsPatienceAndGivesTheBestWeightsBack) {
     Model model = compiled();
     const auto weights = std::make_shared<Weights>();
     const auto stopping = std::make_shared<EarlyStopping>(EarlyStoppingOptions{
-        .monitor = "val_told", .patience = 2, .restore_best_weights = restore});
+        .monitor = "val_told_loss", .patience = 2, .restore_best_weights = restore});
     const History history =
         model.fit(rows_of(20).batch(10),
                   {.epochs = 9,
@@ -59,10 +62,11 @@ TEST(EarlyStoppingTest, GoesOnWhereItStood) {
   };
   const auto run = [&](Model& model, bool killed, const std::string& folder) {
     FitOptions options{.epochs = 9};
-    options.callbacks = {std::make_shared<Told>(std::vector<double>{5, 3, 4, 3.5, 1, 1}),
-                         std::make_shared<EarlyStopping>(EarlyStoppingOptions{
-                             .monitor = "val_told", .patience = 2, .restore_best_weights = true}),
-                         std::make_shared<BackupAndRestore>(directory / folder)};
+    options.callbacks = {
+        std::make_shared<Told>(std::vector<double>{5, 3, 4, 3.5, 1, 1}),
+        std::make_shared<EarlyStopping>(EarlyStoppingOptions{
+            .monitor = "val_told_loss", .patience = 2, .restore_best_weights = true}),
+        std::make_shared<BackupAndRestore>(directory / folder)};
     if (killed) options.callbacks.push_back(std::make_shared<Killed>());
     return model.fit(rows_of(20).batch(10), options);
   };
@@ -80,16 +84,16 @@ TEST(EarlyStoppingTest, GoesOnWhereItStood) {
 
 TEST(ReduceLROnPlateauTest, LowersTheRateAfterItsPatience) {
   Model model = compiled(nullptr, "sgd");
-  const History history =
-      model.fit(rows_of(20).batch(10),
-                {.epochs = 8,
-                 .callbacks = {std::make_shared<Told>(std::vector<double>{3, 2, 2, 2, 2, 2, 2, 2}),
-                               std::make_shared<ReduceLROnPlateau>(
-                                   ReduceLROnPlateauOptions{.monitor = "val_told",
-                                                            .factor = 0.5,
-                                                            .patience = 2,
-                                                            .cooldown = 1,
-                                                            .min_lr = 0.03})}});
+  const History history = model.fit(
+      rows_of(20).batch(10),
+      {.epochs = 8,
+       .callbacks = {
+           std::make_shared<Told>(std::vector<double>{3, 2, 2, 2, 2, 2, 2, 2}),
+           std::make_shared<ReduceLROnPlateau>(ReduceLROnPlateauOptions{.monitor = "val_told_loss",
+                                                                        .factor = 0.5,
+                                                                        .patience = 2,
+                                                                        .cooldown = 1,
+                                                                        .min_lr = 0.03})}});
   // Behind the fourth epoch, and of the two behind it the first cools down and counts, as in Keras.
   EXPECT_THAT(
       history["learning_rate"],
@@ -115,8 +119,8 @@ TEST(ModelCheckpointTest, SavesWhatWasBestUnderItsName) {
             {.epochs = 4,
              .callbacks = {std::make_shared<Told>(std::vector<double>{5, 3, 4, 3.5}), weights,
                            std::make_shared<ModelCheckpoint>(
-                               directory / "w-{epoch:02d}-{val_told:.1f}.safetensors",
-                               ModelCheckpointOptions{.monitor = "val_told",
+                               directory / "w-{epoch:02d}-{val_told_loss:.1f}.safetensors",
+                               ModelCheckpointOptions{.monitor = "val_told_loss",
                                                       .save_best_only = true,
                                                       .save_weights_only = true})}});
   EXPECT_THAT(local_file_system().list_directory(directory.path()).value(),
@@ -141,6 +145,40 @@ TEST(CSVLoggerTest, WritesALineForEachEpoch) {
       model.fit(rows_of(20).batch(10),
                 {.epochs = 2, .callbacks = {std::make_shared<CSVLogger>(directory / "log.csv")}});
   EXPECT_EQ(local_file_system().read_file(directory / "log.csv").value(), history.to_csv());
+}
+
+// Keras writes "NA" where an epoch was not validated; a table's empty field says the same.
+TEST(CSVLoggerTest, HasTheColumnsOfWhatIsValidatedLaterFromTheFirstLine) {
+  const TempDirectory directory;
+  struct Adds : Callback {
+    void on_epoch_end(int64_t epoch, Logs& logs) override {
+      if (epoch == 2) logs["added"] = 0.5;
+    }
+  };
+  const auto lines_of = [&](const std::string& separator, bool append, int64_t epochs) {
+    Model model = compiled();
+    model.fit(rows_of(20).batch(10),
+              {.epochs = epochs,
+               .validation_data = rows_of(10, 50).batch(10),
+               .validation_freq = 2,
+               .callbacks = {std::make_shared<Adds>(),
+                             std::make_shared<CSVLogger>(directory / "log.csv", separator, append)},
+               .verbose = Verbose::kSilent});
+    return split(local_file_system().read_file(directory / "log.csv").value(), '\n');
+  };
+  const std::vector<std::string> lines = lines_of(",", false, 3);
+  ASSERT_EQ(lines.size(), 5u);
+  EXPECT_EQ(lines[0], "epoch,accuracy,loss,val_accuracy,val_loss,added");
+  for (size_t l = 0; l < 4; ++l) EXPECT_EQ(std::ranges::count(lines[l], ','), 5) << lines[l];
+  EXPECT_THAT(lines[1], EndsWith(",,,"));
+  EXPECT_THAT(lines[2], AllOf(Not(HasSubstr(",,")), EndsWith(",")));
+  EXPECT_THAT(lines[3], EndsWith(",,,0.5"));
+  // Who adds to a file keeps to its columns.
+  const std::vector<std::string> more = lines_of(",", true, 2);
+  ASSERT_EQ(more.size(), 7u);
+  EXPECT_EQ(more[0], lines[0]);
+  EXPECT_THAT(more[4], AllOf(StartsWith("0,"), EndsWith(",,,")));
+  EXPECT_THAT(error_of([&] { lines_of(";", true, 1); }).message(), HasSubstr("which is no header"));
 }
 
 TEST(TensorBoardTest, WritesLossesRatesAndWeights) {

@@ -233,13 +233,27 @@ TEST(FitTest, WeightsOfClassesAndExamplesAreMultiplied) {
   const Tensor weights = torch::linspace(0.1, 2, 24);
   const Tensor by_class = torch::where(some.y == 1, 3.0, 0.5).to(kFloat32);
   Model a = compiled(nullptr, "sgd"), b = compiled(nullptr, "sgd");
-  a.fit(some.x, some.y, {{.epochs = 2, .class_weight = {0.5, 3}}, 24, false, weights});
+  a.fit(some.x, some.y,
+        {.epochs = 2,
+         .batch_size = 24,
+         .shuffle = false,
+         .sample_weight = weights,
+         .class_weight = {0.5, 3}});
   b.fit(Dataset::from_tensor_slices(Element::tuple({some.x, some.y, weights * by_class})).batch(24),
         {.epochs = 2});
   EXPECT_LT(difference(weights_of(a), weights_of(b)), 1e-6);
   Model plain = compiled(nullptr, "sgd");
-  plain.fit(some.x, some.y, {{.epochs = 2}, 24, false});
+  plain.fit(some.x, some.y, {.epochs = 2, .batch_size = 24, .shuffle = false});
   EXPECT_GT(difference(weights_of(a), weights_of(plain)), 1e-3);
+}
+
+TEST(FitTest, OptionsOfTensorsAreRefusedBesideADataSet) {
+  Model model = compiled();
+  const Dataset data = rows_of(8).batch(4);
+  EXPECT_THAT(message_of([&] { model.fit(data, {.epochs = 2, .batch_size = 4}); }),
+              HasSubstr("batch_size is given with a data set"));
+  EXPECT_THAT(message_of([&] { model.fit(data, {.validation_split = 0.5}); }),
+              HasSubstr("validation_split is given with a data set"));
 }
 
 TEST(FitTest, ASplitIsOfTheLastExamples) {

@@ -46,9 +46,12 @@ void EarlyStopping::on_train_begin(const FitInfo& /*info*/) {
   best_weights_.clear();
 }
 
+void EarlyStopping::on_train_batch_end(const BatchInfo& /*info*/) { monitor_.learn(model()); }
+
 void EarlyStopping::on_epoch_end(int64_t epoch, Logs& logs) {
   const std::optional<double> value = monitor_.value(logs);
   if (!value || epoch < options_.start_from_epoch) return;
+  monitor_.learn(model(), /*there=*/true);
   // As in Keras, weights are kept before a baseline is beaten, too.
   const bool better = monitor_.is_better(*value);
   if (options_.restore_best_weights && (better || best_epoch_ < 0)) {
@@ -105,10 +108,13 @@ void ReduceLROnPlateau::on_train_begin(const FitInfo& /*info*/) {
   wait_ = cooldown_ = 0;
 }
 
+void ReduceLROnPlateau::on_train_batch_end(const BatchInfo& /*info*/) { monitor_.learn(model()); }
+
 void ReduceLROnPlateau::on_epoch_end(int64_t epoch, Logs& logs) {
   logs["learning_rate"] = model().learning_rate();
   const std::optional<double> value = monitor_.value(logs);
   if (!value) return;
+  monitor_.learn(model(), /*there=*/true);
   if (cooldown_ > 0) {
     --cooldown_;
     wait_ = 0;

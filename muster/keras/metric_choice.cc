@@ -150,7 +150,8 @@ MetricChoice::MetricChoice(const char* name) : MetricChoice(std::string(name)) {
 // "acc" is shown as it was asked for, as in Keras.
 MetricChoice::MetricChoice(const std::string& name) : name_(name), function_(measure_of(name)) {}
 
-MetricChoice::MetricChoice(std::string name, Function function) : name_(std::move(name)) {
+MetricChoice::MetricChoice(std::string name, Function function, Better better)
+    : name_(std::move(name)), better_(better) {
   if (!function) {
     throw invalid_argument(fmt::format("the metric \"{}\" has no function", name_),
                            "give it one of (labels, outputs, weights)");

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/better.h"
 #include "muster/metrics/metric.h"
 #include "muster/tensor/tensor.h"
 
@@ -31,10 +32,13 @@ class MetricChoice {
   MetricChoice(const char* name);         // NOLINT(google-explicit-constructor)
   MetricChoice(const std::string& name);  // NOLINT(google-explicit-constructor)
   // One of your own, or one of metrics.h with options. It is given the outputs as they are. Throws
-  // InvalidArgument when the function is empty.
-  MetricChoice(std::string name, Function function);
+  // InvalidArgument when the function is empty. `better`: which values are better, for callbacks
+  // that follow it; unset, what it measures says so, or else its name.
+  MetricChoice(std::string name, Function function, Better better = Better::kUnknown);
 
   const std::string& name() const { return name_; }
+  // As it was given.
+  Better better() const { return better_; }
   // `from_logits`: the loss of this output says that outputs are logits.
   Metric operator()(const Tensor& labels, const Tensor& outputs, const Tensor& weights,
                     bool from_logits) const;
@@ -44,6 +48,7 @@ class MetricChoice {
 
  private:
   std::string name_;
+  Better better_ = Better::kUnknown;
   std::function<Metric(const Tensor&, const Tensor&, const Tensor&, bool)> function_;
 };
 

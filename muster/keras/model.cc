@@ -11,6 +11,7 @@
 #include "muster/layers/mixed_precision.h"
 #include "muster/layers/model_graph.h"
 #include "muster/loop/distributed_dataset.h"
+#include "muster/loop/named_call.h"
 #include "muster/optim/adjustable_learning_rate.h"
 #include "muster/tensor/libtorch.h"
 
@@ -72,6 +73,7 @@ void Model::compile(const CompileOptions& options) {
   }
   impl_->layer = std::move(layer);
   impl_->compiled = std::move(compiled);
+  impl_->better.clear();
   impl_->change(/*drop_slots=*/true);
 }
 
@@ -79,11 +81,27 @@ bool Model::compiled() const { return impl_->compiled.has_value(); }
 
 History Model::fit(const Dataset& data, const FitOptions& options) {
   (void)impl_->compiled_for("fit");
+  const FitOptions unset;
+  const char* given = options.batch_size != unset.batch_size ? "batch_size"
+                      : options.shuffle != unset.shuffle     ? "shuffle"
+                      : options.sample_weight.defined()      ? "sample_weight"
+                      : options.validation_split != 0        ? "validation_split"
+                                                             : nullptr;
+  if (given != nullptr) {
+    throw invalid_argument(
+        fmt::format("fit: {} is given with a data set; it is for tensors, fit(x, y, {{...}})",
+                    given),
+        "say it to the data set: shuffle(n), batch(n), take(n), and (features, labels, weights)");
+  }
+  return fit_batches(data, options);
+}
+
+History Model::fit_batches(const Dataset& data, const FitOptions& options) {
+  const distribute::NamedCall call("Model::fit()");
   return internal::Fit(*this, options, impl_->fits++).run(data);
 }
 
-History Model::fit(const Element& features, const Element& labels,
-                   const FitTensorOptions& options) {
+History Model::fit(const Element& features, const Element& labels, const FitOptions& options) {
   (void)impl_->compiled_for("fit");
   const Element all = joined(features, labels, options.sample_weight);
   const int64_t rows = all.rows();
@@ -113,10 +131,11 @@ History Model::fit(const Element& features, const Element& labels,
   if (options.batch_size < 1) (void)batches_of(all, options.batch_size, "fit");
   Dataset data = Dataset::from_tensor_slices(train_rows == rows ? all : all.slice(0, train_rows));
   if (options.shuffle) data = data.shuffle(train_rows);
-  return this->fit(data.batch(options.batch_size), fit);
+  return fit_batches(data.batch(options.batch_size), fit);
 }
 
 Logs Model::evaluate(const Dataset& data, const EvaluateOptions& options) {
+  const distribute::NamedCall call("Model::evaluate()");
   (void)impl_->compiled_for("evaluate");
   if (impl_->bystander()) return {};
   Impl::check_ends(data, options.steps, "evaluate", "steps");
@@ -132,6 +151,7 @@ Logs Model::evaluate(const Element& features, const Element& labels, int64_t bat
 
 std::map<std::string, Tensor> Model::predict_outputs(const Dataset& data,
                                                      const PredictOptions& options) {
+  const distribute::NamedCall call("Model::predict()");
   if (impl_->bystander()) return {};
   Impl::check_ends(data, options.steps, "predict", "steps");
   const distribute::Scope here = impl_->scope();
@@ -194,6 +214,7 @@ Tensor Model::predict(const Element& features, int64_t batch_size) {
 
 Logs Model::train_on_batch(const Element& features, const Element& labels,
                            const Tensor& sample_weight, const std::vector<double>& class_weight) {
+  const distribute::NamedCall call("Model::train_on_batch()");
   (void)impl_->compiled_for("train_on_batch");
   if (impl_->served()) {
     throw invalid_argument("not supported: train_on_batch() on parameter servers",
@@ -211,6 +232,7 @@ Logs Model::train_on_batch(const Element& features, const Element& labels,
 
 Logs Model::test_on_batch(const Element& features, const Element& labels,
                           const Tensor& sample_weight) {
+  const distribute::NamedCall call("Model::test_on_batch()");
   (void)impl_->compiled_for("test_on_batch");
   if (impl_->bystander()) return {};
   const distribute::Scope here = impl_->scope();
@@ -226,6 +248,7 @@ Tensor Model::predict_on_batch(const Element& features) {
 }
 
 void Model::build(const Shape& shape) {
+  const distribute::NamedCall call("Model::build()");
   if (impl_->built) return;
   if (!shape.empty()) {
     Shape rows{1};
@@ -258,6 +281,7 @@ std::optional<formats::GraphDef> Model::graph() const {
 }
 
 int64_t Model::count_params() {
+  const distribute::NamedCall call("Model::count_params()");
   impl_->require_built("count_params");
   int64_t count = 0;
   for (const VariableSpec& spec : impl_->scope().variable_specs()) {
@@ -276,6 +300,7 @@ void Model::freeze(const std::vector<std::string>& layers) {
 }
 
 std::vector<std::string> Model::trainable_weights() {
+  const distribute::NamedCall call("Model::trainable_weights()");
   impl_->require_built("trainable_weights");
   std::vector<std::string> names;
   for (const VariableSpec& spec : impl_->scope().variable_specs()) {

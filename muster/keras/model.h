@@ -55,7 +55,14 @@ struct ModelOptions {
 
 // Options of Model::fit().
 struct FitOptions {
-  int64_t epochs = 1;         // the number of the last one, as in Keras: see initial_epoch
+  int64_t epochs = 1;  // the number of the last one, as in Keras: see initial_epoch
+  // --- of tensors, fit(x, y, ...); a data set says these itself, and InvalidArgument is thrown
+  // where they are set beside one ---
+  int64_t batch_size = 32;      // over all replicas
+  bool shuffle = true;          // before each epoch
+  Tensor sample_weight = {};    // [examples]
+  double validation_split = 0;  // this part of the examples, the last ones, is for validation
+  // --- of both ---
   int64_t initial_epoch = 0;  // the first that is trained
   // Of data without end, or to make epochs of a part of it: the next epoch goes on behind it.
   // Unset: an epoch is a pass over the data.
@@ -69,13 +76,7 @@ struct FitOptions {
   Verbose verbose = Verbose::kAuto;  // of the ProgbarLogger, where there is none among these
 };
 
-// Options of Model::fit() of tensors.
-struct FitTensorOptions : FitOptions {
-  int64_t batch_size = 32;      // over all replicas
-  bool shuffle = true;          // before each epoch
-  Tensor sample_weight = {};    // [examples]
-  double validation_split = 0;  // this part of the examples, the last ones, is for validation
-};
+using FitTensorOptions = FitOptions;
 
 // Options of Model::evaluate().
 struct EvaluateOptions {
@@ -129,8 +130,10 @@ class Model {
   // Trains. `data` gives (features, labels) or (features, labels, sample_weight) in batches over
   // all replicas; without labels the loss is given undefined ones. Returns what was measured.
   // Ctrl-C and SIGTERM end it behind a step, on all workers; with a BackupAndRestore the same
-  // command goes on at the next example. Throws InvalidArgument when compile() was not called, and
-  // for data that does not fit; what Strategy::run() throws; Cancelled when it is stopped.
+  // command goes on at the next example. On a cluster there is one by itself where the program has
+  // a directory of its job: see BackupAndRestore. Throws InvalidArgument when compile() was not
+  // called, and for data that does not fit; what Strategy::run() throws; Cancelled when it is
+  // stopped.
   //
   // On a cluster with parameter servers the chief schedules the steps and the workers make them: so
   // many as epochs say are those of all together, each on n examples of the worker's part of the
@@ -143,7 +146,8 @@ class Model {
   // ClusterCoordinator throws.
   History fit(const Dataset& data, const FitOptions& options = {});
   // The same with tensors, or dicts and tuples of them, whose axis 0 has the examples.
-  History fit(const Element& features, const Element& labels, const FitTensorOptions& options);
+  //   model.fit(x, y, {.epochs = 5, .batch_size = 32});
+  History fit(const Element& features, const Element& labels, const FitOptions& options = {});
 
   // Losses and metrics over the data, those of all replicas together; with parameter servers the
   // chief computes them. Throws as fit() does, and InvalidArgument for no data.
@@ -235,6 +239,8 @@ class Model {
   Impl& impl() const { return *impl_; }
 
  private:
+  History fit_batches(const Dataset& data, const FitOptions& options);
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -40,6 +40,7 @@ ModelCheckpoint::ModelCheckpoint(std::string path, ModelCheckpointOptions option
 }
 
 void ModelCheckpoint::on_train_batch_end(const BatchInfo& info) {
+  if (options_.save_best_only) monitor_.learn(model());
   if (options_.save_freq && model().step() % *options_.save_freq == 0)
     (void)save(info.logs(), /*must=*/false);
 }
@@ -52,15 +53,17 @@ void ModelCheckpoint::on_epoch_end(int64_t epoch, Logs& logs) {
     return;
   }
   const std::optional<double> value = monitor_.value(logs);
-  if (!value || !monitor_.is_better(*value)) return;
+  if (!value) return;
+  monitor_.learn(model(), /*there=*/true);
+  if (!monitor_.is_better(*value)) return;
   if (model().is_chief()) {
     log::info(fmt::format("{} went from {} to {}: the model is saved", options_.monitor,
                           value_text(monitor_.best()), value_text(*value)));
   }
-  const double before = monitor_.best();
+  const Monitor before = monitor_;
   monitor_.set_best(*value);
   // What could not be saved is not the best that is there.
-  if (!save(logs, /*must=*/false)) monitor_.set_best(before);
+  if (!save(logs, /*must=*/false)) monitor_ = before;
 }
 
 void ModelCheckpoint::on_train_end(const Logs& /*logs*/) {

@@ -16,6 +16,7 @@
 #include "muster/checkpoint/manager.h"
 #include "muster/keras/internal/model_impl.h"
 #include "muster/keras/internal/structure.h"
+#include "muster/loop/named_call.h"
 #include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/model_context.h"
@@ -149,6 +150,7 @@ Estimator model_to_estimator(Model& model, RunConfig config,
 }
 
 std::string Model::export_model(const std::string& directory) {
+  const distribute::NamedCall call("Model::export_model()");
   if (impl_->bystander()) return "";
   impl_->require_built("export_model");
   std::map<std::string, ServingFeature> features;

@@ -1,33 +1,42 @@
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
+#include <cmath>
+#include <limits>
 #include <utility>
 
+#include "muster/base/better.h"
+#include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/keras/callbacks.h"
+#include "muster/keras/internal/model_impl.h"
 
 namespace muster::inline v0_1::keras {
-namespace {
-
-bool lower_is_better(const std::string& name, MonitorMode mode) {
-  if (mode != MonitorMode::kAuto) return mode == MonitorMode::kMin;
-  constexpr std::array<std::string_view, 6> kHigher{"acc",       "accuracy", "auc",
-                                                    "precision", "recall",   "score"};
-  return std::ranges::none_of(kHigher,
-                              [&](std::string_view ending) { return name.ends_with(ending); });
-}
-
-}  // namespace
 
 Monitor::Monitor(std::string whose, std::string name, MonitorMode mode, double min_delta)
-    : whose_(std::move(whose)),
-      name_(std::move(name)),
-      lower_(keras::lower_is_better(name_, mode)),
-      min_delta_(min_delta),
-      best_(lower_ ? std::numeric_limits<double>::infinity()
-                   : -std::numeric_limits<double>::infinity()) {}
+    : whose_(std::move(whose)), name_(std::move(name)), mode_(mode), min_delta_(min_delta) {}
+
+void Monitor::learn(const Model& model, bool there) {
+  if (mode_ != MonitorMode::kAuto) return;
+  const std::string name = name_.starts_with("val_") ? name_.substr(4) : name_;
+  const auto& known = model.impl().better;
+  auto metric = known.find(name);
+  // A part of a metric is better where the metric is.
+  if (metric == known.end()) metric = known.find(name.substr(0, name.find('/')));
+  Better better = metric == known.end() ? Better::kUnknown : metric->second;
+  if (better == Better::kUnknown) better = better_by_name(name);
+  if (better != Better::kUnknown) {
+    mode_ = better == Better::kHigher ? MonitorMode::kMax : MonitorMode::kMin;
+    return;
+  }
+  if (!there && metric == known.end()) return;
+  throw invalid_argument(
+      fmt::format(
+          "{} follows \"{}\", of which nobody says whether higher or lower values are better",
+          whose_, name_),
+      "give it .mode = keras::MonitorMode::kMax, or kMin; or say it of the metric: "
+      "keras::MetricChoice(\"name\", function, Better::kHigher)");
+}
 
 std::optional<double> Monitor::value(const Logs& logs) const {
   const auto found = logs.find(name_);
@@ -41,8 +50,17 @@ std::optional<double> Monitor::value(const Logs& logs) const {
   return std::nullopt;
 }
 
+bool Monitor::is_better(double value) const {
+  return !std::isnan(value) && (!best_ || is_better_than(value, *best_));
+}
+
 bool Monitor::is_better_than(double value, double other) const {
-  return lower_ ? value < other - min_delta_ : value > other + min_delta_;
+  return lower_is_better() ? value < other - min_delta_ : value > other + min_delta_;
+}
+
+double Monitor::best() const {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  return best_.value_or(lower_is_better() ? kInfinity : -kInfinity);
 }
 
 }  // namespace muster::inline v0_1::keras

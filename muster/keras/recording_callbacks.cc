@@ -1,8 +1,10 @@
 // Callbacks that write what a model learns.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -10,6 +12,7 @@
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
+#include "muster/command/job_dir.h"
 #include "muster/keras/callbacks.h"
 #include "muster/keras/model.h"
 #include "muster/layers/model_graph.h"
@@ -35,6 +38,11 @@ TensorBoard::TensorBoard(std::string log_dir, TensorBoardOptions options)
 }
 
 TensorBoard::~TensorBoard() = default;
+
+std::string TensorBoard::default_log_dir() {
+  const std::string job = command::job_dir();
+  return job.empty() ? "logs" : join_path(job, "logs");
+}
 
 void TensorBoard::on_train_begin(const FitInfo& /*info*/) {
   if (!model().is_chief()) return;
@@ -99,39 +107,71 @@ CSVLogger::CSVLogger(std::string path, std::string separator, bool append,
   check_max_failed_saves(max_failed_saves, "CSVLogger's max_failed_saves");
 }
 
-void CSVLogger::on_train_begin(const FitInfo& /*info*/) {
+void CSVLogger::on_train_begin(const FitInfo& info) {
+  wanted_ = info.metrics;
   columns_.clear();
   text_.clear();
   written_ = true;
   FileSystem& files = stores::file_systems();
   if (append_ && model().is_chief() && files.exists(path_).value())
-    text_ = files.read_file(path_).value();
+    take(files.read_file(path_).value());
+}
+
+void CSVLogger::take(std::string text) {
+  if (text.empty()) return;
+  if (!text.ends_with('\n')) text += '\n';
+  std::string header = text.substr(0, text.find('\n'));
+  if (header.ends_with('\r')) header.pop_back();
+  size_t begin = header.find(separator_);
+  if (header.substr(0, begin) != "epoch" || header.size() + 1 > text.size()) {
+    throw invalid_argument(
+        fmt::format("CSVLogger: {} begins with the line '{}', which is no header of \"epoch\" and "
+                    "others between '{}'",
+                    path_, header.substr(0, 80), separator_),
+        "add to a file that a CSVLogger with this separator wrote, or give it another path");
+  }
+  while (begin != std::string::npos) {
+    begin += separator_.size();
+    const size_t end = header.find(separator_, begin);
+    columns_.push_back(header.substr(begin, end == std::string::npos ? end : end - begin));
+    begin = end;
+  }
+  text_ = std::move(text);
+}
+
+void CSVLogger::add_column(const std::string& name) {
+  columns_.push_back(name);
+  std::string wider;
+  wider.reserve(text_.size() + text_.size() / 16);
+  bool header = true;
+  for (const char c : text_) {
+    if (c == '\n') wider += separator_ + (std::exchange(header, false) ? name : "");
+    wider += c;
+  }
+  text_ = std::move(wider);
 }
 
 void CSVLogger::on_epoch_end(int64_t epoch, Logs& logs) {
-  std::string columns = "epoch", line = std::to_string(epoch);
+  // By name, as they stand in Logs: what is there, and what a later epoch will have.
+  std::set<std::string> names(wanted_.begin(), wanted_.end());
+  const bool validates = std::ranges::any_of(
+      wanted_, [](const std::string& name) { return name.starts_with("val_"); });
   for (const auto& [name, value] : logs) {
-    columns += separator_ + name;
-    line += separator_ + fmt::format("{}", value);
+    names.insert(name);
+    // The parts of a metric are known by now.
+    const bool part = name.find('/') != std::string::npos && !name.starts_with("val_");
+    if (validates && part) names.insert("val_" + name);
   }
-  if (columns_.empty()) {
-    columns_ = columns;
-    if (text_.empty()) text_ = columns + "\n";
-  } else if (columns != columns_) {
-    // An epoch without validation has fewer: its values stand in their columns.
-    line = std::to_string(epoch);
-    size_t begin = columns_.find(separator_);
-    while (begin != std::string::npos) {
-      const size_t end = columns_.find(separator_, begin + separator_.size());
-      const std::string name =
-          columns_.substr(begin + separator_.size(),
-                          end == std::string::npos ? end : end - begin - separator_.size());
-      const auto found = logs.find(name);
-      line += separator_ + (found == logs.end() ? "" : fmt::format("{}", found->second));
-      begin = end;
-    }
+  if (text_.empty()) text_ = "epoch\n";
+  for (const std::string& name : names) {
+    if (std::ranges::find(columns_, name) == columns_.end()) add_column(name);
   }
-  text_ += line + "\n";
+  text_ += std::to_string(epoch);
+  for (const std::string& column : columns_) {
+    const auto found = logs.find(column);
+    text_ += separator_ + (found == logs.end() ? "" : fmt::format("{}", found->second));
+  }
+  text_ += "\n";
   if (!model().is_chief()) return;
   // The first one shows that it can be written.
   written_ = failures_.attempt(!has_written_, [&] { write(); });
@@ -149,7 +189,7 @@ void CSVLogger::write() const { stores::file_systems().write_atomically(path_, t
 nlohmann::json CSVLogger::state() const { return {{"columns", columns_}, {"text", text_}}; }
 
 void CSVLogger::restore(const nlohmann::json& state) {
-  columns_ = state.at("columns").get<std::string>();
+  columns_ = state.at("columns").get<std::vector<std::string>>();
   text_ = state.at("text").get<std::string>();
   // The last line may be one that could not be written.
   written_ = false;

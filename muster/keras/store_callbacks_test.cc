@@ -122,7 +122,7 @@ TEST_F(StoreCallbacks, TheBestIsThatOfThoseThatAreSaved) {
        std::make_shared<ModelCheckpoint>(
            "mem://keras/w.safetensors",
            ModelCheckpointOptions{
-               .monitor = "val_told", .save_best_only = true, .save_weights_only = true})});
+               .monitor = "val_told_loss", .save_best_only = true, .save_weights_only = true})});
   Model other = compiled();
   other.build({4});
   other.load_weights("mem://keras/w.safetensors");
@@ -180,7 +180,7 @@ TEST_F(StoreCallbacks, ABackupWhoseAnswerIsLostHasItsTensors) {
     std::vector<std::shared_ptr<Callback>> all{
         std::make_shared<Told>(std::vector<double>{1, 5, 5, 5, 5}),
         std::make_shared<EarlyStopping>(EarlyStoppingOptions{
-            .monitor = "val_told", .patience = 4, .restore_best_weights = true}),
+            .monitor = "val_told_loss", .patience = 4, .restore_best_weights = true}),
         std::make_shared<BackupAndRestore>("mem://keras/backup")};
     if (killed) all.insert(all.begin(), std::make_shared<KilledAtTheEnd>());
     return all;
@@ -212,7 +212,7 @@ TEST_F(StoreCallbacks, BackupAndRestoreTriesAgain) {
     std::vector<std::shared_ptr<Callback>> all{
         std::make_shared<Told>(told),
         std::make_shared<EarlyStopping>(EarlyStoppingOptions{
-            .monitor = "val_told", .patience = 4, .restore_best_weights = true}),
+            .monitor = "val_told_loss", .patience = 4, .restore_best_weights = true}),
         std::make_shared<BackupAndRestore>("mem://keras/backup")};
     if (killed) all.push_back(std::make_shared<Killed>());
     return all;

@@ -16,6 +16,7 @@
 #include "muster/checkpoint/read_tensors.h"
 #include "muster/keras/internal/model_files.h"
 #include "muster/keras/internal/model_impl.h"
+#include "muster/loop/named_call.h"
 #include "muster/loop/replica_context.h"
 #include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
@@ -86,6 +87,7 @@ bool write_on_chief(Model& model, const std::function<void()>& write, FailedSave
 }  // namespace
 
 std::vector<std::pair<std::string, Tensor>> Model::get_weights() {
+  const distribute::NamedCall call("Model::get_weights()");
   if (impl_->bystander()) return {};
   impl_->require_built("get_weights");
   const distribute::Scope here = impl_->scope();
@@ -97,6 +99,7 @@ std::vector<std::pair<std::string, Tensor>> Model::get_weights() {
 }
 
 void Model::set_weights(const std::map<std::string, Tensor>& weights) {
+  const distribute::NamedCall call("Model::set_weights()");
   if (impl_->bystander()) return;
   impl_->require_built("set_weights");
   impl_->assign_from_chief(weights);
@@ -106,6 +109,7 @@ void Model::save_weights(const std::string& path) { internal::save_weights(*this
 
 bool internal::save_weights(Model& model, const std::string& path, FailedSaves* failures,
                             bool must) {
+  const distribute::NamedCall call("Model::save_weights()");
   if (!path.ends_with(".safetensors")) {
     throw invalid_argument(fmt::format("save_weights: the path is '{}'", path),
                            "let it end in .safetensors");
@@ -124,6 +128,7 @@ bool internal::save_weights(Model& model, const std::string& path, FailedSaves* 
 }
 
 LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOptions& options) {
+  const distribute::NamedCall call("Model::load_weights()");
   if (impl_->bystander()) return {};
   impl_->require_built("load_weights");
   if (options.skip_mismatch && !options.by_name) {
@@ -200,6 +205,7 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
 void Model::save(const std::string& path) { internal::save_model(*this, path); }
 
 bool internal::save_model(Model& model, const std::string& path, FailedSaves* failures, bool must) {
+  const distribute::NamedCall call("Model::save()");
   Model::Impl& impl = model.impl();
   if (impl.bystander()) return true;
   impl.require_built("save");
@@ -221,6 +227,7 @@ bool internal::save_model(Model& model, const std::string& path, FailedSaves* fa
 }
 
 void Model::load(const std::string& path) {
+  const distribute::NamedCall call("Model::load()");
   if (impl_->bystander()) return;
   impl_->refuse_while_served("load()");
   impl_->require_built("load");

@@ -22,6 +22,7 @@
 #include "muster/base/terminal.h"
 #include "muster/base/thread_count.h"
 #include "muster/command/command_line.h"
+#include "muster/command/job_dir.h"
 #include "muster/distribute/absence.h"
 #include "muster/program/leave_reason.h"
 #include "muster/program/start_node.h"
@@ -74,6 +75,18 @@ void add_flags(CLI::App& app, Flags& flags, const ProgramOptions& options) {
 
 bool has_flag(const ProgramOptions& options, const std::string& name) {
   return std::ranges::any_of(options.flags, [&](const Flag& flag) { return flag.name == name; });
+}
+
+// What the program calls the directory of its job: the shared flag, or one of its own.
+std::string job_dir_of(const CLI::Option* model_dir, const Flags& flags,
+                       const ProgramOptions& options) {
+  for (const char* name : {"job-dir", "job_dir", "model_dir", "model-dir"}) {
+    for (const Flag& flag : options.flags) {
+      const auto* const text = std::get_if<std::string*>(&flag.value);
+      if (flag.name == name && text != nullptr) return **text;
+    }
+  }
+  return model_dir != nullptr ? flags.model_dir : "";
 }
 
 // GNU OpenMP reads its environment before main(), and by default a thread that waits for the others
@@ -156,6 +169,7 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
     command::add_flag(app, command::log_format_flag(log_format));
     if (!command::parse(app, {argv + std::min(argc, 1), argv + argc})) return 0;
     if (!job_dir.empty() && model_dir->count() == 0) flags.model_dir = job_dir;
+    command::set_job_dir(job_dir_of(model_dir, flags, options));
     if (!log_format.empty()) log::set_format(log::parse_format(log_format));
     // Before anything is read or made; an Estimator would say it later.
     (void)threads_asked_for(Environment::process());

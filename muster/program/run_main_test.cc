@@ -12,6 +12,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/command/job_dir.h"
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1 {
@@ -196,6 +197,12 @@ TEST(RunMainTest, TheFolderThatAClusterGivesIsTheModelsWhereTheProgramHasNoOther
                 .flags.model_dir,
             Flags().model_dir);
   EXPECT_EQ(own, "j");
+  // What needs a folder of the job's own finds it, whatever the flag was called.
+  EXPECT_EQ(command::job_dir(), "j");
+  run({"--model_dir=m"});
+  EXPECT_EQ(command::job_dir(), "m");
+  run({}, [](const Flags&) {}, {.shared_flags = false});
+  EXPECT_EQ(command::job_dir(), "");
   EXPECT_EQ(run({"--job-dir=j"}, [](const Flags&) {}, {.uses = {"seed"}}).code, 2);
 }
 

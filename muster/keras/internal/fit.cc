@@ -3,20 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "muster/base/error.h"
-#include "muster/base/file_system.h"
 #include "muster/base/log.h"
-#include "muster/checkpoint/manager.h"
-#include "muster/checkpoint/read_tensors.h"
 #include "muster/keras/callbacks.h"
 #include "muster/keras/progbar_logger.h"
 #include "muster/loop/replica_context.h"
-#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::keras::internal {
@@ -27,17 +22,9 @@ using nlohmann::json;
 
 namespace {
 
-// Under which a backup holds what fit() has to remember.
-const char* const kFitNote = "keras_fit";
-
 void check_at_least(const char* field, int64_t value, int64_t least) {
   if (value >= least) return;
   throw invalid_argument(fmt::format("fit: {} is {}; it must be at least {}", field, value, least));
-}
-
-Error no_backup(const std::string& found) {
-  return invalid_argument(fmt::format("fit: {} in the backup_dir is no backup of fit()", found),
-                          "give BackupAndRestore a folder of its own");
 }
 
 bool is_progress(const std::shared_ptr<Callback>& callback) {
@@ -65,15 +52,15 @@ Fit::Fit(Model& model, const FitOptions& options, int64_t number)
                     options_.initial_epoch, options_.epochs),
         "epochs is the number of the last epoch, and not how many are trained");
   }
-  std::set<std::string> names;
+  std::set<const Callback*> different;
   for (const auto& callback : callbacks_) {
     if (callback == nullptr) {
       throw invalid_argument("fit: a callback is empty",
                              "make it with std::make_shared<EarlyStopping>(...)");
     }
-    if (!callback->name().empty() && !names.insert(callback->name()).second) {
-      throw invalid_argument(fmt::format("fit: two callbacks are called \"{}\"", callback->name()),
-                             "a backup tells them apart by their names: give one another");
+    if (!different.insert(callback.get()).second) {
+      throw invalid_argument("fit: one callback is given twice",
+                             "make another one of its class with std::make_shared");
     }
     if (auto backups = std::dynamic_pointer_cast<BackupAndRestore>(callback)) {
       if (backups_ != nullptr) {
@@ -88,13 +75,7 @@ Fit::Fit(Model& model, const FitOptions& options, int64_t number)
   if (backups_ == nullptr &&
       (impl_.served() ||
        scope_.num_local_replicas() != static_cast<size_t>(scope_.num_replicas_in_sync()))) {
-    backups_ = std::make_shared<BackupAndRestore>("muster_backup/" + impl_.options.name);
-    if (model_.is_chief()) {
-      log::info(fmt::format(
-          "backups go to {}, so that the same command goes on where a run was stopped; give fit() "
-          "a BackupAndRestore for another folder",
-          backups_->backup_dir()));
-    }
+    make_own_backups();
   }
 }
 
@@ -119,6 +100,7 @@ void Fit::check_served() const {
 }
 
 History Fit::run(const Dataset& data) {
+  data_ = data.describe();
   // However it ends, callbacks that live on do not know a model that may not.
   const struct Forget {
     Fit& fit;
@@ -203,6 +185,13 @@ bool Fit::begin_served(const Dataset& data) {
             data.describe(),
         "say how many steps of all workers are an epoch: .steps_per_epoch = 100");
   }
+  if (backups_ == nullptr) {
+    throw invalid_argument(
+        "fit: on parameter servers the run needs a folder for its backups, and nobody named one",
+        "give it a BackupAndRestore(folder) among its callbacks; or let the program have "
+        "--model_dir "
+        "or --job-dir (run_main()), below which backups go by themselves");
+  }
   if (options_.steps_per_epoch && batches >= 0) batches_ = batches;
   place_.epoch = first_epoch_;
   servers_.emplace(
@@ -221,7 +210,8 @@ bool Fit::begin_served(const Dataset& data) {
                 "start the whole run again, with a backup_dir, or a job, of another name");
   }
   const auto& notes = servers_->restored_notes();
-  if (notes.contains(kFitNote)) {
+  if (const auto found = notes.find(kFitNote); found != notes.end()) {
+    check_begun_alike(found->second);
     found_fit_ = number_;
   } else if (!notes.empty()) {
     throw no_backup(backups_->backup_dir());
@@ -285,6 +275,7 @@ bool Fit::train_batch(int64_t epoch) {
   place_.step = ++step_;
   waiting_ = made.updated ? 0 : waiting_ + 1;
   tally_.add(made.loss, made.rows, made.metrics);
+  note_better(made);
   const BatchInfo info{.batch = step_ - 1, .rows = made.rows, .loss = made.loss, .logs = [&] {
                          return tally_.here();
                        }};
@@ -294,6 +285,17 @@ bool Fit::train_batch(int64_t epoch) {
     backup(epoch, step_);
   }
   return made.updated;
+}
+
+void Fit::note_better(const BatchResult& made) {
+  if (!impl_.better.empty() || made.metrics.empty()) return;
+  impl_.better["loss"] = Better::kLower;
+  const internal::Objective& objective = impl_.compiled->objective;
+  for (size_t m = 0; m < made.metrics.front().size(); ++m) {
+    const Better said = objective.better()[m];
+    impl_.better[objective.metric_names()[m]] =
+        said != Better::kUnknown ? said : made.metrics.front()[m].definition()->better;
+  }
 }
 
 void Fit::finish_update() {
@@ -342,174 +344,16 @@ bool Fit::agree_on_end() {
 
 void Fit::stop_if_told(int64_t epoch) {
   if (!scope_.should_stop()) return;
-  if (backups_ != nullptr) backup(epoch, step_, /*must=*/true);
-  scope_.stop();
-}
-
-bool Fit::find_backup() {
-  if (backups_ == nullptr || impl_.has_trained()) return false;
-  int64_t found = -1;
-  if (scope_.is_chief()) {
-    const auto loaded = CheckpointManager(backups_->backup_dir()).load_latest();
-    if (loaded) {
-      const auto note = loaded->checkpoint.notes.find(kFitNote);
-      if (note == loaded->checkpoint.notes.end()) {
-        throw no_backup(loaded->prefix);
-      }
-      found = json::parse(note->second).at("fit").get<int64_t>();
-    }
+  if (backups_ != nullptr) {
+    backup(epoch, step_, /*must=*/true);
+    scope_.stop();
   }
-  found_fit_ = from_chief(found + 1) - 1;
-  if (found_fit_ == number_) scope_.restore(backups_->backup_dir());
-  return found_fit_ >= 0;
-}
-
-void Fit::resume() {
-  const auto& notes = servers_ ? servers_->restored_notes() : scope_.restored_notes();
-  const json note = json::parse(notes.at(kFitNote));
-  first_epoch_ = note.at("epoch").get<int64_t>();
-  step_ = note.at("step").get<int64_t>();
-  if (servers_) {
-    // Workers may have made steps since.
-    place_.began = note.at("began").get<int64_t>();
-    step_ = std::clamp<int64_t>(servers_->step() - place_.began, 0, steps_);
-  }
-  if (first_epoch_ >= options_.epochs && step_ > 0) {
-    throw invalid_argument(
-        fmt::format("fit: the backup in {} stands in epoch {}, and epochs is {}",
-                    backups_->backup_dir(), first_epoch_ + 1, options_.epochs),
-        "go on with as many epochs as the run that was stopped, or more; or remove the backup");
-  }
-  saved_ = impl_.step();
-  impl_.compiled->rate_factor->store(note.at("rate_factor").get<double>());
-  history_.epoch = note.at("history").at("epoch").get<std::vector<int64_t>>();
-  for (const auto& [name, values] : note.at("history").at("history").items()) {
-    for (const json& value : values)
-      history_.history[name].push_back(value.is_null() ? std::nan("") : value.get<double>());
-  }
-  if (note.contains("tally")) {
-    const bool first = impl_.strategy().run({.training = false}, [] {
-      return ReplicaContext::current().replica_id();
-    })[0] == 0;
-    tally_.restore(note.at("tally"), first);
-  }
-  tell([&](Callback& callback) {
-    if (callback.name().empty() || !note.at("callbacks").contains(callback.name())) return;
-    callback.restore(note.at("callbacks").at(callback.name()));
-  });
-  tensors_at_ = note.value("tensors_at", impl_.step());
-  const std::string beside = tensors_of_callbacks(tensors_at_);
-  if (scope_.is_chief() && stores::file_systems().exists(beside).value()) {
-    const std::map<std::string, Tensor> tensors = read_tensors(stores::file_systems(), beside);
-    tell([&](Callback& callback) {
-      std::map<std::string, Tensor> own;
-      const std::string prefix = callback.name() + "/";
-      for (const auto& [name, tensor] : tensors) {
-        if (prefix != "/" && name.starts_with(prefix)) own[name.substr(prefix.size())] = tensor;
-      }
-      if (!own.empty()) callback.restore_tensors(own);
-    });
-  }
-  if (!scope_.is_chief()) return;
-  if (first_epoch_ >= options_.epochs) {
-    log::info(fmt::format("fit has nothing to train: {} is a backup behind epoch {}, epochs is {}",
-                          backups_->backup_dir(), first_epoch_, options_.epochs));
-  } else {
-    log::info(fmt::format("fit goes on at {}epoch {} of {}",
-                          step_ > 0 ? fmt::format("step {} of ", step_ + 1) : "", first_epoch_ + 1,
-                          options_.epochs));
-  }
-}
-
-std::string Fit::tensors_of_callbacks(int64_t step) const {
-  return join_path(backups_->backup_dir(), fmt::format("callbacks-{}.safetensors", step));
-}
-
-std::string Fit::note(int64_t epoch, int64_t step) const {
-  json note{{"fit", number_},
-            {"epoch", epoch},
-            {"step", step},
-            {"began", place_.began},
-            {"rate_factor", impl_.compiled->rate_factor->load()},
-            {"history", {{"epoch", history_.epoch}, {"history", history_.history}}},
-            {"tensors_at", tensors_at_},
-            {"callbacks", json::object()}};
-  if (step > 0) note["tally"] = tally_.save(impl_.strategy());
-  for (const auto& callback : callbacks_) {
-    if (json state = callback->state(); !callback->name().empty() && !state.is_null())
-      note["callbacks"][callback->name()] = std::move(state);
-  }
-  return note.dump();
-}
-
-void Fit::save_tensors_of_callbacks() {
-  std::map<std::string, Tensor> tensors;
-  for (const auto& callback : callbacks_) {
-    for (const auto& [name, tensor] : callback->tensors())
-      tensors[callback->name() + "/" + name] = tensor;
-  }
-  if (tensors.empty()) return;
-  FileSystem& files = stores::file_systems();
-  files.make_directories(backups_->backup_dir()).value();
-  write_checkpoint(files, tensors_of_callbacks(tensors_at_), {.tensors = std::move(tensors)});
-}
-
-void Fit::backup(int64_t epoch, int64_t step, bool must) {
-  if (saved_ == impl_.step() && step > 0) return;
-  const int64_t may_fail =
-      must || saved_ < 0
-          ? 0
-          : most_failed_saves(backups_->options().max_failed_saves, backups_->backup_dir());
-  // First what callbacks keep, so that a backup that is there has all it needs.
-  const int64_t tensors_before = std::exchange(tensors_at_, impl_.step());
-  failed_tensors_.set_limit(may_fail);
-  bool saved =
-      !scope_.is_chief() || failed_tensors_.attempt(false, [&] { save_tensors_of_callbacks(); });
-  if (may_fail > 0 && !servers_) saved = from_chief(saved ? 1 : 0) > 0;
-  if (saved && servers_) {
-    place_ = {.epoch = epoch, .step = step, .began = step > 0 ? place_.began : impl_.step()};
-    saved = servers_->save(may_fail);
-  } else if (saved) {
-    const std::string prefix =
-        scope_.save(backups_->backup_dir(), {.keep_checkpoint_max = 1,
-                                             .notes = {{kFitNote, note(epoch, step)}},
-                                             .max_failed_saves = may_fail});
-    if (may_fail > 0) saved = from_chief(prefix.empty() ? 0 : 1) > 0;
-  }
-  if (!saved) {
-    // The backup before is the good one, and so are its tensors; unless this one is there all the
-    // same, where only an answer got lost.
-    if (scope_.is_chief() && tensors_before != tensors_at_ && !backup_may_be_there(tensors_at_))
-      (void)stores::file_systems().remove(tensors_of_callbacks(tensors_at_));
-    tensors_at_ = tensors_before;
-    return;
-  }
-  if (scope_.is_chief() && tensors_before >= 0 && tensors_before != tensors_at_) {
-    // Those of the backup before; where there are none, nothing has to go.
-    (void)stores::file_systems().remove(tensors_of_callbacks(tensors_before));
-  }
-  saved_ = impl_.step();
-}
-
-bool Fit::backup_may_be_there(int64_t step) const {
   try {
-    const auto latest = CheckpointManager(backups_->backup_dir()).latest();
-    return latest && latest->ends_with(fmt::format("-{}", step));
-  } catch (const Error&) {
-    return true;
-  }
-}
-
-void Fit::end_backups() {
-  if (backups_ == nullptr) return;
-  if (!impl_.served()) scope_.end_saving(backups_->backup_dir());
-  if (!backups_->options().delete_checkpoint || !scope_.is_chief()) return;
-  FileSystem& files = stores::file_systems();
-  const Result<bool> there = files.exists(backups_->backup_dir());
-  if (there.ok() && !there.value()) return;
-  if (const Status removed = files.remove_tree(backups_->backup_dir()); !removed.ok()) {
-    log::warning(fmt::format("cannot remove the backup, of a fit() that is done: {}",
-                             removed.error().message()));
+    scope_.stop();
+  } catch (const Error& stopped) {
+    throw Error(stopped.kind(), stopped.message(),
+                "nothing was saved, so the same command begins anew; with a "
+                "BackupAndRestore(folder) among its callbacks fit() would go on");
   }
 }
 

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/error.h"
 #include "muster/keras/backup_and_restore.h"
 #include "muster/keras/internal/model_impl.h"
 #include "muster/keras/internal/served_steps.h"
@@ -17,6 +18,9 @@
 #include "muster/train/failed_saves.h"
 
 namespace muster::inline v0_1::keras::internal {
+
+// Under which a backup holds what fit() has to remember.
+constexpr const char* kFitNote = "keras_fit";
 
 class Fit {
  public:
@@ -40,9 +44,22 @@ class Fit {
   bool backup_may_be_there(int64_t step) const;
   // What fit() has to remember there.
   std::string note(int64_t epoch, int64_t step) const;
+  // By what a run is known that a backup is of: what it is called with, as JSON of texts.
+  nlohmann::json identity() const;
+  // Throws InvalidArgument where the backup that the note is in was begun by another run; of
+  // another fit() than the `same_fit`, by another program.
+  void check_begun_alike(const std::string& note, bool same_fit = true) const;
+  // Of fit() on a cluster: the folder of its backups, where the program has one for its job.
+  void make_own_backups();
+  // Under which a backup knows a callback: its name, and its number among those of that name.
+  std::string key_of(const Callback& callback) const;
+  // On the chief: the folders that a backup would make, the outermost first.
+  void note_missing_folders();
   // On the chief.
   void save_tensors_of_callbacks();
   void end_backups();
+  // For a checkpoint in the folder of the backups that is none.
+  static Error no_backup(const std::string& found);
   // The file of what callbacks keep beside the backup of that step.
   std::string tensors_of_callbacks(int64_t step) const;
 
@@ -60,6 +77,8 @@ class Fit {
   // False when the data was used up before the epoch's steps were made.
   bool train_epoch(distribute::DistributedDataset& distributed, int64_t epoch);
   bool train_batch(int64_t epoch);
+  // Learns which values of the metrics are better.
+  void note_better(const BatchResult& made);
   void finish_update();
   void end_epoch(int64_t epoch);
   void validate(Logs& logs);
@@ -81,7 +100,9 @@ class Fit {
   const distribute::Scope scope_;
   std::vector<std::shared_ptr<Callback>> callbacks_;
   std::shared_ptr<BackupAndRestore> backups_;
-  int64_t found_fit_ = -1;  // of the backup that was found
+  std::string data_;                       // as it describes itself
+  std::vector<std::string> made_folders_;  // around that of the backups
+  int64_t found_fit_ = -1;                 // of the backup that was found
   Tally tally_;
   History history_;
   Logs logs_;  // of the last epoch

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <mutex>
 #include <utility>
 
 #include "muster/base/error.h"
@@ -149,6 +150,17 @@ void Model::Impl::require_frozen_layers(const internal::FrozenLayers& frozen) {
   }
   if (const auto missed = frozen.unmatched(layers); !missed.empty())
     throw unknown_name("freeze: the model", "layer", missed.front(), layers);
+}
+
+const std::string& Model::Impl::backup_name() {
+  static std::mutex mutex;
+  static auto* const numbers = new std::map<std::string, int64_t>;
+  if (!backup_name_) {
+    const std::lock_guard lock(mutex);
+    const int64_t number = ++(*numbers)[options.name];
+    backup_name_ = number == 1 ? options.name : fmt::format("{}_{}", options.name, number);
+  }
+  return *backup_name_;
 }
 
 optim::Optimizer Model::Impl::training_optimizer() const {

@@ -100,6 +100,11 @@ struct Model::Impl {
   std::vector<std::string> input_names, output_names;
   std::optional<Compiled> compiled;
   int64_t fits = 0;  // calls of fit()
+  // Which values of each metric are better, by its name in Logs; known from the first batch on.
+  std::map<std::string, Better> better;
+  // The name of the backups that fit() makes by itself: that of the model, with a number where the
+  // program has trained another one of this name.
+  const std::string& backup_name();
   bool has_trained() const { return trained_; }
   // From the next step on something else trains, or otherwise; the slots of the optimizer are
   // dropped or kept.
@@ -139,6 +144,7 @@ struct Model::Impl {
   std::map<std::string, Tensor> slots_;  // that wait for the first step of a session
 
   std::optional<Element> no_rows_;
+  std::optional<std::string> backup_name_;
   int64_t accumulate_steps_ = 1;  // of the session
   bool trained_ = false;          // in this session
   bool changed_ = false;          // something else trains since, or otherwise

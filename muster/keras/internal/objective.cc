@@ -68,7 +68,10 @@ Objective::Objective(const CompileOptions& options, std::vector<std::string> out
                                "take Reduction::kMean, or Reduction::kSum, for all of them");
       }
       reduction = part.loss.reduction();
-      if (output_names_.size() > 1) metric_names_.push_back(name + "_loss");
+      if (output_names_.size() > 1) {
+        metric_names_.push_back(name + "_loss");
+        better_.push_back(Better::kLower);
+      }
     }
     add(part, options.metrics, /*weighted=*/false);
     if (const auto own = options.output_metrics.find(name); own != options.output_metrics.end())
@@ -94,8 +97,22 @@ void Objective::add(Part& part, const std::vector<MetricChoice>& metrics, bool w
           "give one another name: MetricChoice(\"name\", function); \"loss\" is that of the model");
     }
     metric_names_.push_back(name);
+    better_.push_back(metric.better());
     part.metrics.push_back({metric, weighted});
   }
+}
+
+std::string Objective::describe() const {
+  std::vector<std::string> parts;
+  for (const Part& part : parts_) {
+    std::string text = part.loss.defined() ? part.loss.name() : "none";
+    if (part.loss.from_logits()) text += " of logits";
+    if (part.weight != 1) text += fmt::format(" x {}", part.weight);
+    for (const Choice& choice : part.metrics)
+      text += fmt::format(", {}{}", choice.metric.name(), choice.weighted ? " (weighted)" : "");
+    parts.push_back(part.name + ": " + text);
+  }
+  return join(parts, "; ");
 }
 
 Measured Objective::measure(const Batch& batch, const std::vector<Tensor>& outputs,

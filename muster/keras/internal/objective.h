@@ -34,7 +34,11 @@ class Objective {
                    const std::vector<double>& class_weight) const;
 
   const std::vector<std::string>& metric_names() const { return metric_names_; }
+  // Which values of each of them are better, as the program said it; of losses the lower ones.
+  const std::vector<Better>& better() const { return better_; }
   losses::LossReduction reduction() const { return reduction_; }
+  // What is minimized and measured, in words, by which two of them are told apart.
+  std::string describe() const;
 
  private:
   struct Choice {
@@ -56,6 +60,7 @@ class Objective {
   std::vector<std::string> output_names_;
   std::vector<Part> parts_;
   std::vector<std::string> metric_names_;
+  std::vector<Better> better_;
   losses::LossReduction reduction_ = losses::LossReduction::kMean;
 };
 

@@ -30,11 +30,11 @@ void Tally::add(double loss, int64_t rows, const std::deque<std::vector<Metric>>
   }
 }
 
-Logs Tally::logs_of(const std::vector<Metric>& metrics) const {
+Logs Tally::logs_of(const std::vector<Metric>& metrics, bool so_far) const {
   Logs logs{{"loss", rows_ > 0 ? loss_ / static_cast<double>(rows_)
                                : std::numeric_limits<double>::quiet_NaN()}};
   for (size_t m = 0; m < metrics.size(); ++m) {
-    logs[names_[m]] = metrics[m].result();
+    logs[names_[m]] = so_far ? metrics[m].result_so_far() : metrics[m].result();
     const std::vector<double> parts = metrics[m].parts();
     for (size_t p = 0; p < parts.size(); ++p)
       logs[names_[m] + "/" + metrics[m].definition()->part_names[p]] = parts[p];
@@ -43,12 +43,12 @@ Logs Tally::logs_of(const std::vector<Metric>& metrics) const {
 }
 
 Logs Tally::here() const {
-  if (metrics_.empty()) return logs_of({});
+  if (metrics_.empty()) return logs_of({}, true);
   std::vector<Metric> all = metrics_.front();
   for (size_t replica = 1; replica < metrics_.size(); ++replica) {
     for (size_t m = 0; m < all.size(); ++m) all[m].merge(metrics_[replica][m]);
   }
-  return logs_of(all);
+  return logs_of(all, /*so_far=*/true);
 }
 
 std::vector<Metric> Tally::merged(const distribute::Strategy& strategy) const {
@@ -61,15 +61,18 @@ std::vector<Metric> Tally::merged(const distribute::Strategy& strategy) const {
   return all;
 }
 
-Logs Tally::over_all(const distribute::Strategy& strategy) const {
+Logs Tally::over_all(const distribute::Strategy& strategy, bool so_far) const {
   if (metrics_.empty() && !restored_logs_.empty()) return restored_logs_;
-  return logs_of(merged(strategy));
+  return logs_of(merged(strategy), so_far);
 }
 
 json Tally::save(const distribute::Strategy& strategy) const {
   json states = json::array();
   for (const Metric& metric : merged(strategy)) states.push_back(metric.state());
-  return {{"loss", loss_}, {"rows", rows_}, {"metrics", states}, {"logs", over_all(strategy)}};
+  return {{"loss", loss_},
+          {"rows", rows_},
+          {"metrics", states},
+          {"logs", over_all(strategy, /*so_far=*/true)}};
 }
 
 void Tally::restore(const json& state, bool first) {

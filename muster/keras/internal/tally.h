@@ -24,8 +24,9 @@ class Tally {
   int64_t rows() const { return rows_; }
   // What the replicas of this process have seen, and the loss of all.
   Logs here() const;
-  // What all replicas have seen. All processes call it together.
-  Logs over_all(const distribute::Strategy& strategy) const;
+  // What all replicas have seen. All processes call it together. `so_far`: more is to come, so that
+  // nothing is said of what is not defined yet (Metric::result()).
+  Logs over_all(const distribute::Strategy& strategy, bool so_far = false) const;
   // The same as JSON that restore() takes, for a backup. All processes call it together.
   nlohmann::json save(const distribute::Strategy& strategy) const;
   // Goes on with what save() gave; `first`: whether this process has the first replica, which goes
@@ -34,7 +35,7 @@ class Tally {
 
  private:
   std::vector<Metric> merged(const distribute::Strategy& strategy) const;
-  Logs logs_of(const std::vector<Metric>& metrics) const;
+  Logs logs_of(const std::vector<Metric>& metrics, bool so_far) const;
 
   std::vector<std::string> names_;
   double loss_ = 0;  // times rows

@@ -76,7 +76,7 @@ class Told : public Callback {
  public:
   explicit Told(std::vector<double> values) : values_(std::move(values)) {}
   void on_epoch_end(int64_t epoch, Logs& logs) override {
-    logs["val_told"] = values_[static_cast<size_t>(epoch)];
+    logs["val_told_loss"] = values_[static_cast<size_t>(epoch)];
   }
 
  private:

@@ -1,0 +1,337 @@
+// Backups of fit(): where they go, what they hold, and which run they are of.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "muster/base/bytes.h"
+#include "muster/base/crc32c.h"
+#include "muster/base/error.h"
+#include "muster/base/file_system.h"
+#include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/base/uri.h"
+#include "muster/checkpoint/manager.h"
+#include "muster/checkpoint/read_tensors.h"
+#include "muster/command/job_dir.h"
+#include "muster/keras/internal/fit.h"
+#include "muster/loop/replica_context.h"
+#include "muster/stores/file_systems.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::keras::internal {
+
+using distribute::ReplicaContext;
+using nlohmann::json;
+
+namespace {
+
+// What every fit() of a program has in common.
+bool is_of_program(const std::string& key) {
+  return key == "the job's directory" || key == "the model's name" || key == "the seed" ||
+         key == "the layers";
+}
+
+// A list of files may be long; a digest stands for what is cut off.
+std::string shortened_data(const std::string& text) {
+  constexpr size_t kMost = 2000;
+  if (text.size() <= kMost) return text;
+  return fmt::format("{}... (crc32c {:08x})", text.substr(0, kMost), crc32c(bytes_of(text)));
+}
+
+// Between a callback's name and those of its tensors; no name of a variable has it.
+const char* const kOfCallback = "//";
+
+}  // namespace
+
+void Fit::make_own_backups() {
+  const std::string job = command::job_dir();
+  if (!job.empty()) {
+    backups_ = std::make_shared<BackupAndRestore>(join_path(job, "backup-" + impl_.backup_name()));
+    if (!model_.is_chief()) return;
+    log::info(fmt::format(
+        "backups go to {}, so that the same command goes on where a run was stopped; give fit() "
+        "a BackupAndRestore for another folder",
+        backups_->backup_dir()));
+    return;
+  }
+  // Who needs one says so when it is known that the rest is right.
+  if (impl_.served() || !model_.is_chief()) return;
+  log::info(
+      "fit() makes no backups, since it knows no folder of this job: what is stopped begins anew; "
+      "give it a BackupAndRestore(folder), or let the program have --model_dir or --job-dir");
+}
+
+std::string Fit::key_of(const Callback& callback) const {
+  const std::string name = callback.name();
+  if (name.empty()) return name;
+  int64_t number = 1;
+  for (const auto& other : callbacks_) {
+    if (other.get() == &callback) break;
+    if (other->name() == name) ++number;
+  }
+  return number == 1 ? name : fmt::format("{} #{}", name, number);
+}
+
+json Fit::identity() const {
+  json all{{"the job's directory", std::string(without_trailing_slashes(command::job_dir()))},
+           {"the model's name", impl_.options.name},
+           {"the seed", std::to_string(impl_.options.seed)},
+           {"the optimizer", impl_.compiled->base.describe()},
+           {"the losses and metrics", impl_.compiled->objective.describe()},
+           {"accumulate_steps", std::to_string(impl_.compiled->options.accumulate_steps)},
+           {"mixed_precision", impl_.compiled->options.mixed_precision},
+           {"the data", shortened_data(data_)},
+           {"steps_per_epoch",
+            options_.steps_per_epoch ? std::to_string(*options_.steps_per_epoch) : "unset"},
+           {"initial_epoch", std::to_string(options_.initial_epoch)},
+           {"class_weight", fmt::format("[{}]", fmt::join(options_.class_weight, ", "))}};
+  // Where the layers are known before they are called.
+  if (const auto graph = model_.graph()) {
+    std::string layers;
+    for (const auto& node : graph->nodes) {
+      layers += fmt::format("{} {} {};", node.op, node.name, node.parameters);
+      for (const auto& shape : node.output_shapes)
+        layers += fmt::format("[{}]", fmt::join(shape, ","));
+    }
+    all["the layers"] = std::move(layers);
+  }
+  return all;
+}
+
+void Fit::check_begun_alike(const std::string& note, bool same_fit) const {
+  const json told = json::parse(note);
+  const json now = identity();
+  const json then = told.value("begun_by", json::object());
+  std::vector<std::string> differences;
+  const auto text_in = [](const json& object, const std::string& key) {
+    constexpr size_t kShown = 200;
+    if (!object.contains(key)) return std::string("not recorded");
+    const auto text = object.at(key).get<std::string>();
+    if (text.empty()) return std::string("none");
+    return text.size() <= kShown ? text : text.substr(0, kShown) + "...";
+  };
+  for (const auto& [key, value] : now.items()) {
+    if ((then.contains(key) && then.at(key) == value) || (!same_fit && !is_of_program(key)))
+      continue;
+    const std::string was = text_in(then, key), is = text_in(now, key);
+    differences.push_back(was == is ? key + " differs"
+                                    : fmt::format("{}: {}, and was {}", key, is, was));
+  }
+  if (differences.empty()) return;
+  throw invalid_argument(
+      fmt::format("fit: the backup in {} is of another run than this one: {}",
+                  backups_->backup_dir(), join(differences, "; ")),
+      fmt::format(
+          "call fit() as that run did, to go on; give this one a folder of its own (another "
+          "--model_dir, --job-dir or BackupAndRestore); or remove {}. "
+          "load_weights(\"{}\") begins with its weights alone",
+          backups_->backup_dir(), backups_->backup_dir()));
+}
+
+Error Fit::no_backup(const std::string& found) {
+  return invalid_argument(fmt::format("fit: {} in the backup_dir is no backup of fit()", found),
+                          "give BackupAndRestore a folder of its own");
+}
+
+bool Fit::find_backup() {
+  if (backups_ == nullptr || impl_.has_trained()) return false;
+  int64_t found = -1;
+  if (scope_.is_chief()) {
+    const auto loaded = CheckpointManager(backups_->backup_dir()).load_latest();
+    if (loaded) {
+      const auto note = loaded->checkpoint.notes.find(kFitNote);
+      if (note == loaded->checkpoint.notes.end()) {
+        throw no_backup(loaded->prefix);
+      }
+      found = json::parse(note->second).at("fit").get<int64_t>();
+      // Of a later fit() its own call says whether the rest is the same.
+      if (found >= number_) check_begun_alike(note->second, /*same_fit=*/found == number_);
+    }
+  }
+  found_fit_ = from_chief(found + 1) - 1;
+  if (found_fit_ == number_) scope_.restore(backups_->backup_dir());
+  return found_fit_ >= 0;
+}
+
+void Fit::resume() {
+  const auto& notes = servers_ ? servers_->restored_notes() : scope_.restored_notes();
+  const json note = json::parse(notes.at(kFitNote));
+  first_epoch_ = note.at("epoch").get<int64_t>();
+  step_ = note.at("step").get<int64_t>();
+  if (servers_) {
+    // Workers may have made steps since.
+    place_.began = note.at("began").get<int64_t>();
+    step_ = std::clamp<int64_t>(servers_->step() - place_.began, 0, steps_);
+  }
+  if (first_epoch_ >= options_.epochs && step_ > 0) {
+    throw invalid_argument(
+        fmt::format("fit: the backup in {} stands in epoch {}, and epochs is {}",
+                    backups_->backup_dir(), first_epoch_ + 1, options_.epochs),
+        "go on with as many epochs as the run that was stopped, or more; or remove the backup");
+  }
+  saved_ = impl_.step();
+  made_folders_ = note.value("made_folders", made_folders_);
+  impl_.compiled->rate_factor->store(note.at("rate_factor").get<double>());
+  history_.epoch = note.at("history").at("epoch").get<std::vector<int64_t>>();
+  for (const auto& [name, values] : note.at("history").at("history").items()) {
+    for (const json& value : values)
+      history_.history[name].push_back(value.is_null() ? std::nan("") : value.get<double>());
+  }
+  if (note.contains("tally")) {
+    const bool first = impl_.strategy().run({.training = false}, [] {
+      return ReplicaContext::current().replica_id();
+    })[0] == 0;
+    tally_.restore(note.at("tally"), first);
+  }
+  tell([&](Callback& callback) {
+    const std::string key = key_of(callback);
+    if (key.empty() || !note.at("callbacks").contains(key)) return;
+    callback.restore(note.at("callbacks").at(key));
+  });
+  tensors_at_ = note.value("tensors_at", impl_.step());
+  const std::string beside = tensors_of_callbacks(tensors_at_);
+  if (scope_.is_chief() && stores::file_systems().exists(beside).value()) {
+    const std::map<std::string, Tensor> tensors = read_tensors(stores::file_systems(), beside);
+    tell([&](Callback& callback) {
+      std::map<std::string, Tensor> own;
+      const std::string prefix = key_of(callback) + kOfCallback;
+      for (const auto& [name, tensor] : tensors) {
+        if (prefix != kOfCallback && name.starts_with(prefix))
+          own[name.substr(prefix.size())] = tensor;
+      }
+      if (!own.empty()) callback.restore_tensors(own);
+    });
+  }
+  if (!scope_.is_chief()) return;
+  if (first_epoch_ >= options_.epochs) {
+    log::info(fmt::format("fit has nothing to train: {} is a backup behind epoch {}, epochs is {}",
+                          backups_->backup_dir(), first_epoch_, options_.epochs));
+  } else {
+    log::info(fmt::format("fit goes on at {}epoch {} of {}",
+                          step_ > 0 ? fmt::format("step {} of ", step_ + 1) : "", first_epoch_ + 1,
+                          options_.epochs));
+  }
+}
+
+std::string Fit::tensors_of_callbacks(int64_t step) const {
+  return join_path(backups_->backup_dir(), fmt::format("callbacks-{}.safetensors", step));
+}
+
+std::string Fit::note(int64_t epoch, int64_t step) const {
+  json note{{"fit", number_},
+            {"epoch", epoch},
+            {"step", step},
+            {"began", place_.began},
+            {"rate_factor", impl_.compiled->rate_factor->load()},
+            {"history", {{"epoch", history_.epoch}, {"history", history_.history}}},
+            {"tensors_at", tensors_at_},
+            {"begun_by", identity()},
+            {"made_folders", made_folders_},
+            {"callbacks", json::object()}};
+  if (step > 0) note["tally"] = tally_.save(impl_.strategy());
+  for (const auto& callback : callbacks_) {
+    const std::string key = key_of(*callback);
+    if (json state = callback->state(); !key.empty() && !state.is_null())
+      note["callbacks"][key] = std::move(state);
+  }
+  return note.dump();
+}
+
+void Fit::save_tensors_of_callbacks() {
+  std::map<std::string, Tensor> tensors;
+  for (const auto& callback : callbacks_) {
+    for (const auto& [name, tensor] : callback->tensors())
+      tensors[key_of(*callback) + kOfCallback + name] = tensor;
+  }
+  if (tensors.empty()) return;
+  FileSystem& files = stores::file_systems();
+  files.make_directories(backups_->backup_dir()).value();
+  write_checkpoint(files, tensors_of_callbacks(tensors_at_), {.tensors = std::move(tensors)});
+}
+
+void Fit::backup(int64_t epoch, int64_t step, bool must) {
+  if (saved_ == impl_.step() && step > 0) return;
+  const int64_t may_fail =
+      must || saved_ < 0
+          ? 0
+          : most_failed_saves(backups_->options().max_failed_saves, backups_->backup_dir());
+  if (saved_ < 0) note_missing_folders();
+  // First what callbacks keep, so that a backup that is there has all it needs.
+  const int64_t tensors_before = std::exchange(tensors_at_, impl_.step());
+  failed_tensors_.set_limit(may_fail);
+  bool saved =
+      !scope_.is_chief() || failed_tensors_.attempt(false, [&] { save_tensors_of_callbacks(); });
+  if (may_fail > 0 && !servers_) saved = from_chief(saved ? 1 : 0) > 0;
+  if (saved && servers_) {
+    place_ = {.epoch = epoch, .step = step, .began = step > 0 ? place_.began : impl_.step()};
+    saved = servers_->save(may_fail);
+  } else if (saved) {
+    const std::string prefix =
+        scope_.save(backups_->backup_dir(), {.keep_checkpoint_max = 1,
+                                             .notes = {{kFitNote, note(epoch, step)}},
+                                             .max_failed_saves = may_fail});
+    if (may_fail > 0) saved = from_chief(prefix.empty() ? 0 : 1) > 0;
+  }
+  if (!saved) {
+    // The backup before is the good one, and so are its tensors; unless this one is there all the
+    // same, where only an answer got lost.
+    if (scope_.is_chief() && tensors_before != tensors_at_ && !backup_may_be_there(tensors_at_))
+      (void)stores::file_systems().remove(tensors_of_callbacks(tensors_at_));
+    tensors_at_ = tensors_before;
+    return;
+  }
+  if (scope_.is_chief() && tensors_before >= 0 && tensors_before != tensors_at_) {
+    // Those of the backup before; where there are none, nothing has to go.
+    (void)stores::file_systems().remove(tensors_of_callbacks(tensors_before));
+  }
+  saved_ = impl_.step();
+}
+
+bool Fit::backup_may_be_there(int64_t step) const {
+  try {
+    const auto latest = CheckpointManager(backups_->backup_dir()).latest();
+    return latest && latest->ends_with(fmt::format("-{}", step));
+  } catch (const Error&) {
+    return true;
+  }
+}
+
+void Fit::note_missing_folders() {
+  const std::string& folder = backups_->backup_dir();
+  if (!scope_.is_chief() || is_remote(folder) || !made_folders_.empty()) return;
+  FileSystem& files = stores::file_systems();
+  for (std::string around = directory_of(folder); !around.empty() && around != ".";) {
+    const Result<bool> there = files.exists(around);
+    if (!there.ok() || there.value()) break;
+    made_folders_.insert(made_folders_.begin(), around);
+    const std::string next = directory_of(around);
+    if (next == around) break;
+    around = next;
+  }
+}
+
+void Fit::end_backups() {
+  if (backups_ == nullptr) return;
+  if (!impl_.served()) scope_.end_saving(backups_->backup_dir());
+  if (!backups_->options().delete_checkpoint || !scope_.is_chief()) return;
+  FileSystem& files = stores::file_systems();
+  const Result<bool> there = files.exists(backups_->backup_dir());
+  if (there.ok() && !there.value()) return;
+  if (const Status removed = files.remove_tree(backups_->backup_dir()); !removed.ok()) {
+    log::warning(fmt::format("cannot remove the backup, of a fit() that is done: {}",
+                             removed.error().message()));
+    return;
+  }
+  // Nor do the folders stay that were made for it, where nothing else came into them.
+  for (auto around = made_folders_.rbegin(); around != made_folders_.rend(); ++around) {
+    const auto inside = files.list_directory(*around);
+    if (!inside.ok() || !inside.value().empty()) break;
+    if (!files.remove_tree(*around).ok()) break;
+  }
+}
+
+}  // namespace muster::inline v0_1::keras::internal

@@ -1,0 +1,115 @@
+// fit() on workers: where its backups go, and what is said where one worker makes a call alone.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+
+#include "muster/base/error_of.h"
+#include "muster/base/log.h"
+#include "muster/base/temp_directory.h"
+#include "muster/command/job_dir.h"
+#include "muster/keras/callbacks.h"
+#include "muster/keras/internal/test_models.h"
+#include "tests/support/local_cluster.h"
+#include "tests/support/run_ranks.h"
+
+namespace muster::inline v0_1::keras {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::rows_of;
+
+struct SetJobDir {
+  explicit SetJobDir(const std::string& directory) { command::set_job_dir(directory); }
+  ~SetJobDir() { command::set_job_dir(""); }
+};
+
+// Two workers as threads, each with a model of another name, since a process numbers its own.
+void run_workers(const std::function<void(int rank, Model& model)>& program) {
+  const muster::testing::LocalCluster cluster(2, /*chief=*/false);
+  muster::testing::run_ranks(2, [&](int rank) {
+    static std::atomic<int> number{0};
+    Model model(testing::two_layers(),
+                {.name = "of_" + std::to_string(rank) + "_" + std::to_string(number++),
+                 .strategy = distribute::multi_worker_mirrored(),
+                 .seed = 3,
+                 .environment = cluster.environment(rank)});
+    model.compile(testing::settings());
+    program(rank, model);
+  });
+}
+
+std::vector<std::string> entries_of(const std::string& folder) {
+  std::vector<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    names.push_back(entry.path().filename());
+  return names;
+}
+
+TEST(FitOnWorkersTest, OnAClusterTheyGoBelowTheJobsDirectory) {
+  const TempDirectory folder;
+  std::filesystem::create_directories(folder / "job");
+  const SetJobDir job(folder / "job");
+  std::atomic<int> seen{0};
+  struct Looks : Callback {
+    Looks(std::string folder, std::atomic<int>& seen) : folder(std::move(folder)), seen(seen) {}
+    void on_epoch_begin(int64_t epoch) override {
+      if (epoch == 0 || !model().is_chief()) return;
+      EXPECT_THAT(entries_of(folder), ::testing::ElementsAre(::testing::StartsWith("backup-of_0")));
+      ++seen;
+    }
+    const std::string folder;
+    std::atomic<int>& seen;
+  };
+  run_workers([&](int, Model& model) {
+    model.fit(rows_of(20).batch(10), {.epochs = 2,
+                                      .callbacks = {std::make_shared<Looks>(folder / "job", seen)},
+                                      .verbose = Verbose::kSilent});
+  });
+  EXPECT_EQ(seen, 1);
+  EXPECT_TRUE(std::filesystem::is_empty(folder / "job"));
+}
+
+TEST(FitOnWorkersTest, WithoutADirectoryOfTheJobThereAreNone) {
+  ::testing::internal::CaptureStderr();
+  run_workers([&](int, Model& model) {
+    model.fit(rows_of(20).batch(10), {.epochs = 2, .verbose = Verbose::kSilent});
+  });
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+              HasSubstr("fit() makes no backups, since it knows no folder of this job"));
+  EXPECT_FALSE(std::filesystem::exists("muster_backup"));
+}
+// Found at once, where each would wait for the other, and at the worker that is to blame.
+TEST(FitOnWorkersTest, ACallOfTheChiefAloneIsNamed) {
+  const TempDirectory folder;
+  const testing::Points some = testing::points(16);
+  const std::pair<const char*, std::function<void(Model&)>> calls[] = {
+      {"Model::save()", [&](Model& model) { model.save(folder / "m"); }},
+      {"Model::save_weights()",
+       [&](Model& model) { model.save_weights(folder / "w.safetensors"); }},
+      {"Model::evaluate()", [&](Model& model) { model.evaluate(some.x, some.y); }},
+      {"Model::fit()", [&](Model& model) { model.fit(some.x, some.y, {.batch_size = 8}); }}};
+  for (const auto& [name, call] : calls) {
+    SCOPED_TRACE(name);
+    std::atomic<int> told{0};
+    ::testing::internal::CaptureStderr();
+    run_workers([&](int rank, Model& model) {
+      model.fit(some.x, some.y, {.batch_size = 8, .verbose = Verbose::kSilent});
+      if (rank != 0) return;
+      const Error error = error_of([&] { call(model); });
+      EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+      EXPECT_THAT(error.what(), HasSubstr(std::string("worker 0 to ") + name +
+                                          ", worker 1 to the end of its scope"));
+      EXPECT_THAT(error.hint(), HasSubstr("every worker makes these calls"));
+      ++told;
+    });
+    log::flush();
+    EXPECT_EQ(told, 1);
+    EXPECT_THAT(::testing::internal::GetCapturedStderr(),
+                HasSubstr(std::string("worker 0 to ") + name));
+  }
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1::keras
