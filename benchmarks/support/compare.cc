@@ -68,8 +68,14 @@ class Player {
     CPU_ZERO(&own);
     for (const int core : spec.cores) CPU_SET(core, &own);
     if (!spec.cores.empty()) sched_setaffinity(0, sizeof own, &own);
-    const int failed = posix_spawn(&pid_, words[0].c_str(), &files, nullptr, pointers(words).data(),
-                                   pointers(variables).data());
+    // In a session of its own, as launchers start workers: the scheduler may divide the processor
+    // between sessions.
+    posix_spawnattr_t attributes;
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSID);
+    const int failed = posix_spawn(&pid_, words[0].c_str(), &files, &attributes,
+                                   pointers(words).data(), pointers(variables).data());
+    posix_spawnattr_destroy(&attributes);
     sched_setaffinity(0, sizeof all, &all);
     posix_spawn_file_actions_destroy(&files);
     close(to[0]);

@@ -218,6 +218,36 @@ TEST(ProgressEngine, ReducesManyTimesWithoutARace) {
   });
 }
 
+// One thread holds all ranks, so nobody but the last rank can sum anything: it does the part of
+// those that it would have to wake.
+TEST(ProgressEngine, TheLastRankSumsForThoseThatHavePostedAndSleep) {
+  constexpr int kRanks = 3;
+  const internal::GroupMembers members = internal::members_of_one_process(kRanks);
+  std::vector<std::shared_ptr<ProgressEngine>> engines;
+  std::vector<std::vector<double>> values;
+  for (int rank = 0; rank < kRanks; ++rank) {
+    engines.push_back(engine_of(rank, members));
+    values.push_back({1.0 + rank, 10.0 + rank, 100.0 + rank, 1000.0 + rank});
+  }
+  std::vector<Work> works;
+  for (int round = 0; round < 2; ++round) {
+    for (int rank = 0; rank < kRanks; ++rank) {
+      works.push_back(engines[rank]->submit(all_reduce_of(values[rank])));
+    }
+  }
+  works.back().wait();  // of the last rank, which sums twice: the second sum is of the first ones
+  for (int rank = 0; rank < kRanks; ++rank) {
+    EXPECT_THAT(values[rank], ElementsAre(18, 99, 909, 9009));
+  }
+  // The others find all of it done, also one that leaves before it has looked.
+  works[kRanks].wait();
+  engines[1]->leave();
+  works[kRanks + 1].wait();
+  engines[2]->leave();
+  EXPECT_THAT(values[0], ElementsAre(18, 99, 909, 9009));
+  engines[0]->leave();
+}
+
 // Whoever leaves frees its buffers while others may be about to read and write them.
 TEST(ProgressEngine, ARankMayLeaveAtAnyTime) {
   constexpr int kRanks = 3;

@@ -15,17 +15,15 @@ struct Doorbell {
 
   // Wakes the owner.
   void ring();
-  // Wakes the owner when it sleeps. The caller orders what it has stored before by a sequentially
+  // Whether the owner sleeps. The caller orders what it has stored before by a sequentially
   // consistent fence: then the owner sees that, or this sees the owner asleep.
-  void ring_sleeper() {
-    if (sleeping.load(std::memory_order_relaxed) != 0) ring();
-  }
+  bool has_sleeper() const { return sleeping.load(std::memory_order_acquire) != 0; }
 
   // Sleeps until somebody rings, or for `timeout` at the most; not at all when `ready()` holds.
   template <typename Ready>
   void sleep(std::chrono::milliseconds timeout, Ready ready) {
     const uint32_t heard = rings.load();
-    sleeping.store(1, std::memory_order_relaxed);
+    sleeping.store(1, std::memory_order_release);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (!ready()) wait_for_ring(heard, timeout);
     sleeping.store(0, std::memory_order_relaxed);

@@ -19,8 +19,7 @@ LocalCopier::LocalCopier(int rank, GroupMembers members, PeerMemory& memory, int
       memory_(memory),
       stage_bytes_(stage_bytes) {}
 
-void LocalCopier::execute_in_place(const Operation& operation) {
-  const int64_t bytes = operation.bytes();
+void LocalCopier::find_buffers(const Operation& operation) {
   buffers_.assign(static_cast<size_t>(size_), operation.data);
   for (int r = 0; r < size_; ++r) {
     const bool needed = operation.kind != OperationKind::kBroadcast || r == operation.root;
@@ -28,13 +27,20 @@ void LocalCopier::execute_in_place(const Operation& operation) {
     const auto peer = static_cast<size_t>(r);
     buffers_[peer] = memory_.address(r, (*members_)[peer].page().slot_of(operation).buffer);
   }
+}
+
+void LocalCopier::reduce_chunk(const Operation& operation, int rank) {
+  find_buffers(operation);
+  const plan::Range chunk = plan::chunk_of(operation.count, size_, rank);
+  for (std::byte*& buffer : buffers_) buffer += chunk.begin * size_of(operation.type);
+  sum_everywhere(operation.type, buffers_, chunk.size());
+}
+
+void LocalCopier::execute_in_place(const Operation& operation) {
+  if (operation.kind == OperationKind::kAllReduce) return reduce_chunk(operation, rank_);
+  const int64_t bytes = operation.bytes();
+  find_buffers(operation);
   switch (operation.kind) {
-    case OperationKind::kAllReduce: {
-      const plan::Range mine = plan::chunk_of(operation.count, size_, rank_);
-      for (std::byte*& buffer : buffers_) buffer += mine.begin * size_of(operation.type);
-      sum_everywhere(operation.type, buffers_, mine.size());
-      break;
-    }
     case OperationKind::kReduceScatter: {
       std::vector<const std::byte*> inputs;
       for (const std::byte* buffer : buffers_) inputs.push_back(buffer + rank_ * bytes);
@@ -53,6 +59,7 @@ void LocalCopier::execute_in_place(const Operation& operation) {
                      static_cast<size_t>(bytes));
       }
       break;
+    case OperationKind::kAllReduce:  // above
     case OperationKind::kBarrier:
       break;
   }

@@ -23,6 +23,9 @@ class LocalCopier {
 
   // This rank's part of the operation. REQUIRES: each rank has found its buffer.
   void execute_in_place(const Operation& operation);
+  // Of an all_reduce, in place: sums the chunk of `rank` over all buffers into all of them. Any
+  // rank may do that for any other, with the same bits.
+  void reduce_chunk(const Operation& operation, int rank);
 
   // The other way, for each piece: copy_in(), then reduce_stages() of an all_reduce, then
   // copy_out(). All ranks meet between two of these calls.
@@ -33,6 +36,7 @@ class LocalCopier {
   bool copy_out(const Operation& operation);
 
  private:
+  void find_buffers(const Operation& operation);
   std::byte* stage(int rank) const;
   int64_t piece_bytes(const Operation& operation) const;
   // By rank, `offset` bytes behind the begin of its stage.

@@ -21,13 +21,22 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr int kFirstSpins = 64;  // before the first look at the clock: most waits are short
-constexpr auto kCheck = milliseconds(1);  // how often a wait looks whether the others live
+// How often a wait looks whether the others live: first, and when it has lasted.
+constexpr auto kCheck = milliseconds(1);
+constexpr auto kLongestCheck = milliseconds(8);
+// Bytes over all ranks that a rank sums faster by itself than with ranks it has to wake first.
+constexpr int64_t kSumAlone = int64_t{1} << 20;
 // Threads of one process do not die alone, and whoever leaves rings. So a long sleep is enough.
 constexpr auto kThreadCheck = milliseconds(100);
 
 bool between_threads(const GroupMembers& members) {
   return std::ranges::none_of(*members,
                               [](const GroupMember& member) { return member.socket.is_open(); });
+}
+
+// Whether each rank sums a chunk for all, so that another one can do it in its place.
+bool is_divided(const Operation& operation) {
+  return operation.kind == OperationKind::kAllReduce && operation.bytes() > 0;
 }
 
 }  // namespace
@@ -65,13 +74,16 @@ ProgressEngine::ProgressEngine(const Options& options, GroupMembers members,
 
 void ProgressEngine::publish(Counter counter, uint64_t value) {
   page(options_.rank).set_count(counter, value);
-  wake_others();
+  wake_others(/*early=*/counter == Counter::kMet);
 }
 
-void ProgressEngine::wake_others() {
+// `early`: also those that sleep until their operations are complete.
+void ProgressEngine::wake_others(bool early) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (int r = 0; r < size_; ++r) {
-    if (r != options_.rank) page(r).doorbell.ring_sleeper();
+    if (r == options_.rank || !page(r).doorbell.has_sleeper()) continue;
+    const uint64_t until = page(r).sleeps_until.load(std::memory_order_relaxed);
+    if (early || all_completed(until)) page(r).doorbell.ring();
   }
 }
 
@@ -112,7 +124,7 @@ bool ProgressEngine::declare_failed(const Error& error) {
     // Last: whoever sees it frees buffers, which the others keep off only after the line above.
     failed_.store(true, std::memory_order_release);
   }
-  wake_others();
+  wake_others(/*early=*/true);
   return true;
 }
 
@@ -141,10 +153,11 @@ void ProgressEngine::progress(const State* wanted, bool block) {
     try {
       post();
       if (step(*oldest_)) continue;
+      if (block && sum_for_others(*oldest_)) continue;
       if (block && spin(kFirstSpins, [&] { return all_came(/*or_left=*/false); })) continue;
       check_members(*oldest_);
       if (!block) return;
-      wait_for_others(*oldest_);
+      wait_for_others(*oldest_, wanted);
     } catch (const Error& error) {
       // The others keep off this rank's buffers before its Work is done, and the group fails before
       // that too: who sees the error finds the group failed as well.
@@ -226,13 +239,15 @@ bool ProgressEngine::step(const Operation& operation) {
 
 // All ranks have posted the operation.
 void ProgressEngine::begin(const Operation& operation) {
+  if (is_divided(operation) && !page(options_.rank).try_claim(operation, options_.rank)) {
+    // Another rank has compared the posts and sums this one's chunk. The slots may hold later
+    // operations by now.
+    step_ = Step::kCompletions;
+    return;
+  }
   const bool in_place = compare_posts(operation);
   const InBuffers in_buffers(page(options_.rank));
-  for (int r = 0; r < size_; ++r) {
-    // A thread that has left frees its buffer, also when it did its part of the operation.
-    const bool freed = between_threads_ && operation.bytes() > 0 && page(r).gone.load() != 0;
-    if (freed || gone(r, operation)) throw left(r, operation);
-  }
+  check_buffers(operation);
   if (operation.bytes() == 0) {
     complete(operation);
     if (operation.kind == OperationKind::kBarrier) finish_oldest(std::nullopt);
@@ -243,6 +258,33 @@ void ProgressEngine::begin(const Operation& operation) {
     copier_.begin_pieces();
     step_ = Step::kCopyIn;
   }
+}
+
+// Throws when a rank has left, and its buffer may be gone with it. REQUIRES: an InBuffers.
+void ProgressEngine::check_buffers(const Operation& operation) const {
+  for (int r = 0; r < size_; ++r) {
+    // A thread that has left frees its buffer, also when it did its part of the operation.
+    const bool freed = between_threads_ && operation.bytes() > 0 && page(r).gone.load() != 0;
+    if (freed || gone(r, operation)) throw left(r, operation);
+  }
+}
+
+// Sums a chunk that its rank has not begun with; false when there is none.
+bool ProgressEngine::sum_for_others(const Operation& operation) {
+  if (step_ != Step::kCompletions || !is_divided(operation)) return false;
+  for (int r = 0; r < size_; ++r) {
+    // Staged operations never get here with an unclaimed chunk: each rank claims its own first.
+    if (page(r).count(Counter::kCompleted) >= operation.sequence) continue;
+    if (page(r).gone.load() != 0) continue;  // check_members() tells what it left undone
+    if (!page(r).try_claim(operation, options_.rank)) continue;
+    const InBuffers in_buffers(page(options_.rank));
+    check_buffers(operation);
+    copier_.reduce_chunk(operation, r);
+    page(r).set_count(Counter::kCompleted, operation.sequence);
+    wake_others(/*early=*/false);
+    return true;
+  }
+  return false;
 }
 
 // Throws when ranks called different operations. Returns whether buffers are used in place; every
@@ -311,22 +353,48 @@ bool ProgressEngine::all_came(bool or_left) const {
   return true;
 }
 
-void ProgressEngine::wait_for_others(const Operation& operation) {
+bool ProgressEngine::all_completed(uint64_t sequence) const {
+  for (int r = 0; r < size_; ++r) {
+    if (page(r).count(Counter::kCompleted) < sequence) return false;
+  }
+  return true;
+}
+
+// The sequence of `wanted` when the last rank to come can do this rank's part of all operations up
+// to it; else 0. A rank that is not woken for each of them finds its core free when it is: whoever
+// has just slept is the next one that the scheduler of a busy machine lets wait.
+uint64_t ProgressEngine::others_can_do_all_until(const State* wanted) const {
+  const std::lock_guard lock(mutex_);
+  for (const Pending& pending : pending_) {
+    const Operation& operation = pending.operation;
+    if (!is_divided(operation) || operation.bytes() * size_ > kSumAlone) return 0;
+    if (pending.state.get() == wanted) return operation.sequence;
+  }
+  return 0;
+}
+
+void ProgressEngine::wait_for_others(const Operation& operation, const State* wanted) {
   const auto ready = [&] { return all_came(/*or_left=*/true); };
-  if (!deadline_) deadline_ = steady_clock::now() + options_.timeout;
-  if (spin_for(kSpinTime, ready)) return;
+  if (!deadline_) {
+    deadline_ = steady_clock::now() + options_.timeout;
+    nap_ = between_threads_ ? kThreadCheck : kCheck;
+    if (spin_for(kSpinTime, ready)) return;
+  }
   const auto rest = std::chrono::ceil<milliseconds>(*deadline_ - steady_clock::now());
-  const auto most = std::clamp(rest, milliseconds(1), between_threads_ ? kThreadCheck : kCheck);
-  page(options_.rank).doorbell.sleep(most, [&] {
-    return ready() || failed_.load(std::memory_order_acquire);
-  });
+  ControlPage& own = page(options_.rank);
+  own.sleeps_until.store(others_can_do_all_until(wanted), std::memory_order_relaxed);
+  own.doorbell.sleep(std::clamp(rest, milliseconds(1), nap_),
+                     [&] { return ready() || failed_.load(std::memory_order_acquire); });
+  nap_ = std::min(2 * nap_, std::max(nap_, kLongestCheck));
   if (steady_clock::now() >= *deadline_ && !ready()) throw timed_out(operation);
 }
 
 Error ProgressEngine::timed_out(const Operation& operation) const {
   std::vector<std::string> missing;
   for (int r = 0; r < size_; ++r) {
-    if (page(r).count(awaited_) < target_) missing.push_back(std::to_string(shown(r)));
+    const bool late =
+        awaited_ == Counter::kCompleted ? owes(r, operation) : page(r).count(awaited_) < target_;
+    if (late) missing.push_back(std::to_string(shown(r)));
   }
   return Error(ErrorKind::kTimeout,
                fmt::format("{}: rank {} did not take part within {} ms", place(operation),
@@ -334,9 +402,19 @@ Error ProgressEngine::timed_out(const Operation& operation) const {
                "see what that task was doing; a longer time-out only helps when it was busy");
 }
 
+// Whether the others wait for this rank: its own part is not done and nobody else does that, or it
+// has claimed the chunk of another rank.
+bool ProgressEngine::owes(int peer, const Operation& operation) const {
+  for (int r = 0; r < size_; ++r) {
+    const bool done = page(r).count(Counter::kCompleted) >= operation.sequence;
+    if (!done && page(r).claimed_by(operation, r) == peer) return true;
+  }
+  return false;
+}
+
 // Whether a rank has left without its part in `operation`.
 bool ProgressEngine::gone(int peer, const Operation& operation) const {
-  return page(peer).gone.load() != 0 && page(peer).count(Counter::kCompleted) < operation.sequence;
+  return page(peer).gone.load() != 0 && owes(peer, operation);
 }
 
 // Throws when a rank that has not completed `operation` has left, or its process has ended.
@@ -351,7 +429,7 @@ void ProgressEngine::check_members(const Operation& operation) {
     if (gone(r, operation)) {
       if (static_cast<ErrorKind>(page(r).kind) != ErrorKind::kPeerLost) throw left(r, operation);
       messenger = r;
-    } else if (closed && page(r).count(Counter::kCompleted) < operation.sequence) {
+    } else if (closed && owes(r, operation)) {
       throw Error(
           ErrorKind::kPeerLost,
           fmt::format("{}: lost rank {}: its process has ended", place(operation), shown(r)),
@@ -372,8 +450,8 @@ void ProgressEngine::finish_what_is_complete() {
     const uint64_t sequence = oldest->sequence;
     const bool barrier = step_ == Step::kPosts && oldest->kind == OperationKind::kBarrier &&
                          sequence <= posted_ && all_at(Counter::kPosted, sequence);
-    const bool complete =
-        barrier || (step_ == Step::kCompletions && all_at(Counter::kCompleted, sequence));
+    // Another rank may have done this one's part before this one saw that all had come.
+    const bool complete = barrier || (sequence <= posted_ && all_at(Counter::kCompleted, sequence));
     if (!complete) return;
     if (barrier) publish(Counter::kCompleted, sequence);
     finish_oldest(std::nullopt);

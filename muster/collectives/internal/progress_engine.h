@@ -6,8 +6,10 @@
 // control page that only it writes and all read: how many operations it has posted and completed,
 // and what they are. Posting an operation says that its buffer holds this rank's values. When all
 // have posted it, each rank sums its chunk over all buffers, in rank order, and writes the sum into
-// all of them; when all have completed that, the operation is over. Buffers that the other ranks
-// cannot reach go through staging buffers, piece by piece.
+// all of them; when all have completed that, the operation is over. A rank that waits sums the
+// chunks of ranks that have not begun with theirs: the last rank to come finds the others asleep,
+// and on a busy machine they may need milliseconds to get a core again. Buffers that the other
+// ranks cannot reach go through staging buffers, piece by piece.
 #pragma once
 
 #include <atomic>
@@ -55,7 +57,7 @@ class ProgressEngine final : public Executor, public std::enable_shared_from_thi
 
   ControlPage& page(int rank) const { return (*members_)[static_cast<size_t>(rank)].page(); }
   void publish(Counter counter, uint64_t value);
-  void wake_others();
+  void wake_others(bool early);
 
   void progress(const State* wanted, bool block);
   bool choose_oldest();
@@ -66,9 +68,13 @@ class ProgressEngine final : public Executor, public std::enable_shared_from_thi
   bool compare_posts(const Operation& operation) const;
   void copy_out(const Operation& operation);
   void complete(const Operation& operation);
+  bool sum_for_others(const Operation& operation);
+  void check_buffers(const Operation& operation) const;
   bool all_at(Counter counter, uint64_t target);
   bool all_came(bool or_left) const;
-  void wait_for_others(const Operation& operation);
+  bool all_completed(uint64_t sequence) const;
+  uint64_t others_can_do_all_until(const State* wanted) const;
+  void wait_for_others(const Operation& operation, const State* wanted);
   Error timed_out(const Operation& operation) const;
   void check_members(const Operation& operation);
   bool declare_failed(const Error& error);
@@ -77,6 +83,7 @@ class ProgressEngine final : public Executor, public std::enable_shared_from_thi
   void wait_until_out_of_buffers() const;
   void fail_outstanding();
   bool gone(int peer, const Operation& operation) const;
+  bool owes(int peer, const Operation& operation) const;
   Error left(int peer, const Operation& operation) const;
   std::string place(const Operation& operation) const;
   int shown(int rank) const { return options_.first_shown_rank + rank; }
@@ -102,6 +109,7 @@ class ProgressEngine final : public Executor, public std::enable_shared_from_thi
   Counter awaited_ = Counter::kPosted;
   uint64_t target_ = 0;
   std::optional<std::chrono::steady_clock::time_point> deadline_;
+  std::chrono::milliseconds nap_{};  // the next sleep of this wait
   std::chrono::steady_clock::time_point checked_{};
 };
 
