@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bin=build/release/bin
 out=build/bench
-all=(tax summaries evaluation mnist resnet gpu linear tabular trees workers start servers layers optimizers predictor serve input records buckets csv columns images loopback all_reduce network)
+all=(tax summaries evaluation mnist busy resnet gpu linear tabular trees workers start servers layers optimizers predictor serve input records buckets csv columns images loopback all_reduce network)
 names=() quick=() images=() beside=() targets=
 for word in "$@"; do
   case $word in
