@@ -38,10 +38,13 @@ std::string excerpt(std::string_view text, size_t offset) {
 }
 
 // Takes the reason out of nlohmann's "[json.exception...] parse error at line 1, column 2: syntax
-// error while ... - reason; last read".
-std::string reason_of(const nlohmann::json::parse_error& error) {
-  std::string reason = error.what();
-  if (const size_t mark = reason.find(" - "); mark != std::string::npos) reason.erase(0, mark + 3);
+// error while ... - reason; last read", or "[json.exception...] number overflow ...".
+std::string reason_of(std::string reason) {
+  if (const size_t mark = reason.find(" - "); mark != std::string::npos) {
+    reason.erase(0, mark + 3);
+  } else if (const size_t bracket = reason.find("] "); bracket != std::string::npos) {
+    reason.erase(0, bracket + 2);
+  }
   for (char& letter : reason) {
     const auto byte = static_cast<unsigned char>(letter);
     if (byte < 0x20 || byte >= 0x7f) letter = '?';
@@ -49,43 +52,79 @@ std::string reason_of(const nlohmann::json::parse_error& error) {
   return reason;
 }
 
+// Looks at a text before a tree is made of it, so that one that is refused takes no memory. (A
+// callback of nlohmann's own parser would look through all of a list behind each object in it.)
+class JsonCheck final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  bool null() override { return true; }
+  bool boolean(bool /*value*/) override { return true; }
+  bool number_integer(int64_t /*value*/) override { return true; }
+  bool number_unsigned(uint64_t /*value*/) override { return true; }
+  bool number_float(double /*value*/, const std::string& /*text*/) override { return true; }
+  bool string(std::string& /*value*/) override { return true; }
+  bool binary(nlohmann::json::binary_t& /*value*/) override { return true; }
+  bool start_object(size_t /*size*/) override {
+    keys_.emplace_back();
+    return enter();
+  }
+  bool key(std::string& name) override {
+    if (keys_.back().insert(name).second) return true;
+    fault_ = fmt::format("has the key '{}' twice in one object", name);
+    return false;
+  }
+  bool end_object() override {
+    keys_.pop_back();
+    --depth_;
+    return true;
+  }
+  bool start_array(size_t /*size*/) override { return enter(); }
+  bool end_array() override {
+    --depth_;
+    return true;
+  }
+  bool parse_error(size_t position, const std::string& /*token*/,
+                   const nlohmann::json::exception& error) override {
+    position_ = position;
+    reason_ = reason_of(error.what());
+    return false;
+  }
+
+  // What is wrong with a text that may be JSON; "" where it is none: then where, and why.
+  const std::string& fault() const { return fault_; }
+  size_t position() const { return position_; }
+  const std::string& reason() const { return reason_; }
+
+ private:
+  bool enter() {
+    if (++depth_ <= kMaxDepth) return true;
+    fault_ = fmt::format("is nested deeper than {} levels", kMaxDepth);
+    return false;
+  }
+
+  std::vector<std::set<std::string>> keys_;  // of the objects that are open
+  int depth_ = 0;
+  std::string fault_;
+  size_t position_ = 0;
+  std::string reason_;
+};
+
 }  // namespace
 
 Result<nlohmann::json> parse_json(std::string_view text, std::string_view what, ErrorKind kind) {
-  std::vector<std::set<std::string>> keys;
-  std::string fault;
-  const auto check = [&](int depth, nlohmann::json::parse_event_t event, nlohmann::json& value) {
-    using Happened = nlohmann::json::parse_event_t;
-    if (depth > kMaxDepth && fault.empty()) {
-      fault = fmt::format("is nested deeper than {} levels", kMaxDepth);
-    }
-    if (event == Happened::object_start) {
-      keys.emplace_back();
-    } else if (event == Happened::object_end) {
-      keys.pop_back();
-    } else if (event == Happened::key && !keys.back().insert(value.get<std::string>()).second &&
-               fault.empty()) {
-      fault = fmt::format("has the key '{}' twice in one object", value.get<std::string>());
-    }
-    return true;
-  };
-  try {
-    nlohmann::json value = nlohmann::json::parse(text.begin(), text.end(), check);
-    if (!fault.empty()) return Error(kind, fmt::format("{} {}", what, fault));
-    return value;
-  } catch (const nlohmann::json::parse_error& error) {
-    if (trim(text).empty()) return Error(kind, fmt::format("{} is empty, JSON was expected", what));
-    // error.byte counts the bytes that were read, with the wrong one.
-    const size_t offset = std::min(error.byte > 0 ? error.byte - 1 : 0, text.size());
-    const std::string_view before = text.substr(0, offset);
-    const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-    const size_t start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
-    return Error(
-        kind, fmt::format("{} is not valid JSON at line {}, column {}: {}; the text there: {}",
-                          what, line, offset - start + 1, reason_of(error), excerpt(text, offset)));
-  } catch (const nlohmann::json::exception& error) {
-    return Error(kind, fmt::format("{} is not valid JSON: {}", what, error.what()));
+  JsonCheck check;
+  if (nlohmann::json::sax_parse(text.begin(), text.end(), &check)) {
+    return nlohmann::json::parse(text.begin(), text.end());
   }
+  if (!check.fault().empty()) return Error(kind, fmt::format("{} {}", what, check.fault()));
+  if (trim(text).empty()) return Error(kind, fmt::format("{} is empty, JSON was expected", what));
+  // The position counts the bytes that were read, with the wrong one.
+  const size_t offset = std::min(check.position() > 0 ? check.position() - 1 : 0, text.size());
+  const std::string_view before = text.substr(0, offset);
+  const auto line = 1 + std::count(before.begin(), before.end(), '\n');
+  const size_t start = before.rfind('\n') == std::string_view::npos ? 0 : before.rfind('\n') + 1;
+  return Error(
+      kind, fmt::format("{} is not valid JSON at line {}, column {}: {}; the text there: {}", what,
+                        line, offset - start + 1, check.reason(), excerpt(text, offset)));
 }
 
 }  // namespace muster::inline v0_1

@@ -9,6 +9,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 TEST(Json, ParsesAValue) {
@@ -34,6 +35,8 @@ TEST(Json, RefusesEmptyTrailingAndRepeated) {
               HasSubstr("'a' twice"));
   EXPECT_FALSE(parse_json("\"\xff\"", "x").ok());
   EXPECT_EQ(parse_json("[", "x", ErrorKind::kCorrupt).error().kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(parse_json("[1, 1e999]", "x").error().message(),
+              AllOf(HasSubstr("line 1, column 9"), HasSubstr("number overflow")));
 }
 
 TEST(Json, RefusesDeepNesting) {
@@ -42,6 +45,13 @@ TEST(Json, RefusesDeepNesting) {
               HasSubstr("nested deeper"));
   const std::string objects = std::string(300, '[') + R"({"a": {"b": 1}})" + std::string(300, ']');
   EXPECT_THAT(parse_json(objects, "x").error().message(), HasSubstr("nested deeper"));
+}
+
+// Each of them took time for all that are in front of it: minutes for these.
+TEST(Json, ManyObjectsInOneList) {
+  std::string text = "[{}";
+  for (int i = 1; i < 400'000; ++i) text += ",{}";
+  EXPECT_EQ(parse_json(text + "]", "x").value().size(), 400'000u);
 }
 
 TEST(Json, AnyPrefixOfADocumentIsAnErrorNotACrash) {

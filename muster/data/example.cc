@@ -6,6 +6,7 @@
 
 #include "muster/base/error.h"
 #include "muster/data/internal/feature_values.h"
+#include "muster/data/internal/padding_limit.h"
 #include "muster/formats/example_parser.h"
 #include "muster/tensor/libtorch.h"
 
@@ -98,7 +99,9 @@ struct ExampleParser::Compiled {
   std::vector<std::pair<size_t, bool>> leaves;  // feature, and whether it is its row_lengths
 
   // The feature's values for all rows; what the parser appended is used up.
-  Value values(size_t i, int64_t rows, FeatureColumn& column, Tensor&& fixed) const;
+  // Throws InvalidArgument where rows of unequal lengths are too much for the bytes they came in.
+  Value values(size_t i, int64_t rows, FeatureColumn& column, Tensor&& fixed,
+               uint64_t read_bytes) const;
 };
 
 ExampleParser::ExampleParser(const FeatureSpec& spec) {
@@ -136,8 +139,8 @@ ExampleParser::ExampleParser(const FeatureSpec& spec) {
                .leaves = std::move(leaves)});
 }
 
-Value ExampleParser::Compiled::values(size_t i, int64_t rows, FeatureColumn& column,
-                                      Tensor&& fixed) const {
+Value ExampleParser::Compiled::values(size_t i, int64_t rows, FeatureColumn& column, Tensor&& fixed,
+                                      uint64_t read_bytes) const {
   const FeaturePlan& feature = plan.features()[i];
   Shape shape = feature.shape;
   if (feature.form == FeatureForm::kFixed) {
@@ -149,6 +152,11 @@ Value ExampleParser::Compiled::values(size_t i, int64_t rows, FeatureColumn& col
   const int64_t width = lengths.empty() ? 0 : *std::max_element(lengths.begin(), lengths.end());
   shape.insert(shape.begin(), {rows, width / plan.width(i)});
   const formats::Feature& padding = paddings[i];
+  internal::check_padding(fmt::format("ExampleParser: \"{}\" of {} examples, of up to {} values",
+                                      feature.key, rows, width),
+                          static_cast<double>(rows) * static_cast<double>(width) *
+                              internal::padded_value_bytes(padding),
+                          read_bytes);
   switch (feature.kind) {
     case FeatureKind::kFloat:
       return padded(column.float_values, lengths, shape, width, kFloat32,
@@ -187,7 +195,9 @@ Element ExampleParser::operator()(const Element& serialized) const {
     }
   }
   formats::ExampleBatch batch(plan, columns);
+  uint64_t read_bytes = 0;
   for (int64_t row = 0; row < rows; ++row) {
+    read_bytes += records[row].size();
     const Status added = batch.add(bytes_of(records[row]));
     if (added.ok()) continue;
     const Error& error = added.error();
@@ -204,7 +214,7 @@ Element ExampleParser::operator()(const Element& serialized) const {
                 lengths.data_ptr<int64_t>());
       values.emplace_back(std::move(lengths));
     } else {
-      values.push_back(compiled_->values(i, rows, columns[i], std::move(fixed[i])));
+      values.push_back(compiled_->values(i, rows, columns[i], std::move(fixed[i]), read_bytes));
     }
     if (serialized.value().strings().shape().empty()) values.back() = values.back().row(0);
   }

@@ -224,5 +224,20 @@ TEST(ExampleParser, RecordsOfOthers) {
   EXPECT_NEAR(images["image"][0][7][6][0].item<float>(), 0.32941177, 1e-6);
 }
 
+// One long row among many short ones is few bytes of a file.
+TEST(ExampleParser, FewBytesDoNotBecomeManyByBeingFilledUp) {
+  std::vector<std::string> records(20'000,
+                                   formats::encode_example({{{"x", std::vector<int64_t>{1}}}}));
+  records[7] = formats::encode_example({{{"x", std::vector<int64_t>(30'000, 1)}}});
+  const ExampleParser parse({{"x", VarLenFeature{kInt64}}});
+  const Error error = error_of([&] { (void)parse(Element(Strings(records))); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), AllOf(HasSubstr("\"x\" of 20000 examples, of up to 30000 values"),
+                                     HasSubstr("more than 1032 times the ")));
+  EXPECT_THAT(error.hint(), HasSubstr("bucket_by_sequence_length"));
+  records.resize(100);
+  EXPECT_EQ(parse(Element(Strings(records))).at("x").value().tensor().size(1), 30'000);
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::data

@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "muster/base/error.h"
-#include "muster/base/memory_size.h"
 #include "muster/base/strings.h"
 #include "muster/data/internal/feature_values.h"
+#include "muster/data/internal/padding_limit.h"
 #include "muster/formats/example.h"
 #include "muster/tensor/libtorch.h"
 
@@ -122,35 +122,21 @@ Tensor numbers_of(const StepPlan& plan, const Steps& steps, int64_t width, const
   return out;
 }
 
-// What one value takes, the padding where there is none.
-uint64_t value_bytes(const StepPlan& plan) {
-  if (plan.kind == FeatureKind::kFloat) return sizeof(float);
-  if (plan.kind == FeatureKind::kInt64) return sizeof(int64_t);
-  return sizeof(int64_t) + std::get<std::vector<std::string>>(plan.padding).front().size();
-}
-
-// Throws InvalidArgument when the list takes more than the memory of the machine. One long step and
-// many empty ones are few bytes of a file, and are filled up to all steps times all values.
-void check_fits(const StepPlan& plan, const Steps& steps, int64_t width) {
-  constexpr double kLittle = 1 << 26;  // bytes; so few need no look at the machine
-  const double rows = static_cast<double>(steps.rows.size());
-  const double needed = rows * static_cast<double>(steps.most()) * static_cast<double>(width) *
-                        static_cast<double>(value_bytes(plan));
-  if (needed <= kLittle) return;
-  const uint64_t memory = memory_size();
-  if (needed <= static_cast<double>(memory)) return;
-  throw invalid_argument(
+// One long step and many empty ones are few bytes of a file, and are filled up to all steps times
+// all values. Throws InvalidArgument where that is too much for `read_bytes` of records.
+void check_fits(const StepPlan& plan, const Steps& steps, int64_t width, uint64_t read_bytes) {
+  const double places = static_cast<double>(steps.rows.size()) * static_cast<double>(steps.most()) *
+                        static_cast<double>(width);
+  internal::check_padding(
       fmt::format("SequenceExampleParser: \"{}\" of {} examples, of up to {} steps with up to {} "
-                  "values each, needs {}, and this machine has {}",
-                  plan.key, steps.rows.size(), steps.most(), width,
-                  human_bytes(static_cast<uint64_t>(std::min(needed, 0x1p63))),
-                  human_bytes(memory)),
-      "use a smaller batch size, or leave out the examples that are so long");
+                  "values each",
+                  plan.key, steps.rows.size(), steps.most(), width),
+      places * internal::padded_value_bytes(plan.padding), read_bytes);
 }
 
-Value values_of(const StepPlan& plan, const Steps& steps) {
+Value values_of(const StepPlan& plan, const Steps& steps, uint64_t read_bytes) {
   const int64_t width = plan.width < 0 ? steps.longest() : plan.width;
-  check_fits(plan, steps, width);
+  check_fits(plan, steps, width, read_bytes);
   Shape shape = plan.width < 0 ? Shape{width} : plan.shape;
   shape.insert(shape.begin(), {static_cast<int64_t>(steps.rows.size()), steps.most()});
   if (plan.kind == FeatureKind::kFloat) {
@@ -227,8 +213,9 @@ const std::vector<Feature>* list_of(const StepPlan& plan, const formats::Sequenc
 struct SequenceExampleParser::Compiled {
   std::vector<StepPlan> plans;
 
-  // The dict of all lists.
-  Element sequences(const std::vector<formats::SequenceExample>& examples) const;
+  // The dict of all lists, of examples that were read from so many bytes.
+  Element sequences(const std::vector<formats::SequenceExample>& examples,
+                    uint64_t read_bytes) const;
 };
 
 SequenceExampleParser::SequenceExampleParser(const FeatureSpec& context,
@@ -254,7 +241,7 @@ SequenceExampleParser::SequenceExampleParser(const FeatureSpec& context,
 }
 
 Element SequenceExampleParser::Compiled::sequences(
-    const std::vector<formats::SequenceExample>& examples) const {
+    const std::vector<formats::SequenceExample>& examples, uint64_t read_bytes) const {
   std::vector<std::pair<std::string, Element>> entries;
   for (const StepPlan& plan : plans) {
     Steps steps;
@@ -268,7 +255,7 @@ Element SequenceExampleParser::Compiled::sequences(
                     error.hint());
       }
     }
-    entries.emplace_back(plan.key, Element(values_of(plan, steps)));
+    entries.emplace_back(plan.key, Element(values_of(plan, steps, read_bytes)));
     entries.emplace_back(plan.key + kRowLengths, Element(row_lengths_of(steps)));
     if (plan.width < 0) {
       entries.emplace_back(plan.key + kStepLengths, Element(step_lengths_of(steps)));
@@ -287,7 +274,9 @@ Element SequenceExampleParser::operator()(const Element& serialized) const {
   }
   const Strings& records = serialized.value().strings();
   std::vector<formats::SequenceExample> examples;
+  uint64_t read_bytes = 0;
   for (int64_t row = 0; row < records.size(); ++row) {
+    read_bytes += records[row].size();
     Result<formats::SequenceExample> example =
         formats::decode_sequence_example(bytes_of(records[row]));
     if (!example.ok()) {
@@ -300,7 +289,7 @@ Element SequenceExampleParser::operator()(const Element& serialized) const {
     }
     examples.push_back(std::move(example).value());
   }
-  Element sequences = compiled_->sequences(examples);
+  Element sequences = compiled_->sequences(examples, read_bytes);
   if (records.shape().empty()) {
     sequences = sequences.transform([](const Value& value) { return value.row(0); });
   }

@@ -110,8 +110,9 @@ TEST(SequenceExampleParser, ErrorsNameRowListAndStep) {
   EXPECT_THAT(error_in(kSequences, Element(torch::zeros({2}))), HasSubstr("float32[2]"));
 }
 
-// A megabyte of records that asks for terabytes: one long step, many empty ones, many examples.
-TEST(SequenceExampleParser, WhatIsFilledUpMustFitIntoMemory) {
+// A megabyte of records that asks for terabytes: one long step, many empty ones, many examples. So
+// does less than the memory of the machine, when it is more than what any packed file becomes.
+TEST(SequenceExampleParser, FewBytesDoNotBecomeManyByBeingFilledUp) {
   constexpr int64_t kMany = 300'000;
   formats::SequenceExample wide{{{"label", Integers{1}}}, {{"marks", {}}}};
   wide.feature_lists[0].second.emplace_back(Integers(kMany, 1));
@@ -126,8 +127,16 @@ TEST(SequenceExampleParser, WhatIsFilledUpMustFitIntoMemory) {
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(),
               AllOf(HasSubstr("\"marks\" of 1000 examples, of up to 300000 steps with up to 300000 "
-                              "values each, needs "),
-                    HasSubstr("this machine has ")));
+                              "values each, takes "),
+                    HasSubstr("more than 1032 times the ")));
+  // One example of 60 KB, which would be 800 MB.
+  formats::SequenceExample one{{{"label", Integers{1}}}, {{"marks", {}}}};
+  one.feature_lists[0].second.assign(10'000, formats::Feature(Integers{}));
+  one.feature_lists[0].second[5] = Integers(10'000, 1);
+  const std::string record = formats::encode_sequence_example(one);
+  EXPECT_LT(record.size(), 60'000u);
+  EXPECT_THAT(error_of([&] { (void)parse(Element(Strings(Texts{record}))); }).message(),
+              HasSubstr("more than 1032 times the "));
 }
 
 TEST(SequenceExampleParser, RefusesWhatCannotBe) {

@@ -1,8 +1,9 @@
 #include "muster/formats/example.h"
 
+#include <algorithm>
 #include <cstring>
 #include <functional>
-#include <unordered_map>
+#include <map>
 
 #include "muster/formats/internal/wire.h"
 
@@ -32,15 +33,15 @@ class Decoder {
     return each(WireReader(bytes_), [&](WireReader& reader, WireTag tag) {
       WireReader body;
       if (tag.is(1, WireType::kBytes)) {
-        return reader.message(&body) && map(body, features, [this](WireReader value, Feature* to) {
-                 return feature(value, to);
-               });
+        return reader.message(&body) &&
+               map(body, features_seen_, features,
+                   [this](WireReader value, Feature* to) { return feature(value, to); });
       }
       if (lists != nullptr && tag.is(2, WireType::kBytes)) {
-        return reader.message(&body) &&
-               map(body, &lists->feature_lists, [this](WireReader value, std::vector<Feature>* to) {
-                 return feature_list(value, to);
-               });
+        return reader.message(&body) && map(body, lists_seen_, &lists->feature_lists,
+                                            [this](WireReader value, std::vector<Feature>* to) {
+                                              return feature_list(value, to);
+                                            });
       }
       return pass_over(reader, tag);
     });
@@ -65,14 +66,16 @@ class Decoder {
     return reader.skip(tag);
   }
 
+  // Where the value of a key stands; keys are views of the message. It is kept from one part of a
+  // map to the next, because a message may have any number of parts.
+  using Places = std::map<std::string_view, size_t>;
+
   // A map is in field 1; each entry has its key in field 1 and its value in field 2.
   template <typename Value, typename Decode>
-  bool map(WireReader body, std::vector<std::pair<std::string, Value>>* to, const Decode& decode) {
-    std::unordered_map<std::string_view, size_t> places;  // views of the message
-    for (size_t i = 0; i < to->size(); ++i) places.emplace((*to)[i].first, i);
-    std::vector<std::pair<std::string_view, Value>> found;
-    const size_t before = to->size();
-    const bool good = each(body, [&](WireReader& reader, WireTag tag) {
+  bool map(WireReader body, Places& places, std::vector<std::pair<std::string, Value>>* to,
+           const Decode& decode) {
+    reserve(body, to);
+    return each(body, [&](WireReader& reader, WireTag tag) {
       if (!tag.is(1, WireType::kBytes)) return pass_over(reader, tag);
       WireReader entry;
       if (!reader.message(&entry)) return false;
@@ -88,21 +91,28 @@ class Decoder {
           })) {
         return false;
       }
-      const auto [place, fresh] = places.emplace(text_of(key), before + found.size());
+      const auto [place, fresh] = places.emplace(text_of(key), to->size());
       if (fresh) {
-        found.emplace_back(text_of(key), std::move(value));
-      } else if (place->second < before) {
-        (*to)[place->second].second = std::move(value);
+        to->emplace_back(text_of(key), std::move(value));
       } else {
-        found[place->second - before].second = std::move(value);
+        (*to)[place->second].second = std::move(value);
       }
       return true;
     });
-    for (auto& [key, value] : found) to->emplace_back(std::string(key), std::move(value));
-    return good;
+  }
+
+  // Takes memory for as many values as the list has fields, rather than for twice as many. Of lists
+  // that are joined the first alone: the others grow as vectors do.
+  template <typename Value>
+  static void reserve(WireReader list, std::vector<Value>* to) {
+    if (!to->empty()) return;
+    size_t count = 0;
+    for (WireTag tag; !list.done() && list.tag(&tag) && list.skip(tag);) ++count;
+    to->reserve(count);
   }
 
   bool feature_list(WireReader body, std::vector<Feature>* to) {
+    reserve(body, to);
     return each(body, [&](WireReader& reader, WireTag tag) {
       if (!tag.is(1, WireType::kBytes)) return pass_over(reader, tag);
       WireReader step;
@@ -135,6 +145,7 @@ class Decoder {
   }
 
   bool byte_strings(WireReader list, std::vector<std::string>* to) {
+    reserve(list, to);
     return each(list, [&](WireReader& reader, WireTag tag) {
       Bytes value;
       if (!tag.is(1, WireType::kBytes)) return pass_over(reader, tag);
@@ -170,6 +181,11 @@ class Decoder {
       if (tag.is(1, WireType::kVarint)) return one(reader);
       if (!tag.is(1, WireType::kBytes)) return pass_over(reader, tag);
       if (!reader.message(&packed)) return false;
+      if (to->empty()) {
+        // Every number ends with its only byte that is below 128.
+        to->reserve(static_cast<size_t>(std::ranges::count_if(
+            packed.rest(), [](std::byte byte) { return byte < std::byte{0x80}; })));
+      }
       while (!packed.done()) {
         if (!one(packed)) return false;
       }
@@ -179,6 +195,7 @@ class Decoder {
 
   const std::byte* begin_;
   Bytes bytes_;
+  Places features_seen_, lists_seen_;
   const std::byte* damaged_at_ = nullptr;
   bool unknown_ = false;
 };

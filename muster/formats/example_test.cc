@@ -188,5 +188,16 @@ TEST_F(RealRecords, MessagesAreToldApart) {
   EXPECT_EQ(first.feature_lists[0].second, (std::vector<Feature>{Strings{"0"}, Strings{"1"}}));
 }
 
+// A map may come in as many parts as it has entries; what stands twice counts once, at its place.
+TEST(Example, AMapInPartsIsOneMap) {
+  std::string bytes;
+  for (int i = 0; i < 1000; ++i)
+    bytes += encode_example({{{std::to_string(i % 900), std::vector<int64_t>{i}}}});
+  const Example example = decode_example(bytes_of(bytes)).value();
+  ASSERT_EQ(example.features.size(), 900u);
+  EXPECT_EQ(example.features[5].first, "5");
+  EXPECT_EQ(std::get<std::vector<int64_t>>(example.features[5].second), std::vector<int64_t>{905});
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::formats

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
+#include <variant>
 
 #include "muster/base/crc32c.h"
-#include "muster/base/json.h"
 #include "muster/base/strings.h"
 #include "muster/formats/internal/shape_text.h"
 
@@ -60,6 +60,128 @@ std::variant<TensorEntry, std::string> parse_entry(const std::string& name,
   }
   return entry;
 }
+
+// Reads a header member by member, so that never more than one of them is a tree: as one tree, a
+// header of brackets would take 57 times its bytes.
+class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  HeaderReader(std::vector<TensorEntry>& tensors, SafetensorsMetadata& metadata,
+               std::map<std::string, size_t, std::less<>>& index)
+      : tensors_(tensors), metadata_(metadata), index_(index) {}
+
+  // What is wrong, as words that follow the name of the file; "" when nothing is.
+  const std::string& fault() const { return fault_; }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(int64_t value) override { return add(value); }
+  bool number_unsigned(uint64_t value) override { return add(value); }
+  bool number_float(double value, const std::string& /*text*/) override { return add(value); }
+  bool string(std::string& text) override {
+    if (!in_metadata_) return add(std::move(text));
+    metadata_[key_] = std::move(text);
+    return true;
+  }
+  bool binary(nlohmann::json::binary_t& /*value*/) override { return add(nullptr); }
+  bool start_object(size_t /*size*/) override {
+    if (!begun_) return begun_ = true;
+    if (open_.empty() && name_ == kMetadataKey) return in_metadata_ = true;
+    return open(nlohmann::json::object());
+  }
+  bool key(std::string& name) override {
+    if (in_metadata_) {
+      key_ = std::move(name);
+      return !metadata_.contains(key_) || fail("has the metadata '" + key_ + "' twice");
+    }
+    if (!open_.empty()) {
+      keys_.back() = std::move(name);
+      return !open_.back().contains(keys_.back()) ||
+             fail("has a wrong header: the tensor '" + name_ + "' has '" + keys_.back() +
+                  "' twice");
+    }
+    name_ = std::move(name);
+    if (name_ != kMetadataKey)
+      return index_.emplace(name_, tensors_.size()).second || fail("has '" + name_ + "' twice");
+    if (std::exchange(had_metadata_, true)) return fail("has metadata twice");
+    return true;
+  }
+  bool end_object() override {
+    if (in_metadata_) {
+      in_metadata_ = false;
+      return true;
+    }
+    // The last one is the header itself.
+    return open_.empty() || close();
+  }
+  bool start_array(size_t /*size*/) override { return open(nlohmann::json::array()); }
+  bool end_array() override { return close(); }
+  bool parse_error(size_t position, const std::string& /*token*/,
+                   const nlohmann::json::exception& /*error*/) override {
+    return fail("is no safetensors file: its header is no JSON at byte " +
+                std::to_string(position));
+  }
+
+ private:
+  bool fail(std::string fault) {
+    fault_ = std::move(fault);
+    return false;
+  }
+  bool open(nlohmann::json value) {
+    if (in_metadata_) return fail_of_metadata();
+    if (!begun_) return fail("is no safetensors file: its header is no JSON object");
+    if (open_.size() == kMostDepth) return fail_of_size();
+    open_.push_back(std::move(value));
+    keys_.emplace_back();
+    return true;
+  }
+  bool close() {
+    nlohmann::json value = std::move(open_.back());
+    open_.pop_back();
+    keys_.pop_back();
+    return add(std::move(value));
+  }
+  // Takes a value that is complete: into the one around it, or as what the header says of a tensor.
+  bool add(nlohmann::json value) {
+    if (in_metadata_) return fail_of_metadata();
+    if (!begun_) return fail("is no safetensors file: its header is no JSON object");
+    if (++values_ > kMostValues) return fail_of_size();
+    if (!open_.empty()) {
+      nlohmann::json& around = open_.back();
+      if (around.is_array()) {
+        around.push_back(std::move(value));
+      } else {
+        around[keys_.back()] = std::move(value);
+      }
+      return true;
+    }
+    values_ = 0;
+    if (name_ == kMetadataKey) return fail("has metadata that are no object");
+    std::variant<TensorEntry, std::string> entry = parse_entry(name_, value);
+    if (const auto* fault = std::get_if<std::string>(&entry))
+      return fail("has a wrong header: the tensor '" + name_ + "' " + *fault);
+    tensors_.push_back(std::get<TensorEntry>(std::move(entry)));
+    return true;
+  }
+  bool fail_of_metadata() { return fail("has metadata '" + key_ + "' that are no text"); }
+  bool fail_of_size() {
+    return fail("has a wrong header: the tensor '" + name_ +
+                "' has more values than a dtype, a shape and two offsets");
+  }
+
+  // A shape of 255 axes, which is more than any program has, and some that are of nobody.
+  static constexpr int kMostValues = 300;
+  static constexpr size_t kMostDepth = 16;
+
+  std::vector<TensorEntry>& tensors_;
+  SafetensorsMetadata& metadata_;
+  std::map<std::string, size_t, std::less<>>& index_;
+  std::string fault_;
+  bool begun_ = false, in_metadata_ = false, had_metadata_ = false;
+  std::string name_, key_;            // of the member, and within the metadata
+  std::vector<nlohmann::json> open_;  // what is not complete yet, the outermost first
+  std::vector<std::string> keys_;     // the last key of each
+  int values_ = 0;                    // of the member
+};
 
 }  // namespace
 
@@ -245,25 +367,9 @@ Status SafetensorsReader::open_parts(FileSystem& files, const std::string& direc
 Status SafetensorsReader::read_header(const std::string& header, const std::string& who) {
   if (header.empty() || header[0] != '{')
     return corrupt(who + "is no safetensors file: its header is no JSON object");
-  Result<nlohmann::json> json =
-      parse_json(header, "the header of " + std::string(trim(who)), ErrorKind::kCorrupt);
-  if (!json.ok()) return json.error();
-  for (const auto& [name, value] : json.value().items()) {
-    if (name == kMetadataKey) {
-      if (!value.is_object()) return corrupt(who + "has metadata that are no object");
-      for (const auto& [key, text] : value.items()) {
-        if (!text.is_string()) return corrupt(who + "has metadata '" + key + "' that are no text");
-        metadata_[key] = text.get<std::string>();
-      }
-      continue;
-    }
-    std::variant<TensorEntry, std::string> entry = parse_entry(name, value);
-    if (const auto* fault = std::get_if<std::string>(&entry)) {
-      return corrupt(who + "has a wrong header: the tensor '" + name + "' " + *fault);
-    }
-    tensors_.push_back(std::get<TensorEntry>(std::move(entry)));
-  }
-  return {};
+  HeaderReader reader(tensors_, metadata_, index_);
+  if (nlohmann::json::sax_parse(header, &reader)) return {};
+  return corrupt(who + reader.fault());
 }
 
 Status SafetensorsReader::place_tensors(uint64_t begin, uint64_t file_size,
@@ -283,7 +389,7 @@ Status SafetensorsReader::place_tensors(uint64_t begin, uint64_t file_size,
     // The sum cannot overflow, because both numbers are below 2^63.
     next += entry.bytes;
     entry.offset += begin;
-    index_.emplace(entry.name, i);
+    index_.find(entry.name)->second = i;
   }
   if (next != file_size - begin) {
     return corrupt(who + (next > file_size - begin ? "is cut short: " : "is too long: ") +

@@ -134,7 +134,19 @@ TEST(Safetensors, RefusesHostileHeaders) {
                         const std::string& offsets) {
     return "{\"dtype\":" + dtype + ",\"shape\":" + shape + ",\"data_offsets\":" + offsets + "}";
   };
+  const auto times = [](const std::string& text, int count) {
+    std::string all;
+    for (int i = 0; i < count; ++i) all += text;
+    return all;
+  };
   const std::string good = entry("\"U8\"", "[4]", "[0,4]");
+  // What nobody knows beside what is needed does no harm, and a shape may have many axes.
+  ASSERT_TRUE(open_tensors(file_with("{\"a\":" +
+                                         entry("\"U8\"", "[" + times("1,", 250) + "4]",
+                                               "[0,4],\"note\":{\"by\":[null]}") +
+                                         "}",
+                                     4))
+                  .ok());
   ASSERT_TRUE(open_tensors(file_with("{\"a\":" + good + "}", 4)).ok());
   const std::vector<std::pair<std::string, size_t>> cases = {
       {"[]", 0},
@@ -158,6 +170,15 @@ TEST(Safetensors, RefusesHostileHeaders) {
       {"{\"a\":" + good + "}", 3},
       {"{\"a\":" + good + "}", 5},
       {"{\"__metadata__\":{\"k\":1}}", 0},
+      {"{\"__metadata__\":{\"k\":[]}}", 0},
+      {"{\"__metadata__\":{\"k\":{}}}", 0},
+      {"{\"__metadata__\":{\"k\":\"\",\"k\":\"\"}}", 0},
+      {"{\"__metadata__\":{},\"__metadata__\":{}}", 0},
+      {"{\"__metadata__\":\"k\"}", 0},
+      {"{\"a\":{\"dtype\":\"U8\",\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]}}", 4},
+      {"{\"a\":" + entry("\"U8\"", "[" + times("1,", 400) + "4]", "[0,4]") + "}", 4},
+      {"{\"a\":" + times("[", 1000), 0},
+      {"{\"a\":" + good + "} x", 4},
       {"{\"__metadata__\":[]}", 0},
   };
   for (const auto& [header, data] : cases) {
@@ -178,6 +199,18 @@ TEST(Safetensors, FullDiskReachesTheCaller) {
   const Status status = write_safetensors(*staged, kTensors);
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().kind(), ErrorKind::kUnavailable);
+}
+
+// As one tree of JSON they took time for each pair of them: minutes for these.
+TEST(Safetensors, ManyTensorsAreReadInOrder) {
+  std::string header = "{";
+  for (int i = 0; i < 100'000; ++i) {
+    header += (i == 0 ? "\"" : ",\"") + std::to_string(i) +
+              R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+  }
+  const auto reader = open_tensors(file_with(header + "}", 0)).value();
+  EXPECT_EQ(reader.tensors().size(), 100'000u);
+  EXPECT_NE(reader.find("99999"), nullptr);
 }
 
 TEST(RealFiles, SafetensorsOfOthers) {

@@ -6,7 +6,9 @@
 #include <new>
 #include <optional>
 #include <set>
+#include <tuple>
 
+#include "muster/base/parse_limits.h"
 #include "muster/formats/internal/hints.h"
 
 namespace muster::inline v0_1::formats {
@@ -19,8 +21,6 @@ constexpr uint64_t kLocalBytes = 30, kEntryBytes = 46, kEndBytes = 22;
 constexpr uint64_t kEnd64Bytes = 56, kEnd64LocatorBytes = 20;
 constexpr uint64_t kLongestComment = 65535;
 constexpr uint16_t kStored = 0, kDeflated = 8, kEncrypted = 1, kZip64Field = 1;
-// Deflate cannot pack better: an entry that says so lies.
-constexpr uint64_t kBestRatio = 1032;
 using internal::kCopyAgain;
 
 template <typename Number>
@@ -122,7 +122,8 @@ Status ZipReader::read_directory() {
   }
   Result<std::string> directory = read_range(*file_, end.offset, end.bytes);
   if (!directory.ok()) return directory.error();
-  return add_entries(directory.value(), end.count);
+  if (Status added = add_entries(directory.value(), end.count); !added.ok()) return added;
+  return set_limits(end.offset);
 }
 
 Result<ZipReader::Directory> ZipReader::find_directory() const {
@@ -219,6 +220,29 @@ Status ZipReader::add_entries(std::string_view directory, uint64_t count) {
   return {};
 }
 
+Status ZipReader::set_limits(uint64_t end) {
+  std::vector<ZipEntry*> order;
+  for (ZipEntry& entry : entries_) order.push_back(&entry);
+  std::sort(order.begin(), order.end(), [](const ZipEntry* a, const ZipEntry* b) {
+    return std::tie(a->offset, a->name) > std::tie(b->offset, b->name);
+  });
+  std::string next = "the directory";
+  for (ZipEntry* entry : order) {
+    entry->limit = end;
+    if (entry->offset > end || end - entry->offset < kLocalBytes ||
+        entry->packed_bytes > end - entry->offset - kLocalBytes) {
+      return corrupt("'" + name() + "': the entry '" + entry->name + "', of " +
+                         std::to_string(entry->packed_bytes) + " bytes from byte " +
+                         std::to_string(entry->offset) + " on, overlaps " + next +
+                         ", which begins at byte " + std::to_string(end),
+                     kCopyAgain);
+    }
+    end = entry->offset;
+    next = "'" + entry->name + "'";
+  }
+  return {};
+}
+
 Result<std::string> ZipReader::read(const ZipEntry& entry) const {
   const std::string what = "'" + name() + "', entry '" + entry.name + "'";
   if ((entry.flags & kEncrypted) != 0) {
@@ -238,14 +262,14 @@ Result<std::string> ZipReader::read(const ZipEntry& entry) const {
   // The name and extra fields here may differ from those in the directory.
   const uint64_t begin = entry.offset + kLocalBytes + at<uint16_t>(local.value(), 26) +
                          at<uint16_t>(local.value(), 28);
-  if (begin > size_ || entry.packed_bytes > size_ - begin) {
+  if (begin > entry.limit || entry.packed_bytes > entry.limit - begin) {
     return corrupt(what + " is cut short: " + std::to_string(entry.packed_bytes) +
-                       " bytes expected from byte " + std::to_string(begin) + " on, the file has " +
-                       std::to_string(size_),
+                       " bytes expected from byte " + std::to_string(begin) +
+                       " on, what follows begins at byte " + std::to_string(entry.limit),
                    kCopyAgain);
   }
   const bool possible = entry.method == kStored ? entry.bytes == entry.packed_bytes
-                                                : entry.bytes / kBestRatio <= entry.packed_bytes;
+                                                : entry.bytes / kMostUnpacked <= entry.packed_bytes;
   if (!possible) {
     return corrupt(what + " is said to have " + std::to_string(entry.bytes) + " bytes, packed in " +
                        std::to_string(entry.packed_bytes) + ", which cannot be",

@@ -20,6 +20,7 @@ struct ZipEntry {
   uint64_t packed_bytes = 0;
   uint64_t bytes = 0;
   uint64_t offset = 0;  // of its local header
+  uint64_t limit = 0;   // where the next entry or the directory begins: its content ends there
   uint32_t crc = 0;     // CRC-32 of the content
   uint16_t method = 0;  // 0 stored, 8 deflated
   uint16_t flags = 0;
@@ -28,8 +29,9 @@ struct ZipEntry {
 // The entries of an archive, by name.
 class ZipReader {
  public:
-  // Reads the directory. Corrupt when there is none, when it is damaged, and when a name occurs
-  // twice. InvalidArgument for archives of several parts.
+  // Reads the directory. Corrupt when there is none, when it is damaged, when a name occurs twice,
+  // and when entries overlap: a short archive would be many long ones. InvalidArgument for archives
+  // of several parts.
   static Result<ZipReader> open(std::unique_ptr<FileReader> file);
 
   // In the order of the directory.
@@ -58,6 +60,9 @@ class ZipReader {
   // Reads the record of zip64, which lies at `end_offset`, before `limit`.
   Result<Directory> find_large_directory(uint64_t end_offset, uint64_t limit) const;
   Status add_entries(std::string_view directory, uint64_t count);
+  // Sets the limits of entries, of which the last ends before byte `end`. Corrupt where they
+  // overlap.
+  Status set_limits(uint64_t end);
 
   std::unique_ptr<FileReader> file_;
   uint64_t size_ = 0;

@@ -176,5 +176,24 @@ TEST(Zip, EveryPrefixAndFlippedBitGivesAnAnswer) {
   }
 }
 
+// Many names for one content make a short archive a long one.
+TEST(Zip, EntriesThatOverlapAreRefused) {
+  const std::string stored = from_hex(std::string(kStored));
+  const size_t second = stored.find("PK\x01\x02", stored.find("PK\x01\x02") + 1);
+  std::string same = stored;
+  put<uint32_t>(same, second + 42, 0);  // where its content begins
+  EXPECT_EQ(open_zip(same).error().kind(), ErrorKind::kCorrupt);
+  EXPECT_THAT(open_zip(same).error().message(),
+              AllOf(HasSubstr("'x.npz': the entry '"), HasSubstr("overlaps '")));
+  // Into the one behind it, and into the directory.
+  std::string into = stored;
+  put<uint32_t>(into, stored.find("PK\x01\x02") + 20, 200);
+  EXPECT_THAT(open_zip(into).error().message(), HasSubstr("'x.npy', of 200 bytes from byte 0 on, "
+                                                          "overlaps 'y.npy', which begins at"));
+  into = stored;
+  put<uint32_t>(into, second + 20, 200);
+  EXPECT_THAT(open_zip(into).error().message(), HasSubstr("overlaps the directory"));
+}
+
 }  // namespace
 }  // namespace muster::inline v0_1::formats

@@ -114,7 +114,7 @@ class TreeMaker {
 };
 
 // Looks at all documents, and keeps none. Of some damaged texts (", a") YAML::LoadAll() makes
-// documents without end, and here that is an error of the text.
+// documents without end, and of two bytes of a list hundreds: here both are errors of the text.
 class DocumentCounter final : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -122,23 +122,58 @@ class DocumentCounter final : public YAML::EventHandler {
       throw YAML::ParserException(mark, fmt::format("more than {} documents", kMostDocuments));
   }
   void OnDocumentEnd() override {}
-  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
-  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                const std::string&) override {}
-  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                       YAML::EmitterStyle::value) override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t) override { count(mark); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t) override { count(mark); }
+  void OnScalar(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                const std::string&) override {
+    count(mark);
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {
+    count(mark);
+  }
   void OnSequenceEnd() override {}
-  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
-                  YAML::EmitterStyle::value) override {}
+  void OnMapStart(const YAML::Mark& mark, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {
+    count(mark);
+  }
   void OnMapEnd() override {}
 
  private:
+  // Keys are counted here, and their values.
+  void count(const YAML::Mark& mark) {
+    constexpr int kMost = 2 * kMostValues;
+    if (++values_ > kMost)
+      throw YAML::ParserException(mark, fmt::format("more than {} keys and values", kMost));
+  }
+
   int documents_ = 0;
+  int values_ = 0;
 };
+
+// Throws for brackets within brackets, all of which the YAML library keeps before it looks at their
+// depth, with 240 bytes each. Those in texts count too, where they are mostly closed.
+void check_brackets(std::string_view text) {
+  constexpr int kMostOpen = 1000;
+  int open = 0;
+  YAML::Mark mark;
+  mark.line = mark.column = mark.pos = 0;
+  for (const char letter : text) {
+    if (letter == '[' || letter == '{') ++open;
+    if ((letter == ']' || letter == '}') && open > 0) --open;
+    if (open > kMostOpen)
+      throw YAML::ParserException(mark, fmt::format("more than {} brackets are open", kMostOpen));
+    ++mark.column;
+    if (letter == '\n') {
+      ++mark.line;
+      mark.column = 0;
+    }
+  }
+}
 
 // Throws what the YAML library throws.
 std::vector<YAML::Node> documents_of(const std::string& text) {
+  check_brackets(text);
   std::istringstream stream(text);
   YAML::Parser parser(stream);
   DocumentCounter counter;

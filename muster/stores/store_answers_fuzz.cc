@@ -6,6 +6,7 @@
 #include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/aws_profile.h"
 #include "muster/stores/internal/object_name.h"
+#include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
 
 std::vector<std::string> muster::fuzz::seeds() {
@@ -25,6 +26,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace muster;                    // NOLINT(google-build-using-namespace)
   using namespace muster::stores::internal;  // NOLINT(google-build-using-namespace)
   const std::string text(text_of(fuzz::bytes_of_input(data, size)));
+  fuzz::metered(parse_memory_limit(size), [&] {
+    (void)parse_content_range(text);
+    (void)parse_object_name("s3", text);
+    (void)parse_aws_profiles(text);
+  });
   if (const auto range = parse_content_range(text)) {
     fuzz::require(range->end >= range->begin, "a range does not end before it begins");
   }

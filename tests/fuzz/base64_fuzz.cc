@@ -1,5 +1,6 @@
 // Base64 of anything: what is read has its size, and what was written is read again.
 #include "muster/base/base64.h"
+#include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
 
 namespace muster::fuzz {
@@ -14,7 +15,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace muster;  // NOLINT(google-build-using-namespace)
   const std::string text(text_of(fuzz::bytes_of_input(data, size)));
   fuzz::require(from_base64(to_base64(text)) == text, "what was written is read");
-  if (const auto bytes = from_base64(text)) {
+  if (const auto bytes =
+          fuzz::metered(parse_memory_limit(size), [&] { return from_base64(text); })) {
     fuzz::require(bytes->size() <= text.size() / 4 * 3, "four letters are three bytes");
     // Bits that no byte needs may be lost.
     fuzz::require(to_base64(*bytes).size() == text.size(), "as many letters are written");

@@ -5,6 +5,7 @@
 #include "muster/formats/csv.h"
 #include "muster/formats/number_text.h"
 #include "muster/formats/written_number.h"
+#include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
 
 namespace muster::fuzz {
@@ -59,7 +60,20 @@ std::string next_text(formats::CsvReader& reader) {
   return text + std::to_string(reader.row_line().value());
 }
 
+// All rows, of any length, one after the other.
+void read_all(Bytes bytes, formats::CsvDialect dialect) {
+  formats::CsvReader reader =
+      formats::CsvReader::open(
+          formats::InputStream::open(memory_reader(bytes, "input"), formats::Compression::kNone)
+              .value(),
+          dialect)
+          .value();
+  for (Result<bool> row = reader.next(); !row.ok() || row.value(); row = reader.next()) {
+  }
+}
+
 void check(Bytes bytes, formats::CsvDialect dialect) {
+  metered(parse_memory_limit(bytes.size()), [&] { read_all(bytes, dialect); });
   formats::CsvReader reader = open(bytes, dialect);
   std::vector<uint64_t> places{reader.offset()};
   std::vector<std::string> texts;

@@ -25,6 +25,7 @@ namespace muster::fuzz {
 namespace {
 
 constexpr uint64_t kRuns = 12000;
+constexpr uint64_t kRunsOfAttacks = 60;
 // Seeds that others have written: some of each folder, none longer than this.
 constexpr size_t kSeedsOfFolder = 8;
 constexpr uint64_t kLongestSeed = 32768;
@@ -107,6 +108,8 @@ std::string target_of(const std::string& program) {
 int run(const std::string& target, int argc, char** argv) {
   std::vector<std::string> all = seeds();
   for (std::string& content : real_files()) all.push_back(std::move(content));
+  const std::vector<std::string> hostile =
+      attacks == nullptr ? std::vector<std::string>() : attacks();
   if (all.empty()) {
     std::fprintf(stderr, "fuzz: %s has no seeds\n", target.c_str());
     return 1;
@@ -120,6 +123,7 @@ int run(const std::string& target, int argc, char** argv) {
     } else if (word.starts_with("--seeds=")) {
       const std::string folder = word.substr(8);
       local_file_system().make_directories(folder).value();
+      all.insert(all.end(), hostile.begin(), hostile.end());
       for (size_t k = 0; k < all.size(); ++k) {
         local_file_system()
             .write_atomically(join_path(folder, "seed-" + std::to_string(k)), all[k])
@@ -132,10 +136,14 @@ int run(const std::string& target, int argc, char** argv) {
     }
   }
   if (files_given) return 0;
+  for (uint64_t index = 0; index < kRunsOfAttacks && !hostile.empty(); ++index) {
+    run_one(make_input(hostile, target + " attacks", index),
+            "crash-" + target + "-attack-" + std::to_string(index));
+  }
   for (uint64_t index = 0; index < runs; ++index)
     run_one(make_input(all, target, index), "crash-" + target + "-" + std::to_string(index));
-  std::printf("%s: %llu inputs from %zu seeds\n", target.c_str(),
-              static_cast<unsigned long long>(runs), all.size());
+  std::printf("%s: %llu inputs from %zu seeds, %zu attacks\n", target.c_str(),
+              static_cast<unsigned long long>(runs), all.size(), hostile.size());
   return 0;
 }
 

@@ -1,6 +1,7 @@
 // decode_event() of anything; what can be written of it comes back. (Files of events are framed as
 // TFRecords, which have a target of their own.)
 #include "muster/formats/event.h"
+#include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
 
 namespace muster::fuzz {
@@ -44,7 +45,9 @@ std::vector<std::string> seed_folders() { return {}; }
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace muster;  // NOLINT(google-build-using-namespace)
-  const Result<formats::Event> event = formats::decode_event(fuzz::bytes_of_input(data, size));
+  const Result<formats::Event> event = fuzz::metered(parse_memory_limit(size), [&] {
+    return formats::decode_event(fuzz::bytes_of_input(data, size));
+  });
   if (!event.ok()) return 0;
   const Result<std::string> encoded = formats::encode_event(event.value());
   // Kinds that cannot be written, and tags that are no UTF-8, are read all the same.

@@ -2,6 +2,7 @@
 // agree with the decoder.
 #include "muster/formats/example.h"
 #include "muster/formats/example_parser.h"
+#include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
 
 namespace muster::fuzz {
@@ -10,6 +11,14 @@ using formats::FeatureColumn;
 using formats::FeatureForm;
 using formats::FeatureKind;
 using formats::FeatureMap;
+
+// A field of the wire with its length in front.
+static std::string field(int number, const std::string& body) {
+  std::string text(1, static_cast<char>(number << 3 | 2));
+  size_t length = body.size();
+  for (; length > 127; length >>= 7) text += static_cast<char>((length & 127) | 128);
+  return text + static_cast<char>(length) + body;
+}
 
 std::vector<std::string> seeds() {
   const FeatureMap features = {{"x", std::vector<float>{0.5f, 2, -1}},
@@ -20,6 +29,17 @@ std::vector<std::string> seeds() {
   return {example, example + example,
           formats::encode_sequence_example(
               {features, {{"steps", {std::vector<float>{1}, std::vector<float>{2, 3}}}}})};
+}
+
+// A text in two bytes, a step in two, and a map in as many parts as it has entries.
+std::vector<std::string> attacks() {
+  std::string empties, parts;
+  for (int i = 0; i < 60'000; ++i) empties += field(1, "");
+  for (int i = 0; i < 30'000; ++i) parts += field(1, field(1, field(1, std::to_string(i))));
+  const std::string key = field(1, "k");
+  const std::string texts = field(1, field(1, key + field(2, field(1, empties))));
+  const std::string steps = field(2, field(1, key + field(2, empties)));
+  return {texts, steps, parts};
 }
 
 std::vector<std::string> seed_folders() { return {}; }
@@ -97,14 +117,18 @@ void ask_for_others(Bytes bytes) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace muster;  // NOLINT(google-build-using-namespace)
   const Bytes bytes = fuzz::bytes_of_input(data, size);
-  if (const auto example = formats::decode_example(bytes); example.ok()) {
+  const uint64_t most = parse_memory_limit(size);
+  if (const auto example = fuzz::metered(most, [&] { return formats::decode_example(bytes); });
+      example.ok()) {
     const std::string again = formats::encode_example(example.value());
     fuzz::require(
         formats::encode_example(formats::decode_example(bytes_of(again)).value()) == again,
         "an example that was written is read back");
     fuzz::check_batch(bytes, example.value().features);
   }
-  if (const auto sequence = formats::decode_sequence_example(bytes); sequence.ok()) {
+  if (const auto sequence =
+          fuzz::metered(most, [&] { return formats::decode_sequence_example(bytes); });
+      sequence.ok()) {
     const std::string again = formats::encode_sequence_example(sequence.value());
     fuzz::require(formats::encode_sequence_example(
                       formats::decode_sequence_example(bytes_of(again)).value()) == again,

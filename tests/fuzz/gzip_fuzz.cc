@@ -1,5 +1,6 @@
 // gunzip() of anything; and what gzip() makes comes back.
 #include "muster/formats/gzip.h"
+#include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
 
 namespace muster::fuzz {
@@ -18,7 +19,8 @@ std::vector<std::string> seed_folders() { return {"npy", "tensorflow/records/gzi
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace muster;  // NOLINT(google-build-using-namespace)
   const Bytes bytes = fuzz::bytes_of_input(data, size);
-  const Result<std::string> content = formats::gunzip(bytes, "input");
+  const Result<std::string> content =
+      fuzz::metered(unpack_memory_limit(size), [&] { return formats::gunzip(bytes, "input"); });
   if (content.ok()) {
     fuzz::require(formats::is_gzip(bytes), "what unpacks begins as gzip does");
     fuzz::require(

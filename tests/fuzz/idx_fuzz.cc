@@ -1,6 +1,7 @@
 // parse_idx() of anything; what it takes is written back as the same bytes.
 #include "muster/formats/gzip.h"
 #include "muster/formats/idx.h"
+#include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
 
 namespace muster::fuzz {
@@ -28,7 +29,10 @@ std::vector<std::string> seed_folders() { return {"mnist", "fashion-mnist"}; }
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace muster;  // NOLINT(google-build-using-namespace)
   const Bytes bytes = fuzz::bytes_of_input(data, size);
-  const Result<formats::IdxArray> array = formats::parse_idx(bytes, "input");
+  const uint64_t most =
+      formats::is_gzip(bytes) ? unpack_memory_limit(size) : parse_memory_limit(size);
+  const Result<formats::IdxArray> array =
+      fuzz::metered(most, [&] { return formats::parse_idx(bytes, "input"); });
   if (!array.ok()) return 0;
   const Result<std::string> again = formats::encode_idx(array.value());
   fuzz::require(again.ok(), "what was read can be written");

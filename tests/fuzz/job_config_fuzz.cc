@@ -2,9 +2,16 @@
 // has the name of the file. A job that was read can be written and read again.
 #include "muster/jobs/config_writer.h"
 #include "muster/jobs/job_config.h"
+#include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
 
 namespace muster::fuzz {
+
+static std::string many(const std::string& piece, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += piece;
+  return text;
+}
 
 std::vector<std::string> seeds() {
   return {
@@ -26,14 +33,33 @@ std::vector<std::string> seeds() {
       "apiVersion: v1\nkind: Job\n---\n&a [*a]\n"};
 }
 
+// Parts that stand for more and more, and what takes most memory for its letters.
+std::vector<std::string> attacks() {
+  std::string laughs = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
+  for (int i = 1; i < 9; ++i) {
+    const std::string before = "*a" + std::to_string(i - 1), name = "a" + std::to_string(i);
+    laughs += name + ": &" + name + " [" + many(before + ", ", 8) + before + "]\n";
+  }
+  return {laughs,
+          "a: [" + many("a,", 100'000) + "]\n",
+          many("[", 100'000),
+          many("- ", 100'000),
+          "a: " + many("{b: ", 100'000),
+          many("? ", 100'000)};
+}
+
 std::vector<std::string> seed_folders() { return {}; }
 
 namespace {
 
+// The YAML library's tree of the 20,000 keys and values that a configuration may have.
+constexpr uint64_t kConfigFixed = uint64_t{16} << 20;
+
 void check(const std::string& text) {
   jobs::JobSpec job;
   try {
-    job = jobs::read_job_config(text, "input").job;
+    job = metered(kConfigFixed + parse_memory_limit(text.size()),
+                  [&] { return jobs::read_job_config(text, "input").job; });
   } catch (const Error& error) {
     require(error.kind() == ErrorKind::kInvalidArgument, "what is wrong is the text");
     require(error.message().find("input") != std::string::npos, "an error names the file");

@@ -1,5 +1,6 @@
 // LineReader on anything: its lines and their ends are the file, and every position leads back.
 #include "muster/formats/lines.h"
+#include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
 
 namespace muster::fuzz {
@@ -16,10 +17,18 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace muster;  // NOLINT(google-build-using-namespace)
   constexpr uint64_t kLongestLine = 200;
   const Bytes bytes = fuzz::bytes_of_input(data, size);
-  formats::LineReader reader(
-      formats::InputStream::open(memory_reader(bytes, "input"), formats::Compression::kNone)
-          .value(),
-      kLongestLine);
+  const auto open = [&](uint64_t longest_line) {
+    return formats::LineReader(
+        formats::InputStream::open(memory_reader(bytes, "input"), formats::Compression::kNone)
+            .value(),
+        longest_line);
+  };
+  fuzz::metered(parse_memory_limit(size), [&] {
+    formats::LineReader all = open(formats::kLongestLine);
+    for (std::string_view each; all.next(&each).value();) {
+    }
+  });
+  formats::LineReader reader = open(kLongestLine);
   uint64_t lines = 0;
   std::string_view line;
   while (true) {

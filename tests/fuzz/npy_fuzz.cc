@@ -1,5 +1,6 @@
 // read_npy_header() and what follows it, on anything: what it takes is written and read again.
 #include "muster/formats/npy.h"
+#include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
 
 namespace muster::fuzz {
@@ -37,11 +38,14 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace muster;  // NOLINT(google-build-using-namespace)
   const Bytes bytes = fuzz::bytes_of_input(data, size);
   const auto file = memory_reader(bytes, "input");
-  const Result<formats::NpyHeader> header = formats::read_npy_header(*file);
+  const uint64_t most = parse_memory_limit(size);
+  const Result<formats::NpyHeader> header =
+      fuzz::metered(most, [&] { return formats::read_npy_header(*file); });
   if (!header.ok()) return 0;
   fuzz::require(header.value().data_bytes() <= size, "an array is no larger than its file");
   if (header.value().is_text()) {
-    const Result<formats::NpyTexts> texts = formats::read_npy_texts(*file, header.value());
+    const Result<formats::NpyTexts> texts =
+        fuzz::metered(most, [&] { return formats::read_npy_texts(*file, header.value()); });
     if (!texts.ok()) return 0;
     fuzz::require(texts.value().offsets.size() == static_cast<size_t>(header.value().size()) + 1,
                   "there are as many texts as elements");
@@ -50,7 +54,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   std::string array(header.value().data_bytes(), '\0');
-  formats::read_npy_data(*file, header.value(), std::as_writable_bytes(std::span(array))).value();
+  fuzz::metered(most, [&] {
+    formats::read_npy_data(*file, header.value(), std::as_writable_bytes(std::span(array))).value();
+  });
   fuzz::StringSink sink;
   formats::write_npy(sink, header.value(), bytes_of(array)).value();
   const auto written = memory_reader(bytes_of(sink.text), "written");

@@ -1,5 +1,6 @@
 // decode_request() on anything: what it takes fills its arrays exactly.
 #include "muster/serve/decode_request.h"
+#include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
 
 namespace muster::fuzz {
@@ -57,7 +58,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view body(reinterpret_cast<const char*>(data), size);
   for (const serve::Verb verb : {serve::Verb::kPredict, serve::Verb::kClassify}) {
     try {
-      fuzz::check(serve::decode_request(verb, body, fuzz::signatures()));
+      fuzz::check(fuzz::metered(parse_memory_limit(size), [&] {
+        return serve::decode_request(verb, body, fuzz::signatures());
+      }));
     } catch (const Error& error) {
       fuzz::require(error.kind() == ErrorKind::kInvalidArgument, "what is wrong is the request");
     }

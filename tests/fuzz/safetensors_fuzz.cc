@@ -1,6 +1,7 @@
 // SafetensorsReader on anything; all tensors of what it opens can be read. What has parts in other
 // files is read that far, and refused.
 #include "muster/formats/safetensors.h"
+#include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
 
 namespace muster::fuzz {
@@ -25,6 +26,25 @@ std::vector<std::string> seeds() {
                {{"format_version", "1"}, {"note", "\u00fc"}})};
 }
 
+// Headers that took 57 times their bytes, and time for each pair of tensors.
+std::vector<std::string> attacks() {
+  const auto with_header = [](const std::string& header) {
+    std::string text;
+    append_little_endian<uint64_t>(text, header.size());
+    return text + header;
+  };
+  std::string many = "{", metadata = R"({"__metadata__":{)";
+  for (int i = 0; i < 20'000; ++i) {
+    const std::string name = (i == 0 ? "\"" : ",\"") + std::to_string(i);
+    many += name + R"(":{"dtype":"U8","shape":[0],"data_offsets":[0,0]})";
+    metadata += name + R"(":"")";
+  }
+  return {
+      with_header("{\"a\":" + std::string(100'000, '[')),
+      with_header(R"({"a":{"dtype":"U8","shape":[0],"data_offsets":[)" + std::string(100'000, '[')),
+      with_header(many + "}"), with_header(metadata + "}}")};
+}
+
 std::vector<std::string> seed_folders() { return {"safetensors"}; }
 
 }  // namespace muster::fuzz
@@ -32,8 +52,10 @@ std::vector<std::string> seed_folders() { return {"safetensors"}; }
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace muster;  // NOLINT(google-build-using-namespace)
   const Bytes bytes = fuzz::bytes_of_input(data, size);
-  const Result<formats::SafetensorsReader> reader =
-      formats::SafetensorsReader::open(memory_reader(bytes, "input"));
+  // A third of what is allowed: headers are long.
+  const Result<formats::SafetensorsReader> reader = fuzz::metered(
+      kParseFixedBytes + 16 * size,
+      [&] { return formats::SafetensorsReader::open(memory_reader(bytes, "input")); });
   if (!reader.ok()) return 0;
   for (const formats::TensorEntry& entry : reader.value().tensors()) {
     const Result<std::string> content = reader.value().read(entry.name);

@@ -24,6 +24,10 @@ namespace muster::fuzz {
 // Inputs to begin with, made by our own writers: defined by each target. The same in every call.
 std::vector<std::string> seeds();
 
+// Longer inputs that are made to cost more than their bytes: each of them is read as it is, and
+// changed a few times. A target need not define it.
+[[gnu::weak]] std::vector<std::string> attacks();
+
 // Folders below MUSTER_TEST_DATA with such files written by others; may be none. Defined by each
 // target.
 std::vector<std::string> seed_folders();

@@ -5,6 +5,7 @@
 
 #include "muster/base/crc32c.h"
 #include "muster/formats/tfrecord.h"
+#include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
 
 namespace muster::fuzz {
@@ -85,6 +86,11 @@ void mend(std::string& text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace muster;  // NOLINT(google-build-using-namespace)
   const Bytes bytes = fuzz::bytes_of_input(data, size);
+  fuzz::metered(parse_memory_limit(size), [&] {
+    formats::TfrecordReader reader = fuzz::open(bytes, formats::Compression::kNone);
+    Bytes payload;
+    for (Result<bool> more = true; more.ok() && more.value();) more = reader.read(&payload);
+  });
   const std::string again = fuzz::read_all(bytes);
   fuzz::require(text_of(bytes).starts_with(again), "records are written as they were read");
   std::string mended(text_of(bytes));

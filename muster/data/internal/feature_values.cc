@@ -63,4 +63,10 @@ formats::Feature zero_of(FeatureKind kind) {
   }
 }
 
+double padded_value_bytes(const formats::Feature& padding) {
+  if (std::holds_alternative<std::vector<float>>(padding)) return sizeof(float);
+  const auto* texts = std::get_if<std::vector<std::string>>(&padding);
+  return sizeof(int64_t) + (texts == nullptr ? 0.0 : static_cast<double>(texts->front().size()));
+}
+
 }  // namespace muster::inline v0_1::data::internal

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/data/internal/padding_limit.h"
 #include "muster/tensor/leaf_name.h"
 #include "muster/tensor/libtorch.h"
 
@@ -110,6 +111,28 @@ Value pad_strings(const std::vector<Element>& elements, size_t v, const Shape& s
   return Strings(std::move(batch), std::move(offsets), std::move(bytes));
 }
 
+// Rows whose lengths the data decides may not take what nobody asked for.
+void check_fits(const std::vector<Element>& elements, size_t v, const Shape& shape,
+                const PaddingOptions& padding) {
+  const bool asked =
+      v < padding.padded_shapes.size() &&
+      std::ranges::all_of(padding.padded_shapes[v], [](int64_t n) { return n >= 0; });
+  if (asked) return;
+  const Value& first = elements.front().values()[v];
+  const double place = first.is_tensor() ? static_cast<double>(first.tensor().element_size())
+                                         : static_cast<double>(sizeof(int64_t));
+  double padded = static_cast<double>(elements.size()) * place;
+  for (const int64_t size : shape) padded *= static_cast<double>(size);
+  uint64_t read = 0;
+  for (const Element& element : elements) {
+    const Value& value = element.values()[v];
+    read += value.is_tensor() ? static_cast<uint64_t>(value.tensor().nbytes())
+                              : static_cast<uint64_t>(value.strings().size()) * sizeof(int64_t);
+  }
+  check_padding(fmt::format("padded_batch: {} rows of up to {}", elements.size(), describe(shape)),
+                padded, read);
+}
+
 // Leaf `v` of all elements.
 Value pad(const std::vector<Element>& elements, size_t v, const PaddingOptions& padding) {
   const Element& first = elements.front();
@@ -119,6 +142,7 @@ Value pad(const std::vector<Element>& elements, size_t v, const PaddingOptions& 
                                        first.describe(), element.describe()));
   }
   const Shape shape = padded_shape(elements, v, padding);
+  check_fits(elements, v, shape, padding);
   return first.values()[v].is_tensor() ? pad_tensors(elements, v, shape, padding)
                                        : pad_strings(elements, v, shape);
 }
