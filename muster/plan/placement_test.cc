@@ -33,6 +33,8 @@ TEST(Partitioner, CutsAsTensorFlowDoes) {
   EXPECT_EQ(Partitioner::min_size(4, 10).parts(6, 4, 9), 6);
   EXPECT_EQ(Partitioner::min_size(256 << 10).parts(1024, 1024, 3), 3);
   EXPECT_EQ(Partitioner::min_size(256 << 10).parts(1024, 256, 3), 1);
+  // What is begun counts: 300 KiB are two parts of 150.
+  EXPECT_EQ(Partitioner::min_size(256 << 10).parts(1024, 300, 3), 2);
   EXPECT_EQ(Partitioner::max_size(4).parts(6, 4, 9), 6);
   EXPECT_EQ(Partitioner::max_size(8).parts(6, 4, 9), 3);
   EXPECT_EQ(Partitioner::max_size(1024).parts(6, 4, 9), 1);
