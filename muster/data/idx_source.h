@@ -14,10 +14,14 @@ namespace muster::inline v0_1::data {
 // and when n is 0.
 Dataset from_idx(const std::string& images_path, const std::string& labels_path);
 
-// Calls from_idx() with MNIST's own file names in `data_dir`: train-images-idx3-ubyte and
+// Reads the files of MNIST in `data_dir` as from_idx() does: train-images-idx3-ubyte and
 // train-labels-idx1-ubyte for the split "train", t10k-… for "test", each with or without ".gz".
-// Throws NotFound, which lists the files that are missing, and InvalidArgument for another split
-// and for a file that is there both with and without ".gz".
+// Dots and underscores may stand for the dashes, "test" for "t10k", and a name in front of all
+// ("emnist-letters-train-images-idx3-ubyte"). Of several files of one name, also one beside its
+// ".gz", the one that is not packed is read, and a line of the log says so; they must hold the
+// same. Throws NotFound, which lists the files that are missing and some that are there;
+// InvalidArgument for another split, for two files of one name that differ, and for several data
+// sets of which none is without a name in front.
 Dataset mnist(const std::string& data_dir, const std::string& split);
 
 }  // namespace muster::inline v0_1::data

@@ -78,17 +78,63 @@ TEST(Idx, WithoutRowsIsNoDataSet) {
             "the data set " + dir / "images" + " is empty (0 rows)");
 }
 
-TEST(Idx, MnistDoesNotChooseBetweenTwoFilesOfOneName) {
+TEST(Idx, MnistReadsAFileBesideItsGzWhenTheyAreTheSame) {
   const TempDirectory dir;
   write(dir / "t10k-images-idx3-ubyte", {5, 3, 3});
   write(dir / "t10k-labels-idx1-ubyte", {5});
   write(dir / "t10k-labels-idx1-ubyte.gz", {5}, true);
+  EXPECT_EQ(mnist(dir.path(), "test").cardinality(), 5);
+  write(dir / "t10k-labels-idx1-ubyte.gz", {6}, true);
   const Error both = error_of([&] { mnist(dir.path(), "test"); });
   EXPECT_EQ(both.kind(), ErrorKind::kInvalidArgument);
   EXPECT_EQ(both.message(), dir.path() +
                                 ": both t10k-labels-idx1-ubyte and t10k-labels-idx1-ubyte.gz are "
-                                "there");
+                                "there, and they are not the same data");
   EXPECT_THAT(both.hint(), HasSubstr("remove one"));
+}
+
+// The names of Kaggle's archives, which have a folder of each name too, of EMNIST, and of what
+// others have unpacked.
+TEST(Idx, MnistIsFoundUnderItsOtherNames) {
+  const std::vector<std::pair<std::string, std::string>> kNames = {
+      {"t10k-images.idx3-ubyte", "t10k-labels.idx1-ubyte"},
+      {"t10k-images-idx3-ubyte.gz", "t10k-labels.idx1-ubyte"},
+      {"emnist-letters-test-images-idx3-ubyte", "emnist-letters-test-labels-idx1-ubyte"},
+      {"test_images_idx3_ubyte", "test_labels_idx1_ubyte.gz"},
+      {"T10K-IMAGES.IDX3-UBYTE", "T10K-LABELS.IDX1-UBYTE"}};
+  for (const auto& [images, labels] : kNames) {
+    const TempDirectory dir;
+    local_file_system().make_directories(dir / "t10k-images-idx3-ubyte").value();
+    write(dir / images, {5, 3, 3}, images.ends_with(".gz"));
+    write(dir / labels, {5}, labels.ends_with(".gz"));
+    EXPECT_EQ(mnist(dir.path(), "test").cardinality(), 5) << images;
+    const Error other = error_of([&] { mnist(dir.path(), "train"); });
+    EXPECT_EQ(other.kind(), ErrorKind::kNotFound);
+    EXPECT_THAT(other.message(), HasSubstr("its files are '"));
+    EXPECT_THAT(other.message(), HasSubstr("'" + images + "'"));
+  }
+}
+
+TEST(Idx, MnistOfSeveralDataSetsIsRefused) {
+  const TempDirectory dir;
+  for (const char* set : {"emnist-letters-", "emnist-digits-"}) {
+    write(dir.path() + "/" + set + "train-images-idx3-ubyte", {5, 3, 3});
+    write(dir.path() + "/" + set + "train-labels-idx1-ubyte", {5});
+  }
+  const Error several = error_of([&] { mnist(dir.path(), "train"); });
+  EXPECT_EQ(several.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(several.message(), AllOf(HasSubstr("holds several data sets"),
+                                       HasSubstr("emnist-digits-train-images-idx3-ubyte")));
+  // MNIST's own names are not mistaken for theirs.
+  write(dir / "train-images-idx3-ubyte", {7, 3, 3});
+  write(dir / "train-labels-idx1-ubyte", {7});
+  EXPECT_EQ(mnist(dir.path(), "train").cardinality(), 7);
+}
+
+TEST(Idx, MnistNamesTheFolderOfTorchvision) {
+  const TempDirectory dir;
+  local_file_system().make_directories(dir / "MNIST/raw").value();
+  EXPECT_THAT(error_of([&] { mnist(dir.path(), "train"); }).hint(), HasSubstr(dir / "MNIST/raw"));
 }
 
 TEST(Idx, MnistFindsPlainAndCompressedFiles) {
