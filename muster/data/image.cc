@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <mutex>
 #include <optional>
+#include <set>
 
 #include "muster/base/error.h"
+#include "muster/base/log.h"
 #include "muster/data/internal/image_options.h"
 #include "muster/data/internal/resample.h"
 #include "muster/formats/image.h"
@@ -81,6 +84,24 @@ formats::ImageRegion region_of(const ResampleBox& box, const formats::ImageInfo&
   return {top, left, std::min(bottom, info.height) - top, std::min(right, info.width) - left};
 }
 
+// Says once of each image that it is damaged, and how many are so far. All of the first, then fewer
+// and fewer: 16, 32, 64 ...
+void tell_of_damage(const formats::DecodedImage& image, std::string_view what) {
+  if (image.damage.empty()) return;
+  constexpr size_t kAll = 10, kMostNames = 100'000;
+  static std::mutex mutex;
+  static std::set<std::string, std::less<>> names;
+  size_t count = 0;
+  {
+    const std::lock_guard lock(mutex);
+    if (names.size() >= kMostNames || !names.emplace(what).second) return;
+    count = names.size();
+  }
+  if (count > kAll && (count & (count - 1)) != 0) return;
+  log::warning(fmt::format("'{}' is damaged, and decoded as far as it goes ({} so far): {}", what,
+                           count, image.damage));
+}
+
 }  // namespace
 
 namespace internal {
@@ -134,22 +155,46 @@ void check_image_options(const ImageOptions& options) {
 
 }  // namespace internal
 
-Tensor decode_image(std::string_view bytes, int channels, std::string_view what) {
+Tensor decode_image(std::string_view bytes, const DecodeImageOptions& options,
+                    std::string_view what) {
+  if (options.dtype != kUInt8 && options.dtype != kInt32 && options.dtype != kFloat32) {
+    throw invalid_argument(fmt::format("decode_image: dtype is uint8, int32 or float32, not {}",
+                                       dtype_name(options.dtype)));
+  }
+  const Bytes file = bytes_of(bytes);
+  const bool deep = options.dtype == kInt32 ||
+                    (options.dtype == kFloat32 && formats::image_info(file, what).value().bits > 8);
   formats::DecodedImage image =
-      formats::decode_image(bytes_of(bytes), what, {.channels = channels}).value();
+      formats::decode_image(file, what,
+                            {.channels = options.channels,
+                             .bits = deep ? 16 : 8,
+                             .try_recover_truncated = options.try_recover_truncated})
+          .value();
+  tell_of_damage(image, what);
   const Shape shape{image.height, image.width, image.channels};
+  if (deep) {
+    // There is no uint16: what has its bytes is made wider.
+    const Tensor levels =
+        torch::from_blob(image.pixels.get(), shape, at::kShort).to(at::kInt).bitwise_and(0xffff);
+    return options.dtype == kInt32 ? levels : levels.to(kFloat32).div_(65535);
+  }
   uint8_t* pixels = image.pixels.release();
-  return torch::from_blob(
+  const Tensor levels = torch::from_blob(
       pixels, shape, [](void* memory) { delete[] static_cast<uint8_t*>(memory); }, at::kByte);
+  return options.dtype == kUInt8 ? levels : levels.to(kFloat32).div_(255);
 }
 
-Tensor decode_image_value(const Value& bytes, int channels) {
+Tensor decode_image(std::string_view bytes, int channels, std::string_view what) {
+  return decode_image(bytes, {.channels = channels}, what);
+}
+
+Tensor decode_image_value(const Value& bytes, const DecodeImageOptions& options) {
   if (!bytes.is_strings() || bytes.strings().size() != 1) {
     throw invalid_argument(
         fmt::format("decode_image takes the bytes of one file, not {}", bytes.describe()),
         "call it in a map() before batch()");
   }
-  return decode_image(bytes.strings()[0], channels);
+  return decode_image(bytes.strings()[0], options);
 }
 
 Tensor fit_image(std::string_view bytes, const ImageOptions& options, RandomKey key,
@@ -157,37 +202,48 @@ Tensor fit_image(std::string_view bytes, const ImageOptions& options, RandomKey 
   internal::check_image_options(options);
   const formats::ImageInfo info = formats::image_info(bytes_of(bytes), what).value();
   const Crop crop = choose_crop(info, options, key);
+  const bool deep = info.bits == 16 && options.dtype == kFloat32;
   // One image after the other in the same memory, unless it is that of a giant.
   thread_local formats::DecodedImage image;
   image = formats::decode_image(
               bytes_of(bytes), what,
               {.channels = options.channels,
+               .bits = deep ? 16 : 8,
                .region = region_of(crop.box, info),
                .min_height = options.height,
-               .min_width = options.width},
+               .min_width = options.width,
+               .try_recover_truncated = options.try_recover_truncated},
               image.capacity <= kMostKept ? std::move(image) : formats::DecodedImage())
               .value();
+  tell_of_damage(image, what);
   const ResampleBox box{crop.box.top * image.scale - static_cast<double>(image.top),
                         crop.box.left * image.scale - static_cast<double>(image.left),
                         crop.box.height * image.scale, crop.box.width * image.scale};
   Tensor out = torch::empty({options.height, options.width, options.channels}, options.dtype);
-  const auto run = [&](auto* to, const internal::ResampleOptions& how) {
-    internal::resample(image.pixels.get(), image.height, image.width, image.channels, box, to,
-                       options.height, options.width, how);
+  const auto run = [&](const auto* from, auto* to, const internal::ResampleOptions& how) {
+    internal::resample(from, image.height, image.width, image.channels, box, to, options.height,
+                       options.width, how);
   };
   if (options.dtype == kUInt8) {
-    run(out.data_ptr<uint8_t>(), {.flip = crop.flip});
+    run(image.pixels.get(), out.data_ptr<uint8_t>(), {.flip = crop.flip});
     return out;
   }
+  const double most = deep ? 65535 : 255;
   std::array<float, 3> scale;
   std::array<float, 3> offset;
   for (size_t c = 0; c < 3; ++c) {
     const double deviation = c < options.std.size() ? options.std[c] : 1;
     const double mean = c < options.mean.size() ? options.mean[c] : 0;
-    scale[c] = static_cast<float>(1 / (255 * deviation));
+    scale[c] = static_cast<float>(1 / (most * deviation));
     offset[c] = static_cast<float>(-mean / deviation);
   }
-  run(out.data_ptr<float>(), {.flip = crop.flip, .scale = scale.data(), .offset = offset.data()});
+  const internal::ResampleOptions how{
+      .flip = crop.flip, .scale = scale.data(), .offset = offset.data()};
+  if (deep) {
+    run(reinterpret_cast<const uint16_t*>(image.pixels.get()), out.data_ptr<float>(), how);
+  } else {
+    run(image.pixels.get(), out.data_ptr<float>(), how);
+  }
   return out;
 }
 

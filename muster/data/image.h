@@ -26,17 +26,40 @@
 
 namespace muster::inline v0_1::data {
 
-// Decodes a whole JPEG or PNG at its own size to uint8[height, width, channels]. `channels` is 3
-// (RGB) or 1 (grey). `what` is the name of the image in errors, best its path. Throws Corrupt for
-// bytes that are no image, are damaged or are cut short; InvalidArgument for images that are not
-// supported, for more than 2^27 pixels and for another number of channels.
+// The endings of the files that can be decoded. The first bytes tell which of the kinds it is, so
+// one kind may have the ending of another.
+inline const std::vector<std::string> kImageExtensions = {".jpg", ".jpeg", ".png", ".bmp", ".gif"};
+
+// Options of decode_image().
+struct DecodeImageOptions {
+  int channels = 3;  // 3: RGB, 1: grey
+  // kUInt8, from 0 to 255; kInt32, from 0 to 65535, which keeps all of a 16-bit PNG (tensors have
+  // no uint16; pixels of 8 bits are multiplied by 257); kFloat32, from 0 to 1, which keeps them
+  // too.
+  DType dtype = kUInt8;
+  // A JPEG that has lost its end is decoded as far as it goes, rather than refused.
+  bool try_recover_truncated = false;
+};
+
+// Decodes a whole JPEG, PNG, BMP, or the first frame of a GIF, at its own size to [height, width,
+// channels]. `what` is the name of the image in messages, best its path. A JPEG with damage before
+// its end is decoded as far as it goes, and a warning counts such images. Throws Corrupt for bytes
+// that are no image, for other damage, and for what is cut short; InvalidArgument for images that
+// are not supported, for more than 2^27 pixels and for options out of range.
+Tensor decode_image(std::string_view bytes, const DecodeImageOptions& options,
+                    std::string_view what = "image");
+// Does the same, to uint8.
 Tensor decode_image(std::string_view bytes, int channels = 3, std::string_view what = "image");
 // Does the same with a value that holds one string. Throws InvalidArgument for any other value.
-Tensor decode_image_value(const Value& bytes, int channels = 3);
+Tensor decode_image_value(const Value& bytes, const DecodeImageOptions& options = {});
 // A template, so that texts, which become values by themselves, are bytes here.
 template <std::same_as<Value> T>
+Tensor decode_image(const T& bytes, const DecodeImageOptions& options) {
+  return decode_image_value(bytes, options);
+}
+template <std::same_as<Value> T>
 Tensor decode_image(const T& bytes, int channels = 3) {
-  return decode_image_value(bytes, channels);
+  return decode_image_value(bytes, {.channels = channels});
 }
 
 // How an image of any size becomes one of a given size.
@@ -52,7 +75,8 @@ struct ImageOptions {
   int64_t width = 224;
   int channels = 3;  // 3: RGB, 1: grey
   ImageFit fit = ImageFit::kStretch;
-  // With kFloat32 pixels are 0 to 1, or (that - mean) / std; with kUInt8 they are 0 to 255.
+  // With kFloat32 pixels are 0 to 1, or (that - mean) / std, and a 16-bit PNG keeps its bits; with
+  // kUInt8 they are 0 to 255.
   DType dtype = kFloat32;
   // One number for each channel. Without numbers the mean is 0 and std is 1.
   std::vector<double> mean = {};
@@ -68,6 +92,9 @@ struct ImageOptions {
   std::array<double, 2> area = {0.08, 1.0};
   std::array<double, 2> aspect_ratio = {3.0 / 4.0, 4.0 / 3.0};
   double flip_probability = 0.5;
+
+  // A JPEG that has lost its end is decoded as far as it goes, rather than refused.
+  bool try_recover_truncated = false;
 };
 
 // Returns the image as [height, width, channels] of options.dtype; it is resized bilinearly with
@@ -79,7 +106,7 @@ Tensor fit_image(std::string_view bytes, const ImageOptions& options, RandomKey 
 // Options of image_folder().
 struct ImageFolderOptions {
   // The endings of files to read, in upper or lower case. Other files are left out.
-  std::vector<std::string> extensions = {".jpg", ".jpeg", ".png"};
+  std::vector<std::string> extensions = kImageExtensions;
   // The names of the classes, in the order of their labels; when empty, those of the sub-folders.
   // Give those of the training data to evaluate by the same labels.
   std::vector<std::string> classes = {};
@@ -104,8 +131,7 @@ Dataset images_at(const std::vector<std::string>& paths, const ImageOptions& ima
 // left out. Throws NotFound when there is no such directory, and InvalidArgument for a file and for
 // a directory without images.
 std::vector<std::string> image_files(const std::string& dir,
-                                     const std::vector<std::string>& extensions = {".jpg", ".jpeg",
-                                                                                   ".png"});
+                                     const std::vector<std::string>& extensions = kImageExtensions);
 
 // Returns the names of the classes of image_folder(dir), by label. Throws as image_folder() does
 // for `dir`.

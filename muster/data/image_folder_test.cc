@@ -85,6 +85,22 @@ TEST_F(ImageFolder, ClassesMayBeGiven) {
   EXPECT_THAT(error.message(), AllOf(HasSubstr("'cats'"), HasSubstr("dogs")));
 }
 
+// As image_dataset_from_directory: the first bytes tell what a file is.
+TEST_F(ImageFolder, BmpAndGifAreReadUnderAnyEnding) {
+  const testing::TestImage image{6, 8, 3, std::vector<uint8_t>(6 * 8 * 3, 40)};
+  const testing::TestImage indices{6, 8, 1, std::vector<uint8_t>(6 * 8, 9)};
+  uint8_t ninth[3];
+  testing::palette_colour(9, ninth);
+  write("a/1.bmp", testing::encode_bmp(image));
+  write("a/2.gif", testing::encode_gif(indices));
+  write("b/1.jpg", testing::encode_bmp(image));
+  write("b/2.png", testing::encode_gif(indices));
+  EXPECT_THAT(contents(image_folder(dir(), {.height = 6, .width = 8, .dtype = kUInt8})),
+              ElementsAre(std::pair(0, 40), std::pair(0, int{ninth[0]}), std::pair(1, 40),
+                          std::pair(1, int{ninth[0]})));
+  EXPECT_EQ(image_files(dir()).size(), 4u);
+}
+
 // What is drawn depends on the seed, the epoch and the image, not on the order of reading.
 TEST_F(ImageFolder, RandomCropsRepeatWithTheSeed) {
   for (int i = 0; i < 6; ++i)

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "muster/base/error_of.h"
+#include "muster/base/log.h"
 #include "muster/data/image_ops.h"
 #include "muster/tensor/libtorch.h"
 #include "tests/support/test_images.h"
@@ -183,6 +184,60 @@ TEST(FitImage, OptionsOutOfRangeAreRefused) {
   EXPECT_THAT(message({.area = {0.5, 0.1}}), HasSubstr("from 0.5 to 0.1"));
   EXPECT_THAT(message({.aspect_ratio = {0, 1}}), HasSubstr("aspect_ratio"));
   EXPECT_THAT(message({.flip_probability = -1}), HasSubstr("-1"));
+}
+
+TEST(DecodeImage, EveryKindIsReadWhateverItIsCalled) {
+  const TestImage image = make_test_image(12, 9, 3);
+  EXPECT_TRUE(torch::equal(decode_image(testing::encode_bmp(image), 3, "a.jpg"), tensor_of(image)));
+  const Tensor frame = decode_image(testing::encode_gif(make_test_image(12, 9, 1)), 3, "b.png");
+  EXPECT_EQ(frame.sizes(), (Shape{12, 9, 3}));
+}
+
+TEST(DecodeImage, ADtypeThatHoldsThemKeepsSixteenBits) {
+  // 0x1234 and 0x12ff are one number in 8 bits.
+  const std::string deep = encode_png({1, 4, 1, {0x12, 0x12, 0xff, 0}},
+                                      {.bits = 16, .low_bytes = {0x34, 0xff, 0xff, 0}});
+  const auto levels = [](const Tensor& tensor) {
+    const Tensor flat = tensor.flatten().to(kFloat64);
+    return std::vector<double>(flat.data_ptr<double>(), flat.data_ptr<double>() + flat.numel());
+  };
+  EXPECT_EQ(levels(decode_image(deep, {.channels = 1, .dtype = kInt32})),
+            (std::vector<double>{0x1234, 0x12ff, 0xffff, 0}));
+  EXPECT_EQ(levels(decode_image(deep, {.channels = 1})), (std::vector<double>{18, 19, 255, 0}));
+  const Tensor floats = decode_image(deep, {.channels = 1, .dtype = kFloat32});
+  EXPECT_EQ(floats.scalar_type(), kFloat32);
+  EXPECT_FLOAT_EQ(floats[0][0].item<float>(), 0x1234 / 65535.0f);
+  // An image folder of floats keeps them too.
+  EXPECT_TRUE(torch::allclose(fit_image(deep, {.height = 1, .width = 4, .channels = 1}).flatten(),
+                              floats.flatten()));
+  const TestImage image = make_test_image(5, 6, 3);
+  EXPECT_TRUE(torch::equal(decode_image(encode_png(image), {.dtype = kInt32}),
+                           tensor_of(image).to(kInt32) * 257));
+  EXPECT_TRUE(torch::equal(decode_image(encode_png(image), {.dtype = kFloat32}),
+                           tensor_of(image).to(kFloat32) / 255));
+  EXPECT_THAT(error_of([&] { decode_image(deep, {.dtype = kInt64}); }).message(),
+              HasSubstr("not int64"));
+}
+
+TEST(DecodeImage, DamagedPhotosAreCountedOnceEach) {
+  std::string file = encode_jpeg(make_test_image(64, 64, 3), {.restart_interval = 4});
+  file.replace(file.size() / 2, 2, "\xff\xd9");
+  ::testing::internal::CaptureStderr();
+  for (int pass = 0; pass < 2; ++pass) {
+    for (const char* name : {"damaged-1.jpg", "damaged-2.jpg"})
+      EXPECT_EQ(fit_image(file, {.height = 8, .width = 8}, {}, name).sizes(), (Shape{8, 8, 3}));
+  }
+  log::flush();
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said,
+              HasSubstr("'damaged-1.jpg' is damaged, and decoded as far as it goes (1 so far): "
+                        "premature end of data segment"));
+  EXPECT_THAT(said,
+              HasSubstr("'damaged-2.jpg' is damaged, and decoded as far as it goes (2 so far)"));
+  EXPECT_EQ(said.find("damaged-1.jpg"), said.rfind("damaged-1.jpg"));
+  const std::string cut = file.substr(0, file.size() / 2);
+  EXPECT_THAT(error_of([&] { fit_image(cut, {}); }).message(), HasSubstr("cut short"));
+  EXPECT_EQ(fit_image(cut, {.try_recover_truncated = true}).sizes(), (Shape{224, 224, 3}));
 }
 
 }  // namespace

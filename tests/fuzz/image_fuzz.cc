@@ -2,6 +2,7 @@
 // where it says it is.
 #include "muster/base/random.h"
 #include "muster/formats/image.h"
+#include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
 #include "tests/support/test_images.h"
 
@@ -24,6 +25,11 @@ std::vector<std::string> seeds() {
                               {.interlaced = channels % 2 == 0, .bits = channels > 2 ? 16 : 8}));
   made.push_back(encode_png(make_test_image(12, 11, 1), {.palette = true}));
   made.push_back(encode_png(make_test_image(12, 11, 1), {.bits = 2}));
+  for (const int bits : {16, 24, 32})
+    made.push_back(testing::encode_bmp(colour, {.bits = bits, .masks = bits == 32}));
+  made.push_back(testing::encode_bmp(make_test_image(12, 11, 1), {.bits = 8}));
+  made.push_back(testing::encode_gif(make_test_image(12, 11, 1)));
+  made.push_back(testing::encode_gif(make_test_image(20, 9, 1), {.interlaced = true, .top = 3}));
   return made;
 }
 
@@ -56,14 +62,19 @@ void check_size(const formats::DecodedImage& image, const formats::ImageRegion& 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace muster;  // NOLINT(google-build-using-namespace)
   const Bytes bytes = fuzz::bytes_of_input(data, size);
-  const Result<formats::ImageInfo> info = formats::image_info(bytes, "input");
+  const Result<formats::ImageInfo> info =
+      fuzz::metered(parse_memory_limit(size), [&] { return formats::image_info(bytes, "input"); });
   if (!info.ok()) return 0;
   const auto height = info.value().height;
   const auto width = info.value().width;
   fuzz::require(height > 0 && width > 0, "a header has sizes");
   const formats::ImageRegion all{0, 0, height, width};
-  const Result<formats::DecodedImage> whole =
-      formats::decode_image(bytes, "input", {.max_pixels = fuzz::kMostPixels});
+  // A pixel as it comes, as it is wanted, and, of a progressive JPEG, all that is known of it so
+  // far.
+  constexpr uint64_t kPixelBytes = 16;
+  const Result<formats::DecodedImage> whole = fuzz::metered(
+      parse_memory_limit(size) + kPixelBytes * fuzz::kMostPixels,
+      [&] { return formats::decode_image(bytes, "input", {.max_pixels = fuzz::kMostPixels}); });
   if (whole.ok()) fuzz::check_size(whole.value(), all);
 
   Random random(derive_key(id_of(text_of(bytes)), {}));
@@ -81,7 +92,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                              .region = region,
                              .min_height = below(region.height + 1),
                              .min_width = below(region.width + 1),
-                             .max_pixels = fuzz::kMostPixels});
+                             .max_pixels = fuzz::kMostPixels,
+                             .try_recover_truncated = below(2) == 0});
   if (part.ok()) fuzz::check_size(part.value(), region);
   // Less is read of a part: what decodes whole decodes in part.
   fuzz::require(part.ok() || !whole.ok(), "a part of a good image is good");

@@ -6,12 +6,14 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 
 // jpeglib.h needs <cstdio> before it.
 // clang-format off
 #include <jpeglib.h>
 // clang-format on
 
+#include "muster/base/bytes.h"
 #include "muster/base/random.h"
 
 namespace muster::inline v0_1::testing {
@@ -119,7 +121,8 @@ std::string encode_png(const TestImage& image, const PngOptions& options) {
     for (size_t i = 0; i < row_values; ++i) {
       const uint8_t value = image.pixels[y * row_values + i];
       if (options.bits == 16) {
-        row[2 * i] = row[2 * i + 1] = value;
+        row[2 * i] = value;
+        row[2 * i + 1] = options.low_bytes.empty() ? value : options.low_bytes[y * row_values + i];
       } else if (options.bits == 8) {
         row[i] = value;
       } else {
@@ -134,6 +137,127 @@ std::string encode_png(const TestImage& image, const PngOptions& options) {
   png_write_end(png, info);
   png_destroy_write_struct(&png, &info);
   return file;
+}
+
+std::string encode_bmp(const TestImage& image, const BmpOptions& options) {
+  const bool has_palette = options.bits == 8;
+  const uint32_t header = 40, begin = 14 + header + (has_palette ? 1024 : options.masks ? 12 : 0);
+  std::string pixels;
+  for (int y = 0; y < image.height; ++y) {
+    const int row = options.top_down ? y : image.height - 1 - y;
+    for (int x = 0; x < image.width; ++x) {
+      const auto level = [&](int c) { return uint32_t{image.at(row, x, c)}; };
+      if (has_palette) {
+        pixels += static_cast<char>(level(0));
+      } else if (options.bits == 16) {
+        append_little_endian(pixels, static_cast<uint16_t>((level(0) >> 3 << 10) |
+                                                           (level(1) >> 3 << 5) | (level(2) >> 3)));
+      } else if (options.masks) {
+        append_little_endian(pixels, level(0) | (level(1) << 8) | (level(2) << 16));
+      } else {
+        for (const int c : {2, 1, 0}) pixels += static_cast<char>(level(c));
+        if (options.bits == 32) pixels += '\x7f';
+      }
+    }
+    while (pixels.size() % 4 != 0) pixels += '\0';
+  }
+  std::string file = "BM";
+  append_little_endian(file, static_cast<uint32_t>(begin + pixels.size()));
+  append_little_endian(file, uint32_t{0});
+  append_little_endian(file, begin);
+  append_little_endian(file, header);
+  append_little_endian(file, image.width);
+  append_little_endian(file, options.top_down ? -image.height : image.height);
+  append_little_endian(file, uint16_t{1});
+  append_little_endian(file, static_cast<uint16_t>(options.bits));
+  append_little_endian(file, options.masks ? uint32_t{3} : uint32_t{0});
+  file += std::string(20, '\0');
+  for (const uint32_t mask : {0xffu, 0xff00u, 0xff0000u}) {
+    if (options.masks) append_little_endian(file, mask);
+  }
+  for (int i = 0; has_palette && i < 256; ++i) file += std::string(3, static_cast<char>(i)) + '\0';
+  return file + pixels;
+}
+
+std::string encode_gif(const TestImage& image, const GifOptions& options) {
+  std::string file = "GIF89a";
+  const auto word = [&](int value) { append_little_endian(file, static_cast<uint16_t>(value)); };
+  word(options.canvas_width > 0 ? options.canvas_width : image.width);
+  word(options.canvas_height > 0 ? options.canvas_height : image.height);
+  file += std::string("\xf7\0\0", 3);  // a palette of 256 colours
+  for (int i = 0; i < 256; ++i) {
+    uint8_t rgb[3];
+    palette_colour(i, rgb);
+    file.append(reinterpret_cast<const char*>(rgb), 3);
+  }
+  if (options.transparent >= 0) {
+    file += std::string("!\xf9\x04\x01\0\0", 6) + static_cast<char>(options.transparent) + '\0';
+  }
+  file += ',';
+  word(options.left);
+  word(options.top);
+  word(image.width);
+  word(image.height);
+  file += options.interlaced ? '\x40' : '\0';
+  file += '\x08';
+  std::string indices;
+  const auto add_rows = [&](int begin, int step) {
+    for (int y = begin; y < image.height; y += step) {
+      for (int x = 0; x < image.width; ++x) indices += static_cast<char>(image.at(y, x, 0));
+    }
+  };
+  if (options.interlaced) {
+    add_rows(0, 8);
+    add_rows(4, 8);
+    add_rows(2, 4);
+    add_rows(1, 2);
+  } else {
+    add_rows(0, 1);
+  }
+  // LZW: each text that was not seen yet becomes the next code.
+  std::string packed;
+  uint32_t held = 0;
+  int held_bits = 0, bits = 9;
+  const auto put = [&](int code) {
+    held |= static_cast<uint32_t>(code) << held_bits;
+    for (held_bits += bits; held_bits >= 8; held_bits -= 8, held >>= 8)
+      packed += static_cast<char>(held & 255);
+  };
+  std::map<std::string, int> codes;
+  const auto begin_again = [&] {
+    put(256);
+    codes.clear();
+    for (int i = 0; i < 256; ++i) codes[std::string(1, static_cast<char>(i))] = i;
+    bits = 9;
+  };
+  begin_again();
+  std::string text;
+  int next = 258;
+  for (const char index : indices) {
+    if (codes.contains(text + index)) {
+      text += index;
+      continue;
+    }
+    put(codes[text]);
+    if (next < 4096) {
+      codes[text + index] = next;
+      if (next == 1 << bits && bits < 12) ++bits;
+      ++next;
+    } else {
+      begin_again();
+      next = 258;
+    }
+    text = index;
+  }
+  put(codes[text]);
+  if (next == 1 << bits && bits < 12) ++bits;
+  put(257);
+  if (held_bits > 0) packed += static_cast<char>(held & 255);
+  for (size_t at = 0; at < packed.size(); at += 255) {
+    const std::string block = packed.substr(at, 255);
+    file += static_cast<char>(block.size()) + block;
+  }
+  return file + '\0' + ';';
 }
 
 }  // namespace muster::inline v0_1::testing

@@ -43,6 +43,7 @@ struct PngOptions {
   bool interlaced = false;
   int bits = 8;          // 16: each byte twice; 1, 2, 4: the upper bits, of one channel alone
   bool palette = false;  // the pixels, of one channel, are indices into a palette of 256 colours
+  std::vector<uint8_t> low_bytes = {};  // of 16 bits: the lower bytes, when they are others
 };
 
 // The colour of entry `index` of encode_png()'s palette.
@@ -51,5 +52,28 @@ void palette_colour(int index, uint8_t rgb[3]);
 // A PNG of 1 (grey), 2 (with alpha), 3 (RGB) or 4 (with alpha) channels. Ends the process when it
 // cannot be.
 std::string encode_png(const TestImage& image, const PngOptions& options = {});
+
+// Options of encode_bmp().
+struct BmpOptions {
+  int bits = 24;          // a pixel; 8: of one channel, with a palette of greys; 16: 5 a channel
+  bool top_down = false;  // the first row of the file is the top one
+  bool masks = false;     // of 32 bits: red lies lowest, blue highest, and the header says so
+};
+
+// A BMP of 3 channels, or of 1 with a palette. Ends the process when it cannot be.
+std::string encode_bmp(const TestImage& image, const BmpOptions& options = {});
+
+// Options of encode_gif().
+struct GifOptions {
+  bool interlaced = false;
+  int canvas_height = 0;  // 0: that of the image, which lies at row `top`, column `left`
+  int canvas_width = 0;
+  int top = 0;
+  int left = 0;
+  int transparent = -1;  // the index that is not seen
+};
+
+// A GIF of one frame. `image` has one channel of indices into palette_colour().
+std::string encode_gif(const TestImage& image, const GifOptions& options = {});
 
 }  // namespace muster::inline v0_1::testing

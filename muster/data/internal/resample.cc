@@ -183,6 +183,8 @@ template void resample(const uint8_t*, int64_t, int64_t, int64_t, const Resample
                        int64_t, int64_t, const ResampleOptions&);
 template void resample(const uint8_t*, int64_t, int64_t, int64_t, const ResampleBox&, float*,
                        int64_t, int64_t, const ResampleOptions&);
+template void resample(const uint16_t*, int64_t, int64_t, int64_t, const ResampleBox&, float*,
+                       int64_t, int64_t, const ResampleOptions&);
 template void resample(const float*, int64_t, int64_t, int64_t, const ResampleBox&, float*, int64_t,
                        int64_t, const ResampleOptions&);
 

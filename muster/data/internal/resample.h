@@ -26,7 +26,7 @@ struct ResampleOptions {
 };
 
 // `in` [height, width, channels] to `out` [out_height, out_width, channels], for the pairs of types
-// uint8 to uint8 (rounded), uint8 to float, and float to float. Pixels outside of the box are not
+// uint8 to uint8 (rounded), and uint8, uint16 and float to float. Pixels outside of the box are not
 // looked at. REQUIRES: all sizes at least 1, the box inside of the image and not empty.
 template <typename In, typename Out>
 void resample(const In* in, int64_t height, int64_t width, int64_t channels, const ResampleBox& box,

@@ -1,4 +1,4 @@
-// The two decoders behind image.h. Thread safety: pure functions.
+// The decoders behind image.h. Thread safety: pure functions.
 #pragma once
 
 #include <span>
@@ -10,11 +10,18 @@ namespace muster::inline v0_1::formats::internal {
 
 Result<ImageInfo> jpeg_info(Bytes bytes, std::string_view what);
 Result<ImageInfo> png_info(Bytes bytes, std::string_view what);
+Result<ImageInfo> bmp_info(Bytes bytes, std::string_view what);
+Result<ImageInfo> gif_info(Bytes bytes, std::string_view what);
 
-// REQUIRES: options that check_image() has passed.
+// REQUIRES: channels and bits that decode_image() has passed. Only PNG looks at bits; the others
+// give 8.
 Result<DecodedImage> decode_jpeg(Bytes bytes, std::string_view what,
                                  const ImageDecodeOptions& options, DecodedImage reuse);
 Result<DecodedImage> decode_png(Bytes bytes, std::string_view what,
+                                const ImageDecodeOptions& options, DecodedImage reuse);
+Result<DecodedImage> decode_bmp(Bytes bytes, std::string_view what,
+                                const ImageDecodeOptions& options, DecodedImage reuse);
+Result<DecodedImage> decode_gif(Bytes bytes, std::string_view what,
                                 const ImageDecodeOptions& options, DecodedImage reuse);
 
 // Checks that an image of this size may be decoded with these options.
@@ -26,11 +33,23 @@ ImageRegion wanted_region(const ImageInfo& info, const ImageDecodeOptions& optio
 // Gives the image memory for its sizes, unless it has enough.
 void allocate_pixels(DecodedImage& pixels);
 
-// Turns `count` RGB pixels into grey ones; the two may share their memory.
-void rgb_to_grey(const uint8_t* rgb, uint8_t* grey, int64_t count);
+// Turns `count` RGB pixels of uint8 or uint16 into grey ones; the two may share their memory.
+template <typename Level>
+void rgb_to_grey(const Level* rgb, Level* grey, int64_t count) {
+  // 16-bit fixed point with rounding gives the same numbers as the luma of a JPEG.
+  for (int64_t i = 0; i < count; ++i) {
+    const uint32_t sum =
+        19595u * rgb[3 * i] + 38470u * rgb[3 * i + 1] + 7471u * rgb[3 * i + 2] + 32768u;
+    grey[i] = static_cast<Level>(sum >> 16);
+  }
+}
+
+// Makes an image of the region, which has memory for its pixels: at full size, with 8 bits.
+DecodedImage image_of(const ImageRegion& region, int channels, DecodedImage reuse);
 
 // The error for an image `what` that is damaged; `problem` is what the decoder says.
-Error damaged_image(ImageKind kind, std::string_view what, std::string_view problem);
+Error damaged_image(ImageKind kind, std::string_view what, std::string_view problem,
+                    const char* hint = "copy or download the file again, or leave it out");
 // The error for an image that is whole, but of a kind that is not decoded.
 Error unsupported_image(ImageKind kind, std::string_view what, std::string_view problem);
 

@@ -58,11 +58,12 @@ bool is_unsupported(int error) {
 // members, so that the jump passes no destructor.
 class JpegReader {
  public:
-  JpegReader(Bytes bytes, std::string_view what) : bytes_(bytes), what_(what) {
+  JpegReader(Bytes bytes, std::string_view what, bool try_recover_truncated = false)
+      : bytes_(bytes), what_(what), recovers_(try_recover_truncated) {
     state_.err = jpeg_std_error(&errors_);
     errors_.error_exit = [](j_common_ptr state) { of(state)->leave(); };
     errors_.emit_message = [](j_common_ptr state, int level) {
-      if (level < 0 && !is_harmless(state->err->msg_code)) of(state)->leave();
+      if (level < 0 && !is_harmless(state->err->msg_code)) of(state)->pass_damage();
     };
     errors_.output_message = [](j_common_ptr) {};
     progress_.progress_monitor = [](j_common_ptr state) { of(state)->count_scans(); };
@@ -92,10 +93,12 @@ class JpegReader {
   Status check_data(const ImageInfo& info) const {
     const size_t left = state_.src->bytes_in_buffer;
     const std::string_view data = text_of(bytes_.last(left));
-    if (data.rfind("\xff\xd9") == std::string_view::npos) {
+    if (!recovers_ && data.rfind("\xff\xd9") == std::string_view::npos) {
       return damaged_image(
           ImageKind::kJpeg, what_,
-          fmt::format("it is cut short: no end of the image in its {} bytes", bytes_.size()));
+          fmt::format("it is cut short: no end of the image in its {} bytes", bytes_.size()),
+          "copy or download the file again, or leave it out; try_recover_truncated decodes what is "
+          "there");
     }
     // With arithmetic coding there is no shortest code.
     if (!state_.arith_code &&
@@ -131,6 +134,7 @@ class JpegReader {
     if (inks_) ink_row_.resize(size_t{columns_} * 4);
     status = guarded([this] { read_rows(); });
     if (!status.ok()) return status.error();
+    image_.damage = without_prefix(damage_);
     return std::move(image_);
   }
 
@@ -145,12 +149,23 @@ class JpegReader {
       return {};
     }
     if (errors_.msg_code == JERR_OUT_OF_MEMORY) throw std::bad_alloc();
-    std::string_view problem = problem_;
     if (is_unsupported(errors_.msg_code))
-      return unsupported_image(ImageKind::kJpeg, what_, problem);
+      return unsupported_image(ImageKind::kJpeg, what_, problem_);
+    return damaged_image(ImageKind::kJpeg, what_, without_prefix(problem_));
+  }
+
+  static std::string_view without_prefix(std::string_view problem) {
     constexpr std::string_view kSaidAlready = "Corrupt JPEG data: ";
     if (problem.starts_with(kSaidAlready)) problem.remove_prefix(kSaidAlready.size());
-    return damaged_image(ImageKind::kJpeg, what_, problem);
+    return problem;
+  }
+
+  // Keeps the first thing that is said of damage, and goes on; the end of a file that has been cut
+  // ends it, unless that may be.
+  void pass_damage() {
+    if (errors_.msg_code == JWRN_JPEG_EOF && !recovers_) leave();
+    if (damage_[0] == '\0')
+      errors_.format_message(reinterpret_cast<j_common_ptr>(&state_), damage_);
   }
 
   [[noreturn]] void leave() {
@@ -208,11 +223,13 @@ class JpegReader {
 
   Bytes bytes_;
   std::string_view what_;
+  bool recovers_;
   jpeg_decompress_struct state_{};
   jpeg_error_mgr errors_{};
   jpeg_progress_mgr progress_{};
   std::jmp_buf jump_;
   char problem_[JMSG_LENGTH_MAX] = {};
+  char damage_[JMSG_LENGTH_MAX] = {};
   DecodedImage image_;
   JDIMENSION first_column_ = 0;
   JDIMENSION columns_ = 0;
@@ -241,7 +258,7 @@ Result<ImageInfo> jpeg_info(Bytes bytes, std::string_view what) {
 
 Result<DecodedImage> decode_jpeg(Bytes bytes, std::string_view what,
                                  const ImageDecodeOptions& options, DecodedImage reuse) {
-  JpegReader reader(bytes, what);
+  JpegReader reader(bytes, what, options.try_recover_truncated);
   const Result<ImageInfo> info = reader.read_header();
   if (!info.ok()) return info.error();
   if (Status fit = check_image(info.value(), what, options); !fit.ok()) return fit.error();

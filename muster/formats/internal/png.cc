@@ -2,6 +2,7 @@
 #include <png.h>
 
 #include <algorithm>
+#include <bit>
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
@@ -9,13 +10,13 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/parse_limits.h"
 #include "muster/formats/internal/image_codecs.h"
 
 namespace muster::inline v0_1::formats::internal {
 namespace {
 
-// Deflate packs at most 258 bytes into two bits.
-constexpr int64_t kBytesPerByte = 1032;
+constexpr auto kBytesPerByte = static_cast<int64_t>(kMostUnpacked);
 // The most memory for a chunk that holds no pixels, such as a colour profile.
 constexpr png_alloc_size_t kMostChunkBytes = png_alloc_size_t{8} << 20;
 
@@ -75,7 +76,8 @@ class PngReader {
   }
 
   Result<DecodedImage> decode(const ImageInfo& info, const ImageRegion& region, int channels,
-                              DecodedImage reuse) {
+                              int bits, DecodedImage reuse) {
+    image_.bits = bits;
     image_.pixels = std::move(reuse.pixels);
     image_.capacity = reuse.capacity;
     region_ = region;
@@ -130,12 +132,17 @@ class PngReader {
     at_ += count;
   }
 
-  // Asks libpng for 8 bits, grey or RGB, without alpha.
+  // Asks libpng for 8 or 16 bits, grey or RGB, without alpha.
   void convert() {
     const int type = png_get_color_type(png_, info_);
     if (type == PNG_COLOR_TYPE_PALETTE) png_set_palette_to_rgb(png_);
     if (type == PNG_COLOR_TYPE_GRAY) png_set_expand_gray_1_2_4_to_8(png_);
-    png_set_scale_16(png_);
+    if (image_.bits == 16) {
+      png_set_expand_16(png_);
+      if constexpr (std::endian::native == std::endian::little) png_set_swap(png_);
+    } else {
+      png_set_scale_16(png_);
+    }
     png_set_strip_alpha(png_);
     if (image_.channels == 3) png_set_gray_to_rgb(png_);
   }
@@ -156,8 +163,17 @@ class PngReader {
   }
 
   void take_row(const uint8_t* row, int64_t y) {
-    const uint8_t* from = row + region_.left * stored_channels_;
-    uint8_t* to = image_.pixels.get() + y * region_.width * image_.channels;
+    if (image_.bits == 16) {
+      take_levels(reinterpret_cast<const uint16_t*>(row), y);
+    } else {
+      take_levels(row, y);
+    }
+  }
+
+  template <typename Level>
+  void take_levels(const Level* row, int64_t y) {
+    const Level* from = row + region_.left * stored_channels_;
+    Level* to = reinterpret_cast<Level*>(image_.pixels.get()) + y * region_.width * image_.channels;
     if (stored_channels_ == image_.channels) {
       std::copy(from, from + region_.width * image_.channels, to);
     } else {
@@ -195,7 +211,7 @@ Result<DecodedImage> decode_png(Bytes bytes, std::string_view what,
   if (Status fit = check_image(info.value(), what, options); !fit.ok()) return fit.error();
   if (Status whole = reader.check_data(info.value()); !whole.ok()) return whole.error();
   return reader.decode(info.value(), wanted_region(info.value(), options), options.channels,
-                       std::move(reuse));
+                       options.bits, std::move(reuse));
 }
 
 }  // namespace muster::inline v0_1::formats::internal
