@@ -180,7 +180,7 @@ TEST(BadColumnsTest, VocabularyFiles) {
       {[&] { file("two", {.default_value = -1, .num_oov_buckets = 1}); },
        "num_oov_buckets is 1, and default_value is -1"},
       {[&] { file("two", {.default_value = 2}); }, "default_value is 2"},
-      {[&] { file("twice"); }, "the vocabulary has 'a' twice, as 0 and 1"},
+      {[&] { file("twice"); }, "twice' names \"a\" twice, in lines 1 and 2"},
       {[] { categorical_column_with_vocabulary_file("x", ""); }, "vocabulary_file is empty"},
   });
   EXPECT_EQ(error_of([&] { file("missing"); }).kind(), ErrorKind::kNotFound);

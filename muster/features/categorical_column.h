@@ -71,9 +71,11 @@ struct VocabularyFileOptions {
 };
 
 // Gives a value the number of its line in the file, from 0; the file is a path or URI, and is read
-// at once. Name: key. Throws as categorical_column_with_vocabulary_list() does; also NotFound for a
-// file that is not there, and InvalidArgument for one that has fewer lines than vocabulary_size, or
-// lines that are no integers where dtype is one of integers.
+// at once, as muster/formats/vocabulary_file.h says (a byte-order mark is no part of the first
+// line; a blank line keeps its id). Name: key. Throws as categorical_column_with_vocabulary_list()
+// does, naming lines; also NotFound for a file that is not there, and InvalidArgument for one that
+// has fewer lines than vocabulary_size, or lines that are no integers where dtype is one of
+// integers.
 FeatureColumn categorical_column_with_vocabulary_file(const std::string& key,
                                                       const std::string& vocabulary_file,
                                                       const VocabularyFileOptions& options = {});

@@ -3,6 +3,7 @@
 #include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string_view>
 #include <unordered_map>
 #include <utility>
@@ -11,11 +12,11 @@
 #include "muster/base/hash.h"
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
-#include "muster/data/dataset.h"
-#include "muster/data/text_lines.h"
 #include "muster/features/categorical_column.h"
 #include "muster/features/internal/column.h"
 #include "muster/features/internal/feature_specs.h"
+#include "muster/formats/vocabulary_file.h"
+#include "muster/stores/file_systems.h"
 
 namespace muster::inline v0_1::feature_column {
 namespace {
@@ -146,22 +147,23 @@ FeatureColumn vocabulary_column(const VocabularyRules& rules) {
 
 // Reads at most `size` lines. Integers come as their shortest digits.
 void read_values(const std::string& file, std::optional<int64_t> size, VocabularyRules& rules) {
-  const auto lines = Dataset::from_files({file}, data::text_line_format()).iterator();
-  const bool integers = !internal::is_string(rules.dtype);
-  for (Element line;
-       (!size || static_cast<int64_t>(rules.values.size()) < *size) && lines->next(&line);) {
-    const std::string_view text = line.value().strings()[0];
-    if (!integers) {
-      rules.values.emplace_back(text);
-      continue;
-    }
-    const std::optional<int64_t> number = parse_int(text);
+  auto read = formats::read_vocabulary_file(stores::file_systems(), file, size);
+  if (!read.ok()) {
+    const Error& error = read.error();
+    throw Error(error.kind(),
+                fmt::format("{} of '{}': {}", rules.function, rules.key, error.message()),
+                error.hint());
+  }
+  rules.values = std::move(read).value();
+  if (internal::is_string(rules.dtype)) return;
+  for (size_t line = 0; line < rules.values.size(); ++line) {
+    const std::optional<int64_t> number = parse_int(rules.values[line]);
     if (!number) {
-      rules.refuse(fmt::format("line {} of {} is '{}', and dtype is {}", rules.values.size() + 1,
-                               file, printable(text), internal::dtype_name(rules.dtype)),
+      rules.refuse(fmt::format("line {} of {} is '{}', and dtype is {}", line + 1, file,
+                               printable(rules.values[line]), internal::dtype_name(rules.dtype)),
                    "each line is an integer; take dtype = kString for texts");
     }
-    rules.values.push_back(std::to_string(*number));
+    rules.values[line] = std::to_string(*number);
   }
 }
 

@@ -186,6 +186,8 @@ TEST(LookupTest, VocabulariesComeFromFiles) {
   const std::string bad = write("bad", "12\n1.5\n");
   EXPECT_THAT(message_of([&] { IntegerLookup({.vocabulary_file = bad}); }),
               HasSubstr("line 2 of " + bad + " is \"1.5\""));
+  EXPECT_THAT(message_of([&] { StringLookup({.vocabulary_file = write("twice", "a\nb\na\n")}); }),
+              HasSubstr("twice' names \"a\" twice, in lines 1 and 3"));
   const std::string empty = write("empty", "");
   EXPECT_THAT(message_of([&] { StringLookup({.vocabulary_file = empty}); }), HasSubstr("is empty"));
   const Error missing =

@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <vector>
 
 #include "muster/base/error.h"
-#include "muster/base/printable.h"
-#include "muster/formats/input_stream.h"
-#include "muster/formats/lines.h"
+#include "muster/formats/vocabulary_file.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
@@ -26,21 +25,12 @@ struct Vocabulary {
 // Reads the first `size` words, or all where it is -1.
 Vocabulary read_vocabulary(FileSystem& fs, const char* field, const std::string& path,
                            int64_t size) {
-  auto opened = formats::InputStream::open(fs, path);
-  if (!opened.ok()) throw opened.error().with_detail(fmt::format("it is VocabInfo.{}", field));
-  formats::LineReader lines(std::move(opened).value());
-  Vocabulary vocabulary;
-  std::string_view line;
-  while ((size < 0 || vocabulary.size() < size) && lines.next(&line).value()) {
-    const auto [known, added] = vocabulary.places.try_emplace(std::string(line), vocabulary.size());
-    if (!added) {
-      throw invalid_argument(
-          fmt::format("VocabInfo.{} '{}' names \"{}\" twice, in lines {} and {}", field, path,
-                      printable(line), known->second + 1, vocabulary.size() + 1),
-          "a word has one row: remove one of the lines");
-    }
-    vocabulary.words.emplace_back(line);
-  }
+  const std::optional<int64_t> most = size < 0 ? std::nullopt : std::optional(size);
+  auto read = formats::read_vocabulary_file(fs, path, most);
+  if (!read.ok()) throw read.error().with_detail(fmt::format("it is VocabInfo.{}", field));
+  Vocabulary vocabulary{.words = std::move(read).value(), .places = {}};
+  for (const std::string& word : vocabulary.words)
+    vocabulary.places.emplace(word, static_cast<int64_t>(vocabulary.places.size()));
   if (vocabulary.size() < size || vocabulary.size() == 0) {
     throw invalid_argument(fmt::format("VocabInfo.{} '{}' has {} lines; VocabInfo.{}_size is {}",
                                        field, path, vocabulary.size(), field, size),

@@ -15,9 +15,9 @@
 #include "muster/base/error.h"
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
-#include "muster/data/dataset.h"
-#include "muster/data/text_lines.h"
+#include "muster/formats/vocabulary_file.h"
 #include "muster/preprocessing/internal/lookup_table.h"
+#include "muster/stores/file_systems.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::internal {
@@ -38,26 +38,30 @@ LookupRules<TokenOf<Options>> rules_of(const char* layer, const Options& options
 }
 
 // Gives the lines of a file as tokens. Throws InvalidArgument, naming file and line, for a line
-// that is none.
+// that is none, and for one that stands twice.
 template <typename Token>
 std::vector<Token> read_vocabulary(const char* layer, const std::string& file) {
-  std::vector<Token> tokens;
-  const auto lines = Dataset::from_files({file}, data::text_line_format()).iterator();
-  for (Element line; lines->next(&line);) {
-    const std::string_view text = line.value().strings()[0];
-    if constexpr (std::is_same_v<Token, std::string>) {
-      tokens.emplace_back(text);
-    } else {
-      const std::optional<int64_t> number = parse_int(text);
+  auto read = formats::read_vocabulary_file(stores::file_systems(), file);
+  if (!read.ok()) {
+    const Error& error = read.error();
+    throw Error(error.kind(), fmt::format("{}: {}", layer, error.message()), error.hint());
+  }
+  std::vector<std::string> lines = std::move(read).value();
+  if constexpr (std::is_same_v<Token, std::string>) {
+    return lines;
+  } else {
+    std::vector<Token> tokens;
+    for (const std::string& line : lines) {
+      const std::optional<int64_t> number = parse_int(line);
       if (!number) {
         throw invalid_argument(fmt::format("{}: line {} of {} is \"{}\"", layer, tokens.size() + 1,
-                                           file, printable(text)),
+                                           file, printable(line)),
                                "each line is an integer");
       }
       tokens.push_back(*number);
     }
+    return tokens;
   }
-  return tokens;
 }
 
 // Gives the table that the options describe, and nothing where the vocabulary is still to be
