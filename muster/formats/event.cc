@@ -67,9 +67,26 @@ SessionLog decode_session_log(Message<wire::SessionLog> from) {
   return log;
 }
 
+// Two bytes of a file can be a value without a tag and a kind.
+bool says_nothing(const SummaryValue& value) {
+  return value.tag.empty() && value.value.index() == 0;
+}
+
+// How many values there are that say something, in all parts of the message together.
+size_t values_in(Message<wire::Event> from) {
+  size_t count = 0;
+  while (from.next(wire::Event::kSummary, pbf_wire_type::length_delimited)) {
+    Message<wire::Summary> summary(from.get_message());
+    while (summary.next(wire::Summary::kValue, pbf_wire_type::length_delimited))
+      count += summary.get_view().empty() ? 0 : 1;
+  }
+  return count;
+}
+
 // Throws protozero's exceptions, and Error of kind Corrupt.
 Event decode_message(Message<wire::Event> from) {
   Event event;
+  event.values.reserve(values_in(from));
   while (from.next()) {
     switch (from.tag_and_type()) {
       case tag_and_type(wire::Event::kWallTime, pbf_wire_type::fixed64):
@@ -87,7 +104,8 @@ Event decode_message(Message<wire::Event> from) {
       case tag_and_type(wire::Event::kSummary, pbf_wire_type::length_delimited): {
         Message<wire::Summary> summary(from.get_message());
         while (summary.next(wire::Summary::kValue, pbf_wire_type::length_delimited)) {
-          event.values.push_back(internal::decode_summary_value(bytes_in(summary.get_view())));
+          SummaryValue value = internal::decode_summary_value(bytes_in(summary.get_view()));
+          if (!says_nothing(value)) event.values.push_back(std::move(value));
         }
         break;
       }

@@ -10,6 +10,7 @@ namespace muster::inline v0_1::formats {
 namespace {
 
 using internal::Builder;
+using internal::count_fields;
 using internal::decode_shape;
 using internal::encode_shape;
 using internal::Message;
@@ -91,6 +92,8 @@ void decode_attribute(Message<wire::Entry> from, NodeDef* to) {
   if (key == kShapes) {
     while (value.next(wire::Attribute::kList, pbf_wire_type::length_delimited)) {
       Message<wire::List> list(value.get_message());
+      if (to->output_shapes.empty())
+        to->output_shapes.reserve(count_fields(list, wire::List::kShape));
       while (list.next(wire::List::kShape, pbf_wire_type::length_delimited))
         to->output_shapes.push_back(decode_shape(list.get_message()));
     }
@@ -100,8 +103,17 @@ void decode_attribute(Message<wire::Entry> from, NodeDef* to) {
   }
 }
 
+// Two bytes of a file can be a node without a name, which is no box.
+size_t named_nodes_in(Message<wire::Graph> from) {
+  size_t count = 0;
+  while (from.next(wire::Graph::kNode, pbf_wire_type::length_delimited))
+    count += count_fields(Message<wire::Node>(from.get_message()), wire::Node::kName) > 0 ? 1 : 0;
+  return count;
+}
+
 NodeDef decode_node(Message<wire::Node> from) {
   NodeDef node;
+  node.inputs.reserve(count_fields(from, wire::Node::kInput));
   while (from.next()) {
     switch (from.tag_and_type()) {
       case tag_and_type(wire::Node::kName, pbf_wire_type::length_delimited):
@@ -138,8 +150,11 @@ Result<GraphDef> decode_graph(Bytes bytes) {
   try {
     GraphDef graph;
     Message<wire::Graph> from(internal::view_of(bytes));
-    while (from.next(wire::Graph::kNode, pbf_wire_type::length_delimited))
-      graph.nodes.push_back(decode_node(from.get_message()));
+    graph.nodes.reserve(named_nodes_in(from));
+    while (from.next(wire::Graph::kNode, pbf_wire_type::length_delimited)) {
+      const Message<wire::Node> node(from.get_message());
+      if (count_fields(node, wire::Node::kName) > 0) graph.nodes.push_back(decode_node(node));
+    }
     return graph;
   } catch (const protozero::exception& error) {
     return corrupt(fmt::format("{} bytes are no graph message: {}", bytes.size(), error.what()));

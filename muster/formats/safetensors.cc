@@ -85,6 +85,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   bool binary(nlohmann::json::binary_t& /*value*/) override { return add(nullptr); }
   bool start_object(size_t /*size*/) override {
     if (!begun_) return begun_ = true;
+    if (in_metadata_) return fail_of_metadata();
     if (open_.empty() && name_ == kMetadataKey) return in_metadata_ = true;
     return open(nlohmann::json::object());
   }

@@ -39,6 +39,31 @@ std::vector<std::string> seeds() {
   return made;
 }
 
+// A value, a node, a text and a shape in two bytes each, or in as few as they can have.
+std::vector<std::string> attacks() {
+  const auto field = [](int number, const std::string& body) {
+    std::string text(1, static_cast<char>(number << 3 | 2));
+    size_t length = body.size();
+    for (; length > 127; length >>= 7) text += static_cast<char>((length & 127) | 128);
+    return text + static_cast<char>(length) + body;
+  };
+  const auto times = [](const std::string& piece, int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += piece;
+    return text;
+  };
+  constexpr int kMany = 40'000;
+  const std::string value = field(1, field(1, "x")),
+                    point = field(1, std::string("\x15\0\0\0\0", 5));
+  return {field(5, times(field(1, ""), kMany)),
+          field(5, times(value, kMany)),
+          times(field(5, point), kMany),
+          field(4, times(field(1, ""), kMany)),
+          field(4, times(field(1, field(1, "")), kMany)),
+          field(4, field(1, field(1, "n") + times(field(3, ""), kMany))),
+          field(5, field(1, field(8, std::string("\x08\x07", 2) + times(field(8, ""), kMany))))};
+}
+
 std::vector<std::string> seed_folders() { return {}; }
 
 }  // namespace muster::fuzz

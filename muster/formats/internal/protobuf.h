@@ -28,6 +28,18 @@ inline Bytes bytes_in(protozero::data_view view) {
   return bytes_of(std::string_view(view.data(), view.size()));
 }
 
+// How many fields of this number a message has with a length in front: memory is taken for as many,
+// and not for twice as many. Throws what protozero throws.
+template <typename Field>
+size_t count_fields(Message<Field> from, Field field) {
+  size_t count = 0;
+  while (from.next(field, protozero::pbf_wire_type::length_delimited)) {
+    from.skip();
+    ++count;
+  }
+  return count;
+}
+
 // A field that is not there reads as 0, so 0 is not written; -0 is another number.
 template <typename Field>
 void add_double(Builder<Field>& to, Field field, double value) {

@@ -330,6 +330,7 @@ std::string content_of(const std::vector<Number>& numbers) {
 
 TensorSummary decode_tensor(Message<wire::Tensor> from) {
   TensorSummary tensor{.type = TensorType()};
+  tensor.strings.reserve(count_fields(from, wire::Tensor::kStrings));
   std::vector<float> floats;
   std::vector<double> doubles;
   while (from.next()) {
