@@ -170,6 +170,19 @@ TEST(PaddedBatch, PadsToTheLargestOrTheShapeAskedFor) {
   EXPECT_THAT(error.what(), AllOf(HasSubstr("[3]"), HasSubstr("[2]")));
 }
 
+// One long row among many short ones would be 800 MB.
+TEST(PaddedBatch, FewBytesDoNotBecomeManyByBeingFilledUp) {
+  const Dataset rows = Dataset::range(5000).map([](const Element& x) {
+    return Element(torch::zeros({number(x) == 7 ? 20'000 : 1}, at::kLong));
+  });
+  const auto iterator = rows.padded_batch(5000).iterator();
+  Element element;
+  const Error error = error_of([&] { iterator->next(&element); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.what(), AllOf(HasSubstr("5000 rows of up to [20000]"),
+                                  HasSubstr("bucket_by_sequence_length")));
+}
+
 TEST(Cache, RunsWhatIsBeforeItOnce) {
   std::atomic<int> calls{0};
   const Dataset dataset = Dataset::range(4)
