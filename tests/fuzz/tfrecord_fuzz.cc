@@ -57,10 +57,10 @@ void check_skip(Bytes bytes) {
     if (more.ok() && !more.value()) break;
     ++count;
   }
-  formats::TfrecordReader reader = open(bytes, formats::Compression::kAuto);
+  formats::TfrecordReader again = open(bytes, formats::Compression::kAuto);
   int64_t places = 0;
   for (; places <= count; ++places) {
-    const Result<int64_t> skipped = reader.skip(1);
+    const Result<int64_t> skipped = again.skip(1);
     if (skipped.ok() && skipped.value() == 0) break;
   }
   require(places == count, "skip() counts as read() does");
