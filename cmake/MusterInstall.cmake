@@ -30,8 +30,8 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
   install(TARGETS muster-probe muster-serve muster-train RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT library)
   foreach(row IN LISTS muster_floors)
     string(REGEX REPLACE "^[0-9]+ +([a-z]+).*$" "\\1" folder "${row}")
-    # A part of the command alone.
-    if(folder STREQUAL "serve")
+    # Parts of the commands alone, which are in no library that is installed.
+    if(folder MATCHES "^(serve|jobs)$")
       continue()
     endif()
     # What a folder keeps to itself, and what is for tests, stays here.

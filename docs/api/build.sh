@@ -15,8 +15,8 @@ while read -r folder; do
   for header in muster/"$folder"/*.h; do
     [[ ! -f $header || $header =~ /($not_public)\.h$ ]] || headers+=("$header")
   done
-# `serve` is a part of the command alone.
-done < <(awk '/^[0-9]/ && $2 != "serve" { print $2 }' FLOORS)
+# `serve` and `jobs` are parts of the commands alone.
+done < <(awk '/^[0-9]/ && $2 != "serve" && $2 != "jobs" { print $2 }' FLOORS)
 
 rm -rf "$out"
 mkdir -p "$out"

@@ -32,10 +32,10 @@ void program(const Flags& flags, int64_t fold) {
   const auto cars = [&](bool held_out) {
     return Dataset::from_files({flags.data_dir + "/mpg.csv"}, csv)
         .enumerate()
-        .filter([=](const Element& car) {
-          return (car.part(0).value().tensor().item<int64_t>() % 5 == fold) == held_out;
+        .filter([=](Tensor number, const Element& /*car*/) {
+          return (number.item<int64_t>() % 5 == fold) == held_out;
         })
-        .map([](const Element& car) { return car.part(1); })
+        .map([](Tensor /*number*/, const Element& car) { return car; })
         .cache();
   };
   const auto training = [&] {

@@ -47,9 +47,8 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
 }
 
 // Bytes [batch, 28, 28, 1] to numbers [batch, 1, 28, 28] from 0 to 1.
-Element to_nchw(const Element& batch) {
-  Tensor images = batch.part(0).value().tensor().permute({0, 3, 1, 2}).to(kFloat32).div(255);
-  return Element::tuple({images, batch.part(1)});
+std::tuple<Tensor, Tensor> to_nchw(Tensor images, Tensor labels) {
+  return {images.permute({0, 3, 1, 2}).to(kFloat32).div(255), labels};
 }
 
 void program(const Flags& flags) {

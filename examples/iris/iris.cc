@@ -22,10 +22,10 @@ void program(const Flags& flags) {
   const auto flowers = [&](bool held_out) {
     return Dataset::from_files({flags.data_dir + "/iris.csv"}, data::csv_format(csv))
         .enumerate()
-        .filter([=](const Element& flower) {
-          return (flower.part(0).value().tensor().item<int64_t>() % 5 == 0) == held_out;
+        .filter([=](Tensor number, const Element& /*flower*/) {
+          return (number.item<int64_t>() % 5 == 0) == held_out;
         })
-        .map([](const Element& flower) { return flower.part(1); })
+        .map([](Tensor /*number*/, const Element& flower) { return flower; })
         .cache();
   };
   const auto training = [&] {

@@ -14,8 +14,8 @@
 using namespace muster;
 
 // Images come as bytes; the model wants numbers from 0 to 1.
-Element scale(const Element& batch) {
-  return Element::tuple({batch.part(0).value().tensor().to(kFloat32).div(255), batch.part(1)});
+std::tuple<Tensor, Tensor> scale(Tensor images, Tensor labels) {
+  return {images.to(kFloat32).div(255), labels};
 }
 
 void program(const Flags& flags, const distribute::StrategyPtr& strategy, int64_t patience) {

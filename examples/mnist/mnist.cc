@@ -31,10 +31,8 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
 }
 
 // Bytes to numbers in [0, 1], a batch at a time.
-Element to_features(const Element& batch) {
-  return Element::tuple(
-      {Element::dict({{"image", batch.part(0).value().tensor().to(kFloat32).mul_(1.0f / 255)}}),
-       batch.part(1)});
+Element to_features(Tensor images, Tensor labels) {
+  return Element::tuple({Element::dict({{"image", images.to(kFloat32).mul_(1.0f / 255)}}), labels});
 }
 
 void write_predictions(Estimator& classifier, const InputFn& input_fn, const std::string& path) {

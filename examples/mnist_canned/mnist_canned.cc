@@ -12,10 +12,8 @@ using namespace muster;
 namespace {
 
 // Bytes to numbers in [0, 1], a batch at a time, under the key that the feature column reads.
-Element to_features(const Element& batch) {
-  return Element::tuple(
-      {Element::dict({{"x", batch.part(0).value().tensor().to(kFloat32).mul_(1.0f / 255)}}),
-       batch.part(1)});
+Element to_features(Tensor images, Tensor labels) {
+  return Element::tuple({Element::dict({{"x", images.to(kFloat32).mul_(1.0f / 255)}}), labels});
 }
 
 void program(const Flags& flags, const distribute::StrategyPtr& strategy) {
@@ -51,8 +49,8 @@ void program(const Flags& flags, const distribute::StrategyPtr& strategy) {
       {.input_fn = [&] { return test.batch(1000).map(to_features); },
        .steps = std::nullopt,
        .exporters = {final_exporter("digits", feature_column::serving_input_receiver(columns))},
-       .throttle_secs = 30,
-       .start_delay_secs = 0});
+       .start_delay_secs = 0,
+       .throttle_secs = 30});
   if (result) print_result(*result);  // the chief speaks for all
 }
 

@@ -37,8 +37,8 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
 }
 
 // Bytes to numbers in [0, 1], a batch at a time.
-Element scale(const Element& batch) {
-  return Element::tuple({batch.part(0).value().tensor().to(kFloat32).div(255), batch.part(1)});
+std::tuple<Tensor, Tensor> scale(Tensor images, Tensor labels) {
+  return {images.to(kFloat32).div(255), labels};
 }
 
 // The part of the worker that `context` names. An evaluation is told of one worker: there, Muster

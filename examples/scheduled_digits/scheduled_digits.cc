@@ -12,9 +12,8 @@ using namespace muster;
 namespace {
 
 // Bytes to numbers in [0, 1], a batch at a time.
-Element to_numbers(const Element& batch) {
-  return Element::tuple(
-      {batch.part(0).value().tensor().to(kFloat32).mul_(1.0f / 255), batch.part(1)});
+std::tuple<Tensor, Tensor> to_numbers(Tensor images, Tensor labels) {
+  return {images.to(kFloat32).mul_(1.0f / 255), labels};
 }
 
 void program(const Flags& flags) {

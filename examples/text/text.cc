@@ -34,8 +34,8 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
 Dataset pieces_of(const std::string& text) {
   const Tensor tokens = torch::tensor(applications::ByteTokenizer().encode(text), torch::kLong);
   const int64_t pieces = tokens.size(0) - kContext;
-  return Dataset::range(pieces).shuffle(pieces).map([tokens](const Element& at) {
-    const auto begin = at.value().tensor().item<int64_t>(), end = begin + kContext;
+  return Dataset::range(pieces).shuffle(pieces).map([tokens](Tensor at) {
+    const auto begin = at.item<int64_t>(), end = begin + kContext;
     return Element::tuple({Element::dict({{"tokens", tokens.slice(0, begin, end)}}),
                            tokens.slice(0, begin + 1, end + 1)});
   });

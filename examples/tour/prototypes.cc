@@ -25,17 +25,15 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
 }
 
 // Bytes to numbers, under a name.
-Element named(const Element& batch) {
-  const Tensor images = batch.part(0).value().tensor().to(kFloat32) / 255;
-  return Element::tuple({Element::dict({{"image", images}}), batch.part(1)});
+Element named(Tensor images, Tensor labels) {
+  return Element::tuple({Element::dict({{"image", images.to(kFloat32) / 255}}), labels});
 }
 
 // Makes a batch a little lighter or darker; the same key does the same.
-Element relit(const Element& batch, RandomKey key) {
+Element relit(const Features& batch, Tensor labels, RandomKey key) {
   Random random(key);
-  const Tensor images = batch.part(0).at("image").value().tensor();
-  const Tensor changed = images + 0.05 * random.normal();
-  return Element::tuple({Element::dict({{"image", changed}}), batch.part(1)});
+  const Tensor changed = batch["image"] + 0.05 * random.normal();
+  return Element::tuple({Element::dict({{"image", changed}}), labels});
 }
 
 // Ends training when the loss, averaged over some 50 steps, has become small.

@@ -139,7 +139,7 @@ CLI::Option* add_as(CLI::App& app, const Flag& flag, T* variable, bool positiona
     throw invalid_argument(fmt::format("the flag {} has choices and is no text", flag.name),
                            "bound numbers with limits");
   }
-  const std::string text = is_switch ? std::string() : text_of(*variable);
+  const std::string text = is_switch || flag.required ? std::string() : text_of(*variable);
   const std::string hint = hint_of(shown, flag.help, text);
   const auto set = [=, limits = flag.limits, choices = flag.choices](const CLI::results_t& given) {
     if (given.size() > 1) {
@@ -169,6 +169,7 @@ CLI::Option* add_as(CLI::App& app, const Flag& flag, T* variable, bool positiona
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
   if (is_switch) option->expected(0);
   if (!text.empty()) option->default_str(text);
+  option->required(flag.required);
   return option;
 }
 
@@ -306,7 +307,8 @@ void check_followed(const CLI::App& app, const std::vector<std::string>& words) 
 void check_required(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     if (!option->get_required() || option->count() > 0) continue;
-    const std::string value = option->get_positional() ? "" : "=" + option->get_type_name();
+    const bool bare = option->get_positional() || option->get_type_name().empty();
+    const std::string value = bare ? "" : "=" + option->get_type_name();
     throw invalid_argument(fmt::format("{} needs {}{}", full_name(app), option->get_name(), value),
                            fmt::format("{}: {}", option->get_name(), option->get_description()));
   }

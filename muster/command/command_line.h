@@ -17,7 +17,8 @@ namespace muster::inline v0_1::command {
 
 // Adds --name to a program or one of its commands. Throws InvalidArgument for a name that cannot be
 // or is there already, and for a null variable. When words are parsed, it throws InvalidArgument
-// for a value that does not fit, a missing value, and a flag that is given twice.
+// for a value that does not fit, a missing value, a flag that is given twice, and a required one
+// that is missing.
 CLI::Option* add_flag(CLI::App& app, const Flag& flag);
 // Adds a word without a flag, such as PATH in `inspect checkpoint PATH`. Throws as add_flag() does.
 CLI::Option* add_argument(CLI::App& app, const Flag& flag);

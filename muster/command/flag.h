@@ -31,6 +31,8 @@ struct Flag {
   FlagLimits limits = {};
   std::string placeholder = {};  // how --help calls the value; "INT", "NUMBER" or "TEXT" when empty
   std::vector<std::string> choices = {};  // the only texts that are allowed; empty: any
+  // Whether it must be given: the variable holds no default then.
+  bool required = false;
 };
 
 }  // namespace muster::inline v0_1

@@ -31,6 +31,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using namespace std::chrono_literals;
 
 constexpr const char* kToken = "a token that only this test knows";
@@ -288,6 +289,30 @@ TEST(Strangers, AWaitNamesWhoWasRefusedMeanwhile) {
                     HasSubstr("meanwhile: a TLS connection from 127.0.0.1 ended before")));
   EXPECT_THAT(error.hint(), HasSubstr("if the missing task is the one that was refused"));
   server.stop(0);
+}
+
+// A certificate that was accepted is not to blame for a token.
+TEST(Strangers, AWrongTokenOverTlsIsToldAsOne) {
+  const auto ours = identity_of(launch::make_certificates({"127.0.0.1"}, 1));
+  ServerOptions options = test_server_options(2);
+  options.job = {.id = "ours", .token = kToken, .tls = ours};
+  CoordinatorServer server(options);
+  JoinOptions worker = test_join_options(server.address(), 1, 2);
+  testing::internal::CaptureStderr();
+  for (const std::string& token : {std::string("another token of as many"), std::string()}) {
+    worker.job = {.id = "ours", .token = token, .tls = ours};
+    const Error error = error_of([&] { CoordinatorClient::join(worker); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.message(),
+                HasSubstr(token.empty() ? "shows no job token" : "shows the token of another job"));
+    EXPECT_THAT(error.hint(), HasSubstr("MUSTER_JOB_TOKEN"));
+  }
+  server.stop(0);
+  log::flush();
+  const std::string said = testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("it shows the token of another job"));
+  EXPECT_THAT(said, Not(HasSubstr("certificate")));
+  EXPECT_THAT(server.last_refusal(), HasSubstr("shows no job token"));
 }
 
 // What a task learns that joins a coordinator with these certificates. Its time passes between two

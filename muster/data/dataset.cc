@@ -319,7 +319,9 @@ std::unique_ptr<Iterator> Dataset::iterator(const IteratorOptions& options) cons
         : obstacle != nullptr && obstacle->is<in::GroupByWindow>()
             ? "what it makes is handed on as it is: let each worker have data of its own, with "
               "shard() in front of it, and one replica"
-            : "call batch(b) with the batch size of one replica, or global_batch(n * b)");
+            : "end it with global_batch(n), of n examples over all replicas, or with batch(n) for "
+              "each; elements that are batches already, as a loader makes them, are taken apart in "
+              "front of it: unbatch().global_batch(n)");
   }
   if (options.sharding.divides(false) && num_replicas > 1 && sharded->is<in::Rebatch>()) {
     throw invalid_argument(

@@ -22,6 +22,7 @@
 #include "muster/base/random.h"
 #include "muster/data/element_reader.h"
 #include "muster/data/iterator.h"
+#include "muster/data/part_function.h"
 #include "muster/data/source.h"
 #include "muster/formats/compression.h"
 #include "muster/tensor/element.h"
@@ -259,14 +260,32 @@ class Dataset {
   // maps, the epoch, and the source index of the element, or after a batch() the position of the
   // batch's first row.
   Dataset map(KeyedMapFunction fn, const MapOptions& options = {}) const;
+  // The same of a function of the parts of an element, which gives an Element, a Tensor, or a
+  // std::tuple or std::pair of them: map([](Tensor image, Tensor label) { ... }).
+  template <data::PartFunction Fn>
+  Dataset map(Fn fn, const MapOptions& options = {}) const {
+    return map(MapFunction(data::by_parts<Element>(std::move(fn))), options);
+  }
+  template <data::KeyedPartFunction Fn>
+  Dataset map(Fn fn, const MapOptions& options = {}) const {
+    return map(KeyedMapFunction(data::by_keyed_parts(std::move(fn))), options);
+  }
   // Reads up to n elements ahead on a thread of its own, but no more than 256 MiB; 0 does nothing.
   // Before a batch() it reads whole batches ahead where only indices flow. When an iterator is
   // destroyed, it waits for the element that is being read.
   Dataset prefetch(int64_t n = 2) const;
   // Keeps the elements for which `fn` is true.
   Dataset filter(Predicate fn, const std::string& name = "") const;
+  template <data::PartFunction Fn>
+  Dataset filter(Fn fn, const std::string& name = "") const {
+    return filter(Predicate(data::by_parts<bool>(std::move(fn))), name);
+  }
   // Gives the elements up to the first for which `fn` is false; nothing behind it is read.
   Dataset take_while(Predicate fn, const std::string& name = "") const;
+  template <data::PartFunction Fn>
+  Dataset take_while(Fn fn, const std::string& name = "") const {
+    return take_while(Predicate(data::by_parts<bool>(std::move(fn))), name);
+  }
   // Gives every element once in a pass, where it is first. Elements are the same when structure,
   // dtypes, shapes and bytes are. What was seen is kept in memory, and read again by restore().
   Dataset unique() const;
@@ -283,10 +302,18 @@ class Dataset {
   Dataset concatenate(const Dataset& other) const;
   // Gives the elements of the data sets fn(element), one data set after another.
   Dataset flat_map(FlatMapFunction fn, const std::string& name = "") const;
+  template <data::PartFunction Fn>
+  Dataset flat_map(Fn fn, const std::string& name = "") const {
+    return flat_map(FlatMapFunction(data::by_parts<Dataset>(std::move(fn))), name);
+  }
   // Does what flat_map() does with several data sets open at once, and takes block_length elements
   // of each in turn. When one ends, the next takes its place when its turn comes. Throws
   // InvalidArgument for lengths below 1.
   Dataset interleave(FlatMapFunction fn, const InterleaveOptions& options = {}) const;
+  template <data::PartFunction Fn>
+  Dataset interleave(Fn fn, const InterleaveOptions& options = {}) const {
+    return interleave(FlatMapFunction(data::by_parts<Dataset>(std::move(fn))), options);
+  }
   // Joins `size` neighbouring elements along a new axis 0: [size, ...] each. Windows begin every
   // `shift` elements, and may overlap; those at the end may be smaller. Throws InvalidArgument for
   // numbers below 1 or above 2^31 - 1.
@@ -307,6 +334,11 @@ class Dataset {
   // Makes padded batches of elements of nearly one length: length(element) tells the bucket. Throws
   // InvalidArgument for boundaries that do not ascend, and another number of batch sizes.
   Dataset bucket_by_sequence_length(KeyFunction length, const BucketOptions& options) const;
+  template <data::PartFunction Fn>
+  Dataset bucket_by_sequence_length(Fn length, const BucketOptions& options) const {
+    return bucket_by_sequence_length(KeyFunction(data::by_parts<int64_t>(std::move(length))),
+                                     options);
+  }
   // Keeps the elements of the first whole pass for the passes that follow: in memory, or in the
   // file `path`, which later runs read too. A pass with an error in it is not kept in a file.
   // Behind a batch() that is divided between replicas, or with files divided between workers, each

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error_of.h"
+#include "muster/base/log.h"
 #include "muster/data/dataset.h"
 #include "muster/data/internal/test_numbers.h"
 #include "muster/data/internal/watched_source.h"
@@ -30,6 +31,28 @@ TEST(Resume, ADroppedRemainderIsStillToCome) {
     two->restore(one->save());
     EXPECT_EQ(rest_of(*two), (Lists{{8, 9, 0, 1}, {2, 3, 4, 5}, {6, 7, 8, 9}}));
   }
+}
+
+// A queue would lose them.
+TEST(Restore, SaysHowManyElementsOfAGeneratorArePassedOver) {
+  const Dataset numbers = Dataset::from_generator([] {
+    return [at = int64_t{0}]() mutable -> std::optional<Element> {
+      return Element(torch::tensor(at++));
+    };
+  });
+  const auto first = numbers.batch(7).iterator();
+  Element element;
+  for (int i = 0; i < 3; ++i) first->next(&element);
+  const auto second = numbers.batch(7).iterator();
+  ::testing::internal::CaptureStderr();
+  second->restore(first->save());
+  log::flush();
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, AllOf(HasSubstr("the generator is read anew up to element 21"),
+                          HasSubstr("the 21 elements before it are passed over"),
+                          HasSubstr("as a queue does, loses them")));
+  EXPECT_TRUE(second->next(&element));
+  EXPECT_EQ(element.value().tensor()[0].item<int64_t>(), 21);
 }
 
 TEST(Restore, ReadsNothingOfWhatWasTrainedOn) {

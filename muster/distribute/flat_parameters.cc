@@ -201,6 +201,17 @@ void FlatParameters::lay_out_slots() {
   }
 }
 
+namespace {
+
+// What optimizers that take turns do.
+std::string in_turns() {
+  return "one that makes no step this time, because another one has its turn, stands there as "
+         "optimizer.no_step(filter), with the filter of its minimize(): its weights and moments "
+         "stay as they are";
+}
+
+}  // namespace
+
 void FlatParameters::check_entries(const optim::TrainOp& train_op) const {
   const auto optimizer_at = [&](size_t e) -> const std::string& {
     return optimizers_[static_cast<size_t>(optimizer_of_entry_[e])].name;
@@ -219,8 +230,7 @@ void FlatParameters::check_entries(const optim::TrainOp& train_op) const {
           fmt::format("the filter of optimizer {} leaves out the variable {} now, which it trained "
                       "when the model was built",
                       optimizer_at(e), variable.name()),
-          "keep the filters of minimize() for the whole run; what trains in turns needs two "
-          "minimize() in every step, the loss of one multiplied by 0");
+          "keep the filters of minimize() for the whole run; " + in_turns());
     }
   }
   if (same) return;
@@ -234,7 +244,7 @@ void FlatParameters::check_entries(const optim::TrainOp& train_op) const {
                   names(train_op.entries.size(),
                         [&](size_t e) { return train_op.entries[e].optimizer.name(); }),
                   names(optimizer_of_entry_.size(), optimizer_at)),
-      "return the same minimize() entries in every step; a loss may be multiplied by 0 instead");
+      "name the same optimizers in every step; " + in_turns());
 }
 
 const optim::Optimizer& FlatParameters::rule_of(const optim::TrainOp& train_op,

@@ -164,12 +164,13 @@ class FlatParameters {
   void constrain(size_t parameter) const;
   // Gives the gradient of parameter p, in its shape, in buffers of this layout.
   Tensor gradient_in(const std::vector<Tensor>& gradients, size_t parameter) const;
-  // Sets updates_, by looking at the gradients of those whose loss scale is dynamic. Throws
-  // NonFinite where a smaller scale is no remedy.
+  // Sets rests_ by what `train_op` says, and updates_ by that and by looking at the gradients of
+  // those whose loss scale is dynamic. Throws NonFinite where a smaller scale is no remedy.
   template <typename GradientOf>
   bool finite_parameters(GradientOf gradient_of) const;
   template <typename GradientOf>
-  void judge_gradients(GradientOf gradient_of, const std::vector<RowGradient>& rows);
+  void judge_gradients(const optim::TrainOp& train_op, GradientOf gradient_of,
+                       const std::vector<RowGradient>& rows);
   // Then lets each optimizer transform its gradients, and sets scales_. `gradient_of(p)` gives the
   // gradient of parameter p, undefined when it has none, and `scale` belongs to it. Throws what
   // transformations throw.
@@ -197,6 +198,7 @@ class FlatParameters {
   std::vector<optim::Segment> segments_;  // [parameter]
   LossScales loss_scales_;
   Plateaus plateaus_;
+  std::vector<bool> rests_;     // [optimizer]: whether all of its entries rest in this step
   std::vector<bool> updates_;   // [optimizer]: whether it makes an update in this step
   std::vector<double> scales_;  // [optimizer]: what its gradients are multiplied by in this step
 };

@@ -24,10 +24,16 @@ void FlatParameters::note_loss(double loss) {
 }
 
 template <typename GradientOf>
-void FlatParameters::judge_gradients(GradientOf gradient_of, const std::vector<RowGradient>& rows) {
+void FlatParameters::judge_gradients(const optim::TrainOp& train_op, GradientOf gradient_of,
+                                     const std::vector<RowGradient>& rows) {
+  rests_.assign(optimizers_.size(), true);
+  for (size_t e = 0; e < optimizer_of_entry_.size(); ++e) {
+    if (!train_op.entries[e].rests) rests_[static_cast<size_t>(optimizer_of_entry_[e])] = false;
+  }
   updates_.assign(optimizers_.size(), true);
   for (size_t o = 0; o < optimizers_.size(); ++o) {
-    if (!loss_scales_.dynamic(o)) continue;
+    if (rests_[o]) updates_[o] = false;
+    if (rests_[o] || !loss_scales_.dynamic(o)) continue;
     bool finite = true;
     for (size_t p = 0; finite && p < parameters_.size(); ++p) {
       if (parameters_[p].optimizer == static_cast<int>(o)) finite = all_finite(gradient_of(p));
@@ -76,7 +82,7 @@ void FlatParameters::drop_in_place() {
 template <typename GradientOf>
 void FlatParameters::transform_gradients(const optim::TrainOp& train_op, GradientOf gradient_of,
                                          const std::vector<RowGradient>& rows, double scale) {
-  judge_gradients(gradient_of, rows);
+  judge_gradients(train_op, gradient_of, rows);
   set_rates(train_op);
   scales_.resize(optimizers_.size());
   for (size_t o = 0; o < optimizers_.size(); ++o) {
@@ -192,7 +198,7 @@ void FlatParameters::update_flat(const optim::TrainOp& train_op,
 void FlatParameters::update_rows(const optim::TrainOp& train_op,
                                  const std::vector<RowGradient>& rows) {
   for (size_t o = 0; o < optimizers_.size(); ++o) {
-    loss_scales_.update(o, updates_[o]);
+    if (!rests_[o]) loss_scales_.update(o, updates_[o]);
     if (!updates_[o]) continue;
     int64_t& iterations = *optimizers_[o].iterations.data_ptr<int64_t>();
     const auto optimizer = static_cast<int>(o);
@@ -258,7 +264,9 @@ FlatParameters::Prepared FlatParameters::take_prepared(const optim::TrainOp& tra
     rows = {rows.ids.narrow(0, 0, wanted).contiguous(),
             scaled(rows.values.narrow(0, 0, wanted).contiguous(), tables_.optimizer(t))};
   }
-  for (size_t o = 0; o < optimizers_.size(); ++o) loss_scales_.update(o, updates_[o]);
+  for (size_t o = 0; o < optimizers_.size(); ++o) {
+    if (!rests_[o]) loss_scales_.update(o, updates_[o]);
+  }
   prepared.updates = updates_;
   return prepared;
 }

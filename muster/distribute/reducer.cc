@@ -7,6 +7,7 @@
 #include <chrono>
 
 #include "muster/base/error.h"
+#include "muster/distribute/internal/backward.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -127,6 +128,7 @@ void Reducer::on_gradient(size_t parameter) {
   if (!active_) return;  // a backward of the model function's own
   Tensor& gradient = parameters_.parameters()[parameter].variable->value().mutable_grad();
   if (!gradient.defined()) return;
+  internal::check_dense(*parameters_.parameters()[parameter].variable, gradient);
   // Copying a gradient that autograd has just written costs less than letting it add into a zeroed
   // buffer.
   if (ready_[parameter]) {

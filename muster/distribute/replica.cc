@@ -51,6 +51,16 @@ data::DistributedInput Replica::distribute(const Dataset& dataset, bool for_this
   return input;
 }
 
+namespace {
+
+bool same_rest(const optim::TrainOp& a, const optim::TrainOp& b) {
+  return std::ranges::equal(a.entries, b.entries, [](const auto& one, const auto& other) {
+    return one.rests == other.rests;
+  });
+}
+
+}  // namespace
+
 void Replica::accumulate(int64_t steps) {
   if (steps < 1) {
     throw invalid_argument(fmt::format("accumulate_steps is {}", steps),
@@ -76,6 +86,11 @@ void Replica::finish_build(const optim::TrainOp& train_op) {
 }
 
 StepResult Replica::train_step(const StepInput& input) {
+  const auto& entries = input.train_op->entries;
+  if (!entries.empty() && std::ranges::all_of(entries, &optim::TrainOp::Entry::rests)) {
+    throw invalid_argument("no optimizer of the train_op makes a step: all of them rest",
+                           "call minimize() of one of them, or make no step");
+  }
   const Turn turn{.first = accumulated_.batches == 0,
                   .last = accumulated_.batches + 1 == accumulate_steps_};
   if (turn.first) {
@@ -85,6 +100,12 @@ StepResult Replica::train_step(const StepInput& input) {
         fmt::format("batch {} of {} of an update adds losses, and another one averages them",
                     accumulated_.batches + 1, accumulate_steps_),
         "keep the loss reduction for all batches of an update");
+  }
+  if (!turn.first && !same_rest(*input.train_op, waiting_)) {
+    throw invalid_argument(
+        fmt::format("in batch {} of {} of an update other optimizers rest than in those before",
+                    accumulated_.batches + 1, accumulate_steps_),
+        "let optimizers take turns behind an update: every accumulate_steps batches");
   }
   const bool counts = input.rows > 0;
   const double weight = counts ? input.weight : 0;

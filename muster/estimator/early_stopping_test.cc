@@ -45,6 +45,20 @@ TEST(EarlyStoppingRunTest, EndsAndARestartDecidesAnew) {
   EXPECT_TRUE(same_bits(latest(stopped), latest(patient)));
 }
 
+TEST(EarlyStoppingRunTest, TheLastCheckpointStandsOnceAmongTheEvaluations) {
+  TempDirectory directory;
+  ends_at(directory / "m", hooks::stop_if_no_decrease("m", 20));
+  const std::string lines =
+      local_file_system().read_file(directory / "m/evaluations.jsonl").value();
+  const auto times_of = [&](const std::string& text) {
+    size_t times = 0;
+    for (size_t at = 0; (at = lines.find(text, at)) != std::string::npos; ++at) ++times;
+    return times;
+  };
+  EXPECT_EQ(times_of("\"model.ckpt-50\""), 1u) << lines;
+  EXPECT_EQ(times_of("\"model.ckpt-40\""), 1u) << lines;
+}
+
 TEST(EarlyStoppingRunTest, WhoNeverHearsOfItsEvaluationSaysSo) {
   TempDirectory directory;
   Estimator estimator(falls_until_30, quiet_config(directory / "m"));

@@ -24,7 +24,7 @@ std::string EvaluationCourse::in_brackets() const {
 
 EvaluateOptions EvaluationCourse::options(const std::string& checkpoint_path) const {
   EvaluateOptions options{
-      .steps = spec_.steps, .name = spec_.name, .use_ema = spec_.use_ema, .hooks = spec_.hooks};
+      .steps = spec_.steps, .hooks = spec_.hooks, .name = spec_.name, .use_ema = spec_.use_ema};
   if (!checkpoint_path.empty()) options.checkpoint_path = checkpoint_path;
   return options;
 }

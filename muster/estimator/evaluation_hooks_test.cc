@@ -72,7 +72,7 @@ class EvaluationHooksTest : public ::testing::Test {
 
 TEST_F(EvaluationHooksTest, AreToldOfEachBatchAndOfTheResult) {
   Estimator estimator(two_layers, quiet_config(model_dir()));
-  estimator.evaluate(seven, {.name = "x", .hooks = {std::make_shared<Protocol>(lines_)}});
+  estimator.evaluate(seven, {.hooks = {std::make_shared<Protocol>(lines_)}, .name = "x"});
   EXPECT_THAT(lines_, ElementsAre("begin eval 3", "before", "batch of 4", "before", "batch of 3",
                                   "evaluated 3 \"x\" true", "end 3"));
 }

@@ -154,8 +154,10 @@ void Evaluations::evaluate(EvaluationCourse& course, const Checkpoint& checkpoin
 void Evaluations::tell(EvaluationCourse& course, bool is_final, bool evaluated_now) {
   const bool told_before = course.told_final();
   course.call_exporters(is_final, &exports_);
-  if (link_ != nullptr && (evaluated_now || course.told_final() != told_before))
-    link_->note(course.entry());
+  // That exporters were told of the last checkpoint is noted too; without any, it was evaluated
+  // once and stands there once.
+  const bool told_now = course.told_final() != told_before && !course.spec().exporters.empty();
+  if (link_ != nullptr && (evaluated_now || told_now)) link_->note(course.entry());
 }
 
 TrainAndEvaluateResult Evaluations::result(const TrainResult& training) const {

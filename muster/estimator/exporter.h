@@ -53,17 +53,17 @@ struct FinalExporterOptions {
 
 // Options of latest_exporter().
 struct LatestExporterOptions {
-  bool use_ema = false;
   // Older ones are removed; nullopt keeps all.
   std::optional<int64_t> exports_to_keep = 5;
+  bool use_ema = false;
 };
 
 // Options of best_exporter().
 struct BestExporterOptions {
-  bool use_ema = false;
+  CompareFn compare = loss_smaller;
   // The worst ones are removed; nullopt keeps all.
   std::optional<int64_t> exports_to_keep = 5;
-  CompareFn compare = loss_smaller;
+  bool use_ema = false;
 };
 
 // Exports once: when training has ended. All three throw InvalidArgument for an empty name, one

@@ -97,7 +97,7 @@ TEST_F(ExporterTest, BestIsNoNumberOnlyWhereNothingIs) {
 TEST_F(ExporterTest, BestKeepsTheBest) {
   // "Newer is better" exports each; the worst by accuracy goes.
   const ExporterPtr exporter = best_exporter(
-      "best", point_receiver(), {.exports_to_keep = 2, .compare = metric_higher("accuracy")});
+      "best", point_receiver(), {.compare = metric_higher("accuracy"), .exports_to_keep = 2});
   const auto accuracy = [](double value) { return EvalResult{{"loss", 0}, {"accuracy", value}}; };
   EXPECT_TRUE(evaluated(*exporter, accuracy(0.5)));
   EXPECT_FALSE(evaluated(*exporter, accuracy(0.4)));

@@ -55,7 +55,7 @@ class InMemoryEvaluator : public Hook {
     const Checkpoint now = state_();
     Estimator::Impl& impl = *estimator_.impl_;
     const EvaluateOptions options{
-        .steps = options_.steps, .name = options_.name, .hooks = options_.hooks};
+        .steps = options_.steps, .hooks = options_.hooks, .name = options_.name};
     const Device device = impl.strategy()->device();
     const distribute::StrategyPtr alone = distribute::one_device(device.str());
     struct Threads {

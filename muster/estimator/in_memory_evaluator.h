@@ -15,10 +15,10 @@ namespace muster::inline v0_1::hooks {
 
 // Options of in_memory_evaluator().
 struct InMemoryEvaluatorOptions {
-  int64_t every_n_iter = 100;                     // steps between two evaluations; at least 1
-  std::optional<int64_t> steps = std::nullopt;    // batches; all of the data when unset
-  std::string name = {};                          // events go to eval/ or eval_<name>/
-  std::vector<std::shared_ptr<Hook>> hooks = {};  // of the evaluations
+  std::optional<int64_t> steps{};              // batches; all of the data when unset
+  std::vector<std::shared_ptr<Hook>> hooks{};  // of the evaluations
+  std::string name{};                          // events go to eval/ or eval_<name>/
+  int64_t every_n_iter = 100;                  // steps between two evaluations; at least 1
 };
 
 // Evaluates `estimator`, which trains with this hook and outlives it: before the first step, every

@@ -21,26 +21,27 @@ struct TrainSpec {
   std::vector<std::shared_ptr<Hook>> hooks;  // on every worker
 };
 
-// What to evaluate on, how often, and what to export then.
+// What to evaluate on, how often, and what to export then. The fields of tf.estimator's EvalSpec
+// stand in its order; those that it does not have follow.
 struct EvalSpec {
   InputFn input_fn;
   std::optional<int64_t> steps = 100;  // batches; all of the data when set to std::nullopt
   // Tells evaluations apart: events go to eval/ or eval_<name>/. It may be empty where there is one
   // EvalSpec; of several each has one of its own. No slash may be in it.
   std::string name;
-  bool use_ema = false;                      // as that of EvaluateOptions
   std::vector<std::shared_ptr<Hook>> hooks;  // as those of EvaluateOptions
   // Called after each evaluation, by the task that made it, in this order, each with the folder
   // model_dir/export/<its name>. No two exporters of a call have the same name. The last checkpoint
   // of a run is told to them as the final one, however the run ends, unless they have exported it
   // already.
   std::vector<std::shared_ptr<Exporter>> exporters;
-  // The least time between the begins of two evaluations. 0 evaluates every checkpoint; the last
-  // one is evaluated in any case.
-  double throttle_secs = 0;
   // How long a task of type evaluator waits before its first evaluation, unless training is over
   // sooner. It has no effect where the chief evaluates, which it does right after saving.
   double start_delay_secs = 0;
+  // The least time between the begins of two evaluations. 0 evaluates every checkpoint; the last
+  // one is evaluated in any case.
+  double throttle_secs = 0;
+  bool use_ema = false;  // as that of EvaluateOptions
   // What a task of type evaluator evaluates next: the newest checkpoint there is, so those that
   // were saved while it was busy are left out; or every one, in the order they were saved, which
   // then stay in model_dir until it has come to them. It has no effect where the chief evaluates.

@@ -70,6 +70,7 @@ class DistributedDataset::Pass {
 
   // False when no replica has anything left.
   bool next(PerReplica<Batch>* out) {
+    loop_->check_own_training();
     std::deque<Batch> batches(parts_.size());
     bool any = false;
     loop_->each("strategy->distribute()", [&](Replica& replica, size_t local) {

@@ -38,7 +38,7 @@ const char* name_of(SummationMethod method) {
 }
 
 // The area under precision over recall, where true positives are interpolated between neighbours
-// (estimator.md, section 10; keras.metrics.AUC.interpolate_pr_auc).
+// (keras.metrics.AUC.interpolate_pr_auc).
 double interpolated_pr_area(const ConfusionCounts& counts) {
   double area = 0;
   for (size_t t = 0; t + 1 < counts.true_positives.size(); ++t) {

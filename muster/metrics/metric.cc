@@ -79,7 +79,7 @@ Metric Metric::deferred(Kind kind, std::function<std::vector<double>()> compute)
 const MetricKind& Metric::known_kind() const {
   if (kind_) return *kind_;
   throw invalid_argument("a metric that was default constructed has neither kind nor state",
-                         "assign one to it first: metric = metrics::mean(...)");
+                         "merge one into it first, or assign one: metric = metrics::mean(...)");
 }
 
 Metric Metric::with_state(std::vector<double> state) const {
@@ -102,6 +102,11 @@ const std::vector<double>& Metric::state() const {
 }
 
 void Metric::merge(const Metric& other) {
+  if (!defined()) {
+    (void)other.known_kind();
+    *this = other;
+    return;
+  }
   if (kind() != other.kind()) {
     throw invalid_argument(
         fmt::format("cannot merge a metric of kind {} into one of kind {}", other.kind(), kind()),

@@ -18,8 +18,9 @@ namespace muster::inline v0_1 {
 
 class Metric {
  public:
-  // Makes a metric that nothing was seen with and that has no kind: a place for one to come. Until
-  // then only definition() and defined() can be asked; all else throws InvalidArgument.
+  // Makes a metric that nothing was seen with and that has no kind: it takes the kind of the first
+  // one that is merged into it. Until then only definition() and defined() can be asked; all else
+  // throws InvalidArgument.
   Metric() = default;
   // Whether it has a kind.
   bool defined() const { return kind_ != nullptr; }
@@ -48,7 +49,8 @@ class Metric {
   // Gives what was seen, in the form of the kind. Throws InvalidArgument when a deferred state
   // turns out to have another length.
   const std::vector<double>& state() const;
-  // Takes in what `other` has seen. Throws InvalidArgument when the kinds differ.
+  // Takes in what `other` has seen. Throws InvalidArgument when the kinds differ, or `other` has
+  // none.
   void merge(const Metric& other);
   // Gives what the kind reads from the state. Where the number is not what it seems, as 0 for what
   // is not defined, a warning says so, once for each text.

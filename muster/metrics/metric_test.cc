@@ -32,11 +32,18 @@ TEST(Metric, OneWithoutAKindWaitsForOne) {
   const Metric mean = metrics::mean(torch::tensor({1.0f, 3.0f}));
   for (const std::string& said :
        {message_of([&] { (void)metric.result(); }), message_of([&] { (void)metric.kind(); }),
-        message_of([&] { (void)metric.state(); }), message_of([&] { metric.merge(mean); }),
+        message_of([&] { (void)metric.state(); }), message_of([&] { metric.merge(Metric()); }),
         message_of([&] { Metric(mean).merge(metric); }),
         message_of([&] { (void)metric.with_state({1}); })}) {
     EXPECT_EQ(said, "a metric that was default constructed has neither kind nor state");
   }
+  EXPECT_FALSE(metric.defined());
+  // A sum over batches begins with it, whatever the kind.
+  metric.merge(mean);
+  EXPECT_EQ(metric.kind(), "mean");
+  metric.merge(metrics::mean(torch::tensor({8.0f})));
+  EXPECT_EQ(metric.state(), (std::vector<double>{12, 3}));
+  EXPECT_EQ(mean.state(), (std::vector<double>{4, 2}));
   std::map<std::string, Metric> all;
   all["mean"] = mean;
   EXPECT_EQ(all["mean"].result(), 2.0);

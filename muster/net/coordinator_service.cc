@@ -50,10 +50,10 @@ grpc::Status answer(Admission& admission, const grpc::ServerContext& context, wi
 
 class Adapter final : public wire::Coordinator::Service {
  public:
-  // Calls `admitted` as Admission does.
+  // Calls `admitted` and `refused` as Admission does.
   Adapter(CoordinatorHandler& handler, const cluster::Job& job, StrangerLog& log,
-          std::function<void(const std::string&)> admitted)
-      : handler_(handler), admission_(job, log, std::move(admitted)) {}
+          Admission::Tell admitted, Admission::Tell refused)
+      : handler_(handler), admission_(job, log, std::move(admitted), std::move(refused)) {}
 
   grpc::Status Join(grpc::ServerContext* context, const wire::JoinRequest* request,
                     wire::Reply* reply) override {
@@ -144,8 +144,9 @@ void bound_calls(grpc::ServerBuilder& builder, int tasks) {
 
 struct CoordinatorService::Impl {
   Impl(CoordinatorHandler& handler, const cluster::Job& job)
-      : adapter(handler, job, log,
-                [this](const std::string& peer) { acceptor->proved(peer_of(peer)); }) {}
+      : adapter(
+            handler, job, log, [this](const std::string& peer) { acceptor->proved(peer_of(peer)); },
+            [this](const std::string& peer) { acceptor->explained(peer_of(peer)); }) {}
   StrangerLog log;
   Adapter adapter;
   std::unique_ptr<grpc::Server> server;

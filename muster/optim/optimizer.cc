@@ -111,12 +111,27 @@ TrainOp Optimizer::minimize(const Tensor& loss,
                     loss.defined() ? muster::describe(loss) : std::string("an undefined tensor")),
         "reduce the loss with .mean() or .sum()");
   }
+  return entry(loss, std::move(filter), false);
+}
+
+TrainOp Optimizer::no_step(std::function<bool(const VariableSpec&)> filter) const {
+  return entry(Tensor(), std::move(filter), true);
+}
+
+TrainOp Optimizer::entry(const Tensor& loss, std::function<bool(const VariableSpec&)> filter,
+                         bool rests) const {
+  const auto asked = filter;
   for (const Only& only : only_) {
     filter = [accepts = only.filter, given = std::move(filter)](const VariableSpec& spec) {
       return accepts(spec) && (!given || given(spec));
     };
   }
-  TrainOp train_op{.entries = {{loss, *this, std::move(filter)}}, .updates = {}};
+  TrainOp train_op{.entries = {{.loss = loss,
+                                .optimizer = *this,
+                                .filter = std::move(filter),
+                                .asked = asked,
+                                .rests = rests}},
+                   .updates = {}};
   Recording::add(train_op);
   return train_op;
 }

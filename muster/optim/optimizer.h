@@ -95,8 +95,19 @@ class Optimizer {
   // Nothing runs here: the strategy executes the description. Throws InvalidArgument when the loss
   // is not a scalar.
   TrainOp minimize(const Tensor& loss, std::function<bool(const VariableSpec&)> filter = {}) const;
+  // Describes that the optimizer makes no step this time: variables, slots and iterations stay as
+  // they are. It stands where its minimize() with the same filter stands in other steps, for every
+  // step of a run describes the same optimizers:
+  //
+  //   group({adam_d.minimize(loss_d, is_d), adam_g.no_step(is_g)})
+  //
+  // A loss multiplied by 0 does not do that: moments move weights on without a gradient.
+  TrainOp no_step(std::function<bool(const VariableSpec&)> filter = {}) const;
 
  private:
+  TrainOp entry(const Tensor& loss, std::function<bool(const VariableSpec&)> filter,
+                bool rests) const;
+
   std::shared_ptr<const UpdateRule> rule_;
   std::string name_;
   std::vector<std::shared_ptr<const GradientTransformation>> transformations_;

@@ -15,6 +15,10 @@ struct TrainOp {
     Tensor loss;  // scalar
     Optimizer optimizer;
     std::function<bool(const VariableSpec&)> filter;  // empty: every trainable variable
+    // What minimize() was told alone, without what the optimizer leaves out by itself (freeze()).
+    std::function<bool(const VariableSpec&)> asked{};
+    // Whether the optimizer makes no step this time; it has no loss then. See no_step().
+    bool rests = false;
   };
   std::vector<Entry> entries;
   // These run after the variables were updated, in order.

@@ -58,17 +58,26 @@ int report(const Error& error) {
 
 void add_flags(CLI::App& app, Flags& flags, const ProgramOptions& options) {
   std::set<std::string> uses(options.uses.begin(), options.uses.end());
+  std::set<std::string> required(options.required.begin(), options.required.end());
   std::vector<std::string> known;
-  for (const Flag& flag : command::shared_flags(flags)) {
+  for (Flag& flag : command::shared_flags(flags)) {
     if (!options.shared_flags) break;
     known.push_back(flag.name);
-    if (options.uses.empty() || uses.erase(flag.name) > 0) command::add_flag(app, flag);
+    if (!options.uses.empty() && uses.erase(flag.name) == 0) continue;
+    flag.required = required.erase(flag.name) > 0;
+    command::add_flag(app, flag);
   }
-  if (!uses.empty()) {
+  const auto refuse_rest = [&](const char* field, const std::set<std::string>& names,
+                               const std::string& own) {
+    if (names.empty()) return;
     throw invalid_argument(
-        fmt::format("ProgramOptions::uses names {}, which is no shared flag", *uses.begin()),
-        "the shared flags are " + join(known, ", ") + "; flags of the program's own go into flags");
-  }
+        fmt::format("ProgramOptions::{} names {}, which is no shared flag of the program", field,
+                    *names.begin()),
+        fmt::format("the shared flags are {}; {}", join(known, ", "), own));
+  };
+  refuse_rest("uses", uses, "flags of the program's own go into flags");
+  refuse_rest("required", required,
+              "name it in uses as well; a flag of the program's own has Flag::required");
   for (const Flag& flag : options.flags) command::add_flag(app, flag);
   for (const Flag& argument : options.arguments) command::add_argument(app, argument);
 }
@@ -164,6 +173,12 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
     if (model_dir != nullptr && !has_flag(options, "job-dir")) {
       // What clusters call it: they add it to the arguments of every program. Help has one name.
       command::add_flag(app, {"job-dir", &job_dir, "Another name of --model_dir"})->group("");
+      // Either of them will do where one must be given.
+      if (std::any_of(argv + std::min(argc, 1), argv + argc, [](const std::string& word) {
+            const std::string name = word.substr(0, word.find('='));
+            return name == "--job-dir" || name == "--job_dir";
+          }))
+        model_dir->required(false);
     }
     std::string log_format;
     command::add_flag(app, command::log_format_flag(log_format));

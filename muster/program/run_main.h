@@ -24,6 +24,9 @@ struct ProgramOptions {
   // Names of the shared flags the program reads ("epochs"); the others are no flags of it. Empty:
   // all.
   std::vector<std::string> uses;
+  // Names of those shared flags that must be given ("data_dir"), so that their defaults do not
+  // count; Flag::required says so of the program's own.
+  std::vector<std::string> required{};
   // Whether there are shared flags at all; false: none.
   bool shared_flags = true;
   // What --help calls the program; empty: the last word of its path.
@@ -39,13 +42,13 @@ struct ProgramOptions {
 // arguments, is --model_dir where neither that is given nor the program has such a flag), installs
 // the handlers of SIGINT, SIGTERM and SIGUSR1 (training then saves and ends), calls `program`,
 // prints what it throws. Returns the exit code: 0 done; 1 Corrupt, NonFinite, Internal; 2
-// InvalidArgument, NotFound and wrong flags; 138 PeerLost, Timeout, Unavailable ("please restart
-// me"); 143 stopped by SIGTERM, 130 by Ctrl-C, 138 by SIGUSR1, after saving. What is wrong in
-// `options` (a name twice, or one that is no shared flag) is an InvalidArgument too. A reader of
-// its output that leaves does not end the program. In a pod of Kubeflow that shall run several
-// processes (PET_NPROC_PER_NODE) it starts them, as torchrun would. Do nothing before it: a process
-// with several OpenMP threads starts once more from here (the same process number), with
-// GOMP_SPINCOUNT set, unless that or OMP_WAIT_POLICY is set already.
+// InvalidArgument, NotFound, wrong flags and required ones that are missing; 138 PeerLost, Timeout,
+// Unavailable ("please restart me"); 143 stopped by SIGTERM, 130 by Ctrl-C, 138 by SIGUSR1, after
+// saving. What is wrong in `options` (a name twice, or one that is no shared flag) is an
+// InvalidArgument too. A reader of its output that leaves does not end the program. In a pod of
+// Kubeflow that shall run several processes (PET_NPROC_PER_NODE) it starts them, as torchrun would.
+// Do nothing before it: a process with several OpenMP threads starts once more from here (the same
+// process number), with GOMP_SPINCOUNT set, unless that or OMP_WAIT_POLICY is set already.
 int run_main(int argc, char** argv, const std::function<void(const Flags&)>& program,
              const ProgramOptions& options = {});
 

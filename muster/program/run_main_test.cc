@@ -73,6 +73,47 @@ TEST(RunMainTest, EveryKindOfErrorHasItsExitCode) {
   EXPECT_EQ(run({}).code, 0);
 }
 
+TEST(RunMainTest, ARequiredFlagThatIsMissingEndsTheProgramWithItsName) {
+  std::string tokens;
+  int64_t units = 3;
+  const ProgramOptions options{
+      .uses = {"data_dir", "model_dir", "seed"},
+      .required = {"data_dir", "model_dir"},
+      .flags = {
+          {.name = "tokens", .value = &tokens, .help = "The list of tokens", .required = true},
+          {.name = "units", .value = &units, .help = "Units", .required = true}}};
+  const auto given = [&](std::vector<std::string> words) {
+    return run(
+        std::move(words), [](const Flags&) {}, options);
+  };
+  const Outcome without_data = given({"--tokens=t", "--units=4", "--model_dir=m"});
+  EXPECT_EQ(without_data.code, 2);
+  EXPECT_FALSE(without_data.called);
+  EXPECT_THAT(without_data.err, HasSubstr("needs --data_dir=DIR"));
+  EXPECT_THAT(without_data.err, HasSubstr("Where the data is"));
+  const Outcome without_tokens = given({"--data_dir=d", "--units=4", "--model_dir=m"});
+  EXPECT_EQ(without_tokens.code, 2);
+  EXPECT_THAT(without_tokens.err, HasSubstr("needs --tokens=TEXT"));
+  // A number that must be given has no default to show.
+  const Outcome without_units = given({"--data_dir=d", "--tokens=t", "--model_dir=m"});
+  EXPECT_EQ(without_units.code, 2);
+  EXPECT_THAT(without_units.err, HasSubstr("needs --units=INT"));
+  EXPECT_THAT(without_units.err, Not(HasSubstr("default")));
+  const Outcome all = given({"--data_dir=d", "--tokens=t", "--units=4", "--model_dir=m"});
+  EXPECT_EQ(all.code, 0);
+  EXPECT_EQ(units, 4);
+  // What clusters call the model's directory is as good; an empty value is none.
+  EXPECT_EQ(given({"--data_dir=d", "--tokens=t", "--units=4", "--job-dir=j"}).flags.model_dir, "j");
+  EXPECT_EQ(given({"--data_dir=", "--tokens=t", "--units=4", "--model_dir=m"}).code, 2);
+  EXPECT_THAT(given({"--help"}).out, HasSubstr("REQUIRED"));
+}
+
+TEST(RunMainTest, ARequiredFlagIsOneThatTheProgramHas) {
+  const Outcome unused = run({}, [](const Flags&) {}, {.uses = {"seed"}, .required = {"data_dir"}});
+  EXPECT_EQ(unused.code, 2);
+  EXPECT_THAT(unused.err, HasSubstr("ProgramOptions::required names data_dir"));
+}
+
 TEST(RunMainTest, WordsWithoutFlagsAndANameOfItsOwn) {
   std::string table;
   int64_t trees = 1;

@@ -14,9 +14,11 @@ Tensor sum_of_added(const std::vector<Tensor>& added, losses::LossReduction redu
 }
 
 void add_to_loss(optim::TrainOp& train_op, const Tensor& sum) {
-  if (!sum.defined() || train_op.entries.empty()) return;
-  const Tensor loss = train_op.entries.front().loss;
+  if (!sum.defined()) return;
+  Tensor loss;
   for (const auto& entry : train_op.entries) {
+    if (entry.rests) continue;
+    if (!loss.defined()) loss = entry.loss;
     if (entry.loss.is_same(loss)) continue;
     throw invalid_argument(
         "layers add to the loss (an activity regularizer does, and CallContext::add_loss()), and "
@@ -24,9 +26,12 @@ void add_to_loss(optim::TrainOp& train_op, const Tensor& sum) {
         "take what they add with take_losses() of the CallContext, behind the layers, and add it "
         "to the loss it belongs to");
   }
+  if (!loss.defined()) return;
   // Entries that share a loss share its backward, so they get the same tensor.
   const Tensor joined = loss + sum.to(loss.scalar_type());
-  for (auto& entry : train_op.entries) entry.loss = joined;
+  for (auto& entry : train_op.entries) {
+    if (!entry.rests) entry.loss = joined;
+  }
 }
 
 }  // namespace muster::inline v0_1

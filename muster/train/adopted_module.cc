@@ -1,6 +1,7 @@
 #include "muster/train/adopted_module.h"
 
 #include <torch/nn/module.h>
+#include <torch/nn/modules/embedding.h>
 
 #include <algorithm>
 #include <optional>
@@ -84,6 +85,27 @@ Claims& claims() {
   return claims;
 }
 
+// Such tables have gradients that no update here takes.
+void refuse_sparse_tables(const torch::nn::Module& module, const std::string& name) {
+  for (const auto& item : module.named_modules(name)) {
+    const auto* table = item.value()->as<torch::nn::EmbeddingImpl>();
+    const auto* bag = item.value()->as<torch::nn::EmbeddingBagImpl>();
+    if (!(table != nullptr && table->options.sparse()) &&
+        !(bag != nullptr && bag->options.sparse()))
+      continue;
+    std::string path = item.key();
+    std::replace(path.begin(), path.end(), '.', '/');
+    const Tensor& weight = table != nullptr ? table->weight : bag->weight;
+    throw invalid_argument(
+        fmt::format("not supported: the table {} of a torch module was made with sparse(true)",
+                    path),
+        fmt::format("leave sparse(true) out: it trains as a whole then; or take Muster's, of which "
+                    "only the rows that a step used travel and are updated: context.model(\"{}\", "
+                    "[] {{ return Embedding({}, {}); }})",
+                    item.key().substr(item.key().rfind('.') + 1), weight.size(0), weight.size(1)));
+  }
+}
+
 std::string type_name(std::type_index type) { return c10::demangle(type.name()); }
 
 }  // namespace
@@ -117,6 +139,7 @@ const AdoptedModule& AdoptedModule::get(ModelContext& context, const std::string
                              "let the function given to torch_module() return a module");
     }
     const std::shared_ptr<AdoptedModule> adopted(new AdoptedModule(context, name, std::move(made)));
+    refuse_sparse_tables(*adopted->made_.module, name);
     for (const Registered& one : registered(*adopted->made_.module)) {
       adopted->adopt(name + "/" + one.path, one.tensor, one.parameter);
     }

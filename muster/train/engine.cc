@@ -17,6 +17,7 @@
 #include "muster/tensor/libtorch_error.h"
 #include "muster/train/internal/unmatched_patterns.h"
 #include "muster/train/internal/worker_positions.h"
+#include "muster/train/own_training.h"
 #include "muster/train/user_call.h"
 
 namespace muster::inline v0_1 {
@@ -32,6 +33,7 @@ namespace {
 Error converted(const c10::Error& error, const std::string& where, Device device) {
   const std::string said = text_of(error);
   return converted_error(fmt::format("LibTorch failed {}: {}", where, said), [&]() -> std::string {
+    if (const auto hint = hint_of_own_backward(said)) return *hint;
     return hint_of_mixed_devices(said, device).value_or("");
   });
 }
@@ -185,6 +187,11 @@ void Engine::take_warm_start_to(SharedRun& servers) {
 }
 
 void Engine::build(const optim::TrainOp& train_op) {
+  std::vector<VariableSpec> trainable;
+  for (const auto& variable : replica_.variables().variables()) {
+    if (variable->value().requires_grad()) trainable.push_back(variable->spec());
+  }
+  internal::check_filters(train_op, trainable);
   SharedRun* shared = replica_.shared();
   const bool takes = warm_start_ && replica_.is_chief();
   const bool takes_to_servers = takes && shared != nullptr && restored_from_.empty();

@@ -6,6 +6,7 @@
 #include "muster/tensor/libtorch.h"
 #include "muster/train/added_losses.h"
 #include "muster/train/model_context.h"
+#include "muster/train/own_training.h"
 #include "muster/train/user_call.h"
 
 namespace muster::inline v0_1 {
@@ -39,6 +40,7 @@ std::string hint_for(const std::string& said, const Batch& batch, const ModelCon
     return "BatchNorm cannot normalize a batch of one row: use a larger batch, and leave out what "
            "an epoch leaves over with batch(n, {.drop_remainder = true})";
   }
+  if (const auto hint = hint_of_own_backward(said)) return *hint;
   std::string form = "it was given features " + batch.features.element().describe();
   if (batch.labels.defined()) form += ", labels " + batch.labels.element().describe();
   const std::string variables = variables_there_are(context.variables());

@@ -455,8 +455,12 @@ class Run {
     const int64_t rows = has_data ? batch_.rows() : 0;
     summaries_.begin_batch(step() + 1, replica_.accumulated(), rows);
     const ZeroRowGuard guard(replica_.variables(), batch_.rows());
-    spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_,
-                       {.where = "at step", .number = step() + 1, .replica = &replica_.place()});
+    {
+      const auto watch = own_training_.begin();
+      spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_,
+                         {.where = "at step", .number = step() + 1, .replica = &replica_.place()});
+      own_training_.check(*watch, &batch_, !spec_.train_op.entries.empty());
+    }
     trace_.lap(StepTrace::kForward);
     const StepResult made =
         engine_.train({.train_op = &spec_.train_op,
@@ -531,6 +535,7 @@ class Run {
   Engine engine_;
   Clock& clock_;
   ModelContext context_;
+  OwnTraining own_training_{replica_, "the model function"};
   StepSummaries summaries_;
   std::optional<formats::GraphDef> graph_;  // on the chief, for its hooks
   const DeviceCopier copy_;

@@ -6,6 +6,7 @@
 #include <cctype>
 #include <set>
 
+#include "muster/base/error.h"
 #include "muster/base/nearest.h"
 #include "muster/base/strings.h"
 
@@ -70,6 +71,25 @@ std::vector<std::string> unmatched_patterns(const optim::TrainOp& train_op,
     }
   }
   return lines;
+}
+
+void check_filters(const optim::TrainOp& train_op, const std::vector<VariableSpec>& trainable) {
+  if (trainable.empty()) return;
+  for (const auto& entry : train_op.entries) {
+    if (!entry.asked || std::ranges::any_of(trainable, entry.asked)) continue;
+    std::vector<std::string> names;
+    for (const VariableSpec& spec : trainable) names.push_back(spec.name);
+    constexpr size_t kMost = 20;
+    const size_t more = names.size() > kMost ? names.size() - kMost : 0;
+    names.resize(names.size() - more);
+    throw invalid_argument(
+        fmt::format("the filter that {} of the optimizer {} was given accepts no variable: there "
+                    "are {}{}",
+                    entry.rests ? "no_step()" : "minimize()", entry.optimizer.name(),
+                    join(names, ", "), more > 0 ? fmt::format(" and {} more", more) : ""),
+        "it is asked for each of them, by VariableSpec::name; a layer or module gives them its "
+        "name in front, and what trains nothing is left out");
+  }
 }
 
 }  // namespace muster::inline v0_1::internal

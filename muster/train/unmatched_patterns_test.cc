@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "muster/base/error_of.h"
 #include "muster/optim/optimizer.h"
 #include "muster/tensor/libtorch.h"
 
@@ -73,6 +74,30 @@ TEST(UnmatchedPatternsTest, AnOptimizerOfTwoEntriesIsToldOnce) {
       unmatched_patterns(optim::group({optimizer.minimize(loss), optimizer.minimize(loss)}), {"w"})
           .size(),
       1u);
+}
+
+TEST(CheckFiltersTest, AFilterThatFindsNothingIsAnErrorWithTheNamesThereAre) {
+  const std::vector<VariableSpec> specs = {{.name = "top/kernel", .shape = {1}},
+                                           {.name = "net/bias", .shape = {1}}};
+  const Tensor loss = torch::zeros({});
+  const auto named = [](const std::string& start) {
+    return [start](const VariableSpec& spec) { return spec.name.starts_with(start); };
+  };
+  const auto top = optim::sgd().minimize(loss, named("top/"));
+  EXPECT_EQ(
+      message_of([&] {
+        check_filters(optim::group({top, optim::adam().minimize(loss, named("head/"))}), specs);
+      }),
+      "the filter that minimize() of the optimizer Adam was given accepts no variable: there "
+      "are top/kernel, net/bias");
+  EXPECT_THAT(message_of([&] { check_filters(optim::adam().no_step(named("head/")), specs); }),
+              ::testing::StartsWith("the filter that no_step() of the optimizer Adam"));
+  check_filters(optim::group({top, optim::adam().minimize(loss, named("net"))}), specs);
+  check_filters(optim::sgd().minimize(loss), specs);
+  // What is frozen as a whole was found.
+  check_filters(optim::freeze(optim::sgd(), {"^top/"}).minimize(loss, named("top/")), specs);
+  // Nothing at all is said elsewhere.
+  check_filters(top, {});
 }
 
 }  // namespace

@@ -181,6 +181,63 @@ TEST(TorchModuleTest, SaysWhatDoesNotFit) {
               HasSubstr("after the model was built"));
 }
 
+struct Tables : torch::nn::Module {
+  Tables(bool table_is_sparse, bool bag_is_sparse)
+      : table(register_module(
+            "table",
+            torch::nn::Embedding(torch::nn::EmbeddingOptions(10, 4).sparse(table_is_sparse)))),
+        bag(register_module(
+            "bag",
+            torch::nn::EmbeddingBag(torch::nn::EmbeddingBagOptions(6, 2).sparse(bag_is_sparse)))) {}
+  torch::nn::Embedding table;
+  torch::nn::EmbeddingBag bag;
+};
+
+TEST(TorchModuleTest, SparseTablesAreRefusedWhereTheyAreMade) {
+  Alone alone;
+  torch_module<Tables>(alone.context, "dense", false, false);
+  const Error table = error_of([&] { torch_module<Tables>(alone.context, "net", true, false); });
+  EXPECT_EQ(table.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(table.message(),
+              HasSubstr("the table net/table of a torch module was made with sparse(true)"));
+  EXPECT_THAT(table.hint(), HasSubstr("context.model(\"table\", [] { return Embedding(10, 4); })"));
+  EXPECT_THAT(refusal([&] { torch_module<Tables>(alone.context, "other", false, true); }),
+              HasSubstr("the table other/bag"));
+}
+
+TEST(TorchModuleTest, AGradientThatIsNotDenseIsNamed) {
+  const ModelFn sparse = [](const Features& features, const Labels& labels, Mode mode,
+                            ModelContext& context) {
+    auto net = torch_module<Plain>(context, "net");
+    const Tensor& x = features["x"];
+    const Tensor ids = torch::zeros({x.size(0)}, torch::kInt64);
+    const Tensor rows = torch::embedding(net.get()->fc1->weight, ids, -1, false, /*sparse=*/true);
+    return spec_of(rows.narrow(1, 0, kClasses), labels, mode, context);
+  };
+  for (const int workers : {1, 2}) {
+    TempDirectory directory;
+    const Error error = error_of(
+        [&] { train(directory / "m", {.model = sparse, .workers = workers, .max_steps = 1}); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+    EXPECT_THAT(error.message(),
+                HasSubstr("the gradient of the variable net/fc1/weight is Sparse"));
+  }
+}
+
+TEST(TorchModuleTest, ABackwardOfAModelFunctionsOwnSaysWhoMakesTheSteps) {
+  const ModelFn own = [](const Features& features, const Labels& labels, Mode mode,
+                         ModelContext& context) {
+    auto net = torch_module<Plain>(context, "net");
+    EstimatorSpec spec = spec_of(net->forward(features["x"]), labels, mode, context);
+    spec.loss.backward();
+    return spec;
+  };
+  TempDirectory directory;
+  const Error error = error_of([&] { train(directory / "m", {.model = own, .max_steps = 1}); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+  EXPECT_THAT(error.hint(), HasSubstr("call minimize(loss)"));
+}
+
 TEST(TorchModuleTest, BatchNormOfOneRowSaysWhatToDo) {
   const TempDirectory directory;
   const Error error = error_of([&] {

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/log.h"
 #include "muster/data/internal/file_names.h"
 #include "muster/data/internal/identity.h"
 #include "muster/stores/file_systems.h"
@@ -235,8 +236,16 @@ void SequentialStream::restore(MarkReader& marks, int64_t run) {
     reader_->seek(place);
     in_file_ = place_at;
   }
-  if (const int64_t passed = pass_again(*reader_, in_file - in_file_);
-      in_file_ + passed < in_file) {
+  const int64_t left = in_file - in_file_;
+  // Files can be read twice. What a program gives may be another thing every time.
+  if (from_files_ == nullptr && left > 0) {
+    log::info_once(fmt::format(
+        "input: the {} is read anew up to element {}, where the run goes on, and the {} "
+        "elements before it are passed over: a source that never gives the same again, "
+        "as a queue does, loses them (RunConfig.restart_input takes what comes next)",
+        source_->kind(), in_file, left));
+  }
+  if (const int64_t passed = pass_again(*reader_, left); in_file_ + passed < in_file) {
     throw invalid_argument(
         fmt::format("the saved position is element {} of {}, which has {} now", in_file,
                     from_files_ == nullptr ? source_->kind() : from_files_->files[file_].path,

@@ -82,6 +82,15 @@ Tensor first_gradient(const Tensor& loss, double value) {
 
 }  // namespace
 
+void check_dense(const Variable& variable, const Tensor& gradient) {
+  if (!gradient.defined() || gradient.layout() == at::kStrided) return;
+  throw invalid_argument(
+      fmt::format("not supported: the gradient of the variable {} is {}, not dense",
+                  variable.name(), c10::str(gradient.layout())),
+      "leave sparse(true) out of LibTorch's embedding; of Muster's Embedding(rows, width) only the "
+      "rows that a step used travel and are updated");
+}
+
 void Backward::run(const optim::TrainOp& train_op, const FlatParameters& parameters, double seed) {
   // Entries with the same loss, equally scaled, share one backward; a loss of its own only reaches
   // its own variables.
@@ -92,7 +101,10 @@ void Backward::run(const optim::TrainOp& train_op, const FlatParameters& paramet
     std::vector<Tensor> variables;
   };
   std::vector<Run> losses;
+  bool some_rest = false;
   for (size_t e = 0; e < train_op.entries.size(); ++e) {
+    some_rest |= train_op.entries[e].rests;
+    if (train_op.entries[e].rests) continue;
     // An entry that trains nothing has nothing to compute.
     if (parameters.entry_parameters(e).empty() && parameters.entry_tables(e).empty()) continue;
     const Tensor& loss = train_op.entries[e].loss;
@@ -118,13 +130,17 @@ void Backward::run(const optim::TrainOp& train_op, const FlatParameters& paramet
     }
     if (!losses_checked_) check_leaves(loss, table_, tells_);
     const Tensor gradient = first_gradient(loss, seed * scale);
+    // With one loss every variable of the graph is wanted, which autograd finds quicker by itself,
+    // unless what rests is in the graph as well.
+    const bool all = losses.size() == 1 && !some_rest;
     // Entries whose tables this batch did not read; an empty list would mean all leaves.
-    if (losses.size() > 1 && variables.empty()) continue;
+    if (!all && variables.empty()) continue;
     const bool last = i + 1 == losses.size();
-    // With one loss every variable of the graph is wanted, which autograd finds quicker by itself.
     torch::autograd::backward({loss}, {gradient}, /*retain_graph=*/!last, /*create_graph=*/false,
-                              losses.size() == 1 ? std::vector<Tensor>() : variables);
+                              all ? std::vector<Tensor>() : variables);
   }
+  for (const auto& parameter : parameters.parameters())
+    check_dense(*parameter.variable, parameter.variable->value().grad());
   losses_checked_ = true;
 }
 

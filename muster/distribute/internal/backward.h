@@ -8,6 +8,10 @@
 
 namespace muster::inline v0_1::distribute::internal {
 
+// Throws InvalidArgument for a gradient that is no dense tensor: embeddings of LibTorch that were
+// made with sparse(true) have such.
+void check_dense(const Variable& variable, const Tensor& gradient);
+
 class Backward {
  public:
   // `table` must outlive this object. With `tells`, it warns when a loss depends on tensors that

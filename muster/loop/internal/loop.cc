@@ -71,6 +71,7 @@ struct Loop::Call {
   const std::function<const Batch*(size_t)>& batch;
   StepResult result;                      // of the first replica here
   std::atomic<int> training{0}, idle{0};  // replicas whose function called minimize(), and did not
+  std::atomic<bool> own_backward{false};  // the function called backward() itself
 
   // One that trains would wait for the others. Whoever comes later sees the difference.
   void compare(bool trains) {
@@ -88,6 +89,7 @@ Loop::Member::Member(std::unique_ptr<Replica> started, int64_t accumulate_steps,
       engine(*replica, accumulate_steps),
       calls(replica->variables(), replica->seed()),
       context(*replica),
+      own_training(*replica, "the function of run()"),
       summaries(context.summary(), summary_steps, replica->is_chief()) {
   calls.set_replicas(replica->num_replicas_in_sync(), [this](const Tensor& value) {
     return all_reduce(replica->exchange(), ReduceOp::kSum, value);
@@ -154,12 +156,13 @@ const Replica& Loop::first() const {
 Loop* Loop::entered() { return entered_loops.empty() ? nullptr : entered_loops.back(); }
 
 void Loop::enter() {
-  ++scopes_;
+  if (scopes_++ == 0 && !replicas_.empty() && first().place().replicas() > 1)
+    watch_ = std::make_unique<BackwardWatch>(/*leaves=*/false);
   entered_loops.push_back(this);
 }
 
 void Loop::leave(bool by_exception) noexcept {
-  --scopes_;
+  if (--scopes_ == 0) watch_.reset();
   // Scopes of one loop may end in any order.
   const auto last = std::find(entered_loops.rbegin(), entered_loops.rend(), this);
   if (last != entered_loops.rend()) entered_loops.erase(std::next(last).base());
@@ -261,16 +264,32 @@ void Loop::run(const RunOptions& options, const std::function<void(size_t)>& bod
     throw invalid_argument("run() was to train after end_training()",
                            "{.training = false} evaluates");
   }
+  ran_ = ran_ || options.training;
   Call call{options, body, rows, batch};
   each("strategy->run()", [&](Replica&, size_t local) { make(*replicas_[local], local, call); });
   if (call.training > 0) return note(call.result);
-  // A function that computes without variables has nothing to train.
-  if (!options.training || told_of_no_step_ || first().variables().variables().empty()) return;
+  if (!options.training || told_of_no_step_) return;
+  // A function that computes without variables has nothing to train, unless it does so by itself.
+  if (!call.own_backward && first().variables().variables().empty()) return;
   told_of_no_step_ = true;
   if (!first().is_chief()) return;
-  log::warning(
-      "run() made no step: its function called no Optimizer::minimize(); {.training = false} says "
-      "that this is meant");
+  std::string text = "run() made no step: its function called no Optimizer::minimize()";
+  if (call.own_backward) {
+    text +=
+        ", and backward() itself: what that trains is in no checkpoint, and on several replicas "
+        "each would train a model of its own; " +
+        instead_of_own_training();
+  }
+  log::warning(text + "; {.training = false} says that this is meant");
+}
+
+void Loop::check_own_training() const {
+  if (!watch_ || watch_->accumulated() == 0 || ran_ || reduced_) return;
+  throw invalid_argument(
+      fmt::format("a loop over a distributed data set calls backward() itself, and no run(): each "
+                  "of the {} replicas would train a model of its own",
+                  first().num_replicas_in_sync()),
+      "put the step into a function and give it to run(); " + instead_of_own_training());
 }
 
 void Loop::note(const StepResult& result) {
@@ -313,7 +332,7 @@ void Loop::apply_accumulated() {
   note(made);
 }
 
-optim::TrainOp Loop::invoke(Member& member, size_t local, const Call& call) {
+optim::TrainOp Loop::invoke(Member& member, size_t local, Call& call) {
   Replica& replica = *member.replica;
   const torch::AutoGradMode gradients(call.options.training);
   const CallContext::Current layers(member.calls);
@@ -325,6 +344,8 @@ optim::TrainOp Loop::invoke(Member& member, size_t local, const Call& call) {
                           replica.accumulated());
   member.context.begin_step(step_, replica.accumulated());
   merge_point_->enter(local, step_);
+  std::unique_ptr<BackwardWatch> watch;
+  if (call.options.training) watch = member.own_training.begin();
   try {
     call.body(local);
   } catch (...) {
@@ -337,7 +358,12 @@ optim::TrainOp Loop::invoke(Member& member, size_t local, const Call& call) {
         });
   }
   merge_point_->leave(local);
-  return recording.train_op();
+  optim::TrainOp described = recording.train_op();
+  if (watch) {
+    if (watch->accumulated() > 0) call.own_backward = true;
+    member.own_training.check(*watch, call.batch(local), !described.entries.empty());
+  }
+  return described;
 }
 
 bool Loop::build(Member& member, Call& call, const std::function<optim::TrainOp()>& invoke) {
@@ -419,6 +445,7 @@ void Loop::check_values(size_t size, const char* what) const {
 }
 
 Tensor Loop::reduce(ReduceOp op, const PerReplica<Tensor>& value, std::optional<int64_t> axis) {
+  reduced_ = true;
   check_values(value.size(), "reduce()");
   Tensor result;
   each("strategy->reduce()", [&](Replica& replica, size_t local) {
@@ -458,6 +485,7 @@ Metric Loop::reduce(const PerReplica<Metric>& value) {
 }
 
 Tensor Loop::gather(const PerReplica<Tensor>& value, int64_t axis) {
+  reduced_ = true;
   check_values(value.size(), "gather()");
   Tensor result;
   check_meets(first(), "gather()");

@@ -27,6 +27,7 @@
 #include "muster/metrics/metric.h"
 #include "muster/train/engine.h"
 #include "muster/train/failed_saves.h"
+#include "muster/train/own_training.h"
 #include "muster/train/report_hooks.h"
 #include "muster/train/step_summaries.h"
 
@@ -68,6 +69,9 @@ class Loop : public std::enable_shared_from_this<Loop> {
   void run(const RunOptions& options, const std::function<void(size_t)>& body,
            const std::function<int64_t(size_t)>& rows,
            const std::function<const Batch*(size_t)>& batch);
+  // Throws InvalidArgument where the program trains between the calls, by itself, on what it reads
+  // from its distributed data.
+  void check_own_training() const;
   // Do what Scope::serve() and Scope::end_training() say.
   bool serve(const std::function<void(const Batch&)>& call);
   void end_training();
@@ -116,6 +120,7 @@ class Loop : public std::enable_shared_from_this<Loop> {
     Engine engine;
     CallContext calls;
     ReplicaContext context;
+    OwnTraining own_training;  // what the program trains by itself in its function
     StepSummaries summaries;
     size_t restored = 0;  // variables that have a checkpoint's values, before the first step
 
@@ -158,7 +163,7 @@ class Loop : public std::enable_shared_from_this<Loop> {
 
   // One call of the function on one replica.
   void make(Member& member, size_t local, Call& call);
-  optim::TrainOp invoke(Member& member, size_t local, const Call& call);
+  optim::TrainOp invoke(Member& member, size_t local, Call& call);
   // Gathers and writes the summaries of a step that was made; all replicas call it together.
   void summarize(Member& member, const StepResult& made) const;
 
@@ -183,6 +188,9 @@ class Loop : public std::enable_shared_from_this<Loop> {
   bool over_ = false;     // it found that the run had ended
   bool trained_ = false;  // on servers: this process makes no more steps
   bool told_of_no_step_ = false;
+  bool ran_ = false;                           // run() was called to train
+  bool reduced_ = false;                       // reduce() or gather() was called
+  std::unique_ptr<BackwardWatch> watch_;       // of what the program does between the calls
   std::unique_ptr<SummaryHook> summary_hook_;  // on the chief, from the first step on
   // On the chief, by directory: who writes there, and the checkpoints that restore() saw there.
   std::map<std::string, CheckpointWriter> writers_;

@@ -17,6 +17,7 @@ StepResult train_recorded(Engine& engine, CallContext& calls, optim::TrainOp tra
   Tensor loss;
   std::vector<Tensor> losses;
   for (const auto& entry : train_op.entries) {
+    if (entry.rests) continue;
     if (std::ranges::any_of(losses, [&](const Tensor& known) { return known.is_same(entry.loss); }))
       continue;
     losses.push_back(entry.loss);

@@ -221,8 +221,8 @@ Acceptor::Taken Acceptor::look_at(uint64_t id, uint32_t events) {
   if (at == connections_.end()) return {};
   const Connection& connection = at->second;
   if (connection.taken && (events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) != 0) {
-    drop(at,
-         protocol_.tls && protocol_.tells_of_tls_ends ? ended_over_tls(connection.peer.host) : "");
+    const bool tells = protocol_.tls && protocol_.tells_of_tls_ends && !connection.explained;
+    drop(at, tells ? ended_over_tls(connection.peer.host) : "");
   } else if (received_bytes(connection.fd) > limits_.bytes) {
     drop(at, fmt::format("closed a connection from {}: it sent more than {} bytes before it showed "
                          "that it belongs to the job",
@@ -262,6 +262,12 @@ bool Acceptor::proved(const Peer& peer) {
   }
   forget(at);
   return true;
+}
+
+void Acceptor::explained(const Peer& peer) {
+  const std::lock_guard lock(mutex_);
+  const auto id = by_peer_.find(peer);
+  if (id != by_peer_.end()) connections_.at(id->second).explained = true;
 }
 
 void Acceptor::end_late_ones() {

@@ -56,6 +56,8 @@ class Acceptor {
   // This peer has shown that it belongs to the job: nothing bounds its connection any more. False
   // when that was closed already, or is proved.
   bool proved(const Peer& peer);
+  // The log says already why this peer is a stranger: its end says nothing more.
+  void explained(const Peer& peer);
   // Closes the port, and the connections that were not taken. Idempotent.
   void stop();
 
@@ -67,6 +69,7 @@ class Acceptor {
     std::string neighbourhood;
     Time deadline;
     bool taken = false;
+    bool explained = false;
   };
   using Connections = std::map<uint64_t, Connection>;  // the oldest first
 

@@ -63,6 +63,8 @@ grpc::Status Admission::judge(const grpc::ServerContext& context) {
     admitted_(context.peer());
     return grpc::Status::OK;
   }
+  // Before the answer, behind which the other end goes away.
+  refused_(context.peer());
   log_.tell(fmt::format("refused a call from {}: {}", peer_of(context.peer()).host, why));
   return {grpc::StatusCode::UNAUTHENTICATED,
           is_a_stranger("the coordinator", job_.id, value_of(context, kJob), why)};

@@ -23,9 +23,14 @@ void show_job(const cluster::Job& job, grpc::ClientContext& context);
 // The server's judgement. Thread-safe.
 class Admission {
  public:
-  // Calls `admitted` with gRPC's name of the peer for each call of a task of the job.
-  Admission(cluster::Job job, StrangerLog& log, std::function<void(const std::string&)> admitted)
-      : job_(std::move(job)), log_(log), admitted_(std::move(admitted)) {}
+  // Calls `admitted` with gRPC's name of the peer for each call of a task of the job, and `refused`
+  // for each other one.
+  using Tell = std::function<void(const std::string& peer)>;
+  Admission(cluster::Job job, StrangerLog& log, Tell admitted, Tell refused)
+      : job_(std::move(job)),
+        log_(log),
+        admitted_(std::move(admitted)),
+        refused_(std::move(refused)) {}
 
   // OK for a task of the job. Else the status to answer, and a log line names the stranger's host
   // and the reason, once.
@@ -37,7 +42,7 @@ class Admission {
 
   const cluster::Job job_;
   StrangerLog& log_;
-  const std::function<void(const std::string&)> admitted_;
+  const Tell admitted_, refused_;
 };
 
 }  // namespace muster::inline v0_1::net

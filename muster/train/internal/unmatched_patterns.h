@@ -1,11 +1,13 @@
-// Says which patterns of a run's optimizers are in the name of no variable: a typo in one would
-// train or decay what should not be, in silence. Thread safety: a pure function.
+// Says which patterns of a run's optimizers, and which filters of its minimize(), find no variable:
+// a typo in one would train or decay what should not be, or train nothing, in silence. Thread
+// safety: pure functions.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "muster/optim/train_op.h"
+#include "muster/tensor/variable.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -13,5 +15,9 @@ namespace muster::inline v0_1::internal {
 // who has it, what may have been meant, and what to do.
 std::vector<std::string> unmatched_patterns(const optim::TrainOp& train_op,
                                             const std::vector<std::string>& names);
+
+// Throws InvalidArgument, which lists their names, when the filter that a minimize() was given
+// accepts none of the variables that can train. Where there are none at all, nothing is said here.
+void check_filters(const optim::TrainOp& train_op, const std::vector<VariableSpec>& trainable);
 
 }  // namespace muster::inline v0_1::internal
