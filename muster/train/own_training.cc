@@ -196,15 +196,6 @@ void OwnTraining::compare(const BackwardWatch& watch, const Batch* batch, bool m
   const auto fact = [&](size_t replica, Fact which) {
     return all[replica].data_ptr<int64_t>()[which];
   };
-  for (size_t r = 1; r < all.size(); ++r) {
-    for (const Fact which : {kTensors, kValues, kGradients}) {
-      if (fact(r, which) == fact(0, which)) continue;
-      refuse(
-          fmt::format("{} of replicas 0 and {} differ, so each of the {} replicas trains a model "
-                      "of its own",
-                      which == kGradients ? "the gradients" : "those", r, all.size()));
-    }
-  }
   for (size_t r = 0; r < all.size(); ++r) {
     for (size_t other = r + 1; other < all.size(); ++other) {
       if (fact(r, kAddress) != 0 && fact(r, kProcess) == fact(other, kProcess) &&
@@ -214,6 +205,15 @@ void OwnTraining::compare(const BackwardWatch& watch, const Batch* batch, bool m
                         "tensors at the same time",
                         r, other));
       }
+    }
+  }
+  for (size_t r = 1; r < all.size(); ++r) {
+    for (const Fact which : {kTensors, kValues, kGradients}) {
+      if (fact(r, which) == fact(0, which)) continue;
+      refuse(
+          fmt::format("{} of replicas 0 and {} differ, so each of the {} replicas trains a model "
+                      "of its own",
+                      which == kGradients ? "the gradients" : "those", r, all.size()));
     }
   }
 }

@@ -25,6 +25,7 @@
 #include "muster/train/internal/step_profile.h"
 #include "muster/train/model_call.h"
 #include "muster/train/model_context.h"
+#include "muster/train/own_training.h"
 #include "muster/train/step_summaries.h"
 #include "muster/train/step_timer.h"
 #include "muster/train/step_trace.h"
