@@ -27,10 +27,12 @@ class BackwardWatch {
   BackwardWatch(const BackwardWatch&) = delete;
   BackwardWatch& operator=(const BackwardWatch&) = delete;
 
+  // How many there were.
   int64_t accumulated() const;
   // Those that still exist, in the order of their first use.
   std::vector<Tensor> leaves() const;
 
+  // What is counted; for the callbacks of LibTorch.
   struct State;
 
  private:
