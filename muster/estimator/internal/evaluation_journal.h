@@ -30,8 +30,8 @@ Result<CheckpointFile> ask_checkpoint_file(const std::string& prefix, FileSystem
 // The same, for whoever can do without a version.
 CheckpointFile checkpoint_file_of(const std::string& prefix, FileSystem& fs);
 
-// One evaluation. It is written when its exporters are through; where there are any, and they are
-// told later that it was the final one, it is written once more.
+// One evaluation. It is written when its exporters are through; where they are told later that it
+// was the final one, it is written once more, by the chief only if there are any.
 struct JournalEntry {
   std::string name;  // of the EvalSpec
   std::string checkpoint;
