@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "muster/plan/standstill.h"
+
 namespace muster::inline v0_1::plan {
 namespace {
 
@@ -289,17 +291,13 @@ int CoordinatorState::connections() const {
 }
 
 void CoordinatorState::tick(double now) {
-  const double gap = now - last_tick_;
-  last_tick_ = now;
-  if (gap > options_.heartbeat_timeout / 2) {
-    // This process itself was stopped or starved: the silence of the others is not theirs.
+  if (const double gap = standstill(&last_tick_, now, options_.heartbeat_timeout / 2); gap > 0) {
     for (auto& [task, member] : members_) {
-      member.last_heard = std::min(now, member.last_heard + gap);
+      member.last_heard = moved_on(member.last_heard, gap, now);
       if (member.disconnected_since)
-        member.disconnected_since = std::min(now, *member.disconnected_since + gap);
+        member.disconnected_since = moved_on(*member.disconnected_since, gap, now);
     }
-    for (auto& [task, joiner] : joiners_)
-      joiner.last_heard = std::min(now, joiner.last_heard + gap);
+    for (auto& [task, joiner] : joiners_) joiner.last_heard = moved_on(joiner.last_heard, gap, now);
     watch_.forgive(gap, now);
   }
   find_lost(now);

@@ -94,20 +94,22 @@ class Client final : public ClosureClient {
 
   std::unique_ptr<net::MessageSocket> connect(const std::string& purpose) {
     TimePoint told = system_clock().now() - from_seconds(kTellEvery / 2);
-    auto socket =
-        net::connect_messages({.address = cluster().addresses.front(),
-                               .job = cluster().job,
-                               .task = cluster().task.name(),
-                               .timeout_seconds = options_.start.join_timeout,
-                               .idle_timeout_seconds = options_.servers.idle_timeout_seconds,
-                               .cancelled = [&] {
-                                 const TimePoint now = system_clock().now();
-                                 if (to_seconds(now - told) >= kTellEvery) {
-                                   told = now;
-                                   log::info(fmt::format("waiting for {}", chief_));
-                                 }
-                                 return told_to_stop();
-                               }});
+    const auto dial = [&] {
+      return net::connect_messages({.address = cluster().addresses.front(),
+                                    .job = cluster().job,
+                                    .task = cluster().task.name(),
+                                    .timeout_seconds = options_.start.join_timeout,
+                                    .idle_timeout_seconds = options_.servers.idle_timeout_seconds,
+                                    .cancelled = [&] {
+                                      const TimePoint now = system_clock().now();
+                                      if (to_seconds(now - told) >= kTellEvery) {
+                                        told = now;
+                                        log::info(fmt::format("waiting for {}", chief_));
+                                      }
+                                      return told_to_stop();
+                                    }});
+    };
+    auto socket = unless_told_to_stop(dial, options_.start.cancelled, chief_);
     json greeting = hello(cluster(), options_.servers, cluster().rank, incarnation_, purpose);
     greeting["definitions"] = options_.definitions;
     form_ = ask_on(*socket, greeting, {}, {}).at("form").get<std::string>();

@@ -14,6 +14,7 @@
 #include "muster/net/message_server.h"
 #include "muster/plan/closure_queue.h"
 #include "muster/plan/failure.h"
+#include "muster/plan/standstill.h"
 #include "muster/ps/closures.h"
 #include "muster/ps/internal/closure_wire.h"
 #include "muster/ps/internal/hello.h"
@@ -178,7 +179,10 @@ class Host final : public ClosureHost {
 
   // Who is silent holds nobody up.
   void look() {
+    const double lost =
+        plan::standstill(&last_look_, now(), options_.common.servers.heartbeat_timeout_seconds / 2);
     for (int rank = 0; rank < cluster().num_workers; ++rank) {
+      if (lost > 0) worker(rank).heard = plan::moved_on(worker(rank).heard, lost, now());
       const double silent = now() - worker(rank).heard;
       if (worker(rank).here && silent > options_.common.servers.heartbeat_timeout_seconds)
         lose(rank, fmt::format("is silent for {:.0f} s", silent));
@@ -357,6 +361,7 @@ class Host final : public ClosureHost {
   uint64_t changes_ = 1;
   ClosureQueue queue_;
   std::map<int64_t, Pending> pending_;
+  double last_look_ = now();
   std::vector<Worker> workers_;  // by rank; the chief never comes
   std::vector<Tensor> state_;    // each is written once
   bool came_ = false;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "muster/base/log.h"
+#include "muster/plan/standstill.h"
 #include "muster/ps/internal/wire.h"
 
 namespace muster::inline v0_1::ps {
@@ -41,6 +42,7 @@ Error failure_of(const json& request) {
 LedgerHost::LedgerHost(Options options) : options_(std::move(options)), ledger_(options_.ledger) {
   tasks_.resize(static_cast<size_t>(options_.ledger.workers));
   chief_gone_since_ = now();
+  last_look_ = now();
 }
 
 LedgerHost::Task& LedgerHost::task(int rank) {
@@ -356,14 +358,22 @@ void LedgerHost::lose(int rank) {
   changed_.notify_all();
 }
 
+std::string LedgerHost::others_go_on(int rank) const {
+  for (size_t other = 0; other < tasks_.size(); ++other) {
+    if (tasks_[other].here && other != static_cast<size_t>(rank)) return "; the others go on";
+  }
+  return "";
+}
+
 void LedgerHost::leave(int rank, uint64_t incarnation) {
   const std::lock_guard lock(mutex_);
   Task& leaving = task(rank);
   if (!leaving.here || leaving.incarnation != incarnation) return;
   if (!finished_) {
-    const std::string text = fmt::format(
-        "{} {}, last heard of {}; the others go on", options_.tasks[static_cast<size_t>(rank)],
-        leaving.parted ? "has left" : "was lost", plan::place_of(leaving.phase, leaving.step));
+    const std::string text =
+        fmt::format("{} {}, last heard of {}{}", options_.tasks[static_cast<size_t>(rank)],
+                    leaving.parted ? "has left" : "was lost",
+                    plan::place_of(leaving.phase, leaving.step), others_go_on(rank));
     leaving.parted ? log::info(text) : log::warning(text);
   }
   lose(rank);
@@ -402,12 +412,16 @@ std::optional<double> LedgerHost::without_chief() {
 
 void LedgerHost::look() {
   const std::lock_guard lock(mutex_);
+  const double lost = plan::standstill(&last_look_, now(), options_.heartbeat_timeout / 2);
+  if (chief_gone_since_ && lost > 0)
+    chief_gone_since_ = plan::moved_on(*chief_gone_since_, lost, now());
   for (int rank = 0; rank < options_.ledger.workers; ++rank) {
     Task& looked_at = task(rank);
+    if (lost > 0) looked_at.heard = plan::moved_on(looked_at.heard, lost, now());
     if (!looked_at.here || now() - looked_at.heard <= options_.heartbeat_timeout) continue;
-    log::warning(fmt::format("{} is silent for {:.0f} s, last heard of {}; the others go on",
+    log::warning(fmt::format("{} is silent for {:.0f} s, last heard of {}{}",
                              options_.tasks[static_cast<size_t>(rank)], now() - looked_at.heard,
-                             plan::place_of(looked_at.phase, looked_at.step)));
+                             plan::place_of(looked_at.phase, looked_at.step), others_go_on(rank)));
     lose(rank);
   }
   ledger_.close_round(now());

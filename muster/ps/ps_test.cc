@@ -15,6 +15,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/net/message_server.h"
 #include "muster/ps/internal/crew.h"
+#include "muster/ps/internal/hello.h"
 #include "muster/ps/internal/layout.h"
 #include "muster/ps/internal/ledger_host.h"
 #include "muster/ps/internal/part_files.h"
@@ -365,14 +366,55 @@ TEST_F(LedgerHostTest, TheNextStepIsClaimedWithACommit) {
 
 TEST_F(LedgerHostTest, WhoIsSilentHoldsNobodyUpAndHearsSo) {
   begin();
-  clock_.advance(from_seconds(4));
-  ask({{"op", "beat"}}, 0);
-  clock_.advance(from_seconds(4));
-  host_.look();
+  for (int second = 1; second <= 8; ++second) {
+    clock_.advance(from_seconds(1));
+    if (second == 4) ask({{"op", "beat"}}, 0);
+    host_.look();
+  }
   EXPECT_FALSE(host_.without_chief());
   const Error error = error_of([&] { ask({{"op", "claim"}}, 1); });
   EXPECT_EQ(error.kind(), ErrorKind::kPeerLost);
   EXPECT_THAT(error.message(), HasSubstr("worker 0 was taken for lost"));
+}
+
+// As when all of a machine is stopped for a while, and its server with it.
+TEST_F(LedgerHostTest, ItsOwnStandstillIsNoSilenceOfTheOthers) {
+  begin();
+  host_.look();
+  clock_.advance(from_seconds(600));
+  host_.look();
+  EXPECT_EQ(ask({{"op", "claim"}}, 1).at("state"), "granted");
+  // Who stays silent then is lost in the usual time.
+  for (int second = 1; second <= 7; ++second) {
+    clock_.advance(from_seconds(1));
+    ask({{"op", "beat"}}, 0);
+    host_.look();
+  }
+  EXPECT_EQ(error_of([&] { ask({{"op", "claim"}}, 1); }).kind(), ErrorKind::kPeerLost);
+}
+
+TEST_F(LedgerHostTest, NobodyGoesOnWhereNobodyIsLeft) {
+  begin();
+  ::testing::internal::CaptureStderr();
+  host_.leave(1, 8);
+  host_.leave(0, 7);
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, HasSubstr("worker 0 was lost, last heard of"));
+  EXPECT_EQ(said.find("; the others go on"), said.rfind("; the others go on")) << said;
+  EXPECT_LT(said.find("; the others go on"), said.find("chief was lost")) << said;
+}
+
+TEST(ToldToStop, IsWhatTheErrorSaysAndNotThatNobodyWantsTheServer) {
+  const auto dial = []() -> int { throw Error(ErrorKind::kCancelled, "gave up connecting"); };
+  const auto message = [&](bool told) {
+    return error_of([&] {
+             unless_told_to_stop(
+                 dial, [told] { return told; }, "ps 1");
+           })
+        .message();
+  };
+  EXPECT_EQ(message(true), "told to stop while it waited for ps 1");
+  EXPECT_EQ(message(false), "gave up connecting");
 }
 
 TEST_F(LedgerHostTest, AChiefThatIsGoneHoldsNoCut) {

@@ -15,6 +15,7 @@
 #include "muster/base/log.h"
 #include "muster/net/message_server.h"
 #include "muster/plan/failure.h"
+#include "muster/plan/standstill.h"
 #include "muster/ps/internal/hello.h"
 #include "muster/ps/internal/ledger_host.h"
 #include "muster/ps/internal/shard_server.h"
@@ -148,6 +149,10 @@ class Server {
 
   std::optional<Error> chief_is_gone() {
     const std::lock_guard lock(mutex_);
+    if (const double lost =
+            plan::standstill(&last_look_, now(), options_.heartbeat_timeout_seconds / 2);
+        lost > 0)
+      heard_of_chief_ = plan::moved_on(heard_of_chief_, lost, now());
     if (chief_connections_ > 0) return std::nullopt;
     const double gone = now() - heard_of_chief_;
     const double limit = chief_came_ ? options_.restart_timeout_seconds : start_.join_timeout;
@@ -355,6 +360,7 @@ class Server {
   int chief_connections_ = 0;
   bool chief_came_ = false;
   double heard_of_chief_ = 0;
+  double last_look_ = now();
   double told_at_ = 0;                  // to stop
   std::unique_ptr<LedgerHost> ledger_;  // on the first server
   ShardServer shards_;

@@ -112,12 +112,15 @@ std::unique_ptr<net::MessageSocket> Session::connect(size_t server, const char* 
     }
     return is_closing() || (start_.cancelled && start_.cancelled()) || (in_vain && in_vain());
   };
-  auto socket = net::connect_messages({.address = start_.cluster.ps_addresses[server],
-                                       .job = start_.cluster.job,
-                                       .task = start_.cluster.task.name(),
-                                       .timeout_seconds = timeout_seconds,
-                                       .idle_timeout_seconds = options_.idle_timeout_seconds,
-                                       .cancelled = cancelled});
+  const auto dial = [&] {
+    return net::connect_messages({.address = start_.cluster.ps_addresses[server],
+                                  .job = start_.cluster.job,
+                                  .task = start_.cluster.task.name(),
+                                  .timeout_seconds = timeout_seconds,
+                                  .idle_timeout_seconds = options_.idle_timeout_seconds,
+                                  .cancelled = cancelled});
+  };
+  auto socket = unless_told_to_stop(dial, start_.cancelled, name);
   exchange(*socket, name, hello(start_.cluster, options_, rank(), incarnation_, purpose), {}, {});
   return socket;
 }

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 
+#include "muster/base/error.h"
 #include "muster/cluster/resolve.h"
 #include "muster/distribute/parameter_server.h"
 
@@ -20,5 +22,18 @@ nlohmann::json hello(const cluster::ResolvedCluster& cluster,
 // one that hears it.
 void check_hello(const nlohmann::json& hello, const cluster::ResolvedCluster& cluster,
                  const distribute::ParameterServerOptions& options);
+
+// Connects to `whom` by `dial`; where this task was told to stop meanwhile, the error says that.
+template <typename Dial>
+auto unless_told_to_stop(const Dial& dial, const std::function<bool()>& told,
+                         const std::string& whom) {
+  try {
+    return dial();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCancelled || !told || !told()) throw;
+    throw Error(ErrorKind::kCancelled, "told to stop while it waited for " + whom,
+                "run the same command again to continue from the last checkpoint");
+  }
+}
 
 }  // namespace muster::inline v0_1::ps

@@ -48,7 +48,8 @@ class LedgerHost {
   void wait_for_goodbyes(double seconds);
   // Seconds since the chief was last heard of; nothing while it is here.
   std::optional<double> without_chief();
-  // Looks who is silent. Call it now and then.
+  // Looks who is silent. Call it more often than twice in a heartbeat_timeout: time in which nobody
+  // looked was a standstill of this process, and is none of the others' silence.
   void look();
   // Ends all waits.
   void close();
@@ -71,6 +72,8 @@ class LedgerHost {
   void check_failure() const;
   void check_generation(const nlohmann::json& request) const;
   void lose(int rank);
+  // What is said of the others where one is gone; nothing where there are none.
+  std::string others_go_on(int rank) const;
   Error taken_for_lost(int rank) const;
   // Waits for a change until `ready` holds, at most as long as the request says.
   void wait(std::unique_lock<std::mutex>& lock, const nlohmann::json& request,
@@ -98,6 +101,7 @@ class LedgerHost {
   bool finished_ = false;
   int64_t finished_at_ = 0;  // the step of the run then, as the chief said
   bool closed_ = false;
+  double last_look_ = 0;
 };
 
 }  // namespace muster::inline v0_1::ps
