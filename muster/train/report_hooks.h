@@ -70,9 +70,10 @@ class WorkerStatusHook : public Hook {
   double reduction_ = 0;
 };
 
-// "loss" of the first step and then every `summary_steps`, with what the model function gave to
-// ModelContext::summary() (where that has a "loss", it is the one), the model's own metrics where a
-// step has some, what RunConfig::non_finite did ("non_finite/skipped_steps" and
+// "loss" of each step with summaries (StepSummaries decides which have some: the first one, and
+// then every so many; with `summary_steps` of 0 none is written), with what the model function gave
+// to ModelContext::summary() (where that has a "loss", it is the one), the model's own metrics
+// where a step has some, what RunConfig::non_finite did ("non_finite/skipped_steps" and
 // "non_finite/roll_backs", when one grew), "global_step/sec" and "examples/sec" every `rate_steps`
 // from the first step on; 0 writes none. The graph of the model and `hparams`, where there are any,
 // come first.
@@ -93,7 +94,6 @@ class SummaryHook : public Hook {
   std::shared_ptr<summary::EventWriter> writer_;
   const bool writes_;  // summaries
   const std::map<std::string, formats::HParam> hparams_;
-  StepTimer summaries_;
   StepTimer rates_;
   Clock& clock_;
   std::optional<int64_t> last_rate_;

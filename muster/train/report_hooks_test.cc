@@ -185,6 +185,8 @@ TEST(ProgressBarTest, FitsTheTerminal) {
   EXPECT_EQ(progress_bar(facts, 10, false), "step 250/1000 25%  0:08 left");  // cut by log::status
 }
 
+// On servers the numbers of a chief's own steps jump, and a step that was not due before it was
+// made may have a number by then at which one would be.
 TEST(SummaryHookTest, WritesLossAndRatesByStep) {
   TempDirectory directory;
   ManualClock clock;
@@ -195,7 +197,12 @@ TEST(SummaryHookTest, WritesLossAndRatesByStep) {
     hook.begin({.start_step = 10});
     for (int64_t step = 11; step <= 19; ++step) {
       clock.advance(from_seconds(0.25));
-      hook.after_step({.global_step = step, .loss = static_cast<double>(step), .rows = 2});
+      const std::vector<formats::SummaryValue> none;
+      const bool due = step == 11 || step == 15 || step == 18;
+      hook.after_step({.global_step = step,
+                       .loss = static_cast<double>(step),
+                       .rows = 2,
+                       .summaries = due ? &none : nullptr});
     }
     hook.after_save(19, "model.ckpt-19");
     hook.end(19);
@@ -210,7 +217,7 @@ TEST(SummaryHookTest, WritesLossAndRatesByStep) {
       seen[value.tag].emplace_back(event.step, std::get<float>(value.value));
   }
   using Points = std::vector<std::pair<int64_t, float>>;
-  EXPECT_EQ(seen["loss"], (Points{{11, 11}, {14, 14}, {17, 17}}));
+  EXPECT_EQ(seen["loss"], (Points{{11, 11}, {15, 15}, {18, 18}}));
   EXPECT_EQ(seen["global_step/sec"], (Points{{15, 4}, {19, 4}}));
   EXPECT_EQ(seen["examples/sec"], (Points{{15, 8}, {19, 8}}));
   EXPECT_THAT(sessions, ElementsAre(std::pair{formats::SessionStatus::kStart, int64_t{10}},
