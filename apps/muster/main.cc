@@ -11,6 +11,8 @@
 #include "apps/muster/commands.h"
 #include "apps/muster/report_error.h"
 #include "muster/base/error.h"
+#include "muster/base/foreign_error.h"
+#include "muster/base/last_words.h"
 #include "muster/base/log.h"
 #include "muster/base/terminal.h"
 #include "muster/command/command_line.h"
@@ -146,6 +148,7 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   muster::open_standard_streams();
+  muster::install_last_words([] { return muster::app::report_error(muster::current_error()); });
   try {
     return flushed(run(argc, argv));
   } catch (const muster::Error& error) {
@@ -153,6 +156,6 @@ int main(int argc, char** argv) {
   } catch (const std::exception& error) {
     // fmt throws where stdio returns an error.
     if (std::ferror(stdout) != 0) return flushed(1);
-    return muster::app::report_error(muster::internal_error(error.what()));
+    return muster::app::report_error(muster::foreign_error(error));
   }
 }

@@ -15,6 +15,7 @@
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/base/foreign_error.h"
+#include "muster/base/last_words.h"
 #include "muster/base/log.h"
 #include "muster/base/terminal.h"
 #include "muster/command/command_line.h"
@@ -144,6 +145,7 @@ int report(const Error& error) {
 
 int main(int argc, char** argv) {
   muster::open_standard_streams();
+  muster::install_last_words([] { return muster::app::report(muster::current_error()); });
   try {
     muster::app::ServeFlags flags;
     CLI::App app("Answers requests over HTTP with an exported model.", "muster serve");

@@ -9,7 +9,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <exception>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
@@ -17,6 +16,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
+#include "muster/base/last_words.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/base/terminal.h"
@@ -27,6 +27,7 @@
 #include "muster/program/leave_reason.h"
 #include "muster/program/start_node.h"
 #include "muster/tensor/threads.h"
+#include "muster/train/late_error.h"
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1 {
@@ -142,25 +143,21 @@ int report_current() {
   }
 }
 
-std::terminate_handler former_terminate = nullptr;
-
-[[noreturn]] void end_with_exit_code() {
-  // Something else than an exception: an abort, as without us.
-  if (!std::current_exception()) former_terminate();
-  std::_Exit(report_current());
-}
-
-void prepare_streams() {
+// Before anything is printed.
+void prepare_process() {
   open_standard_streams();
+  // Whole lines at once also into a pipe or a file, so that they stand among those of the log.
+  std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
   // A log nobody reads any more is not worth the run.
   std::signal(SIGPIPE, SIG_IGN);
+  install_last_words(report_current);
 }
 
 }  // namespace
 
 int run_main(int argc, char** argv, const std::function<void(const Flags&)>& program,
              const ProgramOptions& options) {
-  prepare_streams();
+  prepare_process();
   try {
     Flags flags = options.defaults;
     const std::string path = argc > 0 ? argv[0] : "";
@@ -192,6 +189,7 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
     spin_briefly();
     install_stop_handlers();
     program(flags);
+    if (const auto late = take_late_error()) return report(*late);
     return 0;
   } catch (...) {
     return report_current();
@@ -199,10 +197,8 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
 }
 
 void guard_main() {
-  prepare_streams();
+  prepare_process();
   install_stop_handlers();
-  if (const auto before = std::set_terminate(end_with_exit_code); before != end_with_exit_code)
-    former_terminate = before;
 }
 
 void print_result(const std::map<std::string, double>& metrics) {

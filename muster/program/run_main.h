@@ -45,7 +45,10 @@ struct ProgramOptions {
 // InvalidArgument, NotFound, wrong flags and required ones that are missing; 138 PeerLost, Timeout,
 // Unavailable ("please restart me"); 143 stopped by SIGTERM, 130 by Ctrl-C, 138 by SIGUSR1, after
 // saving. What is wrong in `options` (a name twice, or one that is no shared flag) is an
-// InvalidArgument too. A reader of its output that leaves does not end the program. In a pod of
+// InvalidArgument too. A reader of its output that leaves does not end the program. Standard output
+// is written line by line, wherever it goes. What nobody catches on a thread of its own, and what
+// fails where nothing can be thrown, as at the end of a chief's scope, is printed too and has its
+// exit code. In a pod of
 // Kubeflow that shall run several processes (PET_NPROC_PER_NODE) it starts them, as torchrun would.
 // Do nothing before it: a process with several OpenMP threads starts once more from here (the same
 // process number), with GOMP_SPINCOUNT set, unless that or OMP_WAIT_POLICY is set already.
@@ -54,9 +57,10 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
 
 // For a main() of one's own, which calls it first: SIGINT, SIGTERM and SIGUSR1 make training save
 // and then throw Cancelled, and an exception that nobody catches is printed as run_main() prints it
-// and ends the process with that exit code, where it would have been an abort (134). Nothing but
-// this call installs it. What is uncaught ends the process without destructors; a main() that wants
-// them catches muster::Error itself, and returns exit_code(error.kind()).
+// and ends the process with that exit code, where it would have been an abort (134). Standard
+// output is written line by line. Nothing but this call installs it. What is uncaught ends the
+// process without destructors; a main() that wants them catches muster::Error itself, and returns
+// exit_code(error.kind()).
 void guard_main();
 
 // One line on standard output, for programs; "global_step" and "loss" come first:

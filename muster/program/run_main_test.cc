@@ -3,8 +3,11 @@
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <new>
 #include <stdexcept>
@@ -13,6 +16,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/command/job_dir.h"
+#include "muster/train/late_error.h"
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1 {
@@ -114,6 +118,15 @@ TEST(RunMainTest, ARequiredFlagIsOneThatTheProgramHas) {
   EXPECT_THAT(unused.err, HasSubstr("ProgramOptions::required names data_dir"));
 }
 
+// As at the end of a scope, which cannot throw.
+TEST(RunMainTest, WhatFailedWhereNothingCanBeThrownHasItsExitCode) {
+  const Outcome outcome =
+      run({}, [](const Flags&) { note_late_error(invalid_argument("steps are lost", "do this")); });
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_THAT(outcome.err, HasSubstr("steps are lost"));
+  EXPECT_EQ(run({}).code, 0);
+}
+
 TEST(RunMainTest, WordsWithoutFlagsAndANameOfItsOwn) {
   std::string table;
   int64_t trees = 1;
@@ -190,9 +203,41 @@ TEST(GuardMainDeathTest, WhatNobodyCatchesIsPrintedAndHasItsExitCode) {
         guard_main();
         std::terminate();
       },
-      ::testing::KilledBySignal(SIGABRT), "");
+      ::testing::KilledBySignal(SIGABRT), "the process was aborted \\(SIGABRT\\)");
   EXPECT_EXIT(throw_uncaught(not_found("no guard")), ::testing::KilledBySignal(SIGABRT),
               "NotFound: no guard");
+}
+
+// As under a small `ulimit -v`, where a thread of a library throws it.
+TEST(GuardMainDeathTest, ShortMemoryIsALineAndAnExitCode) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        guard_main();
+        throw_uncaught(std::bad_alloc());
+      },
+      ::testing::ExitedWithCode(1), "Internal: out of memory\n  hint: use a smaller batch");
+  EXPECT_EXIT(run({}, [](const Flags&) { std::thread([] { throw std::bad_alloc(); }).join(); }),
+              ::testing::ExitedWithCode(1), "");
+}
+
+// Lines of the program stand among those of its log, though standard output is no terminal.
+TEST(GuardMainTest, EachLineThatAProgramPrintsIsWrittenAtOnce) {
+  int ends[2];
+  ASSERT_EQ(pipe(ends), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(ends[1], STDOUT_FILENO);
+    guard_main();
+    std::printf("step 1\n");
+    _exit(0);  // what is in a buffer is lost
+  }
+  close(ends[1]);
+  char text[16] = {};
+  EXPECT_EQ(read(ends[0], text, sizeof text - 1), 7);
+  EXPECT_STREQ(text, "step 1\n");
+  close(ends[0]);
+  waitpid(child, nullptr, 0);
 }
 
 TEST(GuardMainDeathTest, CtrlCIsAWishToStop) {
