@@ -337,6 +337,42 @@ TEST(ServedLoop, TheChiefSavesOnceMoreWhatTheOthersHaveMade) {
   EXPECT_EQ(newest->checkpoint.global_step, 20);
 }
 
+// It has no batch to build the model of, so it can begin nothing for the others.
+TEST(ServedLoop, AChiefBehindItsLastBatchSaysThatTheOthersMayHaveSomeLeft) {
+  TempDirectory directory;
+  const std::string middle = directory / "middle", end = directory / "end";
+  std::atomic<bool> saved = false;
+  run_cluster({.workers = 2}, [&](const Task& task) {
+    const Regression regression;
+    const auto step = [&](const Features& x, const Labels& y) { regression.minimize(x, y); };
+    if (task.scope.serve(step)) return;
+    for (const auto& batch : task.strategy->distribute(points(160).batch(8))) {
+      task.strategy->run(step, batch);
+      while (task.rank == 1 && !saved) std::this_thread::yield();
+    }
+    if (task.rank != 0) return;
+    task.scope.save(middle);
+    task.scope.save(end);  // once more when the others are through
+    saved = true;
+  });
+  ::testing::internal::CaptureStderr();
+  run_cluster({.workers = 2}, [&](const Task& task) {
+    const Regression regression;
+    const auto step = [&](const Features& x, const Labels& y) { regression.minimize(x, y); };
+    if (task.scope.serve(step)) return;
+    task.scope.restore(middle);
+    auto training = task.strategy->distribute(points(160).batch(8));
+    // The worker has batches left, and there is nobody to begin the run for it.
+    while (task.rank == 0 && training.completed_passes() < 1) {
+      for (const auto& batch : training) task.strategy->run(step, batch);
+    }
+    task.scope.end_training();
+  });
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(said, AllOf(HasSubstr("the chief was started again behind its last batch"),
+                          HasSubstr("middle/model.ckpt-"), HasSubstr("' away, so that")));
+}
+
 TEST(ServedLoop, WhatIsDoneAlreadyIsNotDoneAgain) {
   TempDirectory directory;
   const std::string model_dir = directory / "model";

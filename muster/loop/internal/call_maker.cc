@@ -191,7 +191,8 @@ void make_calls(const Strategy& strategy, const ps::ClosureOptions& options,
       const double waited = to_seconds(system_clock().now() - last_progress);
       if (error.kind() != ErrorKind::kPeerLost || options.start.cancelled() || waited >= patience)
         throw;
-      log::warning(fmt::format("{}; joining the run again", error.message()));
+      log::warning(
+          fmt::format("{}; joining the run again, when all of it is there", error.message()));
       patient.start.join_timeout = std::max(1.0, patience - waited);
     }
     system_clock().sleep_for(from_seconds(kBeforeRejoin));

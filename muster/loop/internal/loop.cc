@@ -19,6 +19,7 @@
 #include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
+#include "muster/train/late_error.h"
 #include "muster/train/merge_metrics.h"
 #include "muster/train/stop_reason.h"
 #include "muster/train/stop_signal.h"
@@ -177,6 +178,7 @@ void Loop::release(bool by_exception) noexcept {
 void Loop::end_if_left(bool by_exception) noexcept {
   if (scopes_ > 0 || keepers_ > 0) return;
   if (serves()) return;
+  const bool chief = !replicas_.empty() && replicas_.front()->replica->is_chief();
   try {
     if (broken_) {
       // The others know, or are gone.
@@ -199,6 +201,11 @@ void Loop::end_if_left(bool by_exception) noexcept {
     }
   } catch (const std::exception& error) {
     log::warning(fmt::format("at the end of the scope of {}: {}", strategy_->name(), error.what()));
+    // The chief's exit code is that of the run, of which something may be lost.
+    if (chief) {
+      for (const auto& member : replicas_) member->replica->group().fail(current_error());
+      note_late_error(current_error());
+    }
   }
   if (!broken_) broken_ = invalid_argument("the program left it", "enter a new one");
   // Data sets that were distributed in this scope may live on.

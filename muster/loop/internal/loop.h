@@ -158,6 +158,9 @@ class Loop : public std::enable_shared_from_this<Loop> {
   void end_steps(SharedRun::End end);
   // The chief saves what was made since the program saved last, where it does.
   void save_last();
+  // Throws InvalidArgument where what the workers have made is lost, and warns where they may have
+  // data left.
+  void refuse_to_lose();
   void leave_servers(Replica& replica);
   [[noreturn]] void stop_on_servers();
 

@@ -2,9 +2,11 @@
 // the others, and each ends when its data does.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "muster/base/log.h"
+#include "muster/checkpoint/checkpoint.h"
 #include "muster/distribute/shared_run.h"
 #include "muster/loop/internal/data_progress.h"
 #include "muster/loop/internal/loop.h"
@@ -28,6 +30,21 @@ std::string form_of(const Batch* batch) {
   if (batch->labels.defined()) parts.push_back(batch->labels.element());
   if (batch->weights.defined()) parts.push_back(batch->weights.element());
   return encode_batch_spec(Element::tuple(std::move(parts)));
+}
+
+// Whether some worker may have made fewer passes than the chief, whose data has ended. A worker
+// that has just read its last batch has not noted the end of its pass.
+bool others_may_have_data(const json& chief, const std::vector<std::string>& positions) {
+  return std::ranges::any_of(positions, [&](const std::string& position) {
+    const json data = data_of(position);
+    for (size_t d = 0; d < chief.size(); ++d) {
+      const auto passes = [d](const json& of) -> int64_t {
+        return d < of.size() && of[d].is_object() ? of[d].value("completed", int64_t{0}) : 0;
+      };
+      if (passes(data) < passes(chief)) return true;
+    }
+    return false;
+  });
 }
 
 }  // namespace
@@ -146,14 +163,38 @@ void Loop::end_training() {
   find_place();
   end_steps(SharedRun::End::kNoMoreData);
   trained_ = true;
-  if (!first().is_chief() || !takes_part()) return;
-  if (!built()) {
-    log::warning(
-        "the chief was started again behind its last batch, and has no batch to build the model "
-        "of: what the others have made since the last checkpoint is not saved");
+  if (!first().is_chief()) return;
+  if (takes_part()) {
+    save_last();
+    each("Scope::end_training()", [](Replica& replica, size_t) { replica.shared()->let_go(); });
   }
-  save_last();
-  each("Scope::end_training()", [](Replica& replica, size_t) { replica.shared()->let_go(); });
+  refuse_to_lose();
+}
+
+// Started again behind its last batch, a chief has nothing to build the model of: it can neither
+// begin the run for the others nor save what they have made.
+void Loop::refuse_to_lose() {
+  const std::string& checkpoint = replicas_.front()->engine.restored_from();
+  if (built() || over_ || first().place().processes == 1 || checkpoint.empty()) return;
+  const int64_t saved = checkpoint_step(checkpoint);
+  const std::string why =
+      "the chief was started again behind its last batch, and has none to build the model of";
+  const std::string instead = fmt::format(
+      "move '{}' away, so that the run goes on from a checkpoint before it, where the chief has "
+      "batches left; or give the chief as many batches as the others",
+      checkpoint);
+  if (joined_ && step_ > saved) {
+    throw invalid_argument(fmt::format("not supported: {}: what the others have made from step {} "
+                                       "to {} is lost",
+                                       why, saved, step_),
+                           instead);
+  }
+  if (!joined_ && others_may_have_data(positions_of_data(), positions_of_workers())) {
+    log::warning(
+        fmt::format("{}: it begins no run, and what the others have left behind step {}, if "
+                    "they have some, is not trained on; if so, {}",
+                    why, saved, instead));
+  }
 }
 
 bool Loop::takes_part() const { return built() || joined_; }
