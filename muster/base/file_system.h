@@ -78,8 +78,8 @@ struct FileInfo {
 
 // What a directory holds, under its name there.
 struct DirectoryEntry {
-  std::string name;
-  FileInfo info;
+  std::string name{};
+  FileInfo info{};
 };
 
 class FileSystem {

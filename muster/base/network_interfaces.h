@@ -8,8 +8,8 @@ namespace muster::inline v0_1 {
 
 // An interface and its numeric addresses, without those that are valid on one link only.
 struct NetworkInterface {
-  std::string name;
-  std::vector<std::string> addresses;  // IPv4 first
+  std::string name{};
+  std::vector<std::string> addresses{};  // IPv4 first
   bool loopback = false;
   bool up = false;
 };

@@ -28,13 +28,13 @@ struct Checkpoint {
   // (what is not contiguous on the CPU is copied for as long as the save lasts); loading gives
   // contiguous CPU tensors that require no gradient. "global_step" is reserved: the file holds it
   // as an int64 scalar, made from the field below.
-  std::map<std::string, Tensor> tensors;
+  std::map<std::string, Tensor> tensors{};
   int64_t global_step = 0;
   int64_t epoch = 0;
   // JSON text: the position of every input pipeline. Loading gives it without blanks, keys sorted.
   std::string inputs = "{}";
   // Free, for whoever writes the checkpoint (model digest, strategy, program).
-  std::map<std::string, std::string> notes;
+  std::map<std::string, std::string> notes{};
   // Tensors that lie in files of their own beside the checkpoint's, its parts, which other
   // processes wrote (muster/checkpoint/checkpoint_parts.h). Saving names them in the checkpoint's
   // file; loading gives what is in them in `tensors`, and leaves this empty.
@@ -43,7 +43,7 @@ struct Checkpoint {
 
 // What a model asks of one variable or slot.
 struct TensorSpec {
-  Shape shape;
+  Shape shape{};
   DType dtype = kFloat32;
   bool operator==(const TensorSpec&) const = default;
   // "float32[3, 3, 1, 32]"
@@ -55,15 +55,15 @@ struct TensorSpec {
 struct Compatibility {
   // One variable on which model and checkpoint disagree.
   struct Difference {
-    std::string name;
-    TensorSpec needed;
-    TensorSpec found;
+    std::string name{};
+    TensorSpec needed{};
+    TensorSpec found{};
   };
-  std::string checkpoint;               // what was compared, for messages
-  std::vector<Difference> missing;      // the checkpoint has none; `found` is empty
-  std::vector<Difference> extra;        // the model does not know it; `needed` is empty
-  std::vector<Difference> reshaped;     // other shape
-  std::vector<Difference> other_dtype;  // same shape, other dtype
+  std::string checkpoint{};               // what was compared, for messages
+  std::vector<Difference> missing{};      // the checkpoint has none; `found` is empty
+  std::vector<Difference> extra{};        // the model does not know it; `needed` is empty
+  std::vector<Difference> reshaped{};     // other shape
+  std::vector<Difference> other_dtype{};  // same shape, other dtype
 
   bool ok() const {
     return missing.empty() && extra.empty() && reshaped.empty() && other_dtype.empty();

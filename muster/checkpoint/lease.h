@@ -27,11 +27,11 @@ namespace muster::inline v0_1 {
 
 // What a lease says.
 struct LeaseContent {
-  std::string holder;               // for people: "evaluator:0, process 12 on host"
-  std::vector<std::string> pinned;  // names of checkpoints that stay: "model.ckpt-120"
+  std::string holder{};               // for people: "evaluator:0, process 12 on host"
+  std::vector<std::string> pinned{};  // names of checkpoints that stay: "model.ckpt-120"
   // Checkpoints of this step and of later ones stay too.
-  std::optional<int64_t> pinned_from;
-  std::string note;  // free, for whoever reads leases of this name
+  std::optional<int64_t> pinned_from{};
+  std::string note{};  // free, for whoever reads leases of this name
   bool operator==(const LeaseContent&) const = default;
 };
 

@@ -47,9 +47,9 @@ class CheckpointManager {
  public:
   // A checkpoint and where it was found.
   struct Loaded {
-    std::string prefix;
-    Checkpoint checkpoint;
-    std::vector<std::string> skipped;  // what is wrong with each newer one that was passed over
+    std::string prefix{};
+    Checkpoint checkpoint{};
+    std::vector<std::string> skipped{};  // what is wrong with each newer one that was passed over
   };
   // Keeps the file of one checkpoint from being deleted by this manager until it is dropped; it may
   // outlive the manager.

@@ -14,12 +14,12 @@ namespace muster::inline v0_1 {
 // its row, whatever line it stands on; the others get rows of `backup_initializer`, and so do those
 // of unknown words.
 struct VocabInfo {
-  std::string new_vocab;  // a file with a word on each line: a path or URI
+  std::string new_vocab{};  // a file with a word on each line: a path or URI
   // The words of it that count, from the first line on; -1: all of them. The variable has this many
   // rows and num_oov_buckets.
   int64_t new_vocab_size = -1;
   int64_t num_oov_buckets = 0;  // rows of unknown words, behind those of the vocabulary
-  std::string old_vocab;        // the file of the checkpoint's variable
+  std::string old_vocab{};      // the file of the checkpoint's variable
   // The words of it that count. That variable has as many rows, or more: what is more is not taken.
   int64_t old_vocab_size = -1;
   // Makes the rows that are not taken, as part of a value of the variable's whole shape; zeros when

@@ -18,15 +18,15 @@ namespace muster::inline v0_1 {
 struct WarmStartReport {
   // A variable that has a value of the checkpoint now.
   struct Taken {
-    std::string name;
-    std::string previous_name;  // in the checkpoint
+    std::string name{};
+    std::string previous_name{};  // in the checkpoint
     // With a VocabInfo: how many words have their row of the checkpoint, and how many there are.
     int64_t words_found = 0;
     int64_t words = 0;
   };
-  std::string checkpoint;  // the prefix the values are from
-  std::vector<Taken> taken;
-  std::vector<std::string> initialised;  // the names of those that keep their initial values
+  std::string checkpoint{};  // the prefix the values are from
+  std::vector<Taken> taken{};
+  std::vector<std::string> initialised{};  // the names of those that keep their initial values
 };
 
 // Takes rows, from row `begin` on, of a table whose rows are elsewhere: Variable::is_elsewhere().

@@ -44,7 +44,7 @@ class WarmStartVariables {
 struct WarmStartSettings {
   // A checkpoint ("runs/base/model.ckpt-100", also with ".safetensors" behind), or a model_dir, of
   // which it is the newest one. Required.
-  std::string ckpt_to_initialize_from;
+  std::string ckpt_to_initialize_from{};
   WarmStartVariables vars_to_warm_start = ".*";
   // By the variable's name in this model. They are taken whether vars_to_warm_start chooses them or
   // not.

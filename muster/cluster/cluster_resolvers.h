@@ -50,8 +50,8 @@ struct SlurmClusterOptions {
 };
 // A cluster, and which of its tasks this process is.
 struct ClusterAndTask {
-  ClusterSpec cluster;
-  Task task;
+  ClusterSpec cluster{};
+  Task task{};
 };
 // Returns the cluster of the step of `srun` that this process is a task of, from SLURM_PROCID,
 // SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE. Nodes stay in Slurm's

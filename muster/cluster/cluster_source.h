@@ -17,30 +17,30 @@ namespace muster::inline v0_1::cluster {
 // Where a source looks.
 struct Surroundings {
   const Environment& environment;  // of the process
-  ReadSmallFile read_file;         // for what a launcher leaves in files
+  ReadSmallFile read_file{};       // for what a launcher leaves in files
 };
 
 // Which process of how many this is, by two variables.
 struct PlaceClaim {
-  std::string variables;  // "RANK and WORLD_SIZE"
+  std::string variables{};  // "RANK and WORLD_SIZE"
   int64_t rank = 0;
   int64_t size = 0;
 };
 
 // What there is of a launcher's variables where they are too few for it to count.
 struct HalfSet {
-  std::string finding;         // "RANK is 1, and WORLD_SIZE and MASTER_ADDR are not there"
-  std::string fix;             // "set ...", what makes a cluster of it
+  std::string finding{};       // "RANK is 1, and WORLD_SIZE and MASTER_ADDR are not there"
+  std::string fix{};           // "set ...", what makes a cluster of it
   size_t lacking = 0;          // variables
   bool means_cluster = false;  // a rank above 0 or a size above 1 is among those that are there
   bool is_doubtful = false;    // it does not, and yet is worth a note
-  std::optional<PlaceClaim> claim;  // where both of these are there
+  std::optional<PlaceClaim> claim{};  // where both of these are there
 };
 
 // One launcher: whether it started this process, and what it says.
 struct ClusterSource {
-  std::string_view name;  // "Slurm", as messages call it
-  std::string_view word;  // "slurm", by which MUSTER_CLUSTER chooses it
+  std::string_view name{};  // "Slurm", as messages call it
+  std::string_view word{};  // "slurm", by which MUSTER_CLUSTER chooses it
   // What it calls this process, "Slurm step 12.0"; "" when it has not started it.
   std::string (*seen)(const Surroundings& around);
   // REQUIRES: seen() says something. Throws InvalidArgument when what the launcher says is wrong,

@@ -13,7 +13,7 @@ namespace muster::inline v0_1::cluster {
 
 // The name of one task: its job and its index there.
 struct Task {
-  std::string type;  // "chief", "worker", "ps", "evaluator", or a type of one's own
+  std::string type{};  // "chief", "worker", "ps", "evaluator", or a type of one's own
   int index = 0;
   bool operator==(const Task&) const = default;
   std::string name() const;  // "worker:1"

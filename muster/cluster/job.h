@@ -12,19 +12,19 @@ namespace muster::inline v0_1::cluster {
 // Certificates with which the tasks of a job prove to each other who they are, and encrypt what
 // they say to the coordinator. PEM texts.
 struct TlsIdentity {
-  std::string certificate;  // of this task, with those between it and the authority
-  std::string key;          // of the certificate
-  std::string authority;    // whoever it signed is a task of the job
-  std::string server_name;  // the name in the chief's certificate; "" means its host in TF_CONFIG
+  std::string certificate{};  // of this task, with those between it and the authority
+  std::string key{};          // of the certificate
+  std::string authority{};    // whoever it signed is a task of the job
+  std::string server_name{};  // the name in the chief's certificate; "" means its host in TF_CONFIG
   bool operator==(const TlsIdentity&) const = default;
 };
 
 // The job that a task belongs to.
 struct Job {
-  std::string id;         // for messages; "" when nobody gave it a name
-  std::string token;      // which all tasks of the job know, and nobody else; "" without one
+  std::string id{};       // for messages; "" when nobody gave it a name
+  std::string token{};    // which all tasks of the job know, and nobody else; "" without one
   bool insecure = false;  // whoever can connect is let in, and the user said so
-  std::optional<TlsIdentity> tls;
+  std::optional<TlsIdentity> tls{};
 };
 
 // Reads the variables

@@ -25,19 +25,19 @@ struct ResolvedCluster {
   std::vector<Task> workers{{"worker", 0}};  // in rank order
   // Of `workers`; empty without a cluster. Where a launcher names the host of rank 0 alone, the
   // others' are "": they say where they are when they have met.
-  std::vector<std::string> addresses;
-  std::string coordinator_address;        // the chief's; empty without a cluster
-  std::vector<std::string> ps_addresses;  // in order of their index
+  std::vector<std::string> addresses{};
+  std::string coordinator_address{};        // the chief's; empty without a cluster
+  std::vector<std::string> ps_addresses{};  // in order of their index
   // From TF_CONFIG; else, where the program gives none, the folder that the service names.
-  std::optional<std::string> model_dir;
-  std::vector<std::string> notes;  // what was repaired, for the log
-  int local_rank = 0;  // among the tasks of this machine, where the launcher counts them
-  int local_size = 1;  // those tasks
-  std::string source;  // who said so: "torchrun"; "" for a run of this process alone
+  std::optional<std::string> model_dir{};
+  std::vector<std::string> notes{};  // what was repaired, for the log
+  int local_rank = 0;    // among the tasks of this machine, where the launcher counts them
+  int local_size = 1;    // those tasks
+  std::string source{};  // who said so: "torchrun"; "" for a run of this process alone
   // "torchrun 4f7e (also seen, not used: Slurm step 12.0)"; "" where nothing but TF_CONFIG was
   // seen.
-  std::string origin;
-  Job job;  // what keeps strangers out
+  std::string origin{};
+  Job job{};  // what keeps strangers out
 
   // Whether several workers must meet before they train.
   bool distributed() const { return num_workers > 1; }
@@ -55,8 +55,8 @@ struct ResolveOptions {
   bool worker_zero_may_be_chief = false;
   // Set where weights are to live on parameter servers: what to do where there is no chief.
   bool wants_servers = false;
-  std::optional<std::string> model_dir;  // the program's own
-  ReadSmallFile read_file;               // for tests; unset reads this machine's files
+  std::optional<std::string> model_dir{};  // the program's own
+  ReadSmallFile read_file{};               // for tests; unset reads this machine's files
 };
 
 // Returns what the launcher of this process says, the first of cluster_sources() that has started

@@ -14,15 +14,15 @@
 namespace muster::inline v0_1::cluster {
 
 struct TfConfig {
-  ClusterSpec cluster;  // of "cluster", or of Kubeflow's "sparseCluster"
-  std::optional<std::string> task_type;
-  std::optional<int> task_index;  // numeric texts are accepted
-  std::string environment;
-  std::optional<std::string> rpc_layer;
-  std::optional<std::string> session_master;
-  std::optional<std::string> eval_session_master;
-  std::optional<std::string> model_dir;
-  std::string service;  // the JSON text of "service"; empty when absent or null
+  ClusterSpec cluster{};  // of "cluster", or of Kubeflow's "sparseCluster"
+  std::optional<std::string> task_type{};
+  std::optional<int> task_index{};  // numeric texts are accepted
+  std::string environment{};
+  std::optional<std::string> rpc_layer{};
+  std::optional<std::string> session_master{};
+  std::optional<std::string> eval_session_master{};
+  std::optional<std::string> model_dir{};
+  std::string service{};  // the JSON text of "service"; empty when absent or null
 };
 
 // Parses the text; an empty one gives the empty TfConfig. Keys that Muster does not know are
@@ -37,17 +37,17 @@ void check_addresses(const TfConfig& config);
 
 // What RunConfig says about this process.
 struct RunConfigCluster {
-  ClusterSpec cluster;
+  ClusterSpec cluster{};
   std::string task_type = "worker";
   int task_id = 0;
-  std::string master;             // "" when no server is needed, else "grpc://host:port"
-  std::string evaluation_master;  // only the evaluator has one
+  std::string master{};             // "" when no server is needed, else "grpc://host:port"
+  std::string evaluation_master{};  // only the evaluator has one
   bool is_chief = true;
   int num_worker_replicas = 1;
   int num_ps_replicas = 0;
   std::optional<int> global_id_in_cluster = 0;  // the evaluator has none
-  std::optional<std::string> model_dir;
-  std::string service;
+  std::optional<std::string> model_dir{};
+  std::string service{};
 };
 
 // Applies the rules of RunConfig, in its order, including those that training later loosens: a

@@ -25,10 +25,10 @@ struct GroupOptions {
 using RankBody = std::function<void(std::unique_ptr<Communicator>)>;
 
 struct TransportCase {
-  std::string name;
+  std::string name{};
   // Makes a group and runs `body` for every rank at the same time, bounded; throws what the first
   // failing rank threw.
-  std::function<void(const GroupOptions&, const RankBody& body)> run;
+  std::function<void(const GroupOptions&, const RankBody& body)> run{};
 };
 inline void PrintTo(const TransportCase& transport, std::ostream* out) { *out << transport.name; }
 

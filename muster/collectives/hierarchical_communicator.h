@@ -20,10 +20,10 @@ namespace muster::inline v0_1 {
 // Who meets whom on several hosts.
 struct HierarchicalOptions {
   // Of this rank; `transport` is not looked at.
-  ConnectOptions connect;
+  ConnectOptions connect{};
   // The number of each rank's host: 0 for the first ones, then 1, ...; ranks of a host follow each
   // other.
-  std::vector<int> host_of_rank;
+  std::vector<int> host_of_rank{};
   // Buffers travel between hosts in segments of this size.
   int64_t segment_bytes = 1024 * 1024;
 };

@@ -14,20 +14,20 @@ namespace muster::inline v0_1 {
 
 // The bounds of a number; one that is unset does not bound it.
 struct FlagLimits {
-  std::optional<double> more_than;
-  std::optional<double> at_least;
-  std::optional<double> at_most;
+  std::optional<double> more_than{};
+  std::optional<double> at_least{};
+  std::optional<double> at_most{};
 };
 
 struct Flag {
   // The name, of letters, digits, '_' and '-'. A user writes --name=VALUE or --name VALUE, and for
   // a bool --name or --name=false.
-  std::string name;
+  std::string name{};
   // The variable holds the default, which --help shows, and takes what is given. It is not null and
   // must outlive the parsing. Only finite numbers are accepted.
   std::variant<std::string*, bool*, int*, int64_t*, uint64_t*, double*, std::optional<int64_t>*>
-      value;
-  std::string help;
+      value{};
+  std::string help{};
   FlagLimits limits = {};
   std::string placeholder = {};  // how --help calls the value; "INT", "NUMBER" or "TEXT" when empty
   std::vector<std::string> choices = {};  // the only texts that are allowed; empty: any

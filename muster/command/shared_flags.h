@@ -14,14 +14,14 @@ namespace muster::inline v0_1 {
 // The values of these flags; a program's own defaults stand in ProgramOptions. Numbers other than
 // the seed must be more than 0.
 struct Flags {
-  std::string data_dir;
-  std::string model_dir;
-  int64_t epochs = 1;                // passes over the training data; at most 1e9
-  std::optional<int64_t> max_steps;  // instead of epochs
-  int64_t batch_size = 64;           // examples a step over all workers; at most 2^31 - 1
+  std::string data_dir{};
+  std::string model_dir{};
+  int64_t epochs = 1;                  // passes over the training data; at most 1e9
+  std::optional<int64_t> max_steps{};  // instead of epochs
+  int64_t batch_size = 64;             // examples a step over all workers; at most 2^31 - 1
   double learning_rate = 0.01;
   uint64_t seed = 0;
-  std::optional<int64_t> save_checkpoints_steps;
+  std::optional<int64_t> save_checkpoints_steps{};
   bool trace = false;  // print where a step's time goes
 };
 

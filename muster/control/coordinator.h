@@ -20,8 +20,8 @@ class Coordinator : public net::CoordinatorHandler {
  public:
   // How a group is led.
   struct Options {
-    plan::CoordinatorOptions group;  // first_epoch 0 means: from the date, so that a chief that
-                                     // restarts leads a group with a higher epoch
+    plan::CoordinatorOptions group{};  // first_epoch 0 means: from the date, so that a chief that
+                                       // restarts leads a group with a higher epoch
     double poll_limit = 5;  // seconds a waiting call is held at most before it answers "not yet"
     double look_interval = 0.1;  // seconds between looks whether the peer of a call hung up: this
                                  // bounds how fast a killed task is noticed

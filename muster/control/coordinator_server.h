@@ -14,10 +14,11 @@ namespace muster::inline v0_1::control {
 
 // Where the coordinator listens, and whom it waits for.
 struct ServerOptions {
-  std::string address;             // the chief's "host:port" in TF_CONFIG; port 0 takes a free one
-  plan::CoordinatorOptions group;  // roster and time limits; first_epoch 0 means: from the date, so
+  std::string address{};  // the chief's "host:port" in TF_CONFIG; port 0 takes a free one
+  plan::CoordinatorOptions
+      group{};                     // roster and time limits; first_epoch 0 means: from the date, so
                                    // that a chief that restarts leads a group with a higher epoch
-  cluster::Job job;                // whoever does not know its token is refused
+  cluster::Job job{};              // whoever does not know its token is refused
   Clock* clock = &system_clock();  // outlives the server
   ServerOptions() { group.first_epoch = 0; }
 };

@@ -13,17 +13,17 @@
 namespace muster::inline v0_1::control {
 
 struct JoinOptions {
-  std::string address;  // the coordinator's
-  std::string task;     // "worker:1"
-  int rank = 0;         // -1: a guest (evaluator, parameter server)
+  std::string address{};  // the coordinator's
+  std::string task{};     // "worker:1"
+  int rank = 0;           // -1: a guest (evaluator, parameter server)
   int world_size = 1;
-  std::vector<std::string> addresses;  // of the group in rank order, to compare; may be empty
-  uint64_t incarnation = 0;            // 0: a random one
-  double join_deadline = 600;          // seconds until missing tasks are given up
+  std::vector<std::string> addresses{};  // of the group in rank order, to compare; may be empty
+  uint64_t incarnation = 0;              // 0: a random one
+  double join_deadline = 600;            // seconds until missing tasks are given up
   // Is asked before every try, at least every half second; true ends a wait for the group, or at a
   // barrier, with Cancelled. Those who come in their own time, because they save or evaluate, are
   // waited for `stop_grace` seconds even then.
-  std::function<bool()> cancelled;
+  std::function<bool()> cancelled{};
   double stop_grace = 20;
   // Seconds between log lines that name who is missing; the first comes after half of it.
   double report_every = 10;
@@ -33,16 +33,16 @@ struct JoinOptions {
   double reconnect_grace = 2;  // seconds a closed connection to it may take to come back
   // Seconds the coordinator holds a waiting call before it is asked again.
   double poll_interval = 2;
-  cluster::Job job;  // what the coordinator knows this task by
+  cluster::Job job{};  // what the coordinator knows this task by
   // Of the task that serves the coordinator: whom that refused last, "" for nobody. A task that it
   // does not accept cannot say itself why it is missing.
-  std::function<std::string()> last_refusal;
+  std::function<std::string()> last_refusal{};
   // How a task of the group has to be started, "with RANK=1, WORLD_SIZE=2 and MASTER_ADDR=node1";
   // said once of one that does not come. Empty: nobody knows.
-  std::function<std::string(const std::string& task)> how_started;
+  std::function<std::string(const std::string& task)> how_started{};
   std::string coordinator_task = "chief:0";  // how messages call the task that serves it
   Clock* clock = &system_clock();            // outlives the client
-  net::ConnectCoordinator connect;           // empty: over gRPC
+  net::ConnectCoordinator connect{};         // empty: over gRPC
 };
 
 }  // namespace muster::inline v0_1::control

@@ -13,9 +13,9 @@ namespace muster::inline v0_1::data {
 
 // A worker's part of a pipeline.
 struct AutoSharded {
-  Dataset dataset;          // of this worker; hand_sharded() when each worker has data of its own
-  AutoShardPolicy applied;  // kFile, kData, kHint or kOff
-  std::string why;          // "files are divided: worker 1 of 3 reads 4 of 12"
+  Dataset dataset;            // of this worker; hand_sharded() when each worker has data of its own
+  AutoShardPolicy applied{};  // kFile, kData, kHint or kOff
+  std::string why{};          // "files are divided: worker 1 of 3 reads 4 of 12"
 };
 
 // Returns the part of worker `index`, by the policy given, or by that of `dataset.options()` when

@@ -28,11 +28,11 @@ using CsvDefault = std::variant<double, int64_t, std::string>;
 
 // A column to read.
 struct CsvColumn {
-  std::string name;
+  std::string name{};
   CsvKind kind = CsvKind::kFloat32;
   // The value that replaces a missing one; NaN is allowed. When it is unset, a missing value is an
   // error.
-  std::optional<CsvDefault> missing;
+  std::optional<CsvDefault> missing{};
 };
 
 // Options of csv_format() and infer_csv().
@@ -42,12 +42,12 @@ struct CsvOptions {
   bool use_quotes = true;
   // The names of all columns of the file, in place of those of the header. Without either they are
   // called "0", "1", ...
-  std::vector<std::string> column_names;
+  std::vector<std::string> column_names{};
   // The columns to read. infer_csv() adds the columns that are not listed.
-  std::vector<CsvColumn> columns;
+  std::vector<CsvColumn> columns{};
   // The columns that infer_csv() looks at, by name or by their index in the file; all of them when
   // it is empty.
-  std::vector<std::variant<std::string, int64_t>> select_columns;
+  std::vector<std::variant<std::string, int64_t>> select_columns{};
   // The fields that stand for missing values; blanks around them are ignored. They count as missing
   // in every column, the label too.
   std::vector<std::string> na_values = {"", "?"};
@@ -57,14 +57,14 @@ struct CsvOptions {
   char thousands = 0;
   // The column that is the label. When it is set, elements are (features, label), else features
   // alone.
-  std::string label;
+  std::string label{};
   formats::Compression compression = formats::Compression::kAuto;
   // The number of rows that infer_csv() looks at. Unset: those of the first 16 MiB, and 1,000 at
   // least.
-  std::optional<int64_t> infer_rows;
+  std::optional<int64_t> infer_rows{};
   // The value of `missing` in the numeric columns that infer_csv() adds. When it is NaN, columns of
   // whole numbers that lack values among those rows become float32.
-  std::optional<double> missing_number;
+  std::optional<double> missing_number{};
 };
 
 // Returns `options` with a kind for every selected column that has none. It reads the first

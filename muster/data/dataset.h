@@ -41,7 +41,7 @@ inline constexpr int64_t kAutotune = -1;
 
 // Options of Dataset::shuffle().
 struct ShuffleOptions {
-  std::optional<uint64_t> seed;  // the iterator's when unset
+  std::optional<uint64_t> seed{};  // the iterator's when unset
   bool reshuffle_each_iteration = true;
 };
 
@@ -75,14 +75,14 @@ struct BatchOptions {
 // order that describe() shows.
 struct PaddingOptions {
   std::vector<Shape>
-      padded_shapes;  // one for each value; -1: the largest of the batch; none: all -1
-  std::vector<double> padding_values;  // one for each value; none: 0. Strings are padded with ""
+      padded_shapes{};  // one for each value; -1: the largest of the batch; none: all -1
+  std::vector<double> padding_values{};  // one for each value; none: 0. Strings are padded with ""
   bool drop_remainder = false;
 };
 
 // Options of Dataset::map().
 struct MapOptions {
-  std::string name;  // how errors call this map
+  std::string name{};  // how errors call this map
   // How many calls of the function run at once, on threads of the pipeline; kAutotune means one for
   // each core of the task.
   int64_t num_parallel_calls = 1;
@@ -95,7 +95,7 @@ struct MapOptions {
 
 // Options of Dataset::interleave().
 struct InterleaveOptions {
-  std::string name;          // how errors call it
+  std::string name{};        // how errors call it
   int64_t cycle_length = 1;  // data sets open at once
   int64_t block_length = 1;  // elements of each in turn
   // When it is true, each open data set is read ahead on a thread of its own. The order is the
@@ -105,7 +105,7 @@ struct InterleaveOptions {
 
 // Options of Dataset::window().
 struct WindowOptions {
-  std::string name;             // how errors call it
+  std::string name{};           // how errors call it
   int64_t shift = 0;            // from the beginning of one window to that of the next; 0: its size
   int64_t stride = 1;           // from one element of a window to the next
   bool drop_remainder = false;  // drops the windows at the end that are not full
@@ -113,22 +113,22 @@ struct WindowOptions {
 
 // Options of Dataset::bucket_by_sequence_length().
 struct BucketOptions {
-  std::string name;  // how errors call it
+  std::string name{};  // how errors call it
   // Bucket i has the lengths from boundaries[i - 1] up to below boundaries[i]; the first begins at
   // 0, and the last has no end.
-  std::vector<int64_t> boundaries;
-  std::vector<int64_t> batch_sizes;  // one for each bucket: one more than there are boundaries
+  std::vector<int64_t> boundaries{};
+  std::vector<int64_t> batch_sizes{};  // one for each bucket: one more than there are boundaries
   // Pads to the largest length of the bucket, so that all of its batches have one shape, instead of
   // to the longest of the batch. An element of the last bucket is an error then: it has no largest.
   bool pad_to_bucket_boundary = false;
-  bool no_padding = false;  // the elements of a batch have one shape as they are
-  PaddingOptions padding;   // and whether batches that are not full are dropped
+  bool no_padding = false;   // the elements of a batch have one shape as they are
+  PaddingOptions padding{};  // and whether batches that are not full are dropped
 };
 
 // Options of Dataset::sample_from_datasets().
 struct SampleOptions {
-  std::vector<double> weights;         // how likely each is, 0 or more, of any sum; none: all alike
-  std::optional<uint64_t> seed;        // the iterator's when unset
+  std::vector<double> weights{};       // how likely each is, 0 or more, of any sum; none: all alike
+  std::optional<uint64_t> seed{};      // the iterator's when unset
   bool stop_on_empty_dataset = false;  // ends with the first data set that ends
   bool rerandomize_each_iteration = true;  // draws otherwise in each pass
 };
@@ -140,8 +140,8 @@ struct SnapshotOptions {
 
 // Options of Dataset::list_files().
 struct ListFilesOptions {
-  bool shuffle = true;           // in another order each pass
-  std::optional<uint64_t> seed;  // of that; the iterator's when unset
+  bool shuffle = true;             // in another order each pass
+  std::optional<uint64_t> seed{};  // of that; the iterator's when unset
 };
 
 class Dataset {

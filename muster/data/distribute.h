@@ -32,11 +32,11 @@ struct DistributeOptions {
 
 // The part of a data set that one replica reads.
 struct DistributedInput {
-  std::unique_ptr<Iterator> iterator;
+  std::unique_ptr<Iterator> iterator{};
   // Whether each process has data of its own, which may end earlier than that of others.
   bool by_process = false;
   AutoShardPolicy applied = AutoShardPolicy::kOff;  // kFile, kData, kHint or kOff
-  std::string why;  // "files are divided: worker 1 of 3 reads 4 of 12"
+  std::string why{};  // "files are divided: worker 1 of 3 reads 4 of 12"
 };
 
 // Returns the part that the replica at `place` reads of a data set that describes the data of all

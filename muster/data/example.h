@@ -29,11 +29,11 @@ using FeatureDType = std::variant<DType, StringDType>;
 
 // A feature that has the same number of values in every example.
 struct FixedLenFeature {
-  Shape shape;  // of one example's values; {}: a scalar
+  Shape shape{};  // of one example's values; {}: a scalar
   FeatureDType dtype = kFloat32;
   // The values of examples that lack the feature, of the feature's shape, or one value for all of
   // it. Without a default a missing feature is an error.
-  std::optional<Value> default_value;
+  std::optional<Value> default_value{};
 };
 
 // A feature with any number of values; none where it is missing.
@@ -43,12 +43,12 @@ struct VarLenFeature {
 
 // A feature with any number of steps of one shape.
 struct FixedLenSequenceFeature {
-  Shape shape;  // of a step; not of size 0
+  Shape shape{};  // of a step; not of size 0
   FeatureDType dtype = kFloat32;
   // Whether an example without the feature has no steps; otherwise it is an error.
   bool allow_missing = false;
   // The value that fills up the shorter examples of a batch; 0 or "" when it is unset.
-  std::optional<Value> padding_value;
+  std::optional<Value> padding_value{};
 };
 
 // The features to read, by key.

@@ -30,7 +30,7 @@ struct Sharding {
 // What the order of elements depends on besides the data set.
 struct IteratorOptions {
   uint64_t seed = 0;  // of shuffles without a seed of their own and of keyed maps
-  Sharding sharding;
+  Sharding sharding{};
   // The number of this pass over the data, from 0: it reads what the pass of that number of a
   // repeat() reads, in an order of its own.
   int64_t pass = 0;
@@ -48,7 +48,7 @@ struct Position {
 
 // The time that one stage of a pipeline took.
 struct StageTime {
-  std::string stage;     // "map 'decode'"
+  std::string stage{};   // "map 'decode'"
   double seconds = 0;    // without the stages before it; of prefetch(): waiting for them
   int64_t elements = 0;  // handed on
 };

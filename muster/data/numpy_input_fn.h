@@ -16,11 +16,11 @@ namespace muster::inline v0_1::data {
 struct NumpyInputOptions {
   int64_t batch_size = 128;
   std::optional<int64_t> num_epochs = 1;  // nullopt: without end, in full batches alone
-  std::optional<bool> shuffle;            // must be said: true for training, false otherwise
-  std::optional<uint64_t> seed;           // of the shuffle; the iterator's when unset
+  std::optional<bool> shuffle{};          // must be said: true for training, false otherwise
+  std::optional<uint64_t> seed{};         // of the shuffle; the iterator's when unset
   // The number of rows that a shuffle draws from; all of them when it is unset. Only row numbers
   // wait in the queue.
-  std::optional<int64_t> queue_capacity;
+  std::optional<int64_t> queue_capacity{};
 };
 
 // Returns an input function for Estimators that gives the rows of `x`, a tensor or a dict of them,

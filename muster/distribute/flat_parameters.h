@@ -35,7 +35,7 @@ class FlatParameters {
   struct Buffer {
     DType dtype = kFloat32;
     int64_t elements = 0;
-    Tensor weights;  // [elements]
+    Tensor weights{};  // [elements]
   };
   using Allocate = std::function<Tensor(int64_t bytes)>;  // uint8, zeroed, aligned to 64 bytes
 
@@ -72,8 +72,8 @@ class FlatParameters {
   // dynamic and a gradient not finite, its optimizer updates nothing. At the end constraints change
   // what was updated. `decided` is what others have decided about this update.
   struct Decided {
-    std::vector<bool> updates;    // [optimizer]: whether it makes one; empty: all do
-    std::vector<double> factors;  // [optimizer], of plateaus; empty: those that are here
+    std::vector<bool> updates{};    // [optimizer]: whether it makes one; empty: all do
+    std::vector<double> factors{};  // [optimizer], of plateaus; empty: those that are here
   };
   void update_flat(const optim::TrainOp& train_op, const std::vector<Tensor>& gradients,
                    const std::vector<bool>& used, const std::vector<RowGradient>& rows,
@@ -89,9 +89,9 @@ class FlatParameters {
   void update_in_place(const optim::TrainOp& train_op, double scale);
   // What an update that is made elsewhere needs.
   struct Prepared {
-    std::vector<Tensor> gradients;  // [parameter], in its shape, contiguous; undefined: unused
-    std::vector<RowGradient> rows;  // [table]
-    std::vector<bool> updates;      // [optimizer]: false where its loss scale was too large
+    std::vector<Tensor> gradients{};  // [parameter], in its shape, contiguous; undefined: unused
+    std::vector<RowGradient> rows{};  // [table]
+    std::vector<bool> updates{};      // [optimizer]: false where its loss scale was too large
   };
   // Does what update_in_place() does with gradients, transformations included, takes them away, and
   // gives them, scaled, in place of an update. Loss scales follow.
@@ -126,19 +126,19 @@ class FlatParameters {
 
  private:
   struct OptimizerState {
-    std::string name;
-    Tensor iterations;                                // int64 scalar
-    std::vector<optim::SlotSpec> slot_specs;          // none where variables differ in their slots
-    std::optional<double> scheduled_rate;             // of the last update
-    double rate_multiplier = 1;                       // of this update, by what is reduced
-    std::vector<std::vector<Tensor>> slots;           // [slot][buffer], the length of its range
-    std::vector<std::pair<int64_t, int64_t>> ranges;  // [buffer]: first and one past last element
+    std::string name{};
+    Tensor iterations{};                        // int64 scalar
+    std::vector<optim::SlotSpec> slot_specs{};  // none where variables differ in their slots
+    std::optional<double> scheduled_rate{};     // of the last update
+    double rate_multiplier = 1;                 // of this update, by what is reduced
+    std::vector<std::vector<Tensor>> slots{};   // [slot][buffer], the length of its range
+    std::vector<std::pair<int64_t, int64_t>> ranges{};  // [buffer]: first and one past last element
   };
 
   // A slot of one parameter, in its own memory and shape.
   struct OwnSlot {
-    std::string name;
-    Tensor values;
+    std::string name{};
+    Tensor values{};
     bool begins_as_weights = false;
   };
 

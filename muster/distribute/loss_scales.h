@@ -34,9 +34,9 @@ class LossScales {
 
  private:
   struct Scale {
-    std::string optimizer;
-    std::optional<optim::LossScalingOptions> options;
-    Tensor scale, good_steps;  // where it is dynamic
+    std::string optimizer{};
+    std::optional<optim::LossScalingOptions> options{};
+    Tensor scale{}, good_steps{};  // where it is dynamic
   };
   optim::LossScale now(const Scale& scale) const;
 

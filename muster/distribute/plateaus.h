@@ -34,9 +34,9 @@ class Plateaus {
 
  private:
   struct State {
-    std::string optimizer;
-    std::optional<optim::ReduceOnPlateauOptions> options;
-    Tensor numbers;  // those of an optim::Plateau
+    std::string optimizer{};
+    std::optional<optim::ReduceOnPlateauOptions> options{};
+    Tensor numbers{};  // those of an optim::Plateau
   };
   std::vector<State> plateaus_;  // [optimizer]
 };

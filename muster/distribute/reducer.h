@@ -107,9 +107,9 @@ class Reducer final : public GradientDestinations {
   std::vector<bool> taken_;  // its place in the buffer was given away in this backward
   std::unordered_map<const void*, size_t> by_tensor_;  // which parameter a tensor is
   struct Launched {
-    Work work;
-    int bucket;
-    int64_t bytes;
+    Work work{};
+    int bucket{};
+    int64_t bytes{};
     TimePoint begun{}, sent{};  // while spans are recorded
   };
   void send(const Tensor& buffer, int bucket);

@@ -33,14 +33,14 @@ namespace muster::inline v0_1::distribute {
 
 // What a strategy makes a replica of.
 struct ReplicaParts {
-  ReplicaPlace place;
-  std::string title;            // "MultiWorkerMirrored: worker 0 (chief) of 2 over TCP"
+  ReplicaPlace place{};
+  std::string title{};          // "MultiWorkerMirrored: worker 0 (chief) of 2 over TCP"
   uint64_t seed = 0;            // of initial values and shuffles
   bool rows_elsewhere = false;  // as VariableTable has it
-  std::unique_ptr<Communicator> communicator;  // nullptr when it is alone
-  std::unique_ptr<Group> group;
-  std::unique_ptr<Exchange> exchange;
-  std::unique_ptr<Updater> updater;
+  std::unique_ptr<Communicator> communicator{};  // nullptr when it is alone
+  std::unique_ptr<Group> group{};
+  std::unique_ptr<Exchange> exchange{};
+  std::unique_ptr<Updater> updater{};
 };
 
 class Replica {

@@ -15,8 +15,8 @@ namespace muster::inline v0_1::distribute {
 
 // A RowGradient is the gradient of some rows of a table.
 struct RowGradient {
-  Tensor ids;     // int64 [n], sorted, each once
-  Tensor values;  // [n, the row's shape]
+  Tensor ids{};     // int64 [n], sorted, each once
+  Tensor values{};  // [n, the row's shape]
 };
 
 // Adds several gradients in their order, so the bits do not depend on where they were computed.
@@ -69,10 +69,10 @@ class RowTables {
   struct Table {
     Variable* variable = nullptr;
     int optimizer = 0;
-    std::vector<std::string> slot_names;
-    std::vector<Tensor> slots;
-    std::vector<size_t> as_weights;  // of the slots, those that begin as the table
-    std::vector<RowGradient> collected;
+    std::vector<std::string> slot_names{};
+    std::vector<Tensor> slots{};
+    std::vector<size_t> as_weights{};  // of the slots, those that begin as the table
+    std::vector<RowGradient> collected{};
   };
   // Tables from `begin` to `end`, whose rows are updated as one segment.
   void update_together(size_t begin, size_t end, const optim::UpdateRule& rule,

@@ -52,8 +52,8 @@ class SharedRun {
   // What they hold behind one and the same step.
   struct Cut {
     int64_t step = 0;
-    std::vector<std::string> positions;  // of the workers in their data, by rank; "": beginning
-    std::map<std::string, Tensor> tensors;
+    std::vector<std::string> positions{};  // of the workers in their data, by rank; "": beginning
+    std::map<std::string, Tensor> tensors{};
     // Of read_for_checkpoint(): what servers have written in place of `tensors`.
     formats::SafetensorsParts parts = {};
     // Why `parts` is empty: what is no number, "variable dense/kernel holds nan ..."; or what one
@@ -71,8 +71,8 @@ class SharedRun {
   // How the run begins, on the chief. Where it is live() already, nothing of it counts.
   struct Start {
     int64_t step = 0;
-    std::vector<std::string> positions;  // as those of a Cut; empty: all at the beginning
-    std::function<std::optional<int64_t>(int64_t step)> last_step;  // of a run at that step
+    std::vector<std::string> positions{};  // as those of a Cut; empty: all at the beginning
+    std::function<std::optional<int64_t>(int64_t step)> last_step{};  // of a run at that step
   };
   // Where this worker begins.
   struct Place {

@@ -36,7 +36,7 @@ class SpanRecorder {
 
   // `track` of a span is its lane, and times are those of the system's steady clock.
   struct Recorded {
-    std::vector<formats::TimelineSpan> spans;
+    std::vector<formats::TimelineSpan> spans{};
     int64_t left_out = 0;  // for want of room
   };
   // Gives what was noted since the last call.

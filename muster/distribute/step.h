@@ -19,7 +19,7 @@ using losses::LossReduction;
 // What one replica brings to a step.
 struct StepInput {
   const optim::TrainOp* train_op = nullptr;
-  Tensor loss;  // scalar
+  Tensor loss{};  // scalar
   LossReduction reduction = LossReduction::kMean;
   double weight = 0;     // of the loss: by default the rows of the batch
   bool has_data = true;  // false: the input of this replica is used up

@@ -32,7 +32,7 @@ struct Turn {
 
 // An update and where its time went.
 struct Updated {
-  StepResult result;
+  StepResult result{};
   double reduction = 0;  // seconds
   double update = 0;     // seconds
 };
@@ -69,7 +69,7 @@ class Updater {
 
 // How gradients travel; see CommunicationOptions.
 struct WireOptions {
-  std::optional<int64_t> bytes_per_pack;
+  std::optional<int64_t> bytes_per_pack{};
   DType wire_dtype = kFloat32;
 };
 

@@ -32,7 +32,7 @@ struct KeepBest {
 
 // One of them.
 struct BestCheckpoint {
-  std::string prefix;  // "m/model.ckpt-120"
+  std::string prefix{};  // "m/model.ckpt-120"
   int64_t global_step = 0;
   double value = 0;  // of the metric
 };

@@ -29,19 +29,19 @@ namespace muster::inline v0_1 {
 
 // Options of Estimator::train(): when to end, and who is told.
 struct TrainOptions {
-  std::optional<int64_t> steps;              // more steps from the latest checkpoint
-  std::optional<int64_t> max_steps;          // the global step to end at; at most one of the two
-  std::vector<std::shared_ptr<Hook>> hooks;  // on every worker
+  std::optional<int64_t> steps{};              // more steps from the latest checkpoint
+  std::optional<int64_t> max_steps{};          // the global step to end at; at most one of the two
+  std::vector<std::shared_ptr<Hook>> hooks{};  // on every worker
 };
 
 // Options of Estimator::evaluate(). As in PredictOptions, what tf.estimator has stands in its
 // order, and the rest follows.
 struct EvaluateOptions {
-  std::optional<int64_t> steps;  // batches; all of the data when unset
+  std::optional<int64_t> steps{};  // batches; all of the data when unset
   // Told of each batch, on one replica of each process, before the evaluation_hooks of the model.
   std::vector<std::shared_ptr<Hook>> hooks{};
   std::optional<std::string> checkpoint_path{};  // the latest when unset
-  std::string name;  // events go to eval/ or eval_<name>/; no slash may be in it
+  std::string name{};  // events go to eval/ or eval_<name>/; no slash may be in it
   // Whether a model without a checkpoint is evaluated too, with freshly initialised variables.
   bool allow_untrained = false;
   // Whether the weights are their moving averages: see optim::exponential_moving_average().
@@ -50,24 +50,24 @@ struct EvaluateOptions {
 
 // Options of Estimator::predict().
 struct PredictOptions {
-  std::vector<std::string> predict_keys;  // empty: all
+  std::vector<std::string> predict_keys{};  // empty: all
   // Told of each batch, before the prediction_hooks of the model. They end with the predictions,
   // also where these are let go before their end.
   std::vector<std::shared_ptr<Hook>> hooks{};
-  std::optional<std::string> checkpoint_path;  // the latest when unset
-  bool yield_single_examples = true;           // false: whole batches
+  std::optional<std::string> checkpoint_path{};  // the latest when unset
+  bool yield_single_examples = true;             // false: whole batches
   // Whether a model without a checkpoint predicts too, with freshly initialised variables.
   bool allow_untrained = false;
   // Whether the weights are their moving averages: see optim::exponential_moving_average().
   bool use_ema = false;
   // Where the model function's summaries go, over all batches that were predicted, when the
   // predictions end or are let go; empty: nowhere.
-  std::string summary_dir;
+  std::string summary_dir{};
 };
 
 // Options of Estimator::export_model().
 struct ExportModelOptions {
-  std::optional<std::string> checkpoint_path;  // the latest when unset
+  std::optional<std::string> checkpoint_path{};  // the latest when unset
   // Whether the weights are their moving averages: see optim::exponential_moving_average().
   bool use_ema = false;
 };

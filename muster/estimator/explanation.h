@@ -14,15 +14,15 @@ namespace muster::inline v0_1 {
 struct Explanation {
   // One line of it.
   struct Row {
-    std::string column;           // a feature, or a feature column
-    std::string value;            // which of its values: "Private", "25 to 35"; "" for all of them
-    std::string output;           // the class; "" where a model has one logit
-    std::vector<double> numbers;  // one for each of the measures
+    std::string column{};  // a feature, or a feature column
+    std::string value{};   // which of its values: "Private", "25 to 35"; "" for all of them
+    std::string output{};  // the class; "" where a model has one logit
+    std::vector<double> numbers{};  // one for each of the measures
     bool operator==(const Row&) const = default;
   };
 
-  std::vector<std::string> measures;  // what the numbers are: "weight"
-  std::vector<Row> rows;
+  std::vector<std::string> measures{};  // what the numbers are: "weight"
+  std::vector<Row> rows{};
   std::string note = {};  // a line that stands above a table; may be empty
 
   // Sorts the rows by the size of one of the numbers, with its sign left out, the largest first;

@@ -21,7 +21,7 @@ class Estimator;
 
 // Options of a Predictor of an Estimator.
 struct PredictorOptions {
-  std::optional<std::string> checkpoint_path;  // the latest when unset; reload() keeps to it
+  std::optional<std::string> checkpoint_path{};  // the latest when unset; reload() keeps to it
   // Whether the weights are their moving averages: see optim::exponential_moving_average().
   bool use_ema = false;
 };

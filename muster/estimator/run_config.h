@@ -26,9 +26,9 @@ namespace muster::inline v0_1 {
 // Estimator that the copy is given to checks it.
 struct RunConfig {
   // Checkpoints and events. Empty: that of TF_CONFIG, else a fresh temporary one, with a warning.
-  std::string model_dir;
+  std::string model_dir{};
   // Decides initial values, shuffles and dropout; unset is 0. The same seed gives the same bits.
-  std::optional<uint64_t> random_seed;
+  std::optional<uint64_t> random_seed{};
 
   // Batches that make one step: each replica adds the gradients of so many, as if they were one
   // batch, and only then they are reduced and the update is made. At least 1, and the same on all
@@ -37,16 +37,16 @@ struct RunConfig {
 
   int64_t save_summary_steps = 100;  // of training; 0: none, and none of the model in evaluation
   // How often to save; at most one of the two. Both unset: every 600 s. 0: no checkpoints.
-  std::optional<int64_t> save_checkpoints_steps;
-  std::optional<double> save_checkpoints_secs;
+  std::optional<int64_t> save_checkpoints_steps{};
+  std::optional<double> save_checkpoints_secs{};
   int keep_checkpoint_max = 5;                   // newest ones; 0 keeps all
   double keep_checkpoint_every_n_hours = 10000;  // and one for good every so often
   // So many saves in a row may fail, and the run goes on and tries again with the next; one more
   // ends it. The first save of a run and the last must not fail. Unset: 2 where model_dir is in a
   // bucket, 0 on a disk. 0 or more; the chief's counts.
-  std::optional<int64_t> max_failed_saves;
+  std::optional<int64_t> max_failed_saves{};
   // And the best ones, by the evaluations of train_and_evaluate(); unset keeps none for that.
-  std::optional<KeepBest> keep_best;
+  std::optional<KeepBest> keep_best{};
   // Progress lines, train_metrics and rates: of the first step, and then every so many (steps 1,
   // 101, 201); more than 0.
   int64_t log_step_count_steps = 100;
@@ -65,14 +65,14 @@ struct RunConfig {
   // The checkpoint or model_dir of another run whose weights this one begins with, or which of them
   // in detail. It counts only where model_dir holds no checkpoint: what continues is not warm
   // started again. Evaluation and prediction without a checkpoint use these weights too.
-  std::optional<WarmStartFrom> warm_start_from;
+  std::optional<WarmStartFrom> warm_start_from{};
 
-  distribute::StrategyPtr train_distribute;  // one device when unset
+  distribute::StrategyPtr train_distribute{};  // one device when unset
   // Where to evaluate; the results are the same. Unset: one replica of the chief, on its first
   // device. mirrored(): threads of the chief. multi_worker_mirrored(): all workers, under
   // train_and_evaluate those that train; train_distribute must then be multi_worker_mirrored() as
   // well, or unset.
-  distribute::StrategyPtr eval_distribute;
+  distribute::StrategyPtr eval_distribute{};
   double session_creation_timeout_secs =
       600;  // how long to wait for all tasks to appear; more than 0
 
@@ -87,7 +87,7 @@ struct RunConfig {
   // For tests; nullptr and unset are the real ones.
   FileSystem* fs = nullptr;
   Clock* clock = nullptr;
-  std::optional<Environment> environment;
+  std::optional<Environment> environment{};
 
   // Throws InvalidArgument naming the field, its value and what is allowed.
   void validate() const;

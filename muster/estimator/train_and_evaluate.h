@@ -16,25 +16,25 @@ class Exporter;
 
 // What to train on, until which step.
 struct TrainSpec {
-  InputFn input_fn;
-  std::optional<int64_t> max_steps;          // until the input ends when unset
-  std::vector<std::shared_ptr<Hook>> hooks;  // on every worker
+  InputFn input_fn{};
+  std::optional<int64_t> max_steps{};          // until the input ends when unset
+  std::vector<std::shared_ptr<Hook>> hooks{};  // on every worker
 };
 
 // What to evaluate on, how often, and what to export then. The fields of tf.estimator's EvalSpec
 // stand in its order; those that it does not have follow.
 struct EvalSpec {
-  InputFn input_fn;
+  InputFn input_fn{};
   std::optional<int64_t> steps = 100;  // batches; all of the data when set to std::nullopt
   // Tells evaluations apart: events go to eval/ or eval_<name>/. It may be empty where there is one
   // EvalSpec; of several each has one of its own. No slash may be in it.
-  std::string name;
-  std::vector<std::shared_ptr<Hook>> hooks;  // as those of EvaluateOptions
+  std::string name{};
+  std::vector<std::shared_ptr<Hook>> hooks{};  // as those of EvaluateOptions
   // Called after each evaluation, by the task that made it, in this order, each with the folder
   // model_dir/export/<its name>. No two exporters of a call have the same name. The last checkpoint
   // of a run is told to them as the final one, however the run ends, unless they have exported it
   // already.
-  std::vector<std::shared_ptr<Exporter>> exporters;
+  std::vector<std::shared_ptr<Exporter>> exporters{};
   // How long a task of type evaluator waits before its first evaluation, unless training is over
   // sooner. It has no effect where the chief evaluates, which it does right after saving.
   double start_delay_secs = 0;
@@ -50,12 +50,12 @@ struct EvalSpec {
 
 // What train_and_evaluate() gives back of several EvalSpecs.
 struct TrainAndEvaluateResult {
-  TrainResult training;  // on an evaluator only the step of the last checkpoint
+  TrainResult training{};  // on an evaluator only the step of the last checkpoint
   // The last result of each EvalSpec, by its name, on the task that evaluated the last checkpoint:
   // the chief, or an evaluator beside it. Empty elsewhere.
-  std::map<std::string, EvalResult> evaluations;
+  std::map<std::string, EvalResult> evaluations{};
   // The folders that this task wrote, by the names of their exporters, in order.
-  std::map<std::string, std::vector<std::string>> exports;
+  std::map<std::string, std::vector<std::string>> exports{};
 };
 
 // Trains to max_steps in one loop: the input is never started again for an evaluation. After a

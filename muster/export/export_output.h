@@ -14,8 +14,8 @@ namespace muster::inline v0_1 {
 // it.
 struct ExportOutput {
   SignatureMethod method = SignatureMethod::kPredict;
-  std::map<std::string, Tensor> outputs;
-  std::vector<std::string> classes;
+  std::map<std::string, Tensor> outputs{};
+  std::vector<std::string> classes{};
 };
 
 // Any tensors. Throws InvalidArgument when there is none, or one is undefined.

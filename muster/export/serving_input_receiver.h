@@ -16,7 +16,7 @@ namespace muster::inline v0_1 {
 // One feature of a request.
 struct ServingFeature {
   DType dtype = kFloat32;
-  Shape shape;  // of one example: the axis of the batch is not in it
+  Shape shape{};  // of one example: the axis of the batch is not in it
   // Rows that the model function takes, [n, shape...]; the model is traced and tried on them. When
   // unset, numbers from [0, 1) are taken for floats, 0 and 1 for integers.
   std::optional<Tensor> example = std::nullopt;
@@ -29,7 +29,7 @@ struct ServingFeature {
 
 // The features that a model function finds in Mode::kPredict once it is exported.
 struct ServingInputReceiver {
-  std::map<std::string, ServingFeature> features;
+  std::map<std::string, ServingFeature> features{};
   // How serialized tf.Examples become `features`, but for those that `columns` make; unset where
   // only tensors are taken.
   std::optional<data::FeatureSpec> parsing = std::nullopt;

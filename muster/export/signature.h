@@ -21,7 +21,7 @@ std::string method_name(SignatureMethod method);
 // The form of one input or output.
 struct TensorInfo {
   DType dtype = kFloat32;
-  Shape shape;  // with -1 for the batch: axis 0 of every input
+  Shape shape{};  // with -1 for the batch: axis 0 of every input
 
   // Gives "float32[-1, 28, 28, 1]".
   std::string describe() const;
@@ -32,7 +32,7 @@ struct TensorInfo {
 struct RawFeature {
   bool is_text = false;
   DType dtype = kFloat32;  // where it is no text
-  Shape shape;             // with -1 for the batch, axis 0
+  Shape shape{};           // with -1 for the batch, axis 0
 
   // Gives "string[-1, 1]".
   std::string describe() const;
@@ -41,25 +41,25 @@ struct RawFeature {
 
 // An input of ids that may be given as texts.
 struct TextInput {
-  std::vector<std::string> words;  // by id
-  int64_t unknown = -1;            // the id of a text that is no word
+  std::vector<std::string> words{};  // by id
+  int64_t unknown = -1;              // the id of a text that is no word
   bool operator==(const TextInput&) const = default;
 };
 
 struct Signature {
   SignatureMethod method = SignatureMethod::kPredict;
-  std::map<std::string, TensorInfo> inputs;
+  std::map<std::string, TensorInfo> inputs{};
   // kClassify: "scores", [-1, classes]. kRegress: "outputs", [-1] or [-1, n].
-  std::map<std::string, TensorInfo> outputs;
+  std::map<std::string, TensorInfo> outputs{};
   // kClassify: the names of the classes, in the order of the scores.
-  std::vector<std::string> classes;
+  std::vector<std::string> classes{};
   // Which inputs, all of them int64, are asked in texts by a server: see Servable::text_ids().
-  std::map<std::string, TextInput> texts;
+  std::map<std::string, TextInput> texts{};
   // Inputs of floats that may lack values: NaN, and null in JSON.
-  std::set<std::string> may_be_missing;
+  std::set<std::string> may_be_missing{};
   // What a client gives in place of the inputs, where feature columns stand in front of the model:
   // see Servable::run_features(). Empty where none do.
-  std::map<std::string, RawFeature> features;
+  std::map<std::string, RawFeature> features{};
   // Whether serialized tf.Examples are taken too: see Servable::run_examples().
   bool takes_examples = false;
 };

@@ -21,13 +21,13 @@ struct ServableSource {
 
   // Computes a batch: the signatures, kServingDefault among them. It is called several times, with
   // batches of several sizes, while LibTorch notes what is computed.
-  std::function<std::map<std::string, ExportOutput>(const Tensors& features)> function;
+  std::function<std::map<std::string, ExportOutput>(const Tensors& features)> function{};
   // Of the features that `function` is given.
-  ServingInputReceiver receiver;
+  ServingInputReceiver receiver{};
   // The very tensors that `function` computes with, by name ("net/dense/kernel").
-  std::vector<std::pair<std::string, Tensor>> weights;
+  std::vector<std::pair<std::string, Tensor>> weights{};
   int64_t global_step = 0;
-  std::string checkpoint;  // where the weights are from; may be empty
+  std::string checkpoint{};  // where the weights are from; may be empty
 };
 
 // Writes into the folder `directory`, which exists:

@@ -54,7 +54,7 @@ class LinearModel {
   // What the examples of a batch ask of one variable: the logits are the bias and, over all
   // columns, the sum of values times the weights with these ids.
   struct Terms {
-    std::string column;
+    std::string column{};
     // int64 [batch, n], below 0 for none; undefined: 0, 1, ... of each example.
     Tensor ids{};
     Tensor values{};  // float32 [batch, n]; undefined: 1

@@ -48,10 +48,10 @@ FeatureTransform resolve(const std::vector<FeatureColumn>& columns);
 struct ResolvedColumn {
   // An entry that it adds: "city/ids" of kInt64, "age/values" of kFloat32.
   struct Entry {
-    std::string key;
-    DType dtype;
+    std::string key{};
+    DType dtype{};
   };
-  std::vector<Entry> entries;
+  std::vector<Entry> entries{};
   bool is_dense = false;         // numbers or their buckets, which a layer makes by itself as well
   bool gives_sequences = false;  // of rows of unequal lengths
   bool crosses = false;          // an example has as many values as combinations of those it reads

@@ -34,8 +34,8 @@ class SequenceFeatures {
  public:
   // What a call gives.
   struct Sequences {
-    Tensor values;   // [batch, steps, numbers]
-    Tensor lengths;  // int64 [batch]: the steps of each example
+    Tensor values{};   // [batch, steps, numbers]
+    Tensor lengths{};  // int64 [batch]: the steps of each example
   };
 
   // Throws InvalidArgument for no columns, one that is no sequence or not dense, and two of one

@@ -79,7 +79,7 @@ class CsvReader {
 
   // A field that has doubled quotes; unquoted_ holds it with single ones.
   struct Unquoted {
-    size_t field, begin, size;
+    size_t field{}, begin{}, size{};
   };
 
   CsvReader(std::unique_ptr<InputStream> stream, CsvDialect dialect, uint64_t longest_row);
@@ -98,8 +98,8 @@ class CsvReader {
   Step step();
   // A field in quotes, and what ends it.
   struct QuotedField {
-    std::string_view content;  // between the quotes; those inside are still doubled
-    size_t end = 0;            // in the window: the delimiter or line end behind it
+    std::string_view content{};  // between the quotes; those inside are still doubled
+    size_t end = 0;              // in the window: the delimiter or line end behind it
     bool has_doubled = false;
   };
   // Reads on behind the opening quote at `open` of the window. Returns kRow when it has read the

@@ -12,22 +12,22 @@ namespace muster::inline v0_1::formats {
 
 // A curve with a band around it; each is the tag of a scalar.
 struct MarginSeries {
-  std::string value;
-  std::string lower;
-  std::string upper;
+  std::string value{};
+  std::string lower{};
+  std::string upper{};
 };
 
 // A chart: of `tags`, or of `margins` where there are any.
 struct CustomChart {
-  std::string title;
-  std::vector<std::string> tags;  // regular expressions, for whole tags
-  std::vector<MarginSeries> margins;
+  std::string title{};
+  std::vector<std::string> tags{};  // regular expressions, for whole tags
+  std::vector<MarginSeries> margins{};
 };
 
 // Charts under a heading that can be folded.
 struct CustomCategory {
-  std::string title;
-  std::vector<CustomChart> charts;
+  std::string title{};
+  std::vector<CustomChart> charts{};
   bool closed = false;  // folded at first
 };
 

@@ -24,18 +24,18 @@ enum class SessionStatus { kUnspecified = 0, kStart = 1, kStop = 2, kCheckpoint 
 // A note on the run itself; a start makes TensorBoard hide later steps of earlier runs.
 struct SessionLog {
   SessionStatus status = SessionStatus::kUnspecified;
-  std::string checkpoint_path;
-  std::string message;
+  std::string checkpoint_path{};
+  std::string message{};
 };
 
 // Holds one of: file_version, values, session_log, graph.
 struct Event {
   double wall_time = 0;  // Unix time, seconds
   int64_t step = 0;
-  std::string file_version;
-  std::vector<SummaryValue> values;
-  std::optional<SessionLog> session_log;
-  std::optional<GraphDef> graph;
+  std::string file_version{};
+  std::vector<SummaryValue> values{};
+  std::optional<SessionLog> session_log{};
+  std::optional<GraphDef> graph{};
 };
 
 // Returns the bytes of the message, without framing. Returns InvalidArgument when the event holds
@@ -48,9 +48,10 @@ Result<Event> decode_event(Bytes bytes);
 
 // The events that could be read from a file.
 struct EventFile {
-  std::vector<Event> events;
-  bool partial_tail = false;        // the file ends inside a record: it may still be written
-  std::optional<Error> corruption;  // why reading stopped before the end; `events` are those before
+  std::vector<Event> events{};
+  bool partial_tail = false;  // the file ends inside a record: it may still be written
+  std::optional<Error>
+      corruption{};  // why reading stopped before the end; `events` are those before
 };
 
 // Reads a whole event file. It returns an error only when the file cannot be opened or read; damage

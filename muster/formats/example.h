@@ -40,13 +40,13 @@ size_t size_of(const Feature& feature);
 using FeatureMap = std::vector<std::pair<std::string, Feature>>;
 
 struct Example {
-  FeatureMap features;
+  FeatureMap features{};
 };
 
 // Lists of features by name, one feature per step; and a context that holds for all steps.
 struct SequenceExample {
-  FeatureMap context;
-  std::vector<std::pair<std::string, std::vector<Feature>>> feature_lists;
+  FeatureMap context{};
+  std::vector<std::pair<std::string, std::vector<Feature>>> feature_lists{};
 };
 
 // Reads the message. When a name occurs twice, the later value counts, at the place of the first.

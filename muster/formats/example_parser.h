@@ -25,13 +25,13 @@ enum class FeatureForm {
 
 // How one feature is read.
 struct FeaturePlan {
-  std::string key;
+  std::string key{};
   FeatureKind kind = FeatureKind::kFloat;
   FeatureForm form = FeatureForm::kFixed;
-  std::vector<int64_t> shape;  // kFixed: of the feature; kSequence: of a step; a scalar is {}
+  std::vector<int64_t> shape{};  // kFixed: of the feature; kSequence: of a step; a scalar is {}
   // For kFixed: the values of examples that lack the feature, one for all or as many as the shape
   // has. Without a default a missing feature is an error.
-  Feature default_value;
+  Feature default_value{};
   // For kSequence: whether an example that lacks the feature has 0 steps, instead of being an
   // error.
   bool allow_missing = false;
@@ -46,12 +46,12 @@ struct FeatureColumn {
 
   // All other values are appended here, to the vector of their kind. String i is bytes[ends[i],
   // ends[i + 1]).
-  std::vector<float> float_values;
-  std::vector<int64_t> integer_values;
-  std::string bytes;
+  std::vector<float> float_values{};
+  std::vector<int64_t> integer_values{};
+  std::string bytes{};
   std::vector<int64_t> ends{0};
   // For kVariable and kSequence: how many values (not steps) each row has.
-  std::vector<int64_t> row_lengths;
+  std::vector<int64_t> row_lengths{};
 };
 
 // The features to read, once they have been checked.
@@ -105,7 +105,7 @@ class ExampleBatch {
   // The key of the i-th feature of the last example, and its index in the plan. Most files keep one
   // order of features, so the guess is usually right.
   struct Guess {
-    std::string key;
+    std::string key{};
     int32_t feature = -1;
   };
 

@@ -24,7 +24,7 @@ namespace muster::inline v0_1::formats {
 // What is known of the bytes of a file.
 struct FileDigest {
   uint64_t bytes = 0;
-  std::string digest;  // "crc32c:0123abcd"
+  std::string digest{};  // "crc32c:0123abcd"
 
   bool operator==(const FileDigest&) const = default;
 };

@@ -13,16 +13,17 @@ namespace muster::inline v0_1::formats {
 
 // A box of the graph.
 struct NodeDef {
-  std::string name;                 // "net/dense": each '/' ends a scope, which the page folds
-  std::string op;                   // "Dense"
-  std::vector<std::string> inputs;  // names of the nodes whose outputs it takes; "add:1" the second
-  std::vector<std::vector<int64_t>> output_shapes;  // of each output; -1: any size
-  int64_t parameters = 0;                           // numbers it has learned, or learns
+  std::string name{};  // "net/dense": each '/' ends a scope, which the page folds
+  std::string op{};    // "Dense"
+  std::vector<std::string>
+      inputs{};  // names of the nodes whose outputs it takes; "add:1" the second
+  std::vector<std::vector<int64_t>> output_shapes{};  // of each output; -1: any size
+  int64_t parameters = 0;                             // numbers it has learned, or learns
 };
 
 // The boxes; each comes behind its inputs or before them.
 struct GraphDef {
-  std::vector<NodeDef> nodes;
+  std::vector<NodeDef> nodes{};
 };
 
 // Returns the bytes of TensorFlow's GraphDef, shapes in the attribute "_output_shapes".

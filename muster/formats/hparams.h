@@ -22,17 +22,17 @@ using HParam = std::variant<bool, double, std::string>;
 
 // A hyperparameter as a column of the page.
 struct HParamColumn {
-  std::string name;
-  std::string display_name;    // empty: `name`
-  std::vector<HParam> domain;  // the values it may have, of one type; empty: any
+  std::string name{};
+  std::string display_name{};    // empty: `name`
+  std::vector<HParam> domain{};  // the values it may have, of one type; empty: any
 };
 
 // A metric as a column of the page: the scalar `tag` of the runs' subfolder `group` ("eval"; empty:
 // of the runs themselves).
 struct HParamsMetric {
-  std::string tag;
-  std::string group;
-  std::string display_name;  // empty: `tag`
+  std::string tag{};
+  std::string group{};
+  std::string display_name{};  // empty: `tag`
 };
 
 // How a session ended, by TensorBoard's numbers.

@@ -32,8 +32,8 @@ size_t size_of(IdxType type);
 // One dense array: what an IDX file holds.
 struct IdxArray {
   IdxType type = IdxType::kUint8;
-  std::vector<int64_t> shape;
-  std::string data;  // row-major, in this machine's byte order
+  std::vector<int64_t> shape{};
+  std::string data{};  // row-major, in this machine's byte order
 
   // The number of elements.
   int64_t size() const;

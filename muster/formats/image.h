@@ -62,7 +62,7 @@ struct ImageDecodeOptions {
   // all are kept; those of 8 are multiplied by 257, so that white stays white.
   int bits = 8;
   // The part that is wanted, in pixels of the stored image; all of it when unset.
-  std::optional<ImageRegion> region;
+  std::optional<ImageRegion> region{};
   // A JPEG may be decoded at 1/8, 1/4 or 1/2 of its size: the smallest at which the region still
   // has as many rows and columns as this. 0: at full size. Others are always decoded at full size.
   int64_t min_height = 0;
@@ -82,11 +82,11 @@ struct DecodedImage {
   double scale = 1;  // 1/8, 1/4, 1/2 or 1
   int64_t top = 0;
   int64_t left = 0;
-  std::unique_ptr<uint8_t[]> pixels;
+  std::unique_ptr<uint8_t[]> pixels{};
   size_t capacity = 0;  // bytes there is memory for
   int bits = 8;         // of a channel: with 16, `pixels` holds uint16 numbers
   // What the decoder said first of damage that it could pass; "" when nothing is damaged.
-  std::string damage;
+  std::string damage{};
 };
 
 // Decodes all pixels of the region, and perhaps some around it; they equal those of a whole decode.

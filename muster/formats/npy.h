@@ -30,7 +30,7 @@ struct NpyHeader {
   uint64_t item_bytes = 4;     // of one element
   bool big_endian = false;     // how the file stores numbers
   bool fortran_order = false;  // the first axis runs fastest in the file
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape{};
   uint64_t data_offset = 0;  // where the elements begin
 
   bool is_text() const { return kind == NpyKind::kBytes || kind == NpyKind::kUnicode; }
@@ -45,7 +45,7 @@ struct NpyHeader {
 // 1]).
 struct NpyTexts {
   std::vector<int64_t> offsets{0};
-  std::string bytes;
+  std::string bytes{};
 };
 
 // Reads and checks the header; size() and data_bytes() of the result fit 63 bits. Returns Corrupt

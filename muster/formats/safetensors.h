@@ -32,17 +32,17 @@ std::optional<uint64_t> safetensors_bytes(std::string_view dtype,
 
 // A tensor to write. `data` must hold exactly the bytes of `shape` and stay alive during the call.
 struct TensorView {
-  std::string name;
-  std::string dtype;  // "F32", "I64", ...
-  std::vector<int64_t> shape;
-  Bytes data;
+  std::string name{};
+  std::string dtype{};  // "F32", "I64", ...
+  std::vector<int64_t> shape{};
+  Bytes data{};
 };
 
 // Where a tensor lies in an open file.
 struct TensorEntry {
-  std::string name;
-  std::string dtype;
-  std::vector<int64_t> shape;
+  std::string name{};
+  std::string dtype{};
+  std::vector<int64_t> shape{};
   uint64_t offset = 0;  // from the start of the file
   uint64_t bytes = 0;
   std::vector<TensorPiece> pieces = {};  // where its bytes lie, when that is in parts of the file

@@ -33,19 +33,19 @@ struct TensorPiece {
 struct SafetensorsParts {
   // One of the parts.
   struct File {
-    std::string name;  // in the directory of the file that has the parts
+    std::string name{};  // in the directory of the file that has the parts
     uint64_t bytes = 0;
     bool operator==(const File&) const = default;
   };
   // Its bytes are those of its pieces, one behind another.
   struct Tensor {
-    std::string dtype;
-    std::vector<int64_t> shape;
-    std::vector<TensorPiece> pieces;
+    std::string dtype{};
+    std::vector<int64_t> shape{};
+    std::vector<TensorPiece> pieces{};
     bool operator==(const Tensor&) const = default;
   };
-  std::vector<File> files;
-  std::map<std::string, Tensor> tensors;
+  std::vector<File> files{};
+  std::map<std::string, Tensor> tensors{};
   bool operator==(const SafetensorsParts&) const = default;
 
   bool empty() const { return files.empty(); }

@@ -17,16 +17,16 @@ struct Histogram {
   double sum = 0;
   double sum_squares = 0;
   // Bucket i holds counts[i] values in [limits[i - 1], limits[i]); as many limits as counts.
-  std::vector<double> limits;
-  std::vector<double> counts;
+  std::vector<double> limits{};
+  std::vector<double> counts{};
 };
 
 // A picture that is encoded already.
 struct ImageSummary {
   int64_t height = 0;  // pixels
   int64_t width = 0;
-  int channels = 0;     // 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA
-  std::string encoded;  // a PNG, or what else a browser shows
+  int channels = 0;       // 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA
+  std::string encoded{};  // a PNG, or what else a browser shows
 };
 
 // A sound that is encoded already.
@@ -34,8 +34,8 @@ struct AudioSummary {
   float sample_rate = 0;  // Hz
   int64_t channels = 0;
   int64_t frames = 0;  // samples of a channel
-  std::string encoded;
-  std::string content_type;  // "audio/wav"
+  std::string encoded{};
+  std::string content_type{};  // "audio/wav"
 };
 
 // The element types of a TensorSummary, by the numbers of TensorFlow's DataType.
@@ -58,23 +58,23 @@ std::string to_string(TensorType type);
 
 // A tensor, which a plugin of TensorBoard may read, and what else that plugin is told.
 struct TensorSummary {
-  std::string plugin;          // "text", "hparams", "custom_scalars"; empty: none
-  std::string plugin_content;  // a message of that plugin
+  std::string plugin{};          // "text", "hparams", "custom_scalars"; empty: none
+  std::string plugin_content{};  // a message of that plugin
   TensorType type = TensorType::kFloat32;
-  std::vector<int64_t> shape;
-  std::string content;               // the elements, little-endian; of a kString tensor empty
-  std::vector<std::string> strings;  // the elements of a kString tensor
+  std::vector<int64_t> shape{};
+  std::string content{};               // the elements, little-endian; of a kString tensor empty
+  std::vector<std::string> strings{};  // the elements of a kString tensor
 };
 
 // One value under a tag: a point of a curve.
 struct SummaryValue {
-  std::string tag;
+  std::string tag{};
   // A scalar, a histogram, a text, an image, a sound or a tensor; nothing for kinds this reader
   // does not know. A tensor of a single number, or of a single text for people, is a scalar or a
   // text.
   std::variant<std::monostate, float, Histogram, std::string, ImageSummary, AudioSummary,
                TensorSummary>
-      value;
+      value{};
 };
 
 }  // namespace muster::inline v0_1::formats

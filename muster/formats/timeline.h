@@ -16,13 +16,13 @@ namespace muster::inline v0_1::formats {
 // A row. Those of one process stand together, under its name.
 struct TimelineTrack {
   int process = 0;
-  std::string process_name;
-  std::string name;
+  std::string process_name{};
+  std::string name{};
 };
 
 // Of two spans on one track, one holds the other or they do not overlap: viewers draw no others.
 struct TimelineSpan {
-  std::string name;
+  std::string name{};
   int track = 0;      // its place in Timeline::tracks
   int64_t begin = 0;  // nanoseconds on a clock that all spans have in common
   int64_t end = 0;    // not before `begin`
@@ -30,9 +30,9 @@ struct TimelineSpan {
 };
 
 struct Timeline {
-  std::vector<TimelineTrack> tracks;
-  std::vector<TimelineSpan> spans;           // in any order
-  std::map<std::string, std::string> notes;  // of the whole, by name
+  std::vector<TimelineTrack> tracks{};
+  std::vector<TimelineSpan> spans{};           // in any order
+  std::map<std::string, std::string> notes{};  // of the whole, by name
 };
 
 // Gives the text of a file: one event a line, the earliest span at 0. Names may hold any bytes.

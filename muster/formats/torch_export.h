@@ -25,10 +25,10 @@ namespace muster::inline v0_1::formats {
 
 // A tensor that was exported.
 struct TorchExported {
-  std::string name;            // in the checkpoint
-  std::string torch_name;      // in the state dict
-  std::vector<int64_t> shape;  // as exported
-  bool transposed = false;     // the layout is another one than in the checkpoint
+  std::string name{};            // in the checkpoint
+  std::string torch_name{};      // in the state dict
+  std::vector<int64_t> shape{};  // as exported
+  bool transposed = false;       // the layout is another one than in the checkpoint
 };
 
 // Writes the variables of the checkpoint in `file`, a .safetensors file, to `path`, replacing what

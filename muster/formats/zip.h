@@ -16,7 +16,7 @@ namespace muster::inline v0_1::formats {
 
 // One file of an archive, as the directory at its end says it.
 struct ZipEntry {
-  std::string name;
+  std::string name{};
   uint64_t packed_bytes = 0;
   uint64_t bytes = 0;
   uint64_t offset = 0;  // of its local header

@@ -60,8 +60,8 @@ using HeadLossFn =
 
 // What a head finds in a batch with labels.
 struct HeadScore {
-  Tensor loss;                            // scalar, reduced over the batch, with its graph
-  std::map<std::string, Metric> metrics;  // empty where none were asked for
+  Tensor loss{};                            // scalar, reduced over the batch, with its graph
+  std::map<std::string, Metric> metrics{};  // empty where none were asked for
   // Of several heads: the loss of each by its name, before head_weights.
   std::map<std::string, Tensor> losses_of_heads{};
   // How much the loss weighs beside those of other batches; unset: the rows of the batch.

@@ -37,23 +37,23 @@ struct ConfigValue {
 
 // A key of a map, with its value.
 struct ConfigMember {
-  std::string key;
-  ConfigPlace place;
-  ConfigValue value;
+  std::string key{};
+  ConfigPlace place{};
+  ConfigValue value{};
 };
 
 // A file that was read.
 struct ConfigFile {
-  std::string name;  // as errors call it: its path
-  std::string text;
-  std::vector<ConfigValue> documents;  // most files have one; "---" begins another
+  std::string name{};  // as errors call it: its path
+  std::string text{};
+  std::vector<ConfigValue> documents{};  // most files have one; "---" begins another
 
   // A mistake in the file. `about` has the paths of the keys that it speaks of.
   struct Mistake {
-    ConfigPlace place;
-    std::string message;
-    std::string hint;
-    std::vector<std::string> about;
+    ConfigPlace place{};
+    std::string message{};
+    std::string hint{};
+    std::vector<std::string> about{};
   };
   // Those that were noted, shared by copies of the file.
   std::shared_ptr<std::vector<Mistake>> mistakes = std::make_shared<std::vector<Mistake>>();

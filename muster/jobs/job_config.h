@@ -14,8 +14,8 @@
 namespace muster::inline v0_1::jobs {
 
 struct JobConfig {
-  JobSpec job;                     // its program is not in a configuration
-  std::vector<std::string> notes;  // a line for each thing that is read and not used
+  JobSpec job{};                     // its program is not in a configuration
+  std::vector<std::string> notes{};  // a line for each thing that is read and not used
 };
 
 // `name` is the file's, for errors.

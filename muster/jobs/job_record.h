@@ -15,19 +15,19 @@ namespace muster::inline v0_1::jobs {
 constexpr const char* kRecordFile = "record.json";  // in the folder of a job
 
 struct JobRecord {
-  std::string name;    // unique in its store
-  std::string target;  // "local", as Target::name()
-  std::string id;      // the target's own name of it; empty until it is submitted
-  std::string folder;  // where the record lies, absolute
-  std::string job_dir;
-  std::string command;  // for people: the program and its arguments
+  std::string name{};    // unique in its store
+  std::string target{};  // "local", as Target::name()
+  std::string id{};      // the target's own name of it; empty until it is submitted
+  std::string folder{};  // where the record lies, absolute
+  std::string job_dir{};
+  std::string command{};  // for people: the program and its arguments
   // The same for comparing, for each role, without the job directory; empty: not known.
   std::vector<std::vector<std::string>> commands = {};
-  double submitted = 0;                        // Unix time, in seconds
-  std::map<std::string, std::string> details;  // what the target needs to find it; no secrets
+  double submitted = 0;                          // Unix time, in seconds
+  std::map<std::string, std::string> details{};  // what the target needs to find it; no secrets
   // What tells this submission from all others, wherever it arrived: the target keeps it with the
   // job. Empty: it is not recognised.
-  std::string submission;
+  std::string submission{};
   bool operator==(const JobRecord&) const = default;
 };
 

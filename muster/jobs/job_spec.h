@@ -15,18 +15,18 @@ namespace muster::inline v0_1::jobs {
 
 // GPUs, or the like, of one machine.
 struct Accelerator {
-  std::string type;  // as the configuration writes it: "NVIDIA_TESLA_T4"
-  int count = 0;     // 0: none
+  std::string type{};  // as the configuration writes it: "NVIDIA_TESLA_T4"
+  int count = 0;       // 0: none
   bool operator==(const Accelerator&) const = default;
 };
 
 // The tasks of one role, which are alike.
 struct Pool {
-  std::string role;          // "chief", "worker", "ps" or "evaluator"
-  int count = 0;             // tasks, each on a machine of its own where the target has several
-  std::string machine_type;  // "n1-standard-8"; empty: the target's default
+  std::string role{};          // "chief", "worker", "ps" or "evaluator"
+  int count = 0;               // tasks, each on a machine of its own where the target has several
+  std::string machine_type{};  // "n1-standard-8"; empty: the target's default
   Accelerator accelerator = {};
-  std::string image;                      // the container; empty: the job's, or none
+  std::string image{};                    // the container; empty: the job's, or none
   std::vector<std::string> command = {};  // instead of the image's entry point
   std::vector<std::string> args = {};     // in place of the job's arguments, if there are any
   std::vector<std::pair<std::string, std::string>> environment = {};
@@ -51,7 +51,7 @@ struct HyperParameter {
   enum class Type { kDouble, kInteger, kCategorical, kDiscrete };
   // How the values between its bounds are spread.
   enum class Scale { kNone, kLinear, kLog, kReverseLog };
-  std::string name;  // of the flag: --name=value
+  std::string name{};  // of the flag: --name=value
   Type type = Type::kDouble;
   double min_value = 0;                      // of doubles and integers, inclusive
   double max_value = 0;                      // of doubles and integers, inclusive
@@ -66,7 +66,7 @@ struct HyperParameterSearch {
   // How values are chosen; the default draws at random, and stops trials by halving.
   enum class Algorithm { kDefault, kGrid, kRandom };
   bool maximize = true;
-  std::vector<HyperParameter> parameters;
+  std::vector<HyperParameter> parameters{};
   int max_trials = 1;
   int max_parallel_trials = 1;
   int max_failed_trials = 0;                            // 0: the target's default
@@ -78,21 +78,21 @@ struct HyperParameterSearch {
 
 // One job.
 struct JobSpec {
-  std::string name;                  // empty: made from the program and the time
-  std::vector<std::string> program;  // the program and what stands before the arguments
-  std::vector<std::string> args;     // of all tasks; those of the command line come last
-  std::vector<Pool> pools;           // chief, worker, ps, evaluator, each at most once
+  std::string name{};                  // empty: made from the program and the time
+  std::vector<std::string> program{};  // the program and what stands before the arguments
+  std::vector<std::string> args{};     // of all tasks; those of the command line come last
+  std::vector<Pool> pools{};           // chief, worker, ps, evaluator, each at most once
   // Whether TF_CONFIG calls the first task "chief"; false: "master", as AI Platform's old runtimes.
   bool chief_in_tf_config = true;
-  std::string job_dir;  // passed on as --job-dir; a path or a URI; empty: none
-  std::string region;
-  std::string project;  // of the cloud; empty: what its tools have as default
-  std::string service_account;
-  std::string network;
-  std::string tensorboard;  // resource name of Vertex AI's
-  std::vector<std::pair<std::string, std::string>> labels;
-  Scheduling scheduling;
-  std::optional<HyperParameterSearch> search;
+  std::string job_dir{};  // passed on as --job-dir; a path or a URI; empty: none
+  std::string region{};
+  std::string project{};  // of the cloud; empty: what its tools have as default
+  std::string service_account{};
+  std::string network{};
+  std::string tensorboard{};  // resource name of Vertex AI's
+  std::vector<std::pair<std::string, std::string>> labels{};
+  Scheduling scheduling{};
+  std::optional<HyperParameterSearch> search{};
   // Of a search, the number of the trial that this job is; empty: none. TF_CONFIG tells it.
   std::string trial = {};
   bool operator==(const JobSpec&) const = default;

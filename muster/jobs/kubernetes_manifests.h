@@ -25,12 +25,12 @@ enum class KubernetesKind { kJob, kTfJob, kPyTorchJob };
 // What a cluster wants to know and a job's configuration does not say.
 struct KubernetesOptions {
   KubernetesKind kind = KubernetesKind::kJob;
-  std::string name_space;  // empty: the one of kubectl's context
-  std::string image;       // of pools that name none
+  std::string name_space{};  // empty: the one of kubectl's context
+  std::string image{};       // of pools that name none
   // What each task asks for, in Kubernetes' units: "4" for all, or "chief=8,worker=4"; empty:
   // nothing.
-  std::string cpu;
-  std::string memory;                           // "16Gi", or "chief=32Gi,worker=16Gi"
+  std::string cpu{};
+  std::string memory{};                         // "16Gi", or "chief=32Gi,worker=16Gi"
   std::string gpu_resource = "nvidia.com/gpu";  // what accelerators are counted as
   std::vector<std::pair<std::string, std::string>> node_selector = {};  // label and value
   // Labels of nodes by which machine types ("node.kubernetes.io/instance-type") and accelerators
@@ -51,16 +51,16 @@ struct KubernetesOptions {
 
 // What only the tasks of one job may know.
 struct JobSecrets {
-  std::string token;
-  std::optional<launch::Certificates> certificates;  // for the host `name` of the manifests
+  std::string token{};
+  std::optional<launch::Certificates> certificates{};  // for the host `name` of the manifests
 };
 
 // The documents of one job.
 struct KubernetesManifests {
-  std::string name;  // of the job, as Kubernetes allows it; label app.kubernetes.io/instance
+  std::string name{};  // of the job, as Kubernetes allows it; label app.kubernetes.io/instance
   // The first belongs to the task that leads. Without secrets: kubernetes_secret() makes those.
-  std::vector<nlohmann::ordered_json> documents;
-  std::vector<std::string> notes;  // what the user should know of, one sentence each
+  std::vector<nlohmann::ordered_json> documents{};
+  std::vector<std::string> notes{};  // what the user should know of, one sentence each
 };
 
 // The role whose end is the job's: "chief", or "worker" in a job without one.

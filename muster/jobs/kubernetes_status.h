@@ -12,13 +12,13 @@ namespace muster::inline v0_1::jobs {
 
 // One pod of a job. A task that was started again has several.
 struct KubernetesPod {
-  std::string name;
-  std::string role;  // "worker"
-  int index = 0;     // of the role
-  TaskStatus status;
-  bool started = false;  // its container runs or ran, so it has a log
-  std::string created;   // time, as ISO 8601
-  std::string why;       // it does not start, or ended; empty: Kubernetes says nothing of it
+  std::string name{};
+  std::string role{};  // "worker"
+  int index = 0;       // of the role
+  TaskStatus status{};
+  bool started = false;   // its container runs or ran, so it has a log
+  std::string created{};  // time, as ISO 8601
+  std::string why{};      // it does not start, or ended; empty: Kubernetes says nothing of it
 };
 
 // Reads the items of a list that `kubectl get jobs,pods -o json` prints, the oldest pod first.

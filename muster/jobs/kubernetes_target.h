@@ -21,8 +21,8 @@ class Answer;
 
 // How the cluster is reached, and what documents it gets.
 struct KubernetesTargetOptions {
-  KubernetesOptions documents;
-  std::string context;  // of kubectl's configuration; empty: its current one
+  KubernetesOptions documents{};
+  std::string context{};  // of kubectl's configuration; empty: its current one
   std::string kubectl = "kubectl";
   bool tls = false;           // with certificates made for the job
   bool show_secrets = false;  // describe() shows the Secret too, with a token made for it

@@ -11,7 +11,7 @@ namespace muster::inline v0_1::jobs {
 
 // A file, and what stands before each of its lines.
 struct LogFile {
-  std::string path;
+  std::string path{};
   std::string prefix = {};  // "[worker-0] "
 };
 

@@ -43,12 +43,12 @@ std::string_view to_string(TrialState state);
 // One run of the job.
 struct Trial {
   int number = 0;
-  TrialValues values;
+  TrialValues values{};
   TrialState state = TrialState::kRunning;
-  std::map<int64_t, double> measurements;  // by step; numbers that are finite
-  std::string failure;                     // why it failed
-  std::optional<int> exit_code;            // of one that failed, where its program was started
-  std::string log;                         // what shows what it printed; empty: not known
+  std::map<int64_t, double> measurements{};  // by step; numbers that are finite
+  std::string failure{};                     // why it failed
+  std::optional<int> exit_code{};            // of one that failed, where its program was started
+  std::string log{};                         // what shows what it printed; empty: not known
   bool operator==(const Trial&) const = default;
 
   // The best measurement; nothing when there is none.

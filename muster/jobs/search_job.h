@@ -27,8 +27,8 @@ struct SearchJobOptions {
 
 // How it ended.
 struct SearchJobResult {
-  std::string table;    // search_table(); empty when no trial has ended
-  std::string summary;  // one or more lines: what is best, and where the picture and the logs are
+  std::string table{};    // search_table(); empty when no trial has ended
+  std::string summary{};  // one or more lines: what is best, and where the picture and the logs are
   // 0: over, and a trial is best; 1: none is, or it gave up; 2: it gave up for a wrong argument;
   // 130: it was interrupted.
   int exit_code = 0;

@@ -26,8 +26,8 @@ void check_job_dir(const JobStore& store, const std::string& job_dir, const Stat
 
 // A record in the store, and the lock that says that its job is being submitted.
 struct Claim {
-  JobRecord record;
-  FileDescriptor lock;
+  JobRecord record{};
+  FileDescriptor lock{};
   // What had the name before, and was put aside: to be brought back, or removed.
   std::optional<JobRecord> before = {};
 };

@@ -37,7 +37,7 @@ bool goes_on(JobState state);
 
 // One task of a job.
 struct TaskStatus {
-  std::string name;  // "worker-0"
+  std::string name{};  // "worker-0"
   JobState state = JobState::kUnknown;
   std::optional<int> exit_code = {};  // 128 + n for signal n
   std::string place = {};             // host or pod; empty: not known

@@ -42,8 +42,8 @@ class TargetTrials : public TrialHost {
 
  private:
   struct Entry {
-    JobRecord record;
-    TimePoint last_seen;
+    JobRecord record{};
+    TimePoint last_seen{};
     bool given_up = false;  // it was to be stopped, and was not there
     bool told = false;      // that nothing can be heard of it now
     bool waits = false;     // the log says that it was taken away and may begin again
@@ -67,9 +67,9 @@ std::string trial_name(int number);
 
 // The trials of a search that have not ended, by their numbers.
 struct TrialsLeft {
-  std::vector<int> running;
+  std::vector<int> running{};
   // Those whose submission did not end, and which are not there: for some minutes they may come.
-  std::vector<int> awaited;
+  std::vector<int> awaited{};
 };
 // As after the process that ran the search was killed. `target` is that of the search. A trial that
 // the target does not know counts as one that has ended. Throws what Target::status() throws.

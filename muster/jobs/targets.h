@@ -15,10 +15,10 @@ namespace muster::inline v0_1::jobs {
 // own; what `muster jobs` needs again stands in JobRecord::details.
 struct TargetOptions {
   // Path of the muster binary, which stays with a job of this machine and starts tasks of Slurm's.
-  std::string muster;
-  std::vector<std::string> slurm_flags;  // passed on to sbatch: "--partition=gpu"
-  KubernetesTargetOptions kubernetes;    // the cluster, and what its documents say
-  VertexTargetOptions vertex;            // the project, and what machines are when none is named
+  std::string muster{};
+  std::vector<std::string> slurm_flags{};  // passed on to sbatch: "--partition=gpu"
+  KubernetesTargetOptions kubernetes{};    // the cluster, and what its documents say
+  VertexTargetOptions vertex{};            // the project, and what machines are when none is named
 };
 
 // "local", "slurm", ..., as --to takes them.

@@ -13,7 +13,7 @@ namespace muster::inline v0_1::jobs {
 
 // What a task that failed said at its end.
 struct TaskError {
-  std::string task;                   // "worker-1"
+  std::string task{};                 // "worker-1"
   std::optional<int> exit_code = {};  // 128 + n for signal n
   std::vector<std::string> lines = {};
   // Whether the task printed the lines. One that was killed could say nothing, and they say what

@@ -13,7 +13,7 @@ namespace muster::inline v0_1::jobs {
 
 // One task of a job.
 struct JobTask {
-  std::string role;  // "worker"
+  std::string role{};  // "worker"
   int index = 0;
   bool operator==(const JobTask&) const = default;
   std::string name() const;  // "worker-0"

@@ -17,8 +17,8 @@ class VertexApi;
 
 // Which jobs it makes, and where.
 struct VertexTargetOptions {
-  VertexOptions job;
-  VertexPlace place;            // over the job's own region and project
+  VertexOptions job{};
+  VertexPlace place{};          // over the job's own region and project
   bool show_secrets = false;    // describe() shows a token too, made for it
   bool only_described = false;  // nothing is submitted: a job may lack its region
 };

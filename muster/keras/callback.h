@@ -30,7 +30,7 @@ struct FitInfo {
   int64_t initial_epoch = 0;  // the first that is trained, counted from 0
   int64_t steps = -1;         // of an epoch; -1: not known yet
   // What Logs of an epoch will hold.
-  std::vector<std::string> metrics;
+  std::vector<std::string> metrics{};
 };
 
 // What is known of a batch behind its step.
@@ -40,7 +40,7 @@ struct BatchInfo {
   double loss = 0;    // of this batch over all replicas
   // Means since the epoch began. The loss is that of all replicas; metrics are those of the
   // replicas of this process, since asking the others costs a message. Calling it costs little.
-  std::function<Logs()> logs;
+  std::function<Logs()> logs{};
 };
 
 // Override what you want to hear; the defaults do nothing.

@@ -111,8 +111,8 @@ class ModelCheckpoint : public Callback {
   FailedSaves failures_;
   bool has_saved_ = false;
   struct Unsaved {
-    int64_t epoch;
-    Logs logs;
+    int64_t epoch{};
+    Logs logs{};
   };
   std::optional<Unsaved> unsaved_;  // what the last save was to be, where it failed
 };

@@ -11,8 +11,8 @@ namespace muster::inline v0_1::keras {
 struct History {
   // The epochs that were trained, from 0, and what was measured in each, by name: "loss",
   // "accuracy", "val_loss", "val_accuracy". An epoch without validation has NaN there.
-  std::vector<int64_t> epoch;
-  std::map<std::string, std::vector<double>> history;
+  std::vector<int64_t> epoch{};
+  std::map<std::string, std::vector<double>> history{};
 
   // Notes an epoch.
   void add(int64_t number, const std::map<std::string, double>& logs);

@@ -100,10 +100,11 @@ struct LoadWeightsOptions {
 
 // What Model::load_weights() did, by name.
 struct LoadedWeights {
-  std::vector<std::string> loaded;
-  std::vector<std::string> missing;     // the file has none
-  std::vector<std::string> unused;      // the model has none
-  std::vector<std::string> mismatched;  // "dense/kernel: float32[3, 4], the file has float32[3, 5]"
+  std::vector<std::string> loaded{};
+  std::vector<std::string> missing{};  // the file has none
+  std::vector<std::string> unused{};   // the model has none
+  std::vector<std::string>
+      mismatched{};  // "dense/kernel: float32[3, 4], the file has float32[3, 5]"
 };
 
 class Model {

@@ -10,9 +10,9 @@ namespace muster::inline v0_1::launch {
 
 // PEM texts.
 struct Certificates {
-  std::string authority;    // for all to trust; its key exists no more
-  std::string certificate;  // of every task of the job, as server and as client
-  std::string key;          // of the certificate: whoever has it is a task of the job
+  std::string authority{};    // for all to trust; its key exists no more
+  std::string certificate{};  // of every task of the job, as server and as client
+  std::string key{};          // of the certificate: whoever has it is a task of the job
 };
 
 // Makes certificates for tasks at `hosts`, names or numeric addresses, valid from a day ago (clocks

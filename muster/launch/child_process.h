@@ -18,11 +18,11 @@ namespace muster::inline v0_1::launch {
 // How a child is started. Its standard input is empty; SIGPIPE, SIGINT and SIGTERM do what they do
 // by default.
 struct ChildSpec {
-  std::string name;               // for messages: "worker 0"; empty: the program says enough
-  std::vector<std::string> argv;  // argv[0] is a path, or a name in PATH
-  std::vector<std::pair<std::string, std::string>> environment;  // on top of ours
-  std::vector<std::string> without;  // variables of ours it does not get
-  int out = 1;                       // the descriptors of ours that become its outputs
+  std::string name{};               // for messages: "worker 0"; empty: the program says enough
+  std::vector<std::string> argv{};  // argv[0] is a path, or a name in PATH
+  std::vector<std::pair<std::string, std::string>> environment{};  // on top of ours
+  std::vector<std::string> without{};  // variables of ours it does not get
+  int out = 1;                         // the descriptors of ours that become its outputs
   int err = 2;
   // The process group and session it is in: signals of the terminal, and those sent to a group,
   // reach all that are in it.
@@ -31,8 +31,8 @@ struct ChildSpec {
   // Whether it is killed when the thread that started it ends, as that thread does when this
   // process dies.
   bool dies_with_parent = false;
-  std::vector<int> cores;        // pinned to these; empty: not pinned
-  std::optional<sigset_t> mask;  // its signal mask; ours when unset
+  std::vector<int> cores{};        // pinned to these; empty: not pinned
+  std::optional<sigset_t> mask{};  // its signal mask; ours when unset
 };
 
 // Starts a child and returns its id; the caller must wait for it. Throws Error when the program

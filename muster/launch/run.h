@@ -35,8 +35,8 @@ struct RunOptions {
   // How often what was killed, or asks for it with 138, is started again: a task of a run with
   // parameter servers, or the evaluator, by itself; of other runs all tasks together.
   int restart = 0;
-  std::vector<std::string> command;
-  SuperviseOptions supervise;
+  std::vector<std::string> command{};
+  SuperviseOptions supervise{};
   // Changes what run() has planned, before it is started; also when it is started again.
   std::function<void(RunPlan&)> adjust = {};
 };
@@ -44,7 +44,7 @@ struct RunOptions {
 // The cores that this process may use. Siblings of one physical core, and cores of one socket,
 // stand side by side.
 struct Machine {
-  std::vector<int> cores;
+  std::vector<int> cores{};
   int usable = 1;  // fewer than cores where a container has a CPU quota; then nothing is pinned
 };
 // Reads the machine that this process runs on, by its affinity mask and CPU quota.
@@ -52,8 +52,8 @@ Machine this_machine();
 
 // The processes that will be started, and where they listen.
 struct RunPlan {
-  std::vector<ProcessSpec> processes;
-  std::vector<std::string> addresses;  // "127.0.0.1:40123", as in processes
+  std::vector<ProcessSpec> processes{};
+  std::vector<std::string> addresses{};  // "127.0.0.1:40123", as in processes
   // More cores were asked for than there are, with the numbers; empty: no.
   std::string warning = {};
 };

@@ -15,10 +15,10 @@ namespace muster::inline v0_1::launch {
 
 // How a program ended, and what it printed.
 struct CompletedProcess {
-  ExitStatus status;
+  ExitStatus status{};
   bool timed_out = false;  // it was killed at the deadline, or because it was not wanted any more
-  std::string out;
-  std::string err;
+  std::string out{};
+  std::string err{};
 };
 
 // What is done once while a program still runs, when this time has passed.

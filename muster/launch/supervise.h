@@ -64,14 +64,14 @@ namespace muster::inline v0_1::launch {
 
 // One process to start.
 struct ProcessSpec {
-  std::string name;               // "worker 0": the prefix of its lines
-  std::vector<std::string> argv;  // argv[0] is a path; PATH is not searched
-  std::vector<std::pair<std::string, std::string>> environment;  // on top of ours
+  std::string name{};               // "worker 0": the prefix of its lines
+  std::vector<std::string> argv{};  // argv[0] is a path; PATH is not searched
+  std::vector<std::pair<std::string, std::string>> environment{};  // on top of ours
   // More of the environment, which nothing that describes the process shows.
   std::vector<std::pair<std::string, std::string>> secrets = {};
-  std::vector<std::string> without;  // variables of ours it does not get
-  std::vector<int> cores;            // pinned to these; empty: not pinned
-  bool beside = false;               // it stands beside the group
+  std::vector<std::string> without{};  // variables of ours it does not get
+  std::vector<int> cores{};            // pinned to these; empty: not pinned
+  bool beside = false;                 // it stands beside the group
   // The others go on without it when it is killed, or exits with 138, 130 or 143.
   bool may_be_lost = false;
   bool serves = false;  // when the others have ended well, there is nothing to do for it
@@ -102,23 +102,23 @@ struct SuperviseOptions {
 
 // How one process ended.
 struct TaskExit {
-  ExitStatus status;
+  ExitStatus status{};
   bool ended = false;  // false: it could not be killed
   bool after_our_signal = false;
-  bool stuck = false;      // it ran on when survivor_time or idle_time was over
-  bool too_late = false;   // it was started again, and the run was over without it
-  int order = 0;           // 0 for the first to end
-  std::string last_error;  // its last line for which is_error_line() holds
-  std::vector<std::string> last_error_lines;  // that one, and those that belong to it
+  bool stuck = false;        // it ran on when survivor_time or idle_time was over
+  bool too_late = false;     // it was started again, and the run was over without it
+  int order = 0;             // 0 for the first to end
+  std::string last_error{};  // its last line for which is_error_line() holds
+  std::vector<std::string> last_error_lines{};  // that one, and those that belong to it
 };
 
 // How the group ended.
 struct Outcome {
   int exit_code = 0;
-  std::optional<std::size_t> root_cause;  // index of the task whose failure ended the group
-  bool address_in_use = false;            // see SuperviseOptions::stop_on_address_in_use
-  int stop_signal = 0;                    // the first SIGINT, SIGTERM or SIGUSR1 we were sent
-  std::vector<TaskExit> tasks;            // as in `processes`
+  std::optional<std::size_t> root_cause{};  // index of the task whose failure ended the group
+  bool address_in_use = false;              // see SuperviseOptions::stop_on_address_in_use
+  int stop_signal = 0;                      // the first SIGINT, SIGTERM or SIGUSR1 we were sent
+  std::vector<TaskExit> tasks{};            // as in `processes`
 };
 
 // Starts the processes and blocks until every one has ended. Throws Error when one cannot be

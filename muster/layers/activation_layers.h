@@ -19,10 +19,10 @@ Layer ActivationLayer(const Activation& activation, std::string name = {});
 
 // Options of ReLU(), as those of activations::relu.
 struct ReLUOptions {
-  std::optional<double> max_value;
+  std::optional<double> max_value{};
   double negative_slope = 0;
   double threshold = 0;
-  std::string name;
+  std::string name{};
 };
 // Computes activations::relu. A mask stays as it is. Throws InvalidArgument for a value that is
 // below 0 or not finite.
@@ -43,12 +43,12 @@ Layer ThresholdedReLU(double theta = 1, std::string name = {});
 // Options of PReLU().
 struct PReLUOptions {
   Initializer alpha_initializer = initializers::zeros();
-  Regularizer alpha_regularizer;
-  Constraint alpha_constraint;
+  Regularizer alpha_regularizer{};
+  Constraint alpha_constraint{};
   // Axes along which all elements have one alpha, counted with the batch: {1, 2} for images gives
   // each channel one.
-  std::vector<int64_t> shared_axes;
-  std::string name;
+  std::vector<int64_t> shared_axes{};
+  std::string name{};
 };
 // Computes max(x, 0) - alpha * max(-x, 0) with an alpha that is learned (He et al., 2015). A mask
 // stays as it is. Variable: "alpha", of the shape of one example with 1 for shared axes, of the

@@ -67,7 +67,7 @@ namespace activations {
 
 // Options of relu.
 struct ReluOptions {
-  std::optional<double> max_value;  // no bound when unset
+  std::optional<double> max_value{};  // no bound when unset
   double negative_slope = 0;
   double threshold = 0;
   // Throws InvalidArgument for a value that is below 0 or not finite.

@@ -12,7 +12,7 @@ namespace muster::inline v0_1 {
 struct ActivityRegularizationOptions {
   double l1 = 0;
   double l2 = 0;
-  std::string name;
+  std::string name{};
 };
 
 // Gives its input, [batch, ...] of a floating dtype, and adds (l1 * sum(|x|) + l2 * sum(x * x)) /

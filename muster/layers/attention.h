@@ -32,7 +32,7 @@ struct AttentionOptions {
   bool causal = false;                   // step t sees the steps 0 ... t
   double dropout = 0;                    // of the weights, in training
   bool return_attention_scores = false;  // [batch, T, S]
-  std::string name;
+  std::string name{};
 };
 
 // softmax(scores) x value: [batch, T, dim], [batch, S, width], [batch, S, dim] -> [batch, T,
@@ -53,13 +53,13 @@ struct MultiHeadAttentionOptions {
   Initializer bias_initializer = initializers::zeros();
   // Of single variables, by their names as below, before the two above.
   std::map<std::string, Initializer> variable_initializers{};
-  Regularizer kernel_regularizer;
-  Regularizer bias_regularizer;
+  Regularizer kernel_regularizer{};
+  Regularizer bias_regularizer{};
   // As in Keras, of what each of the four products with a kernel gives, and once more of what the
   // layer gives: the last product counts twice.
-  Regularizer activity_regularizer;
-  Constraint kernel_constraint;
-  Constraint bias_constraint;
+  Regularizer activity_regularizer{};
+  Constraint kernel_constraint{};
+  Constraint bias_constraint{};
   bool use_causal_mask = false;  // step t sees the steps 0 ... t; with one axis of attention
   bool return_attention_scores = false;  // [batch, num_heads, T, S]
   std::string name{};

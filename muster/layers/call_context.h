@@ -192,12 +192,12 @@ class CallContext {
 
  private:
   struct State {
-    std::string name;
-    std::vector<Variable*> variables;
-    RandomKey key;           // of (seed, name)
+    std::string name{};
+    std::vector<Variable*> variables{};
+    RandomKey key{};         // of (seed, name)
     uint64_t last_step = 0;  // the count of begin_step calls when it last drew
     uint64_t draws = 0;      // in that step
-    std::shared_ptr<internal::FoldedKernel> folded;
+    std::shared_ptr<internal::FoldedKernel> folded{};
   };
   State& state_of(const LayerIdentity& layer);
   // Draws a key, or gives the one of the tape; `drawer` is the replica, or what stands for all of

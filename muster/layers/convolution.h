@@ -25,12 +25,12 @@ struct Conv1DOptions {
   bool use_bias = true;
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer bias_initializer = initializers::zeros();
-  Regularizer kernel_regularizer;
-  Regularizer bias_regularizer;
-  Regularizer activity_regularizer;
-  Constraint kernel_constraint;
-  Constraint bias_constraint;
-  std::string name;
+  Regularizer kernel_regularizer{};
+  Regularizer bias_regularizer{};
+  Regularizer activity_regularizer{};
+  Constraint kernel_constraint{};
+  Constraint bias_constraint{};
+  std::string name{};
 };
 
 // Options of Conv2D(), as those of Conv1D().
@@ -43,12 +43,12 @@ struct Conv2DOptions {
   bool use_bias = true;
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer bias_initializer = initializers::zeros();
-  Regularizer kernel_regularizer;
-  Regularizer bias_regularizer;
-  Regularizer activity_regularizer;
-  Constraint kernel_constraint;
-  Constraint bias_constraint;
-  std::string name;
+  Regularizer kernel_regularizer{};
+  Regularizer bias_regularizer{};
+  Regularizer activity_regularizer{};
+  Constraint kernel_constraint{};
+  Constraint bias_constraint{};
+  std::string name{};
 };
 
 // Options of Conv3D(), as those of Conv1D().
@@ -61,12 +61,12 @@ struct Conv3DOptions {
   bool use_bias = true;
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer bias_initializer = initializers::zeros();
-  Regularizer kernel_regularizer;
-  Regularizer bias_regularizer;
-  Regularizer activity_regularizer;
-  Constraint kernel_constraint;
-  Constraint bias_constraint;
-  std::string name;
+  Regularizer kernel_regularizer{};
+  Regularizer bias_regularizer{};
+  Regularizer activity_regularizer{};
+  Constraint kernel_constraint{};
+  Constraint bias_constraint{};
+  std::string name{};
 };
 
 // Makes a convolution. Its variables are "kernel" [the kernel's sizes, in / groups, filters],
@@ -81,18 +81,18 @@ Layer Conv3D(int64_t filters, Size3D kernel_size, Conv3DOptions options = {});
 struct Conv2DTransposeOptions {
   Size2D strides = 1;
   Padding padding = Padding::kValid;
-  std::optional<Size2D> output_padding;  // rows and columns behind the result; below the strides
+  std::optional<Size2D> output_padding{};  // rows and columns behind the result; below the strides
   Size2D dilation_rate = 1;
   Activation activation = Activation::kLinear;
   bool use_bias = true;
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer bias_initializer = initializers::zeros();
-  Regularizer kernel_regularizer;
-  Regularizer bias_regularizer;
-  Regularizer activity_regularizer;
-  Constraint kernel_constraint;
-  Constraint bias_constraint;
-  std::string name;
+  Regularizer kernel_regularizer{};
+  Regularizer bias_regularizer{};
+  Regularizer activity_regularizer{};
+  Constraint kernel_constraint{};
+  Constraint bias_constraint{};
+  std::string name{};
 };
 
 // Makes the transpose of a convolution from [batch, height', width', filters] to the input. With
@@ -113,12 +113,12 @@ struct DepthwiseConv2DOptions {
   bool use_bias = true;
   Initializer depthwise_initializer = initializers::glorot_uniform();
   Initializer bias_initializer = initializers::zeros();
-  Regularizer depthwise_regularizer;
-  Regularizer bias_regularizer;
-  Regularizer activity_regularizer;
-  Constraint depthwise_constraint;
-  Constraint bias_constraint;
-  std::string name;
+  Regularizer depthwise_regularizer{};
+  Regularizer bias_regularizer{};
+  Regularizer activity_regularizer{};
+  Constraint depthwise_constraint{};
+  Constraint bias_constraint{};
+  std::string name{};
 };
 
 // Convolves each channel with depth_multiplier kernels of its own; result k * depth_multiplier + m
@@ -138,14 +138,14 @@ struct SeparableConv2DOptions {
   Initializer depthwise_initializer = initializers::glorot_uniform();
   Initializer pointwise_initializer = initializers::glorot_uniform();
   Initializer bias_initializer = initializers::zeros();
-  Regularizer depthwise_regularizer;
-  Regularizer pointwise_regularizer;
-  Regularizer bias_regularizer;
-  Regularizer activity_regularizer;
-  Constraint depthwise_constraint;
-  Constraint pointwise_constraint;
-  Constraint bias_constraint;
-  std::string name;
+  Regularizer depthwise_regularizer{};
+  Regularizer pointwise_regularizer{};
+  Regularizer bias_regularizer{};
+  Regularizer activity_regularizer{};
+  Constraint depthwise_constraint{};
+  Constraint pointwise_constraint{};
+  Constraint bias_constraint{};
+  std::string name{};
 };
 
 // Computes a DepthwiseConv2D without bias, and mixes its channels by a convolution of size 1.

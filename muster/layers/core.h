@@ -18,12 +18,12 @@ struct DenseOptions {
   bool use_bias = true;
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer bias_initializer = initializers::zeros();
-  Regularizer kernel_regularizer;
-  Regularizer bias_regularizer;
-  Regularizer activity_regularizer;
-  Constraint kernel_constraint;
-  Constraint bias_constraint;
-  std::string name;
+  Regularizer kernel_regularizer{};
+  Regularizer bias_regularizer{};
+  Regularizer activity_regularizer{};
+  Constraint kernel_constraint{};
+  Constraint bias_constraint{};
+  std::string name{};
 };
 
 // Computes activation(input @ kernel + bias) over the last axis: [batch..., in] -> [batch...,

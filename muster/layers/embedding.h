@@ -13,10 +13,10 @@ namespace muster::inline v0_1 {
 // Options of Embedding().
 struct EmbeddingOptions {
   Initializer embeddings_initializer = initializers::random_uniform();
-  Regularizer embeddings_regularizer;  // refused unless row_sparse is false
-  Regularizer activity_regularizer;
+  Regularizer embeddings_regularizer{};  // refused unless row_sparse is false
+  Regularizer activity_regularizer{};
   // Where row_sparse is true, one that changes each row by itself: max_norm(2, {1}), not (2, {0}).
-  Constraint embeddings_constraint;
+  Constraint embeddings_constraint{};
   // Id 0 stands for no word: the result has a mask, in which ids other than 0 count.
   bool mask_zero = false;
   // true: the gradient is that of the rows a step used, which alone travel between replicas and are
@@ -26,7 +26,7 @@ struct EmbeddingOptions {
   // for small tables.
   bool row_sparse = true;
   DType dtype = kFloat32;  // of the table; a dtype of weights
-  std::string name;
+  std::string name{};
 };
 
 // Gives the row of a table for each id: int64 or int32 ids [batch...] -> [batch..., output_dim].

@@ -19,11 +19,11 @@ struct LayerNormalizationOptions {
   bool scale = true;                 // multiply by "gamma"
   Initializer beta_initializer = initializers::zeros();
   Initializer gamma_initializer = initializers::ones();
-  Regularizer beta_regularizer;
-  Regularizer gamma_regularizer;
-  Constraint beta_constraint;
-  Constraint gamma_constraint;
-  std::string name;
+  Regularizer beta_regularizer{};
+  Regularizer gamma_regularizer{};
+  Constraint beta_constraint{};
+  Constraint gamma_constraint{};
+  std::string name{};
 };
 
 // Computes (x - mean) / sqrt(variance + epsilon) * gamma + beta, where mean and variance (divided
@@ -41,11 +41,11 @@ struct GroupNormalizationOptions {
   bool scale = true;      // multiply by "gamma"
   Initializer beta_initializer = initializers::zeros();
   Initializer gamma_initializer = initializers::ones();
-  Regularizer beta_regularizer;
-  Regularizer gamma_regularizer;
-  Constraint beta_constraint;
-  Constraint gamma_constraint;
-  std::string name;
+  Regularizer beta_regularizer{};
+  Regularizer gamma_regularizer{};
+  Constraint beta_constraint{};
+  Constraint gamma_constraint{};
+  std::string name{};
 };
 
 // Cuts the channels into groups of neighbours, and normalizes each of them over its channels and

@@ -32,7 +32,7 @@ Layer Concatenate(int64_t axis = -1, std::string name = {});
 // Options of Dot().
 struct DotOptions {
   bool normalize = false;  // bring both to length 1 along the axis first: cosine similarity
-  std::string name;
+  std::string name{};
 };
 
 // Multiplies two tensors and sums along axes[0] of the first and axes[1] of the second, for each

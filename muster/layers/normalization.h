@@ -19,15 +19,15 @@ struct BatchNormalizationOptions {
   Initializer gamma_initializer = initializers::ones();
   Initializer moving_mean_initializer = initializers::zeros();
   Initializer moving_variance_initializer = initializers::ones();
-  Regularizer beta_regularizer;
-  Regularizer gamma_regularizer;
-  Constraint beta_constraint;
-  Constraint gamma_constraint;
+  Regularizer beta_regularizer{};
+  Regularizer gamma_regularizer{};
+  Constraint beta_constraint{};
+  Constraint gamma_constraint{};
   // With true, the statistics of a step are those over all replicas: n replicas with batches of b
   // compute what one replica computes with n * b. It costs two small messages in the forward and
   // two in the backward. With false, each replica normalizes its own part.
   bool synchronized = false;
-  std::string name;
+  std::string name{};
 };
 
 // Computes (x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (the last axis):

@@ -15,17 +15,17 @@ namespace muster::inline v0_1 {
 // Options of MaxPooling1D() and AveragePooling1D().
 struct Pooling1DOptions {
   int64_t pool_size = 2;
-  std::optional<int64_t> strides;  // pool_size when unset
+  std::optional<int64_t> strides{};  // pool_size when unset
   Padding padding = Padding::kValid;
-  std::string name;
+  std::string name{};
 };
 
 // Options of MaxPooling2D() and AveragePooling2D().
 struct Pooling2DOptions {
   Size2D pool_size = 2;
-  std::optional<Size2D> strides;  // pool_size when unset
+  std::optional<Size2D> strides{};  // pool_size when unset
   Padding padding = Padding::kValid;
-  std::string name;
+  std::string name{};
 };
 // Their name in programs that spell it.
 using MaxPooling2DOptions = Pooling2DOptions;
@@ -33,9 +33,9 @@ using MaxPooling2DOptions = Pooling2DOptions;
 // Options of MaxPooling3D() and AveragePooling3D().
 struct Pooling3DOptions {
   Size3D pool_size = 2;
-  std::optional<Size3D> strides;  // pool_size when unset
+  std::optional<Size3D> strides{};  // pool_size when unset
   Padding padding = Padding::kValid;
-  std::string name;
+  std::string name{};
 };
 
 // Gives the largest value of each window; padding never wins. Throws InvalidArgument for sizes
@@ -52,7 +52,7 @@ Layer AveragePooling3D(Pooling3DOptions options = {});
 // Options of the global poolings.
 struct GlobalPoolingOptions {
   bool keepdims = false;  // keeps the axes between batch and channels, with size 1
-  std::string name;
+  std::string name{};
 };
 
 // Gives the largest value of each channel: [batch, ..., channels] -> [batch, channels].

@@ -47,13 +47,13 @@ struct SimpleRNNOptions {
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer recurrent_initializer = initializers::orthogonal();
   Initializer bias_initializer = initializers::zeros();
-  Regularizer kernel_regularizer;
-  Regularizer recurrent_regularizer;
-  Regularizer bias_regularizer;
-  Regularizer activity_regularizer;  // of what the layer gives
-  Constraint kernel_constraint;
-  Constraint recurrent_constraint;
-  Constraint bias_constraint;
+  Regularizer kernel_regularizer{};
+  Regularizer recurrent_regularizer{};
+  Regularizer bias_regularizer{};
+  Regularizer activity_regularizer{};  // of what the layer gives
+  Constraint kernel_constraint{};
+  Constraint recurrent_constraint{};
+  Constraint bias_constraint{};
   double dropout = 0;
   double recurrent_dropout = 0;
   bool return_sequences = false;
@@ -62,7 +62,7 @@ struct SimpleRNNOptions {
   bool stateful = false;      // begin with the state the last batch ended with
   bool time_major = false;    // [steps, batch, ...] goes in and comes out, and so does a mask
   bool zero_output_for_mask = false;  // the output of a step that does not count is 0
-  std::string name;
+  std::string name{};
 };
 
 // Options of LSTM(), as those of SimpleRNN().
@@ -73,13 +73,13 @@ struct LSTMOptions {
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer recurrent_initializer = initializers::orthogonal();
   Initializer bias_initializer = initializers::zeros();
-  Regularizer kernel_regularizer;
-  Regularizer recurrent_regularizer;
-  Regularizer bias_regularizer;
-  Regularizer activity_regularizer;
-  Constraint kernel_constraint;
-  Constraint recurrent_constraint;
-  Constraint bias_constraint;
+  Regularizer kernel_regularizer{};
+  Regularizer recurrent_regularizer{};
+  Regularizer bias_regularizer{};
+  Regularizer activity_regularizer{};
+  Constraint kernel_constraint{};
+  Constraint recurrent_constraint{};
+  Constraint bias_constraint{};
   bool unit_forget_bias = true;  // the bias of the gate f begins with 1 (Jozefowicz et al., 2015)
   double dropout = 0;
   double recurrent_dropout = 0;
@@ -89,7 +89,7 @@ struct LSTMOptions {
   bool stateful = false;
   bool time_major = false;
   bool zero_output_for_mask = false;
-  std::string name;
+  std::string name{};
 };
 
 // Options of GRU(), as those of SimpleRNN().
@@ -100,13 +100,13 @@ struct GRUOptions {
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer recurrent_initializer = initializers::orthogonal();
   Initializer bias_initializer = initializers::zeros();
-  Regularizer kernel_regularizer;
-  Regularizer recurrent_regularizer;
-  Regularizer bias_regularizer;
-  Regularizer activity_regularizer;
-  Constraint kernel_constraint;
-  Constraint recurrent_constraint;
-  Constraint bias_constraint;
+  Regularizer kernel_regularizer{};
+  Regularizer recurrent_regularizer{};
+  Regularizer bias_regularizer{};
+  Regularizer activity_regularizer{};
+  Constraint kernel_constraint{};
+  Constraint recurrent_constraint{};
+  Constraint bias_constraint{};
   double dropout = 0;
   double recurrent_dropout = 0;
   bool return_sequences = false;
@@ -116,7 +116,7 @@ struct GRUOptions {
   bool time_major = false;
   bool zero_output_for_mask = false;
   bool reset_after = true;  // the gate r multiplies behind the recurrent kernel, not in front of it
-  std::string name;
+  std::string name{};
 };
 
 // h' = activation(x kernel + h recurrent_kernel + bias), which is also the output.

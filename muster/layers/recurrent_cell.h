@@ -32,8 +32,8 @@ class RNNCellImpl : public LayerImpl {
 
   // What one step gives: its output [batch, ...], and the state behind it.
   struct Result {
-    Tensor output;
-    std::vector<Tensor> state;
+    Tensor output{};
+    std::vector<Tensor> state{};
   };
   // Computes a step: the input [batch, ...], and the state in front of it.
   using Step = std::function<Result(const Tensor& input, const std::vector<Tensor>& state)>;
@@ -52,15 +52,15 @@ struct SimpleRNNCellOptions {
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer recurrent_initializer = initializers::orthogonal();
   Initializer bias_initializer = initializers::zeros();
-  Regularizer kernel_regularizer;
-  Regularizer recurrent_regularizer;
-  Regularizer bias_regularizer;
-  Constraint kernel_constraint;
-  Constraint recurrent_constraint;
-  Constraint bias_constraint;
+  Regularizer kernel_regularizer{};
+  Regularizer recurrent_regularizer{};
+  Regularizer bias_regularizer{};
+  Constraint kernel_constraint{};
+  Constraint recurrent_constraint{};
+  Constraint bias_constraint{};
   double dropout = 0;
   double recurrent_dropout = 0;
-  std::string name;
+  std::string name{};
 };
 
 // Options of LSTMCell(), as those of LSTM().
@@ -71,16 +71,16 @@ struct LSTMCellOptions {
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer recurrent_initializer = initializers::orthogonal();
   Initializer bias_initializer = initializers::zeros();
-  Regularizer kernel_regularizer;
-  Regularizer recurrent_regularizer;
-  Regularizer bias_regularizer;
-  Constraint kernel_constraint;
-  Constraint recurrent_constraint;
-  Constraint bias_constraint;
+  Regularizer kernel_regularizer{};
+  Regularizer recurrent_regularizer{};
+  Regularizer bias_regularizer{};
+  Constraint kernel_constraint{};
+  Constraint recurrent_constraint{};
+  Constraint bias_constraint{};
   bool unit_forget_bias = true;
   double dropout = 0;
   double recurrent_dropout = 0;
-  std::string name;
+  std::string name{};
 };
 
 // Options of GRUCell(), as those of GRU().
@@ -91,16 +91,16 @@ struct GRUCellOptions {
   Initializer kernel_initializer = initializers::glorot_uniform();
   Initializer recurrent_initializer = initializers::orthogonal();
   Initializer bias_initializer = initializers::zeros();
-  Regularizer kernel_regularizer;
-  Regularizer recurrent_regularizer;
-  Regularizer bias_regularizer;
-  Constraint kernel_constraint;
-  Constraint recurrent_constraint;
-  Constraint bias_constraint;
+  Regularizer kernel_regularizer{};
+  Regularizer recurrent_regularizer{};
+  Regularizer bias_regularizer{};
+  Constraint kernel_constraint{};
+  Constraint recurrent_constraint{};
+  Constraint bias_constraint{};
   double dropout = 0;
   double recurrent_dropout = 0;
   bool reset_after = true;
-  std::string name;
+  std::string name{};
 };
 
 // Makes the cell of SimpleRNN(), with a state [batch, units].
@@ -116,14 +116,14 @@ Layer StackedRNNCells(const std::vector<Layer>& cells, std::string name = {});
 
 // Options of RNN(), as those of recurrent.h.
 struct RNNOptions {
-  Regularizer activity_regularizer;  // of what the layer gives
+  Regularizer activity_regularizer{};  // of what the layer gives
   bool return_sequences = false;
   bool return_state = false;
   bool go_backwards = false;
   bool stateful = false;
   bool time_major = false;
   bool zero_output_for_mask = false;
-  std::string name;
+  std::string name{};
 };
 
 // Reads sequences [batch, steps, ...] with `cell`. With a built-in cell it computes what the layer

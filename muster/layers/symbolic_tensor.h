@@ -47,7 +47,7 @@ struct SymbolicValues {
 // Options of Input().
 struct InputOptions {
   DType dtype = kFloat32;
-  std::string name;  // "input_1", "input_2", ... where it is empty
+  std::string name{};  // "input_1", "input_2", ... where it is empty
 };
 
 // Begins a graph. `shape` leaves out the batch: Input({784}) takes [batch, 784]. An axis of -1 may

@@ -15,7 +15,7 @@ namespace muster::inline v0_1 {
 struct UpSampling2DOptions {
   Size2D size = 2;
   Interpolation interpolation = Interpolation::kNearest;  // resize_images.h tells them
-  std::string name;
+  std::string name{};
 };
 
 // They make each axis between batch and channels `size` times as long; 1D and 3D by repetition.

@@ -47,13 +47,13 @@ namespace muster::inline v0_1::distribute {
 struct CoordinatorOptions {
   uint64_t seed = 0;  // of initial values, shuffles and what layers draw
   // Where the chief saves, and continues from the newest good checkpoint; empty: nowhere.
-  std::string model_dir;
+  std::string model_dir{};
   int keep_checkpoint_max = 5;  // the newest ones; 0 keeps all
   // What the run begins with where neither servers nor model_dir have more: variables and slots by
   // name, all or some, and the step. The chief's counts.
-  std::optional<Checkpoint> initial_state;
+  std::optional<Checkpoint> initial_state{};
   // On the chief: what a checkpoint is to hold beside its weights, asked for with each save.
-  std::function<std::map<std::string, std::string>()> notes;
+  std::function<std::map<std::string, std::string>()> notes{};
   double join_timeout = 600;  // seconds to wait for servers, for the chief and for a first worker
   // Calls that have not ended, at most: schedule() waits for room.
   int64_t queue_capacity = 262144;
@@ -61,9 +61,9 @@ struct CoordinatorOptions {
   int max_attempts = 5;
   // Whether this task was asked to stop. When not set: whether Ctrl-C or SIGTERM came, in programs
   // that run_main() or guard_main() runs.
-  std::function<bool()> cancelled;
+  std::function<bool()> cancelled{};
   // Where TF_CONFIG is read from; the process's own environment when not set.
-  std::optional<Environment> environment;
+  std::optional<Environment> environment{};
 };
 
 // Options of ClusterCoordinator::save().
@@ -93,7 +93,7 @@ struct FunctionOptions {
   // without gradients, on the weights as they are then.
   bool training = false;
   // What RemoteCall::batch() is of.
-  std::optional<PerWorkerDataset> data;
+  std::optional<PerWorkerDataset> data{};
   // Of a function that trains: what RemoteCall::arguments() are while the model is built.
   std::vector<Tensor> arguments = {};
   LossReduction loss_reduction = LossReduction::kMean;

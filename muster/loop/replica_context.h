@@ -145,8 +145,8 @@ auto ReplicaContext::merge(Fn&& fn, const Args&... args) {
   using Part = replica_call::Part<Given>;
   // Values of its own: a replica that gave up waiting takes its arguments with it.
   struct Visit {
-    std::tuple<Args...> brought;
-    std::optional<typename Part::Type> result;
+    std::tuple<Args...> brought{};
+    std::optional<typename Part::Type> result{};
   };
   const auto mine = std::make_shared<Visit>(
       Visit{std::tuple<Args...>(replica_call::without_graph(Args(args))...), std::nullopt});

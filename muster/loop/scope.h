@@ -46,7 +46,7 @@ struct ScopeOptions {
   // Whether this task was asked to stop: true ends a wait for the others, or for another program to
   // leave model_dir, and is what should_stop() tells. Asked in every step, from several threads.
   // When not set: whether Ctrl-C or SIGTERM came, in programs that run_main() or guard_main() runs.
-  std::function<bool()> cancelled;
+  std::function<bool()> cancelled{};
   // Seconds a replica is waited for in ReplicaContext::merge(), and its function to return.
   double merge_timeout = 300;
   // Calls of run() that train and make one update: their gradients are added as if their batches
@@ -55,14 +55,14 @@ struct ScopeOptions {
   // Where the chief writes for TensorBoard, as an Estimator does in its model_dir: the loss, what
   // ReplicaContext::summary() was given, and steps per second; empty: nowhere. The same on all
   // workers.
-  std::string summary_dir;
+  std::string summary_dir{};
   // On parameter servers the directory that save() will be given: servers that see it write and
   // read their parts of checkpoints there. Empty: all goes through the chief, which needs room for
   // it. Elsewhere it says nothing.
-  std::string model_dir;
+  std::string model_dir{};
   int64_t save_summary_steps = 100;  // of the first step, and then every so many; at least 1
   // Where TF_CONFIG is read from; the process's own environment when not set.
-  std::optional<Environment> environment;
+  std::optional<Environment> environment{};
 };
 
 // Options of Scope::save().

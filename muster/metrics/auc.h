@@ -28,13 +28,13 @@ struct AucOptions {
   Curve curve = Curve::kRoc;
   SummationMethod summation_method = SummationMethod::kInterpolation;
   // In [0, 1], in place of num_thresholds; two ends just outside are added.
-  std::vector<double> thresholds;
+  std::vector<double> thresholds{};
   // An area for each place of the last axis. The result is their mean, weighted by label_weights;
   // the parts are the areas, "label_0".
   bool multi_label = false;
   // Not negative, one for each place of the last axis. Without multi_label they weight the
   // predictions of these places.
-  std::vector<double> label_weights;
+  std::vector<double> label_weights{};
   bool from_logits = false;  // predictions are logits: their sigmoid is compared
 };
 

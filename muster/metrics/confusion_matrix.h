@@ -23,7 +23,7 @@ Metric confusion_matrix(const Tensor& labels, const Tensor& predictions, int64_t
 
 // Options of mean_iou().
 struct MeanIouOptions {
-  std::optional<int64_t> ignore_class;  // what has this label counts nothing; -1 or 255, say
+  std::optional<int64_t> ignore_class{};  // what has this label counts nothing; -1 or 255, say
 };
 
 // Measures the mean over the classes that were seen of tp / (tp + fp + fn), intersection over

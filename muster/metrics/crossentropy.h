@@ -36,7 +36,7 @@ Metric categorical_crossentropy(const Tensor& labels, const Tensor& predictions,
 // Options of sparse_categorical_crossentropy().
 struct SparseCategoricalCrossentropyOptions {
   bool from_logits = false;
-  std::optional<int64_t> ignore_class;  // examples of this label count nothing; -1 or 255, say
+  std::optional<int64_t> ignore_class{};  // examples of this label count nothing; -1 or 255, say
 };
 
 // Measures -log(p[label]). Labels are class numbers, [batch...] or [batch..., 1]; predictions are

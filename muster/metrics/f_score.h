@@ -19,7 +19,7 @@ struct FBetaScoreOptions {
   Average average = Average::kNone;
   double beta = 1;  // above 0: recall counts beta times as much as precision
   // In (0, 1]: predictions above it are positive. Without one, the largest of each example are.
-  std::optional<double> threshold;
+  std::optional<double> threshold{};
 };
 
 // Measures (1 + beta^2) precision recall / (beta^2 precision + recall), and 0 where that is 0 / 0.
@@ -32,7 +32,7 @@ Metric f_beta_score(const Tensor& labels, const Tensor& predictions, const Tenso
 // Options of f1_score().
 struct F1ScoreOptions {
   Average average = Average::kNone;
-  std::optional<double> threshold;  // as in FBetaScoreOptions
+  std::optional<double> threshold{};  // as in FBetaScoreOptions
 };
 
 // Measures f_beta_score() with a beta of 1.

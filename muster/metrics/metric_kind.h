@@ -19,14 +19,14 @@ namespace muster::inline v0_1 {
 struct MetricKind {
   // "mean". What the kind is made with belongs to its name, "confusion_matrix(10)": kinds of one
   // name are the same kind.
-  std::string name;
+  std::string name{};
   // The state that has seen nothing; merging it changes nothing. Its length is that of every state
   // of this kind.
-  std::vector<double> empty;
+  std::vector<double> empty{};
   // Puts `other` into `state`. Both have the length of `empty`.
-  std::function<void(std::span<double> state, std::span<const double> other)> merge;
+  std::function<void(std::span<double> state, std::span<const double> other)> merge{};
   // Reads the number that is shown and compared.
-  std::function<double(std::span<const double> state)> result;
+  std::function<double(std::span<const double> state)> result{};
   // What further numbers are called, {"class_0", "class_1"}; none by default. Evaluation and
   // training show them behind the name of the metric, as "precision/class_0".
   std::vector<std::string> part_names = {};

@@ -12,8 +12,8 @@ namespace muster::inline v0_1::metrics {
 
 // Options of these metrics.
 struct OperatingPointOptions {
-  int64_t num_thresholds = 200;     // from 0 to 1 at equal distances; 1 is 0.5 alone
-  std::optional<int64_t> class_id;  // counts this class alone: from 0 to classes - 1
+  int64_t num_thresholds = 200;       // from 0 to 1 at equal distances; 1 is 0.5 alone
+  std::optional<int64_t> class_id{};  // counts this class alone: from 0 to classes - 1
 };
 
 // Each measures the largest of its numbers over the thresholds at which the other is at least

@@ -21,7 +21,7 @@ namespace muster::inline v0_1::metrics {
 struct CountOptions {
   // In [0, 1]; 0.5 when there are none. The result is that of the first one. Where there are
   // several, the parts are the results of all, "threshold_0.3".
-  std::vector<double> thresholds;
+  std::vector<double> thresholds{};
 };
 
 // Measures the sum of weights where label and prediction are both positive.
@@ -40,12 +40,12 @@ Metric false_negatives(const Tensor& labels, const Tensor& predictions, const Te
 // Options of precision() and recall().
 struct PrecisionOptions {
   // As in CountOptions. With top_k there is none unless one is given: the k largest are positive.
-  std::vector<double> thresholds;
+  std::vector<double> thresholds{};
   // Only the k largest predictions of an example may be positive, of equal ones the first: from 1
   // to classes.
-  std::optional<int64_t> top_k;
+  std::optional<int64_t> top_k{};
   // Counts this class alone: from 0 to classes - 1. What is among the k largest is found before.
-  std::optional<int64_t> class_id;
+  std::optional<int64_t> class_id{};
 };
 
 // Measures which part of what is predicted positive is so: tp / (tp + fp), and 0 where nothing is

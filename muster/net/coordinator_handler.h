@@ -9,7 +9,7 @@ namespace muster::inline v0_1::net {
 
 // What a handler may ask about the call it serves. Valid during the call.
 struct Call {
-  std::function<bool()> cancelled;  // the peer is gone, or the server stops
+  std::function<bool()> cancelled{};  // the peer is gone, or the server stops
 };
 
 // Answers requests; called from many threads at once. Waits must be bounded (a few seconds) and end

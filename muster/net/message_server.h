@@ -16,9 +16,9 @@ namespace muster::inline v0_1::net {
 
 // Where a server listens, for whom, and how much it takes.
 struct MessageServerOptions {
-  std::string address;  // "host:port"; port 0 takes a free one
-  cluster::Job job;
-  std::string task;                  // who serves: "ps:0"; clients hear it
+  std::string address{};  // "host:port"; port 0 takes a free one
+  cluster::Job job{};
+  std::string task{};                // who serves: "ps:0"; clients hear it
   size_t max_connections = 1024;     // of tasks of the job; beyond that, who comes is asked to wait
   double idle_timeout_seconds = 60;  // as MessageSocketOptions has it
   // What connections may be that are not proved yet.

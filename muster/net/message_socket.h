@@ -26,14 +26,14 @@ inline constexpr size_t kMaxHeadBytes = 1 << 20;
 
 // A message's beginning: what it says, and how many bytes of payload follow.
 struct MessageHead {
-  std::string text;
+  std::string text{};
   int64_t payload_bytes = 0;
 };
 
 // What a socket's owner says of it.
 struct MessageSocketOptions {
-  std::string peer;                  // who is at the other end, for messages
-  std::string peer_task;             // what it said it is: "worker:1"
+  std::string peer{};                // who is at the other end, for messages
+  std::string peer_task{};           // what it said it is: "worker:1"
   double idle_timeout_seconds = 60;  // that a message may stand still in
   size_t most_head_bytes = kMaxHeadBytes;
 };
@@ -100,13 +100,13 @@ class MessageSocket {
 
 // Where a message server is, and who connects to it.
 struct ConnectOptions {
-  std::string address;  // of the server: "host:port"
-  cluster::Job job;     // that both belong to
-  std::string task;     // who connects: "worker:1"
+  std::string address{};  // of the server: "host:port"
+  cluster::Job job{};     // that both belong to
+  std::string task{};     // who connects: "worker:1"
   double timeout_seconds = 10;
-  double idle_timeout_seconds = 60;  // as MessageSocketOptions has it
-  std::function<bool()> cancelled;   // asked now and then; nothing means never
-  bool same_host_shortcut = true;    // a Unix socket where the server is on this host
+  double idle_timeout_seconds = 60;   // as MessageSocketOptions has it
+  std::function<bool()> cancelled{};  // asked now and then; nothing means never
+  bool same_host_shortcut = true;     // a Unix socket where the server is on this host
 };
 
 // Connects to a server, and tries again, with short pauses, while nobody listens there or it has no

@@ -9,7 +9,7 @@ namespace muster::inline v0_1::net {
 
 // The two parts of an address.
 struct HostPort {
-  std::string host;  // without the brackets of IPv6
+  std::string host{};  // without the brackets of IPv6
   int port = 0;
 };
 

@@ -27,7 +27,7 @@ struct AdamWOptions {
   bool amsgrad = false;                // keeps a third slot, "vhat"
   std::string name = "AdamW";
   // Regular expressions; a variable in whose name one is found does not decay.
-  std::vector<std::string> exclude_from_weight_decay;
+  std::vector<std::string> exclude_from_weight_decay{};
   Convention convention = Convention::kTensorFlow;  // where epsilon is added
 };
 // Throws InvalidArgument that names the field, its value and the range.

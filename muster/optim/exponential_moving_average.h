@@ -23,7 +23,7 @@ struct MovingAverageOptions {
   // After every so many updates the weights become their averages; 0: never; >= 0.
   int64_t overwrite_frequency = 0;
   // Regular expressions; the average of a variable in whose name one is found is its value.
-  std::vector<std::string> exclude;
+  std::vector<std::string> exclude{};
 };
 // Gives the same optimizer, which keeps an average of each weight it trains. It begins as the
 // weight does, and after each update, with w the new weight:

@@ -22,12 +22,12 @@ struct StepGradients {
   // A variable that was used in this step.
   struct Item {
     const VariableSpec* variable = nullptr;
-    Tensor weights;   // the variable's value
-    Tensor gradient;  // of the whole variable, or of `rows` of it; counts as gradient * scale
-    Tensor rows;      // of a row-sparse variable: int64 [n]; undefined for others
+    Tensor weights{};   // the variable's value
+    Tensor gradient{};  // of the whole variable, or of `rows` of it; counts as gradient * scale
+    Tensor rows{};      // of a row-sparse variable: int64 [n]; undefined for others
   };
-  std::string optimizer;  // its name, for messages
-  std::vector<Item> items;
+  std::string optimizer{};  // its name, for messages
+  std::vector<Item> items{};
   double scale = 1.0;
 };
 

@@ -28,8 +28,8 @@ struct LambOptions {
   double weight_decay = 0.0;           // >= 0
   // Regular expressions; a variable in whose name one is found does not decay, or has the ratio 1.
   // The second list is the first one where none is given.
-  std::vector<std::string> exclude_from_weight_decay;
-  std::optional<std::vector<std::string>> exclude_from_layer_adaptation;
+  std::vector<std::string> exclude_from_weight_decay{};
+  std::optional<std::vector<std::string>> exclude_from_layer_adaptation{};
   std::string name = "LAMB";
 };
 // Throws InvalidArgument that names the field, its value and the range.

@@ -29,8 +29,8 @@ struct LarsOptions {
   bool nesterov = false;
   // Regular expressions; a variable in whose name one is found does not decay, or has the ratio 1.
   // The second list is the first one where none is given.
-  std::vector<std::string> exclude_from_weight_decay;
-  std::optional<std::vector<std::string>> exclude_from_layer_adaptation;
+  std::vector<std::string> exclude_from_weight_decay{};
+  std::optional<std::vector<std::string>> exclude_from_layer_adaptation{};
   std::string name = "LARS";
 };
 // Throws InvalidArgument that names the field, its value and the range.

@@ -40,8 +40,8 @@ class LearningRate {
 
  private:
   struct Schedule {
-    std::string description;
-    std::function<double(int64_t)> rate;
+    std::string description{};
+    std::function<double(int64_t)> rate{};
   };
   double constant_ = 0;
   std::shared_ptr<const Schedule> schedule_;

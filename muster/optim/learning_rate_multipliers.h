@@ -10,8 +10,8 @@ class Optimizer;  // "muster/optim/optimizer.h"
 
 // How often the learning rate counts for some variables.
 struct LearningRateMultiplier {
-  std::string variables;  // a regular expression that is found in their names
-  double multiplier = 1;  // >= 0
+  std::string variables{};  // a regular expression that is found in their names
+  double multiplier = 1;    // >= 0
 };
 // Gives the same optimizer, whose learning rate counts so many times for some variables. Where
 // several fit a name, the first one counts; where none does, the rate stays. A weight decay that

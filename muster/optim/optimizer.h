@@ -114,9 +114,9 @@ class Optimizer {
   std::optional<LossScalingOptions> loss_scaling_;
   std::optional<ReduceOnPlateauOptions> reduction_;
   struct Only {
-    std::function<bool(const VariableSpec&)> filter;
-    std::string description;
-    std::vector<NamePattern> patterns;
+    std::function<bool(const VariableSpec&)> filter{};
+    std::string description{};
+    std::vector<NamePattern> patterns{};
   };
   std::vector<Only> only_;
 };

@@ -21,8 +21,8 @@ namespace muster::inline v0_1::optim {
 
 // Options of piecewise_constant_decay().
 struct PiecewiseConstantDecayOptions {
-  std::vector<int64_t> boundaries;  // steps, rising; the last ones that have the value before it
-  std::vector<double> values;       // one more than boundaries
+  std::vector<int64_t> boundaries{};  // steps, rising; the last ones that have the value before it
+  std::vector<double> values{};       // one more than boundaries
 };
 // values[0] up to and including step boundaries[0], then values[1], and so on.
 LearningRate piecewise_constant_decay(const PiecewiseConstantDecayOptions& options);

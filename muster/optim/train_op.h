@@ -12,17 +12,17 @@ namespace muster::inline v0_1::optim {
 struct TrainOp {
   // Entries with the same loss share one backward.
   struct Entry {
-    Tensor loss;  // scalar
+    Tensor loss{};  // scalar
     Optimizer optimizer;
-    std::function<bool(const VariableSpec&)> filter;  // empty: every trainable variable
+    std::function<bool(const VariableSpec&)> filter{};  // empty: every trainable variable
     // What minimize() was told alone, without what the optimizer leaves out by itself (freeze()).
     std::function<bool(const VariableSpec&)> asked{};
     // Whether the optimizer makes no step this time; it has no loss then. See no_step().
     bool rests = false;
   };
-  std::vector<Entry> entries;
+  std::vector<Entry> entries{};
   // These run after the variables were updated, in order.
-  std::vector<std::function<void()>> updates;
+  std::vector<std::function<void()>> updates{};
 
   bool defined() const { return !entries.empty() || !updates.empty(); }
 };

@@ -23,7 +23,7 @@ namespace muster::inline v0_1::optim {
 
 // State an optimizer keeps for every weight, saved as "<optimizer>/<slot>/<variable>".
 struct SlotSpec {
-  std::string name;  // "momentum"; "m", "v"; "accumulator"
+  std::string name{};  // "momentum"; "m", "v"; "accumulator"
   double initial_value = 0;
   // It begins as the weights do, with their initial values, and not as initial_value.
   bool begins_as_weights = false;
@@ -35,9 +35,9 @@ struct SlotSpec {
 // and dtype, which is one of weights. A slot of another shape has the length of that. The update
 // uses gradient * gradient_scale.
 struct Segment {
-  Tensor weights;
-  Tensor gradient;
-  std::vector<Tensor> slots;  // in the order of UpdateRule::slots(), or slots_of()
+  Tensor weights{};
+  Tensor gradient{};
+  std::vector<Tensor> slots{};  // in the order of UpdateRule::slots(), or slots_of()
   double gradient_scale = 1.0;
   double learning_rate_multiplier = 1.0;  // the rule's learning rate counts so many times
   // The variable these parameters are of, all of them or, of a row-sparse one, the rows used in

@@ -14,7 +14,7 @@ class Optimizer;  // "muster/optim/optimizer.h"
 struct WeightDecayOptions {
   double weight_decay = kNotGiven;  // >= 0; must be given
   // Regular expressions; a variable in whose name one is found does not decay.
-  std::vector<std::string> exclude;
+  std::vector<std::string> exclude{};
 };
 // Gives the same optimizer, where each variable it updates decays first, by its learning rate of
 // that step: w -= lr * weight_decay * w. Of a row-sparse variable the rows used decay. AdamW does

@@ -22,7 +22,7 @@ struct Bucket {
   int dtype = 0;
   int64_t offset = 0;  // bytes, in the flat buffer of `dtype`
   int64_t bytes = 0;
-  std::vector<int64_t> parameters;  // in layout order
+  std::vector<int64_t> parameters{};  // in layout order
 };
 
 // How large buckets become.

@@ -50,7 +50,7 @@ class ClosureQueue {
   struct Ended {
     int64_t call = 0;
     Outcome outcome = Outcome::kDone;
-    std::optional<Error> error;
+    std::optional<Error> error{};
   };
   // Those that have ended since the last time, in the order in which they did.
   std::vector<Ended> take_ended();
@@ -81,13 +81,13 @@ class ClosureQueue {
 
  private:
   struct Call {
-    std::string name;
+    std::string name{};
     int attempts = 0;
-    std::optional<Error> cancelled;  // why it begins no more when its worker is lost
+    std::optional<Error> cancelled{};  // why it begins no more when its worker is lost
   };
   struct Worker {
     bool present = false;
-    std::optional<Assignment> assignment;
+    std::optional<Assignment> assignment{};
   };
   Worker& at(int worker);
   const Worker& at(int worker) const;

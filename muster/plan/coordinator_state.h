@@ -28,8 +28,8 @@ namespace muster::inline v0_1::plan {
 
 // A task that belongs to the group.
 struct RosterEntry {
-  std::string task;     // "worker:1"
-  std::string address;  // "host:port", for messages
+  std::string task{};     // "worker:1"
+  std::string address{};  // "host:port", for messages
 };
 
 // Where a task that is no member yet says that it belongs.
@@ -41,9 +41,9 @@ struct Seat {
 
 // The group, and how patient it is.
 struct CoordinatorOptions {
-  std::vector<RosterEntry> roster;  // the group, in rank order
-  double heartbeat_timeout = 6;     // seconds of silence after which a member is lost
-  double reconnect_grace = 2;       // seconds a broken connection may take to come back
+  std::vector<RosterEntry> roster{};  // the group, in rank order
+  double heartbeat_timeout = 6;       // seconds of silence after which a member is lost
+  double reconnect_grace = 2;         // seconds a broken connection may take to come back
   // Seconds a member may keep others at a barrier: while it trains without a new step, while it
   // saves.
   double progress_timeout = 300;
@@ -54,7 +54,7 @@ struct CoordinatorOptions {
 
 // What a task learns from its heartbeat.
 struct HeartbeatReply {
-  std::optional<Failure> failure;
+  std::optional<Failure> failure{};
   bool all_done = false;  // every member reported done
   int64_t epoch = 0;
 };
@@ -141,7 +141,7 @@ class CoordinatorState {
     uint64_t incarnation = 0;
     int rank = -1;
     double last_heard = 0;
-    std::optional<double> disconnected_since;
+    std::optional<double> disconnected_since{};
     int connections = 0;  // open watches: a new one may begin before the end of the old one shows
     Phase phase = Phase::kJoining;
     int64_t step = -1;
@@ -155,7 +155,7 @@ class CoordinatorState {
   };
   struct Barrier {
     double opened = 0;
-    std::set<int> arrived;  // ranks
+    std::set<int> arrived{};  // ranks
     bool complete = false;
   };
   using BarrierKey = std::pair<std::string, int64_t>;

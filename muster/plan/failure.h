@@ -14,10 +14,10 @@ namespace muster::inline v0_1::plan {
 std::string readable_task(std::string_view task);
 
 struct Failure {
-  std::string task;
+  std::string task{};
   int rank = -1;  // -1: not a member of the group
   ErrorKind kind = ErrorKind::kPeerLost;
-  std::string reason;
+  std::string reason{};
   int64_t step = -1;  // -1: no step yet
   Phase phase = Phase::kJoining;
 

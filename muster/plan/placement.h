@@ -20,8 +20,8 @@ class Partitioner {
   // `parts` of each variable, but not more than it has rows. Throws InvalidArgument unless 1 or
   // more.
   static Partitioner fixed(int64_t parts);
-  // One for each `bytes` that a variable has or begins, at most `max_parts`; 0: one for each server.
-  // So a part may have as little as half of `bytes`, as TensorFlow's may.
+  // One for each `bytes` that a variable has or begins, at most `max_parts`; 0: one for each
+  // server. So a part may have as little as half of `bytes`, as TensorFlow's may.
   static Partitioner min_size(int64_t bytes = 256 << 10, int64_t max_parts = 0);
   // As few as there can be of at most `bytes` each, at most `max_parts`; 0: no limit.
   static Partitioner max_size(int64_t bytes, int64_t max_parts = 0);
@@ -43,8 +43,8 @@ class Partitioner {
 
 // A variable that is to be placed.
 struct PlacedVariable {
-  std::string name;
-  std::vector<int64_t> shape;
+  std::string name{};
+  std::vector<int64_t> shape{};
   int64_t bytes = 0;   // of all of it
   bool whole = false;  // it may not be cut
 };

@@ -52,9 +52,9 @@ class ProgressWatch {
 
  private:
   struct Member {
-    Phase phase;
+    Phase phase{};
     int64_t step = -1;
-    double last_progress;
+    double last_progress{};
     bool away = false;
     bool removed = false;
     bool busy() const;

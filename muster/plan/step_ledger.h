@@ -31,7 +31,7 @@ class StepLedger {
   struct Options {
     int workers = 1;  // the chief and the workers, by rank
     // A worker may be so many steps ahead of the slowest one that takes part; unset: any number.
-    std::optional<int64_t> max_staleness;
+    std::optional<int64_t> max_staleness{};
     // So many gradients make an update together, at most one of each worker; who comes later with
     // one of the same update is dropped, and counted. 0: each makes its own. It is less where fewer
     // workers are to be expected.
@@ -44,8 +44,8 @@ class StepLedger {
   struct Start {
     int64_t generation = 1;  // higher than that of the run before
     int64_t step = 0;        // updates made so far
-    std::optional<int64_t> last_step;
-    std::vector<std::string> positions;  // of each worker in its data; "" at the beginning
+    std::optional<int64_t> last_step{};
+    std::vector<std::string> positions{};  // of each worker in its data; "" at the beginning
   };
   explicit StepLedger(Options options);
 
@@ -104,7 +104,7 @@ class StepLedger {
       int worker = 0;
       int64_t ticket = 0;
     };
-    std::vector<Part> parts;  // by worker
+    std::vector<Part> parts{};  // by worker
   };
   // The last one. Each goes into the weights once, in order.
   const Round& last_round() const { return last_round_; }
@@ -159,12 +159,12 @@ class StepLedger {
     int64_t committed_step = 0;
     bool contributed = false;  // its claim's gradients wait for those of others
     int64_t round = 0;         // updates at its claim
-    std::string pending;       // its position then
+    std::string pending{};     // its position then
     int64_t commits_at_look = 0;
     int64_t steps = 0;  // committed since begin()
     int64_t clock = 0;  // steps, as bounded staleness counts them
-    std::string position;
-    std::vector<int64_t> staleness;  // [updates in between] -> steps; the last one: or more
+    std::string position{};
+    std::vector<int64_t> staleness{};  // [updates in between] -> steps; the last one: or more
     int64_t staleness_sum = 0;
     int64_t staleness_max = 0;
   };

@@ -14,18 +14,18 @@ namespace muster::inline v0_1::plan {
 
 // A process that speaks: a restarted task keeps its name and has another incarnation.
 struct Caller {
-  std::string task;  // "worker:1"
+  std::string task{};  // "worker:1"
   uint64_t incarnation = 0;
 };
 
 // A task others wait for.
 struct MissingTask {
-  std::string task;
-  std::string address;
-  double seconds = 0;  // waited for so long
-  std::string where;   // "at step 12 (training)", when it has joined; why it is not here, when it
-                       // has said so
-  bool busy = false;   // it builds, saves or evaluates, and so will come in its own time
+  std::string task{};
+  std::string address{};
+  double seconds = 0;   // waited for so long
+  std::string where{};  // "at step 12 (training)", when it has joined; why it is not here, when it
+                        // has said so
+  bool busy = false;    // it builds, saves or evaluates, and so will come in its own time
   // "worker 1 at 127.0.0.1:2223 (10 s)", "worker 1 at 127.0.0.1:2223, at step 12 (training) (10 s)"
   std::string describe() const;
 };
@@ -35,9 +35,9 @@ struct Verdict {
   // Which of the fields counts.
   enum class State { kReady, kWaiting, kFailed, kRefused };
   State state = State::kWaiting;
-  std::optional<Failure> failure;    // kFailed
-  std::optional<Error> refusal;      // kRefused: the caller's own mistake; the group goes on
-  std::vector<MissingTask> missing;  // kWaiting: for whom
+  std::optional<Failure> failure{};    // kFailed
+  std::optional<Error> refusal{};      // kRefused: the caller's own mistake; the group goes on
+  std::vector<MissingTask> missing{};  // kWaiting: for whom
 };
 
 }  // namespace muster::inline v0_1::plan

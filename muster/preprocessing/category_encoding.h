@@ -15,7 +15,7 @@ namespace muster::inline v0_1 {
 // Options of CategoryEncoding.
 struct CategoryEncodingOptions {
   OutputMode output_mode = OutputMode::kMultiHot;  // or kOneHot, kCount
-  std::string name;                                // of the layer
+  std::string name{};                              // of the layer
 };
 
 // Encodes integers in [0, num_tokens) as OutputMode says, in float32. It is a function for map(),

@@ -16,13 +16,13 @@ namespace muster::inline v0_1 {
 
 // Options of Discretization. Either `bin_boundaries` or `num_bins` is given.
 struct DiscretizationOptions {
-  std::vector<double> bin_boundaries;  // ascending
-  int64_t num_bins = 0;                // that adapt() should find boundaries for
+  std::vector<double> bin_boundaries{};  // ascending
+  int64_t num_bins = 0;                  // that adapt() should find boundaries for
   // How far adapt() may be off, as a part of all numbers, where there are more than 1,048,576 of
   // them; fewer it sorts. Between 0 and 1.
   double epsilon = 0.01;
   OutputMode output_mode = OutputMode::kInt;  // or kOneHot, kMultiHot, kCount
-  std::string name;                           // of the layer
+  std::string name{};                         // of the layer
 };
 
 // Gives the bin of each number, int64, encoded as OutputMode says: bin i has the numbers from

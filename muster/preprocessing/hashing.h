@@ -19,12 +19,12 @@ namespace muster::inline v0_1 {
 struct HashingOptions {
   // Gets bucket 0, and all others share the rest; with one bucket it changes nothing. It is a text
   // for texts, an integer for integers.
-  std::optional<std::variant<int64_t, std::string>> mask_value;
+  std::optional<std::variant<int64_t, std::string>> mask_value{};
   // None: FarmHash's Fingerprint64. Two numbers: SipHash-2-4 with this key. One number: the same as
   // that number twice.
-  std::vector<uint64_t> salt;
+  std::vector<uint64_t> salt{};
   OutputMode output_mode = OutputMode::kInt;  // or kOneHot, kMultiHot, kCount
-  std::string name;                           // of the layer
+  std::string name{};                         // of the layer
 };
 
 // Gives the bucket hash % num_bins of each text, int64, encoded as OutputMode says. An integer is

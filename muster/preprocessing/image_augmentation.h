@@ -66,7 +66,7 @@ struct RandomRotationOptions {
   FillMode fill_mode = FillMode::kReflect;
   Interpolation interpolation = Interpolation::kBilinear;  // or kNearest
   double fill_value = 0;                                   // for FillMode::kConstant
-  std::string name;                                        // of the layer
+  std::string name{};                                      // of the layer
 };
 
 // Turns an image about its middle by factor * 2 pi, counter-clockwise where that is positive.
@@ -95,7 +95,7 @@ struct RandomTranslationOptions {
   FillMode fill_mode = FillMode::kReflect;
   Interpolation interpolation = Interpolation::kBilinear;  // or kNearest
   double fill_value = 0;                                   // for FillMode::kConstant
-  std::string name;                                        // of the layer
+  std::string name{};                                      // of the layer
 };
 
 // Moves an image down by height_factor of its height and right by width_factor of its width; up and

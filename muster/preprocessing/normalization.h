@@ -20,10 +20,10 @@ struct NormalizationOptions {
   std::vector<int64_t> axis = {-1};
   // Both are given, or learned by adapt(). As many as the places of `axis`, in the order of memory,
   // or one for all; variances are at least 0.
-  std::vector<double> mean;
-  std::vector<double> variance;
+  std::vector<double> mean{};
+  std::vector<double> variance{};
   bool invert = false;  // from mean 0 and variance 1 back to what there was
-  std::string name;     // of the layer
+  std::string name{};   // of the layer
 };
 
 // Computes (input - mean) / max(sqrt(variance), 1e-7), or with `invert` the way back; the shape

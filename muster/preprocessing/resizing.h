@@ -18,7 +18,7 @@ struct ResizingOptions {
   Interpolation interpolation = Interpolation::kBilinear;
   // Keeps the aspect ratio: takes the largest part in the middle that has the new one.
   bool crop_to_aspect_ratio = false;
-  std::string name;  // of the layer
+  std::string name{};  // of the layer
 };
 
 // Resizes images [height, width, channels], or a batch of them, to [..., height, width, channels];

@@ -18,24 +18,24 @@ namespace muster::inline v0_1 {
 
 // What --help says besides the flags, and their defaults.
 struct ProgramOptions {
-  std::string description;  // first lines of --help
-  std::string examples;     // last lines of --help
-  Flags defaults;
+  std::string description{};  // first lines of --help
+  std::string examples{};     // last lines of --help
+  Flags defaults{};
   // Names of the shared flags the program reads ("epochs"); the others are no flags of it. Empty:
   // all.
-  std::vector<std::string> uses;
+  std::vector<std::string> uses{};
   // Names of those shared flags that must be given ("data_dir"), so that their defaults do not
   // count; Flag::required says so of the program's own.
   std::vector<std::string> required{};
   // Whether there are shared flags at all; false: none.
   bool shared_flags = true;
   // What --help calls the program; empty: the last word of its path.
-  std::string name;
+  std::string name{};
   // Words without flags, in their order. Each may be left out; the program checks them.
-  std::vector<Flag> arguments;
+  std::vector<Flag> arguments{};
   // Flags of the program's own, for example {{"hidden_units", &hidden_units, "Width of a layer"}}.
   // Their variables are set before the program is called.
-  std::vector<Flag> flags;
+  std::vector<Flag> flags{};
 };
 
 // Parses the flags (all programs have --log_format besides; --job-dir, which clusters add to the

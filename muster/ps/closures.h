@@ -27,8 +27,8 @@ const distribute::ParameterServerOptions* options_of(const distribute::Strategy&
 
 // A call, as it is scheduled.
 struct Closure {
-  std::string function;
-  std::vector<Tensor> arguments;  // on the CPU, contiguous
+  std::string function{};
+  std::vector<Tensor> arguments{};  // on the CPU, contiguous
 };
 
 // What becomes of a call. Thread safety: ended() from any thread; the rest once that is true.
@@ -49,9 +49,9 @@ class ClosureResult {
 
 // What the chief and the workers must know of each other.
 struct ClosureOptions {
-  distribute::StartOptions start;
-  distribute::ParameterServerOptions servers;
-  std::vector<std::string> definitions;  // a line for each function: the same in all tasks
+  distribute::StartOptions start{};
+  distribute::ParameterServerOptions servers{};
+  std::vector<std::string> definitions{};  // a line for each function: the same in all tasks
 };
 
 // The chief's side: gives each worker that comes one call after the other.
@@ -87,8 +87,8 @@ class ClosureHost {
 // build the model. `state` is what workers keep beside the weights: each gets it with its first
 // call, and with each call of a function of `refreshed`, and may bring another one with its result.
 struct ClosureHostOptions {
-  ClosureOptions common;
-  std::string form;
+  ClosureOptions common{};
+  std::string form{};
   std::vector<Tensor> state = {};
   std::set<std::string> refreshed = {};
   int64_t capacity = 262144;
@@ -108,7 +108,7 @@ class ClosureClient {
   // What this worker is to do.
   struct Call {
     int64_t ticket = 0;
-    Closure closure;
+    Closure closure{};
     std::vector<Tensor> state = {};  // as ClosureHostOptions has it; empty where it goes without
   };
   // Waits for a call for so many seconds; nothing when there was none, or the run is over(). Throws

@@ -24,9 +24,9 @@ size_t element_size(ElementType type);
 // A dense array in row-major order.
 struct Array {
   ElementType type = ElementType::kFloat32;
-  std::vector<int64_t> shape;
-  std::vector<std::byte> data;     // the elements, in the machine's byte order; empty for kBytes
-  std::vector<std::string> texts;  // the elements of kBytes
+  std::vector<int64_t> shape{};
+  std::vector<std::byte> data{};     // the elements, in the machine's byte order; empty for kBytes
+  std::vector<std::string> texts{};  // the elements of kBytes
 
   // The number of elements that the shape has.
   int64_t size() const;

@@ -20,11 +20,11 @@ namespace muster::inline v0_1::serve {
 
 // A request in the form the model takes.
 struct DecodedRequest {
-  std::string signature;
-  Arrays inputs;
-  int64_t rows = 0;          // the length of axis 0, which all inputs share
-  std::string examples_key;  // under which serialized tf.Examples came; "" where none did
-  bool columnar = false;     // whether it came as columns: the answer goes back in the same form
+  std::string signature{};
+  Arrays inputs{};
+  int64_t rows = 0;            // the length of axis 0, which all inputs share
+  std::string examples_key{};  // under which serialized tf.Examples came; "" where none did
+  bool columnar = false;       // whether it came as columns: the answer goes back in the same form
 };
 
 // Reads `body`. For classify and regress without a name, the default signature is meant where it is

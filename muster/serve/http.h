@@ -12,10 +12,10 @@ namespace muster::inline v0_1::serve {
 
 // What a client asks.
 struct HttpRequest {
-  std::string method;  // "GET", "POST" and so on
-  std::string path;    // percent signs decoded, without a query
-  std::string body;
-  TimePoint deadline;  // when the answer must be there, on the machine's clock
+  std::string method{};  // "GET", "POST" and so on
+  std::string path{};    // percent signs decoded, without a query
+  std::string body{};
+  TimePoint deadline{};  // when the answer must be there, on the machine's clock
 };
 
 // The type of JSON. The library compresses what is "application/json" and nothing more as well as
@@ -25,9 +25,9 @@ inline constexpr const char* kJson = "application/json; charset=utf-8";
 // What it is answered.
 struct HttpAnswer {
   int status = 200;
-  std::string body;
+  std::string body{};
   std::string type = kJson;
-  std::vector<std::pair<std::string, std::string>> headers;
+  std::vector<std::pair<std::string, std::string>> headers{};
 };
 
 // Answers one request; called on many threads at once.

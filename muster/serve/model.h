@@ -15,7 +15,7 @@ namespace muster::inline v0_1::serve {
 // The form of one input or output; -1 is a length that the signature leaves open.
 struct ArrayInfo {
   ElementType type = ElementType::kFloat32;
-  std::vector<int64_t> shape;
+  std::vector<int64_t> shape{};
   bool may_be_missing = false;  // floats and texts alone: null is NaN, or ""
   bool may_be_bare = false;     // the one value of a row may stand without its lists
 
@@ -32,11 +32,11 @@ std::string_view to_string(Verb verb);
 struct Signature {
   Verb verb = Verb::kPredict;
   // Axis 0 of every input is the batch.
-  std::map<std::string, ArrayInfo> inputs;
+  std::map<std::string, ArrayInfo> inputs{};
   // kClassify: "scores", [-1, classes]. kRegress: "outputs", [-1] or [-1, 1].
-  std::map<std::string, ArrayInfo> outputs;
-  std::vector<std::string> classes;  // kClassify: names in the order of the scores
-  bool takes_examples = false;       // whether serialized tf.Examples are taken too
+  std::map<std::string, ArrayInfo> outputs{};
+  std::vector<std::string> classes{};  // kClassify: names in the order of the scores
+  bool takes_examples = false;         // whether serialized tf.Examples are taken too
 
   // Whether requests may be joined: each output has a row for each row of the inputs.
   bool joins() const;

@@ -36,8 +36,8 @@ struct ServedVersion {
 // What became of a version, in the words of TensorFlow Serving.
 struct VersionStatus {
   int64_t version = 0;
-  std::string state;  // "LOADING", "AVAILABLE", or "END" for one that could not be loaded
-  std::string error;  // why it could not be loaded; else empty
+  std::string state{};  // "LOADING", "AVAILABLE", or "END" for one that could not be loaded
+  std::string error{};  // why it could not be loaded; else empty
 };
 
 class ModelVersions {
@@ -70,7 +70,7 @@ class ModelVersions {
 
  private:
   struct Failure {
-    std::string error;
+    std::string error{};
     int wait = 1;       // polls until it is tried again
     int next_wait = 2;  // after the next failure
   };

@@ -38,9 +38,9 @@ class RestApi {
  private:
   // What a path asks for.
   struct Target {
-    std::string name;
-    std::string version;  // empty: the newest
-    std::string verb;     // "predict" and so on, "metadata", or empty: the status
+    std::string name{};
+    std::string version{};  // empty: the newest
+    std::string verb{};     // "predict" and so on, "metadata", or empty: the status
   };
 
   HttpAnswer route(const HttpRequest& request);

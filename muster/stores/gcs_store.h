@@ -18,14 +18,14 @@ namespace muster::inline v0_1::stores {
 // Where the service is, and whose credentials open it.
 struct GcsOptions {
   // "http://127.0.0.1:4443" of an emulator, to which no credentials are sent. Empty: Google's.
-  std::string endpoint;
-  std::string quota_project;  // whose quota counts, if not that of the credentials
+  std::string endpoint{};
+  std::string quota_project{};  // whose quota counts, if not that of the credentials
   // The project that pays for requests to buckets whose readers pay; empty: none.
-  std::string user_project;
+  std::string user_project{};
   // Names the credentials: GOOGLE_APPLICATION_CREDENTIALS and the others of docs/buckets.md. They
   // are looked up when the first request needs them.
-  Environment environment;
-  StoreOptions limits;
+  Environment environment{};
+  StoreOptions limits{};
 
   // Reads STORAGE_EMULATOR_HOST, GOOGLE_CLOUD_QUOTA_PROJECT and GS_USER_PROJECT.
   static GcsOptions from(const Environment& environment);

@@ -13,8 +13,8 @@ namespace muster::inline v0_1::stores {
 
 // A file or folder, and what the listing said of it.
 struct FoundPath {
-  std::string path;
-  FileInfo info;
+  std::string path{};
+  FileInfo info{};
 };
 
 // Whether a part of a path holds "*", "?" or "[".

@@ -21,9 +21,9 @@ class GoogleApi {
 
   // One call. `what` is "create the job 'a'", for errors.
   struct Call {
-    std::string what;
+    std::string what{};
     std::string method = "GET";
-    std::string url;
+    std::string url{};
     std::string body = {};  // JSON; empty: none
   };
   // Sends it with a token, and returns the body of the answer. Only GET is tried again when

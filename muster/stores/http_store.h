@@ -16,7 +16,7 @@ namespace muster::inline v0_1::stores {
 
 // The limits for reading from web servers.
 struct HttpOptions {
-  StoreOptions limits;
+  StoreOptions limits{};
 
   // Reads what StoreOptions::from() reads.
   static HttpOptions from(const Environment& environment);

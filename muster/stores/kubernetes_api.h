@@ -13,13 +13,13 @@ namespace muster::inline v0_1::stores {
 
 // Where the API server is, and as whom it is asked.
 struct KubernetesApiOptions {
-  std::string server;  // "https://HOST:PORT"; empty: what KUBERNETES_SERVICE_HOST and _PORT say
+  std::string server{};  // "https://HOST:PORT"; empty: what KUBERNETES_SERVICE_HOST and _PORT say
   // Of the service account: the files `token`, which is read for each call, and `ca.crt`.
   std::string account_folder = "/var/run/secrets/kubernetes.io/serviceaccount";
   // Whose pods are listed; empty: those of all namespaces, as in tf.distribute, for which the
   // account needs a ClusterRole.
-  std::string name_space;
-  StoreOptions limits;
+  std::string name_space{};
+  StoreOptions limits{};
 };
 
 class KubernetesApi {

@@ -26,11 +26,12 @@ namespace muster::inline v0_1::stores {
 // Where the buckets are, and whose credentials open them.
 struct S3Options {
   // "http://127.0.0.1:9000": buckets are then part of the path. Empty: Amazon's, by region.
-  std::string endpoint;
-  std::string region;  // empty: us-east-1; a bucket elsewhere is found by what the service answers
+  std::string endpoint{};
+  std::string
+      region{};  // empty: us-east-1; a bucket elsewhere is found by what the service answers
   // Names the credentials: AWS_ACCESS_KEY_ID and the others of docs/buckets.md. They are looked up
   // when the first request needs them.
-  Environment environment;
+  Environment environment{};
   // Whether what is written goes with its CRC-32C, by which the service refuses what was changed on
   // the way. Over https the body is not signed then: its SHA-256 costs more than sending it. A
   // service that does not know such checksums is found out, and gets signed bodies.
@@ -39,7 +40,7 @@ struct S3Options {
   bool unsigned_http = false;
   // Whether the credentials' account pays for requests to buckets whose readers pay.
   bool requester_pays = false;
-  StoreOptions limits;
+  StoreOptions limits{};
 
   // Reads AWS_ENDPOINT_URL_S3, else AWS_ENDPOINT_URL; AWS_REGION, else AWS_DEFAULT_REGION, else the
   // profile's region of the config file; AWS_REQUEST_CHECKSUM_CALCULATION, else the profile's

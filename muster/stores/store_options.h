@@ -31,7 +31,7 @@ struct StoreOptions {
   // Requests in flight for one upload; of parts that have become larger fewer, but 4.
   int parts_in_flight = 16;
 
-  std::string ca_file;             // of certificates to trust; empty: those of the system
+  std::string ca_file{};           // of certificates to trust; empty: those of the system
   Clock* clock = &system_clock();  // for the waits between tries
 
   // Reads `ca_file` from CURL_CA_BUNDLE, else from SSL_CERT_FILE, and `retry_seconds` from

@@ -32,7 +32,7 @@ class EventParts;
 struct EventWriterOptions {
   size_t buffer_bytes = 64 * 1024;
   double flush_seconds = 120;
-  std::string suffix;  // added to the file name
+  std::string suffix{};  // added to the file name
 };
 
 class EventWriter {

@@ -9,8 +9,8 @@
 namespace muster::inline v0_1 {
 
 struct Batch {
-  Features features;
-  Labels labels;
+  Features features{};
+  Labels labels{};
   // Of a data set of (features, labels, weights), as Keras's fit() takes one; else undefined.
   ElementView weights = {};
   // How many examples the batch has.

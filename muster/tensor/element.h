@@ -19,8 +19,8 @@ struct Structure {
   // A node of the nest is one of these.
   enum class Kind { kLeaf, kTuple, kDict };
   Kind kind = Kind::kLeaf;
-  std::vector<std::string> keys;    // kDict: one per child, sorted
-  std::vector<Structure> children;  // kTuple, kDict
+  std::vector<std::string> keys{};    // kDict: one per child, sorted
+  std::vector<Structure> children{};  // kTuple, kDict
 
   int64_t leaves() const;
   bool operator==(const Structure&) const = default;

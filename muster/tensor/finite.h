@@ -28,8 +28,8 @@ std::optional<std::string> find_non_finite(const VariableStore& variables,
 // Says where a loss that is not finite comes from: "the batch's feature "x" holds nan in row 5 of
 // float32[64, 3]".
 struct NonFiniteCause {
-  std::string text;
-  std::string hint;  // mend the data, or lower the learning rate
+  std::string text{};
+  std::string hint{};  // mend the data, or lower the learning rate
 };
 // Looks at features, labels, variables and the loss, in this order, and names the first that is not
 // finite.

@@ -33,10 +33,10 @@ using Initializer = std::function<Tensor(const Shape& shape, DType dtype, Random
 
 // A VariableSpec describes a variable in all but its value.
 struct VariableSpec {
-  std::string name;  // Keras's: "cnn/conv2d/kernel"
-  Shape shape;
+  std::string name{};  // Keras's: "cnn/conv2d/kernel"
+  Shape shape{};
   DType dtype = kFloat32;
-  Initializer initializer;  // required
+  Initializer initializer{};  // required
   bool trainable = true;
   VariableSynchronization synchronization = VariableSynchronization::kOnWrite;
   VariableAggregation aggregation = VariableAggregation::kMean;
@@ -76,8 +76,8 @@ class Variable {
   Tensor rows(const Tensor& ids);
   // Rows, and where each number that was asked for has its own.
   struct PlacedRows {
-    Tensor rows;    // [n, the row's shape]
-    Tensor places;  // int64 of the shape of the ids, in [0, n); below 0 where the id is
+    Tensor rows{};    // [n, the row's shape]
+    Tensor places{};  // int64 of the shape of the ids, in [0, n); below 0 where the id is
   };
   // Gives what rows() does, for operations that read rows where they stand: rows(ids) is
   // rows.index_select(0, places). An id below 0 stands for no row. Throws as rows() does.
@@ -86,8 +86,8 @@ class Variable {
   // A RowUse holds the numbers of the rows that were used, int64 [n], sorted, each once; and the
   // leaf [n, ...] that gets their gradient.
   struct RowUse {
-    Tensor ids;
-    Tensor rows;
+    Tensor ids{};
+    Tensor rows{};
   };
   // Reads the rows with these numbers, int64 [n], sorted, each once, into [n, the row's shape].
   using RowReader = std::function<Tensor(const Tensor& ids)>;

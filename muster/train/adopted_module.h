@@ -41,8 +41,8 @@ class AdoptedModule {
  public:
   // What `make` gives: the module, once as its type.
   struct Made {
-    std::shared_ptr<torch::nn::Module> module;
-    std::shared_ptr<void> typed;  // the same object as the type `type`
+    std::shared_ptr<torch::nn::Module> module{};
+    std::shared_ptr<void> typed{};  // the same object as the type `type`
     std::type_index type;
   };
 

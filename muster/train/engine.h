@@ -145,8 +145,8 @@ class Engine {
 
   // What a run without a checkpoint begins with.
   struct WarmStart {
-    WarmStartSettings settings;
-    FileSystem* fs;
+    WarmStartSettings settings{};
+    FileSystem* fs{};
   };
 
   distribute::Replica& replica_;

@@ -27,25 +27,25 @@ class ModelContext;
 struct EstimatorSpec {
   // Scalar (one element is reshaped to it); train and eval need it. It is that of the data: the
   // penalties of regularizers join it by themselves.
-  Tensor loss;
-  optim::TrainOp train_op;  // train needs it
+  Tensor loss{};
+  optim::TrainOp train_op{};  // train needs it
   std::map<std::string, Metric>
-      eval_metrics;  // of this batch; names "loss" and "global_step" are taken
+      eval_metrics{};  // of this batch; names "loss" and "global_step" are taken
   // Of this batch, for progress lines and TensorBoard: read every log_step_count_steps, merged over
   // replicas, which must all return the same names.
-  std::map<std::string, Metric> train_metrics;
-  std::map<std::string, Tensor> predictions;  // axis 0 is the batch; predict needs it
+  std::map<std::string, Metric> train_metrics{};
+  std::map<std::string, Tensor> predictions{};  // axis 0 is the batch; predict needs it
   // The signatures of an exported model; see signatures().
-  std::map<std::string, ExportOutput> export_outputs;
+  std::map<std::string, ExportOutput> export_outputs{};
   // How losses of batches and replicas become one: kMean weighs them by `loss_weight`, kSum adds.
   LossReduction loss_reduction = LossReduction::kMean;
-  std::optional<double> loss_weight;                        // the batch's rows when unset
-  std::vector<std::shared_ptr<Hook>> training_hooks;        // on every worker
-  std::vector<std::shared_ptr<Hook>> training_chief_hooks;  // on the chief only
+  std::optional<double> loss_weight{};                        // the batch's rows when unset
+  std::vector<std::shared_ptr<Hook>> training_hooks{};        // on every worker
+  std::vector<std::shared_ptr<Hook>> training_chief_hooks{};  // on the chief only
   // Of Mode::kEval and Mode::kPredict, on each process that calls the model function. Of hooks
   // those count that the first call of a mode gives: the one that builds the model.
-  std::vector<std::shared_ptr<Hook>> evaluation_hooks;
-  std::vector<std::shared_ptr<Hook>> prediction_hooks;
+  std::vector<std::shared_ptr<Hook>> evaluation_hooks{};
+  std::vector<std::shared_ptr<Hook>> prediction_hooks{};
 
   // The record for one mode, with the fields it needs.
   static EstimatorSpec train(Tensor loss, optim::TrainOp train_op,

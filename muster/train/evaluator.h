@@ -24,22 +24,22 @@ namespace muster::inline v0_1 {
 
 // What to evaluate on, how long, and who may end it. The same on all replicas.
 struct EvaluateLoop {
-  InputFn input_fn;              // describes all of the data, to every process
-  std::optional<int64_t> steps;  // batches over all replicas; all of the data when unset
-  uint64_t seed = 0;             // of the data set's shuffles
+  InputFn input_fn{};              // describes all of the data, to every process
+  std::optional<int64_t> steps{};  // batches over all replicas; all of the data when unset
+  uint64_t seed = 0;               // of the data set's shuffles
   // Called on the chief before anything else: gives its runner the values to evaluate, which the
   // other replicas then get from it. Unset: what the runner holds.
-  std::function<void(ModelRunner& runner)> load;
-  std::function<void(int64_t batches)> after_batch;  // one replica of each process, for progress
-  std::function<bool()> interrupted;                 // asked before every batch
+  std::function<void(ModelRunner& runner)> load{};
+  std::function<void(int64_t batches)> after_batch{};  // one replica of each process, for progress
+  std::function<bool()> interrupted{};                 // asked before every batch
   // Called on the chief at the end, with what the model function gave to ModelContext::summary()
   // over all batches. Set on all replicas or on none; unset, nothing is gathered.
-  std::function<void(std::vector<formats::SummaryValue> values)> summarize;
+  std::function<void(std::vector<formats::SummaryValue> values)> summarize{};
   // Told on one replica of each process; behind them come those of the model function.
-  std::vector<std::shared_ptr<Hook>> hooks;
+  std::vector<std::shared_ptr<Hook>> hooks{};
   // What hooks are told.
-  std::string model_dir;
-  std::string name;
+  std::string model_dir{};
+  std::string name{};
 };
 
 // This replica's part of an evaluation; all replicas of the run call it together, and get the

@@ -56,7 +56,7 @@ struct RunInfo {
   int64_t last_step = -1;  // where max_steps or the data will end the run; -1: unknown
   int num_replicas = 1;
   bool is_chief = true;
-  std::string model_dir;
+  std::string model_dir{};
   // The layers of the models of ModelContext::model(), where summaries are written; else nullptr.
   const formats::GraphDef* graph = nullptr;
   Mode mode = Mode::kTrain;

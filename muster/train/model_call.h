@@ -13,7 +13,7 @@ namespace muster::inline v0_1 {
 
 // Where a call is made, as errors say it: "at step 7 on worker 1".
 struct CallPlace {
-  std::string_view where;                             // "at step"
+  std::string_view where{};                           // "at step"
   int64_t number = -1;                                // not said when it is negative
   const distribute::ReplicaPlace* replica = nullptr;  // not said when it is alone, or not given
 };

@@ -23,7 +23,7 @@ namespace muster::inline v0_1 {
 
 // A layer that a model function found by name, and what it was first called on.
 struct NamedModel {
-  std::string name;
+  std::string name{};
   Layer layer;
   std::vector<std::pair<Shape, DType>> inputs{};
 };

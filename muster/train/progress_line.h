@@ -12,7 +12,7 @@ struct ProgressFacts {
   int64_t step = 0;
   int64_t last_step = -1;  // where the run will end; -1: unknown
   double loss = 0;
-  std::map<std::string, double> metrics;
+  std::map<std::string, double> metrics{};
   double examples_per_second = 0;  // 0: not known yet; then steps_per_second is not either
   double steps_per_second = 0;
 

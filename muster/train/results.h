@@ -27,8 +27,8 @@ using EvalResult = std::map<std::string, double>;
 // An evaluation that was made while a model was trained.
 struct Evaluation {
   int64_t global_step = 0;
-  std::string name;  // of its EvalSpec or EvaluateOptions
-  EvalResult results;
+  std::string name{};  // of its EvalSpec or EvaluateOptions
+  EvalResult results{};
 };
 
 }  // namespace muster::inline v0_1

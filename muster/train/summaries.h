@@ -123,9 +123,9 @@ class Summaries {
 
  private:
   struct Number {
-    int64_t batch;
-    double value;
-    double weight;
+    int64_t batch{};
+    double value{};
+    double weight{};
   };
 
   bool is_variable(const Tensor& tensor) const;

@@ -28,25 +28,26 @@ namespace muster::inline v0_1 {
 
 // All a training run needs besides its two functions; what an Estimator fills from its RunConfig.
 struct TrainerOptions {
-  std::string model_dir;
-  distribute::StrategyPtr strategy;  // required
-  distribute::StartOptions start;
-  const nlohmann::json* params = nullptr;         // required; must outlive the run
-  std::optional<int64_t> steps;                   // more steps from where the run starts
-  std::optional<int64_t> max_steps;               // the global step to end at
-  int64_t accumulate_steps = 1;                   // batches that make one step; at least 1
-  std::optional<int64_t> save_checkpoints_steps;  // exactly one of the two, or none: no checkpoints
-  std::optional<double> save_checkpoints_secs;
+  std::string model_dir{};
+  distribute::StrategyPtr strategy{};  // required
+  distribute::StartOptions start{};
+  const nlohmann::json* params = nullptr;  // required; must outlive the run
+  std::optional<int64_t> steps{};          // more steps from where the run starts
+  std::optional<int64_t> max_steps{};      // the global step to end at
+  int64_t accumulate_steps = 1;            // batches that make one step; at least 1
+  std::optional<int64_t>
+      save_checkpoints_steps{};  // exactly one of the two, or none: no checkpoints
+  std::optional<double> save_checkpoints_secs{};
   int keep_checkpoint_max = 5;
   double keep_checkpoint_every_n_hours = 10000;
   // So many saves in a row may fail, and the run goes on; one more ends it. The first of a run,
   // which proves that it can save, and the last of it must not fail. Unset: 2 where model_dir is in
   // a store, 0 on a disk. The chief's counts.
-  std::optional<int64_t> max_failed_saves;
+  std::optional<int64_t> max_failed_saves{};
   // As CheckpointManagerOptions::keep, on the chief.
-  std::function<bool(const std::string& prefix)> keep_checkpoint;
-  std::vector<std::shared_ptr<Hook>> hooks;        // on every worker
-  std::vector<std::shared_ptr<Hook>> chief_hooks;  // on the chief only, before `hooks`
+  std::function<bool(const std::string& prefix)> keep_checkpoint{};
+  std::vector<std::shared_ptr<Hook>> hooks{};        // on every worker
+  std::vector<std::shared_ptr<Hook>> chief_hooks{};  // on the chief only, before `hooks`
   // What becomes of a step whose loss or gradients are not finite, and how often in one run. The
   // same on all workers.
   NonFinitePolicy non_finite = NonFinitePolicy::kStop;
@@ -61,12 +62,12 @@ struct TrainerOptions {
   // How an earlier call of this program ended. Where the run goes on from there and nothing is left
   // of its input, the input begins anew, with its next pass. The same on all workers.
   struct EarlierCall {
-    int64_t step;
-    bool input_ended;
+    int64_t step{};
+    bool input_ended{};
   };
-  std::optional<EarlierCall> earlier_call;
+  std::optional<EarlierCall> earlier_call{};
   // What a run without a checkpoint begins with, in place of initial values.
-  std::optional<WarmStartSettings> warm_start_from;
+  std::optional<WarmStartSettings> warm_start_from{};
   bool trace = false;        // print where a step's time went
   FileSystem* fs = nullptr;  // nullptr: that of the path
   Clock* clock = nullptr;    // nullptr: the system's
@@ -74,12 +75,12 @@ struct TrainerOptions {
   // others wait for the chief at a barrier while it is busy here. Not called for the checkpoint a
   // run starts with.
   std::function<void(int64_t global_step, const std::string& prefix, distribute::Replica&)>
-      after_save;
+      after_save{};
   // Asked on the chief for the evaluations that were made since it was asked last: hooks are told.
-  std::function<std::vector<Evaluation>()> take_evaluations;
+  std::function<std::vector<Evaluation>()> take_evaluations{};
   // Called on every worker when the run is over, before hooks end and before it leaves the group;
   // `trained`: whether any step was made.
-  std::function<void(int64_t global_step, bool trained, distribute::Replica&)> at_end;
+  std::function<void(int64_t global_step, bool trained, distribute::Replica&)> at_end{};
 };
 
 // Throws InvalidArgument, NotFound, Corrupt for what the user can repair; NonFinite before anything

@@ -69,22 +69,22 @@ struct BoostedTreesRegressorOptions {
 // Options of BoostedTrees::train(). A step is a layer of a tree; a run ends behind the first whole
 // tree that reaches the number.
 struct BoostedTreesTrainOptions {
-  std::optional<int64_t> steps;      // more, from the latest checkpoint
-  std::optional<int64_t> max_steps;  // the global step to end at; at most one of the two
+  std::optional<int64_t> steps{};      // more, from the latest checkpoint
+  std::optional<int64_t> max_steps{};  // the global step to end at; at most one of the two
 };
 
 // Options of BoostedTrees::evaluate().
 struct BoostedTreesEvaluateOptions {
-  std::optional<int64_t> steps;                // batches; all of the data when unset
-  std::string name;                            // events go to eval/ or eval_<name>/
-  std::optional<std::string> checkpoint_path;  // the latest when unset
+  std::optional<int64_t> steps{};                // batches; all of the data when unset
+  std::string name{};                            // events go to eval/ or eval_<name>/
+  std::optional<std::string> checkpoint_path{};  // the latest when unset
 };
 
 // Options of BoostedTrees::predict().
 struct BoostedTreesPredictOptions {
-  std::vector<std::string> predict_keys;       // empty: all
-  std::optional<std::string> checkpoint_path;  // the latest when unset
-  bool yield_single_examples = true;           // false: whole batches
+  std::vector<std::string> predict_keys{};       // empty: all
+  std::optional<std::string> checkpoint_path{};  // the latest when unset
+  bool yield_single_examples = true;             // false: whole batches
   // Whether each prediction says what made it: "bias" [logits] and "dfc" [columns, logits], the
   // directional contributions of column_names(), add up to the logits.
   bool with_explanations = false;
@@ -92,7 +92,7 @@ struct BoostedTreesPredictOptions {
 
 // Options of BoostedTrees::export_model().
 struct BoostedTreesExportOptions {
-  std::optional<std::string> checkpoint_path;  // the latest when unset
+  std::optional<std::string> checkpoint_path{};  // the latest when unset
 };
 
 // Predictions, one example (or batch) at a time.

@@ -32,7 +32,7 @@ struct Node {
 
 // Node 0 is the root; children stand behind their parents.
 struct Tree {
-  std::vector<Node> nodes;
+  std::vector<Node> nodes{};
 
   // The place of the leaf of an example. `row` has a value for each feature, NaN where it is
   // missing.
@@ -52,14 +52,14 @@ struct Tree {
 
 // The trees of a model.
 struct Ensemble {
-  std::vector<std::string> features;  // sorted as the columns of an input are
+  std::vector<std::string> features{};  // sorted as the columns of an input are
   // Whether a feature is compared in double, for float32 does not tell its numbers apart; all
   // others are rounded to float32 before. Empty: none is.
   std::vector<bool> in_double = {};
-  std::string objective;     // "logistic", "softmax" or "squared": what logits are for
-  int64_t outputs = 1;       // logits of an example
-  std::vector<double> bias;  // added to each logit
-  std::vector<Tree> trees;   // tree i adds to logit i % outputs
+  std::string objective{};     // "logistic", "softmax" or "squared": what logits are for
+  int64_t outputs = 1;         // logits of an example
+  std::vector<double> bias{};  // added to each logit
+  std::vector<Tree> trees{};   // tree i adds to logit i % outputs
 
   // Trees for each logit.
   int64_t rounds() const { return static_cast<int64_t>(trees.size()) / outputs; }

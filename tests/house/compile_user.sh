@@ -7,7 +7,7 @@ shift 2
 flags=("$@" -std=c++20 -I "$root" -fsyntax-only)
 folder=$(dirname "${BASH_SOURCE[0]}")
 
-"$compiler" "${flags[@]}" -Wall -Wextra -Wno-parentheses -Wno-missing-field-initializers -Werror "$folder/user_program.cc"
+"$compiler" "${flags[@]}" -Wall -Wextra -Wno-parentheses -Werror "$folder/user_program.cc"
 
 if said=$("$compiler" "${flags[@]}" "$folder/wrong_program.cc" 2>&1); then
   echo 'wrong_program.cc compiles'

@@ -113,6 +113,25 @@ TEST_F(PlantedTest, HeadersStayLight) {
               HasSubstr("json_fwd"));
 }
 
+TEST_F(PlantedTest, FieldsOfOptionsHaveInitializers) {
+  const auto with = [](const std::string& field) {
+    return "// A.\n#pragma once\nstruct RunOptions {\n  int steps = 1;\n" + field +
+           "\n  void check() const;\n};\nstruct Place {\n  int row;\n};\n";
+  };
+  for (const std::string& field : {"  std::string name;", "  int64_t* steps;  // so many",
+                                   "  std::function<int(const int&)> of;"}) {
+    EXPECT_THAT(planted("muster/plan/a.h", with(field)),
+                HasSubstr("muster/plan/a.h:5: give this field an initializer"))
+        << field;
+    // What programs do not see may be as it likes.
+    EXPECT_EQ(planted("muster/plan/internal/a.h", with(field)), "");
+  }
+  for (const std::string& field : {"  std::string name{};", "  using Name = std::string;",
+                                   "  std::string said() const;", "  // a comment;"}) {
+    EXPECT_EQ(planted("muster/plan/a.h", with(field)), "") << field;
+  }
+}
+
 TEST_F(PlantedTest, NoFileKnowsVersionsOfLibTorch) {
   const std::string store = "#include <torch/csrc/distributed/c10d/Store.hpp>\n";
   EXPECT_THAT(planted("muster/data/a.cc", store), HasSubstr("c10d moves between versions"));

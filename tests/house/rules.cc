@@ -148,11 +148,31 @@ class Checker {
     static const RegularExpression kInclude("^\\s*#\\s*include\\s*([<\"])([^>\"]+)[>\"]");
     static const RegularExpression kOnce("^#pragma once");
     static const RegularExpression kVersionSwitch("^\\s*#\\s*(el)?if.*TORCH_VERSION");
+    // What programs fill by name: a compiler warns of each field left out that has no initializer.
+    static const RegularExpression kOptions(
+        "^( *)struct \\w*(Options|Spec|Config|Settings|Limits|Flag|Flags) \\{");
+    static const RegularExpression kBareField("^ *[A-Za-z_][A-Za-z0-9_:<>,*& ()]*[ >*]\\w+;");
+    static const RegularExpression kNoField(
+        "^ *(using|static|friend|return|typedef) |\\) *(const)?;");
+    const bool options_are_public =
+        header && file.starts_with("muster/") && file.find("/internal/") == std::string::npos;
+    std::string options_end;  // of the struct that is being read; empty outside of one
     std::string line;
     int number = 0;
     bool once = false;
     while (std::getline(stream, line)) {
       ++number;
+      if (options_are_public) {
+        RegularExpression::Groups indent;
+        if (options_end.empty() && kOptions.search(line, &indent)) {
+          options_end = indent[1] + "};";
+        } else if (line == options_end) {
+          options_end.clear();
+        } else if (!options_end.empty() && kBareField.search(line) && !kNoField.search(line)) {
+          violate(file, number,
+                  "give this field an initializer, such as {}, so that programs may leave it out");
+        }
+      }
       if (kUnfinished.search(line)) violate(file, number, "unfinished: " + line);
       if (!source) continue;
       if (number == 1 && header && !line.starts_with("//")) {

@@ -66,7 +66,7 @@ class MemoryStore final : public FileSystem {
  private:
   class Staged;
   struct Object {
-    std::shared_ptr<const std::string> content;
+    std::shared_ptr<const std::string> content{};
     double modified_seconds = 0;
   };
 
