@@ -15,9 +15,9 @@ namespace muster::inline v0_1::control {
 // Where the coordinator listens, and whom it waits for.
 struct ServerOptions {
   std::string address{};  // the chief's "host:port" in TF_CONFIG; port 0 takes a free one
-  plan::CoordinatorOptions
-      group{};                     // roster and time limits; first_epoch 0 means: from the date, so
-                                   // that a chief that restarts leads a group with a higher epoch
+  // Roster and time limits; first_epoch 0 means: from the date, so that a chief that restarts leads
+  // a group with a higher epoch.
+  plan::CoordinatorOptions group{};
   cluster::Job job{};              // whoever does not know its token is refused
   Clock* clock = &system_clock();  // outlives the server
   ServerOptions() { group.first_epoch = 0; }
