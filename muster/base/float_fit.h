@@ -23,6 +23,7 @@ inline bool is_lost_in_float(double number) {
 // The numbers of a column, one after another. What is missing or infinite does not count.
 class FloatFit {
  public:
+  // Counts a number of the column.
   void add(double number) {
     if (!std::isfinite(number)) return;
     least_ = std::min(least_, number);
@@ -31,20 +32,22 @@ class FloatFit {
     rounds_ = true;
     lost_ = lost_ || std::abs(number) > kLargestExactFloat;
   }
+  // Counts what the other has counted.
   void merge(const FloatFit& other) {
     least_ = std::min(least_, other.least_);
     most_ = std::max(most_, other.most_);
     rounds_ = rounds_ || other.rounds_;
     lost_ = lost_ || other.lost_;
   }
-  // What is known, as so many numbers: replicas exchange it.
-  static constexpr int64_t kNumbers = 4;
+  static constexpr int64_t kNumbers = 4;  // that store() writes
+  // Writes what is known, so that replicas can exchange it.
   void store(double* numbers) const {
     numbers[0] = least_;
     numbers[1] = most_;
     numbers[2] = rounds_ ? 1 : 0;
     numbers[3] = lost_ ? 1 : 0;
   }
+  // What store() has written.
   static FloatFit load(const double* numbers) {
     FloatFit fit;
     fit.least_ = numbers[0];

@@ -266,6 +266,7 @@ class Dataset {
   Dataset map(Fn fn, const MapOptions& options = {}) const {
     return map(MapFunction(data::by_parts<Element>(std::move(fn))), options);
   }
+  // The same of a function of the parts that has a key for its random numbers in front.
   template <data::KeyedPartFunction Fn>
   Dataset map(Fn fn, const MapOptions& options = {}) const {
     return map(KeyedMapFunction(data::by_keyed_parts(std::move(fn))), options);
@@ -276,12 +277,14 @@ class Dataset {
   Dataset prefetch(int64_t n = 2) const;
   // Keeps the elements for which `fn` is true.
   Dataset filter(Predicate fn, const std::string& name = "") const;
+  // The same of a function of the parts of an element, as map() has it.
   template <data::PartFunction Fn>
   Dataset filter(Fn fn, const std::string& name = "") const {
     return filter(Predicate(data::by_parts<bool>(std::move(fn))), name);
   }
   // Gives the elements up to the first for which `fn` is false; nothing behind it is read.
   Dataset take_while(Predicate fn, const std::string& name = "") const;
+  // The same of a function of the parts of an element, as map() has it.
   template <data::PartFunction Fn>
   Dataset take_while(Fn fn, const std::string& name = "") const {
     return take_while(Predicate(data::by_parts<bool>(std::move(fn))), name);
@@ -302,6 +305,7 @@ class Dataset {
   Dataset concatenate(const Dataset& other) const;
   // Gives the elements of the data sets fn(element), one data set after another.
   Dataset flat_map(FlatMapFunction fn, const std::string& name = "") const;
+  // The same of a function of the parts of an element, as map() has it.
   template <data::PartFunction Fn>
   Dataset flat_map(Fn fn, const std::string& name = "") const {
     return flat_map(FlatMapFunction(data::by_parts<Dataset>(std::move(fn))), name);
@@ -310,6 +314,7 @@ class Dataset {
   // of each in turn. When one ends, the next takes its place when its turn comes. Throws
   // InvalidArgument for lengths below 1.
   Dataset interleave(FlatMapFunction fn, const InterleaveOptions& options = {}) const;
+  // The same of a function of the parts of an element, as map() has it.
   template <data::PartFunction Fn>
   Dataset interleave(Fn fn, const InterleaveOptions& options = {}) const {
     return interleave(FlatMapFunction(data::by_parts<Dataset>(std::move(fn))), options);
@@ -334,6 +339,7 @@ class Dataset {
   // Makes padded batches of elements of nearly one length: length(element) tells the bucket. Throws
   // InvalidArgument for boundaries that do not ascend, and another number of batch sizes.
   Dataset bucket_by_sequence_length(KeyFunction length, const BucketOptions& options) const;
+  // The same of a function of the parts of an element, as map() has it.
   template <data::PartFunction Fn>
   Dataset bucket_by_sequence_length(Fn length, const BucketOptions& options) const {
     return bucket_by_sequence_length(KeyFunction(data::by_parts<int64_t>(std::move(length))),

@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <chrono>
-#include <mutex>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
@@ -44,7 +43,7 @@ class Mirrored : public Strategy {
     const auto count = static_cast<int>(devices_.size());
     // Several GPUs are told with what carries their gradients.
     if (count == 1 || devices_[0].is_cpu()) {
-      std::call_once(told_, [&] { log::info(internal::describe_mirrored(devices_)); });
+      log::info_once(internal::describe_mirrored(devices_));
     }
     if (count == 1) return one_device(devices_[0].str())->start_replicas(start);
     const auto group = std::make_shared<LocalGroup>(
@@ -87,7 +86,6 @@ class Mirrored : public Strategy {
 
   MirroredOptions options_;
   std::vector<Device> devices_;  // by replica
-  mutable std::once_flag told_;
 };
 
 }  // namespace

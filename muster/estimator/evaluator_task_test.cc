@@ -275,7 +275,7 @@ TEST(EvaluatorTaskTest, KeepBestAndEarlyStoppingHearOfItsEvaluations) {
   const std::string model_dir = directory / "m";
   RunConfig config = quiet_config(model_dir);
   config.keep_checkpoint_max = 1;
-  config.keep_best = KeepBest{.metric = "m"};
+  config.keep_best = KeepBest{.metric = "m", .higher_is_better = false};
   RunConfig beside_config = evaluator_config(model_dir);
   beside_config.keep_best = config.keep_best;
   Evaluating evaluator, chief;

@@ -198,8 +198,10 @@ TEST(WorkerDataTest, FewerFilesThanWorkersIsTheSameErrorOnEach) {
     Estimator estimator(two_layers,
                         quiet_config(directory / "m", distribute::multi_worker_mirrored(),
                                      cluster.environment(rank)));
-    const Error error =
-        error_of([&] { estimator.train([&] { return read(files).batch(2); }, {.max_steps = 5}); });
+    const auto input = [&] {
+      return read(files).batch(2).with_options({.auto_shard_policy = AutoShardPolicy::kFile});
+    };
+    const Error error = error_of([&] { estimator.train(input, {.max_steps = 5}); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
     const std::lock_guard lock(mutex);
     told.push_back(error.message());

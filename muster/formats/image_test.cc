@@ -305,6 +305,19 @@ TEST(Image, EveryGifIsWhatWasEncoded) {
   };
   EXPECT_EQ(seen, times("rrrrrbbbbb", 3) + times("rrrwwwwbbb", 2) + times("bbbwwwwrrr", 2) +
                       times("bbbbbrrrrr", 3));
+  // No pixels come of a code that stands for nothing: where only single pixels can be, and later.
+  struct Impossible {
+    size_t at;
+    char packed;
+    const char* code;
+  };
+  for (const auto& [at, packed, code] :
+       {Impossible{0, '\xb4', "the code 6 "}, Impossible{0, '\xcc', "the code 7 "},
+        Impossible{2, '\x9b', "the code 11 "}, Impossible{20, '\x6c', "the code 44 "}}) {
+    std::string file = others;
+    file[others.find('\x8c') + at] = packed;
+    EXPECT_THAT(error_of(file).message(), HasSubstr(code));
+  }
   // Large enough that the table of codes is full, and begun again.
   for (const auto& [height, width] : {std::pair{1, 1}, {7, 5}, {90, 110}}) {
     const TestImage indices = make_test_image(height, width, 1);

@@ -259,7 +259,7 @@ TEST(FitTest, OptionsOfTensorsAreRefusedBesideADataSet) {
 TEST(FitTest, ASplitIsOfTheLastExamples) {
   const testing::Points some = testing::points(40);
   Model a = compiled(), b = compiled();
-  FitTensorOptions options;
+  FitOptions options;
   options.batch_size = 8;
   options.shuffle = false;
   options.validation_split = 0.25;

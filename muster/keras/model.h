@@ -76,8 +76,6 @@ struct FitOptions {
   Verbose verbose = Verbose::kAuto;  // of the ProgbarLogger, where there is none among these
 };
 
-using FitTensorOptions = FitOptions;
-
 // Options of Model::evaluate().
 struct EvaluateOptions {
   std::optional<int64_t> steps = {};  // batches; all of the data when unset

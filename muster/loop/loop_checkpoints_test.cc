@@ -224,7 +224,7 @@ TEST(LoopCheckpointsTest, SavingHoldsTheLockUntilTheScopeEnds) {
     line.train();
     scope.save(temp.path());
     const Error error = error_of([&] { DirectoryLock(temp.path(), std::chrono::seconds(0)); });
-    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   }
   const DirectoryLock free_again(temp.path(), std::chrono::seconds(0));
   const auto scope = strategy->scope(options);

@@ -23,6 +23,7 @@ struct Node {
   double gain = 0;   // what the split takes off the loss, in second order, times 2; 0 for a leaf
   double value = 0;  // what the tree would add to the logit, were this a leaf
 
+  // Whether an example whose feature is `x` goes left; NaN is a missing one.
   bool goes_left(double x) const {
     if (std::isnan(x)) return missing_left;
     return category ? x == threshold : x <= threshold;
@@ -71,6 +72,7 @@ struct Ensemble {
   // roots and the bias, `contributions` ([features, outputs], row-major) the rest, so that they add
   // up to the logit (Palczewska et al., 2013; TensorFlow calls them directional).
   void explain(const double* row, double* base, double* contributions) const;
+  // Whether that feature is compared in float64.
   bool is_in_double(size_t feature) const {
     return feature < in_double.size() && in_double[feature];
   }

@@ -1,5 +1,5 @@
-// The first frame of a GIF. What libgif has beside it is all the other frames, which it reads into
-// memory together.
+// The first frame of a GIF. giflib is not used, since it makes pixels of codes that stand for
+// nothing, where a damaged GIF has to be refused (formats/image.h).
 #include <fmt/format.h>
 
 #include <algorithm>
