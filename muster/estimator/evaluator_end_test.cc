@@ -20,6 +20,7 @@ using testing::evaluated_steps;
 using testing::Evaluating;
 using testing::evaluator_config;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::KeepsPace;
 using testing::NotesExports;
 using testing::quiet_config;
@@ -188,7 +189,9 @@ TEST(EvaluatorEndTest, TheChiefEndsWhenTheLastEvaluationAndItsExportsAreDone) {
   EXPECT_TRUE(exporter->exported);
   EXPECT_EQ(evaluated_steps(model_dir).back(), 25);
   EXPECT_FALSE(disk().exists(model_dir + "/evaluator.lease").value());
-  EXPECT_EQ(chief.inputs, 0);
+  // Before the evaluator is there, the chief may look at the data; it evaluates nothing.
+  EXPECT_LE(chief.inputs, 1);
+  EXPECT_THAT(chief.exporter->steps, IsEmpty());
   EXPECT_EQ(beside.get()->at("global_step"), 25);
 }
 
