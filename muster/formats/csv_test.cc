@@ -96,7 +96,8 @@ TEST(Csv, LinesMayEndWithAReturnAlone) {
   // The first line decides: there it is a letter like others.
   EXPECT_EQ(rows_of("a,b\n1\r2,3\r\n"), (Rows{{"a", "b"}, {"1\r2", "3"}}));
   EXPECT_EQ(rows_of("\"a\rb\",c\n1,2\n"), (Rows{{"a\rb", "c"}, {"1", "2"}}));
-  CsvReader reader = csv_reader("a,b\r1,2\r3\"x,4\r5,6\r");
+  const std::string text = "a,b\r1,2\r3\"x,4\r5,6\r";  // which the reader does not copy
+  CsvReader reader = csv_reader(text);
   ASSERT_TRUE(reader.next().value());
   const uint64_t second = reader.offset();
   ASSERT_TRUE(reader.next().value());
