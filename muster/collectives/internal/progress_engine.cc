@@ -382,8 +382,11 @@ void ProgressEngine::wait_for_others(const Operation& operation, const State* wa
   }
   const auto rest = std::chrono::ceil<milliseconds>(*deadline_ - steady_clock::now());
   ControlPage& own = page(options_.rank);
-  own.sleeps_until.store(others_can_do_all_until(wanted), std::memory_order_relaxed);
-  own.doorbell.sleep(std::clamp(rest, milliseconds(1), nap_),
+  const uint64_t until = others_can_do_all_until(wanted);
+  own.sleeps_until.store(until, std::memory_order_relaxed);
+  // The last rank to post may compute on before it waits, and so sum nothing: look at that soon.
+  const auto nap = until == 0 ? nap_ : std::min(nap_, kLongestCheck);
+  own.doorbell.sleep(std::clamp(rest, milliseconds(1), nap),
                      [&] { return ready() || failed_.load(std::memory_order_acquire); });
   nap_ = std::min(2 * nap_, std::max(nap_, kLongestCheck));
   if (steady_clock::now() >= *deadline_ && !ready()) throw timed_out(operation);
