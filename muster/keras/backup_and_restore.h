@@ -21,7 +21,9 @@ struct BackupAndRestoreOptions {
   // So many backups in a row may fail, and fit() goes on and tries again with the next; one more
   // ends it. The first must not fail, nor one for a task that was told to stop, nor the last where
   // it stays. Unset: 2 where backup_dir is in a bucket, 0 on a disk. 0 or more; the same on all
-  // workers. With parameter servers each must be there.
+  // workers. With parameter servers a chief that is killed after backups that failed goes on in the
+  // epoch where the servers are: the epochs since the backup are in no History, and no callback
+  // sees them end.
   std::optional<int64_t> max_failed_saves = {};
 };
 

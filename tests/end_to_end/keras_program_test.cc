@@ -130,6 +130,36 @@ TEST(KerasOnServers, AKilledChiefGoesOnAndSoDoesARunThatWasStopped) {
   run.stop();
 }
 
+// Nothing is saved from the second epoch on, and the servers have gone on.
+TEST(KerasOnServers, AChiefKilledAfterBackupsThatFailedTrainsNoEpochAgain) {
+  constexpr int kEpochs = 60, kSteps = 4;
+  until_in_time([] {
+    const TempDirectory directory;
+    const std::string failing = directory / "failing";
+    ServedTasks run(/*workers=*/1, /*servers=*/1, [&](const std::string& model_dir) {
+      return Words{"env", "FAULT_KERAS=" + failing, binary("fault_victim"),
+                   "--model_dir=" + model_dir, "--epochs=" + std::to_string(kEpochs)};
+    });
+    run.task("chief0").wait_for("epoch 2/");
+    write_file(failing, "");
+    run.task("chief0").wait_for("may fail in a row");
+    if (!run.task("chief0").says("epoch 20/")) return false;
+    if (!run.replace("chief", 0)) return false;
+    run.task("chief0").wait_for("hold the state of this run");
+    std::filesystem::remove(failing);
+    run.expect_codes();
+    const std::string output = run.task("chief0").output();
+    EXPECT_THAT(output, AllOf(ContainsRegex("epochs [0-9]+ to [0-9]+ were made since"),
+                              Not(HasSubstr("epoch 19/"))));
+    // A step that counted just before the chief was lost is made once more.
+    const json told = result({.output = output});
+    EXPECT_GE(told.at("global_step"), kEpochs * kSteps) << output;
+    EXPECT_LE(told.at("global_step"), kEpochs * kSteps + 1) << output;
+    EXPECT_LE(told.at("epochs_known"), kEpochs - 10) << output;
+    return true;
+  });
+}
+
 TEST(KerasOnServers, AfterTheLossOfAServerItGoesOnFromTheLastBackup) {
   ServedKeras run(/*workers=*/1, kNeverEnding);
   run.task("chief0").wait_for("epoch 2/");

@@ -2,7 +2,8 @@
 // strike it there. FAULT_PHASE names the phase and FAULT_TASK the task that says so, as "worker 1".
 // With FAULT_GATES, a folder, the chief waits behind each step until a file there has its number.
 // With FAULT_SERVED it trains on parameter servers, which wait that many seconds for a task that
-// may be started again. Without them it is a program as any other.
+// may be started again. With FAULT_KERAS, a file, it is a fit() on parameter servers, whose backups
+// fail while the file is there. Without them it is a program as any other.
 #include <muster/muster.h>
 #include <torch/types.h>
 
@@ -149,7 +150,40 @@ distribute::StrategyPtr strategy() {
        .rejoin_seconds = 10});
 }
 
+// What it keeps beside each backup can be written now and then.
+class FailingCallback final : public keras::Callback {
+ public:
+  void on_epoch_end(int64_t, keras::Logs&) override { std::this_thread::sleep_for(kEpoch); }
+  std::string name() const override { return "failing"; }
+  std::map<std::string, Tensor> tensors() const override {
+    if (std::filesystem::exists(variable("FAULT_KERAS")))
+      throw Error(ErrorKind::kUnavailable, "there is no space left");
+    return {{"nothing", torch::zeros({1})}};
+  }
+
+ private:
+  static constexpr auto kEpoch = std::chrono::milliseconds(30);
+};
+
+void fit_on_servers(const Flags& flags) {
+  keras::Model model(Sequential({Dense(4), Dense(1)}),
+                     {.strategy = distribute::parameter_server(), .seed = 3});
+  model.compile(
+      {.optimizer = optim::adam({.learning_rate = 0.01}), .loss = keras::MeanSquaredError()});
+  const keras::History history = model.fit(
+      points().batch(64),
+      {.epochs = flags.epochs,
+       .callbacks = {std::make_shared<FailingCallback>(),
+                     std::make_shared<keras::BackupAndRestore>(
+                         flags.model_dir + "/backup",
+                         keras::BackupAndRestoreOptions{.max_failed_saves = 1'000'000})}});
+  if (!model.is_chief()) return;
+  print_result({{"global_step", static_cast<double>(model.step())},
+                {"epochs_known", static_cast<double>(history.epoch.size())}});
+}
+
 void program(const Flags& flags) {
+  if (!variable("FAULT_KERAS").empty()) return fit_on_servers(flags);
   reach("start");
   reach("join", std::chrono::milliseconds(0));
   // Whoever is struck while it joins must still be waiting for the others.
@@ -171,4 +205,6 @@ void program(const Flags& flags) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return run_main(argc, argv, program, {.uses = {"model_dir"}}); }
+int main(int argc, char** argv) {
+  return run_main(argc, argv, program, {.uses = {"model_dir", "epochs"}});
+}

@@ -38,6 +38,9 @@ class Fit {
   // An earlier fit() than the one that was stopped is not trained again.
   bool belongs_to_later_fit() const { return found_fit_ > number_; }
   void resume();
+  // On servers, which hold what was made since the backup: the epoch and the step where the run is.
+  // `began`: the step of the model at which the backup's epoch began.
+  void follow_servers(int64_t began);
   // It may fail, as BackupAndRestoreOptions::max_failed_saves says, unless it `must` not.
   void backup(int64_t epoch, int64_t step, bool must = false);
   // Whether that of this step is the latest there, or nobody can tell.

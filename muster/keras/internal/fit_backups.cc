@@ -162,11 +162,8 @@ void Fit::resume() {
   const json note = json::parse(notes.at(kFitNote));
   first_epoch_ = note.at("epoch").get<int64_t>();
   step_ = note.at("step").get<int64_t>();
-  if (servers_) {
-    // Workers may have made steps since.
-    place_.began = note.at("began").get<int64_t>();
-    step_ = std::clamp<int64_t>(servers_->step() - place_.began, 0, steps_);
-  }
+  const int64_t told_epoch = first_epoch_;
+  if (servers_) follow_servers(note.at("began").get<int64_t>());
   if (first_epoch_ >= options_.epochs && step_ > 0) {
     throw invalid_argument(
         fmt::format("fit: the backup in {} stands in epoch {}, and epochs is {}",
@@ -181,7 +178,7 @@ void Fit::resume() {
     for (const json& value : values)
       history_.history[name].push_back(value.is_null() ? std::nan("") : value.get<double>());
   }
-  if (note.contains("tally")) {
+  if (note.contains("tally") && first_epoch_ == told_epoch) {
     const bool first = impl_.strategy().run({.training = false}, [] {
       return ReplicaContext::current().replica_id();
     })[0] == 0;
@@ -215,6 +212,29 @@ void Fit::resume() {
                           step_ > 0 ? fmt::format("step {} of ", step_ + 1) : "", first_epoch_ + 1,
                           options_.epochs));
   }
+}
+
+void Fit::follow_servers(int64_t began) {
+  const int64_t told = first_epoch_;
+  int64_t made = servers_->step() - began;
+  // Epochs whose backups failed are in the weights all the same. The last one is not passed over:
+  // its end is still to come.
+  for (; made > steps_ && first_epoch_ + 1 < options_.epochs; made -= steps_) {
+    ++first_epoch_;
+    began += steps_;
+  }
+  place_.began = began;
+  step_ = std::clamp<int64_t>(made, 0, steps_);
+  if (first_epoch_ == told) return;
+  const bool several = first_epoch_ > told + 1;
+  log::warning(fmt::format(
+      "the backup in {} is older than what the servers hold: {} {} made since, and {} not trained "
+      "again. What {} measured is in no History, and no callback has seen {} end",
+      backups_->backup_dir(),
+      several ? fmt::format("epochs {} to {}", told + 1, first_epoch_)
+              : fmt::format("epoch {}", told + 1),
+      several ? "were" : "was", several ? "are" : "is", several ? "they" : "it",
+      several ? "them" : "it"));
 }
 
 std::string Fit::tensors_of_callbacks(int64_t step) const {
