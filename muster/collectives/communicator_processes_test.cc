@@ -1,9 +1,14 @@
 // Ranks as processes, which end, are killed or stop at any time.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <csignal>
+#include <cstdint>
 #include <thread>
 
+#include "muster/base/error_of.h"
 #include "muster/collectives/communicator_suite.h"
 #include "muster/collectives/connect.h"
 #include "muster/tensor/libtorch.h"
@@ -72,6 +77,45 @@ TEST_P(CommunicatorProcesses, AKilledRankIsNamedAtOnceByEverySurvivor) {
     EXPECT_THAT(error, HasSubstr("rank 1"));
     EXPECT_THAT(error, HasSubstr("all_reduce #"));
   }
+}
+
+// Makes a part of what is rank 2's to sum unreadable here, so that whoever sums it ends there.
+void end_where_chunk_2_is_summed(const Tensor& buffer) {
+  std::signal(SIGSEGV, [](int) { _exit(7); });
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(buffer.data_ptr());
+  const uintptr_t inside = (begin + static_cast<uintptr_t>(buffer.nbytes()) * 5 / 6) / page * page;
+  ASSERT_EQ(mprotect(reinterpret_cast<void*>(inside), page, PROT_NONE), 0);
+}
+
+// Rank 1 finds that rank 2 has not begun with its own part, sums it, and dies in the middle.
+TEST(SharedMemoryProcesses, WhoeverDiesInThePartOfAnotherIsNamedAtOnce) {
+  ProcessTasks tasks(3,
+                     [](Task& task) {
+                       auto group = join_group(task);
+                       Tensor buffer = group->allocate(1'600'000).view(kFloat32).fill_(1);
+                       group->all_reduce(buffer).wait();
+                       if (task.rank() == 1) {
+                         task.store().get("posted0", 30s);
+                         task.store().get("posted2", 30s);
+                         end_where_chunk_2_is_summed(buffer);
+                         group->all_reduce(buffer).wait();
+                         return;
+                       }
+                       // What is posted first is begun by the last that posts.
+                       Work sum = group->all_reduce(buffer);
+                       task.store().set("posted" + std::to_string(task.rank()), "");
+                       task.store().get("died", 30s);
+                       const Error error = error_of([&] { sum.wait(); });
+                       EXPECT_EQ(error.kind(), ErrorKind::kPeerLost);
+                       EXPECT_THAT(error.message(), HasSubstr("lost rank 1"));
+                     },
+                     {.settings = {{"transport", "shared_memory"}}});
+  EXPECT_EQ(tasks.wait(1, 30s), 7) << tasks.output(1);
+  tasks.store().set("died", "");
+  // Long before the time-out of 30 s.
+  EXPECT_EQ(tasks.wait(0, 10s), 0) << tasks.output(0);
+  EXPECT_EQ(tasks.wait(2, 10s), 0) << tasks.output(2);
 }
 
 TEST_P(CommunicatorProcesses, AStoppedRankCanBeAborted) {

@@ -53,6 +53,7 @@ class SharedRun {
   struct Cut {
     int64_t step = 0;
     std::vector<std::string> positions{};  // of the workers in their data, by rank; "": beginning
+    std::vector<bool> ended{};             // of each, whether its data is used up
     std::map<std::string, Tensor> tensors{};
     // Of read_for_checkpoint(): what servers have written in place of `tensors`.
     formats::SafetensorsParts parts = {};
@@ -84,6 +85,9 @@ class SharedRun {
   // begun the run; on the chief nothing, unless the servers hold the state of this run already.
   // begin() throws PeerLost where the run began again meanwhile.
   virtual std::optional<Place> find_place() = 0;
+  // What set_batch_form() was given by the chief. REQUIRES: find_place() has found a run that is
+  // not over.
+  virtual std::string batch_form() = 0;
   // Begins the run, or waits until the chief has begun it.
   virtual Place begin(const Start& start) = 0;
 

@@ -24,7 +24,7 @@ bool Scope::serve_by(const std::function<void(const Batch&)>& call) const {
   return loop_->serve(call);
 }
 
-void Scope::end_training() const { loop_->end_training(); }
+void Scope::end_training() const { loop_->end_training(/*by_program=*/true); }
 
 int Scope::num_replicas_in_sync() const { return loop_->first().num_replicas_in_sync(); }
 size_t Scope::num_local_replicas() const { return loop_->num_local_replicas(); }

@@ -23,6 +23,7 @@
 #include <optional>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "muster/base/environment.h"
@@ -97,21 +98,28 @@ class Scope {
   // of nothing: it is called once, on zero rows of the form of batch that the chief has, so that
   // its variables and optimizers are known. In front of the loop, in every task:
   //   if (scope.serve(step)) return;
-  // Throws what Strategy::serve() throws, and InvalidArgument where `step` trains nothing.
+  // A worker, or the chief, that is started again where its own data has ended has no batch either,
+  // and calls a copy of `step` so, in end_training() or a run() that evaluates. Throws what
+  // Strategy::serve() throws, and InvalidArgument where `step` trains nothing.
   template <typename Fn>
   bool serve(Fn&& step) const {
-    return serve_by([&](const Batch& batch) {
-      if constexpr (std::is_invocable_v<Fn&>) {
-        (void)step();
+    const auto kept = std::make_shared<std::decay_t<Fn>>(std::forward<Fn>(step));
+    return serve_by([kept](const Batch& batch) {
+      if constexpr (std::is_invocable_v<std::decay_t<Fn>&>) {
+        (void)(*kept)();
       } else {
-        replica_call::call(step, batch);
+        replica_call::call(*kept, batch);
       }
     });
   }
   // This process makes no more steps. On parameter servers it waits until nobody does, so that all
   // see the same weights afterwards; for as long as others live and have data. The chief then saves
-  // once more where it has saved in this scope. The end of the scope does the same, and only warns
-  // of what goes wrong. Where replicas train in step there is nothing to wait for.
+  // once more where it has saved in this scope; one that was started again behind its last batch,
+  // where it restored from. Throws InvalidArgument where the others have data left, and the chief
+  // has neither a batch nor the function of serve() to begin the run for them. The end of the scope
+  // does the same, and warns of what goes wrong, which on the chief is then the exit code of
+  // run_main(); it calls no function of the program. Where replicas train in step there is nothing
+  // to wait for.
   void end_training() const;
 
   int num_replicas_in_sync() const;

@@ -29,6 +29,7 @@
 #include "muster/metrics/metrics.h"
 #include "muster/optim/optimizer.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/train/late_error.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 
@@ -337,10 +338,10 @@ TEST(ServedLoop, TheChiefSavesOnceMoreWhatTheOthersHaveMade) {
   EXPECT_EQ(newest->checkpoint.global_step, 20);
 }
 
-// It has no batch to build the model of, so it can begin nothing for the others.
-TEST(ServedLoop, AChiefBehindItsLastBatchSaysThatTheOthersMayHaveSomeLeft) {
-  TempDirectory directory;
-  const std::string middle = directory / "middle", end = directory / "end";
+// A run of a chief and a worker that was interrupted where the chief had made the ten steps of its
+// pass, and the worker not all of its own: its checkpoint is in `middle`.
+void interrupt_behind_the_chief(const std::string& middle) {
+  const TempDirectory end;
   std::atomic<bool> saved = false;
   run_cluster({.workers = 2}, [&](const Task& task) {
     const Regression regression;
@@ -351,26 +352,79 @@ TEST(ServedLoop, AChiefBehindItsLastBatchSaysThatTheOthersMayHaveSomeLeft) {
       while (task.rank == 1 && !saved) std::this_thread::yield();
     }
     if (task.rank != 0) return;
-    task.scope.save(middle);
-    task.scope.save(end);  // once more when the others are through
+    task.scope.save(middle, {.notes = {{"by", "the chief"}}});
+    task.scope.save(end / "end");  // once more when the others are through
     saved = true;
   });
-  ::testing::internal::CaptureStderr();
+}
+
+// Goes on there. Returns how many steps the worker has made.
+int64_t go_on(const std::string& middle, bool ends_training) {
+  std::atomic<int64_t> made = 0;
   run_cluster({.workers = 2}, [&](const Task& task) {
     const Regression regression;
-    const auto step = [&](const Features& x, const Labels& y) { regression.minimize(x, y); };
-    if (task.scope.serve(step)) return;
+    if (task.scope.serve([&](const Features& x, const Labels& y) { regression.minimize(x, y); }))
+      return;
     task.scope.restore(middle);
     auto training = task.strategy->distribute(points(160).batch(8));
-    // The worker has batches left, and there is nobody to begin the run for it.
-    while (task.rank == 0 && training.completed_passes() < 1) {
-      for (const auto& batch : training) task.strategy->run(step, batch);
+    while (training.completed_passes() < 1) {
+      for (const auto& batch : training) {
+        // The chief reads its position, which has no batch behind it.
+        EXPECT_EQ(task.rank, 1);
+        task.strategy->run([&](const Features& x, const Labels& y) { regression.minimize(x, y); },
+                           batch);
+        ++made;
+      }
     }
-    task.scope.end_training();
+    if (ends_training) task.scope.end_training();
   });
-  const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said, AllOf(HasSubstr("the chief was started again behind its last batch"),
-                          HasSubstr("middle/model.ckpt-"), HasSubstr("' away, so that")));
+  return made;
+}
+
+TEST(ServedLoop, AChiefBehindItsLastBatchBeginsTheRunForTheOthers) {
+  TempDirectory directory;
+  const std::string middle = directory / "middle";
+  interrupt_behind_the_chief(middle);
+  const int64_t saved = CheckpointManager(middle).load_latest()->checkpoint.global_step;
+  EXPECT_EQ(go_on(middle, /*ends_training=*/true), 20 - saved);
+  // What they have made is saved where the chief restored from, which has lost nothing.
+  const CheckpointManager manager(middle);
+  const auto newest = manager.load_latest();
+  ASSERT_TRUE(newest.has_value());
+  EXPECT_EQ(newest->checkpoint.global_step, 20);
+  EXPECT_EQ(newest->checkpoint.notes.at("by"), "the chief");
+  EXPECT_EQ(manager.all().size(), 2u);
+  // It says that nobody has anything left: the end of the scope has nothing to call.
+  EXPECT_EQ(go_on(middle, /*ends_training=*/false), 0);
+  EXPECT_FALSE(take_late_error().has_value());
+}
+
+// There its function may not be called any more.
+TEST(ServedLoop, AChiefBehindItsLastBatchThatOnlyLeavesSaysWhatIsNotTrainedOn) {
+  TempDirectory directory;
+  const std::string middle = directory / "middle";
+  interrupt_behind_the_chief(middle);
+  // The others learn it too.
+  EXPECT_THAT(message_of([&] { (void)go_on(middle, /*ends_training=*/false); }),
+              HasSubstr("was not trained on"));
+  const auto error = take_late_error();
+  ASSERT_TRUE(error.has_value());
+  EXPECT_EQ(error->kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error->message(), AllOf(HasSubstr("started again behind its last batch"),
+                                      HasSubstr("what worker 0 had left behind step 1")));
+  EXPECT_THAT(error->hint(),
+              AllOf(HasSubstr("scope.end_training() behind it"), HasSubstr("middle/model.ckpt-")));
+}
+
+TEST(ServedLoop, AChiefWithoutAnyBatchIsTold) {
+  EXPECT_THAT(message_of([] {
+                run_cluster({.workers = 2}, [](const Task& task) {
+                  const Regression regression;
+                  (void)regression.train(task, points(160).batch(8).take(0), 1);
+                  if (task.rank >= 0) task.scope.end_training();
+                });
+              }),
+              HasSubstr("the chief's data gave no batch"));
 }
 
 TEST(ServedLoop, WhatIsDoneAlreadyIsNotDoneAgain) {

@@ -237,6 +237,12 @@ std::vector<int> StepLedger::awaited(double now) const {
   return all;
 }
 
+std::vector<bool> StepLedger::ended() const {
+  std::vector<bool> all;
+  for (const Worker& worker : workers_) all.push_back(worker.ended);
+  return all;
+}
+
 std::vector<std::string> StepLedger::positions() const {
   std::vector<std::string> all;
   for (const Worker& w : workers_) all.push_back(w.position);

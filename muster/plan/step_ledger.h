@@ -56,6 +56,8 @@ class StepLedger {
   int64_t step() const { return step_; }
   // Where the worker's data stands behind its last step that counts.
   const std::string& position(int worker) const { return at(worker).position; }
+  // Of each worker, whether its data is used up.
+  std::vector<bool> ended() const;
 
   // --- who is there ---
   // The worker has come, or has come again: what its earlier process held is free.

@@ -171,7 +171,8 @@ json LedgerHost::answer(const json& request) {
         ledger_.pause();
         return with_round({{"step", ledger_.step()},
                            {"commits", ledger_.commits()},
-                           {"positions", ledger_.positions()}});
+                           {"positions", ledger_.positions()},
+                           {"ended", ledger_.ended()}});
       }
     } else {
       throw invalid_argument(fmt::format("a parameter server knows no \"{}\"", op),

@@ -132,6 +132,7 @@ void ShardServer::answer(Client& client, const json& request) {
   const std::shared_ptr<Defined> here = defined(request);
   if (request.contains("round")) apply_round(request.at("round"));
   if (op == "round") return send_message(socket, json::object());
+  if (op == "form") return send_message(socket, {{"form", here->form}});
   if (op == "share") return share(client, *here);
   if (op == "area") return make_area(client, request, *here);
   if (op == "pull") {
@@ -206,6 +207,7 @@ void ShardServer::define(net::MessageSocket& socket, const json& request) {
   }
   auto made = std::make_shared<Defined>();
   made->generation = generation;
+  made->form = request.at("form").get<std::string>();
   made->model = model;
   // Of updates that several workers make together, every server sees all in one order.
   made->store = std::make_unique<ShardStore>(shards, train_op, seed_, kGroups, shared_,

@@ -201,6 +201,10 @@ std::optional<distribute::SharedRun::Place> WorkerRun::find_place() {
   return place;
 }
 
+std::string WorkerRun::batch_form() {
+  return ask(0, {{"op", "form"}}).at("form").get<std::string>();
+}
+
 distribute::SharedRun::Place WorkerRun::join() {
   const TimePoint deadline = system_clock().now() + from_seconds(session_.start().join_timeout);
   while (true) {

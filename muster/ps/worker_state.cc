@@ -140,7 +140,8 @@ distribute::SharedRun::Cut WorkerRun::cut(
   await_errand();
   const json paused = ask_ledger({{"op", "pause"}});
   Cut cut{.step = paused.at("step").get<int64_t>(),
-          .positions = paused.at("positions").get<std::vector<std::string>>()};
+          .positions = paused.at("positions").get<std::vector<std::string>>(),
+          .ended = paused.at("ended").get<std::vector<bool>>()};
   try {
     session_.at_all_servers([&](size_t server) {
       json request = more(server, cut.step);

@@ -303,7 +303,8 @@ std::string Engine::save(const std::function<json()>& inputs, int64_t epoch,
   if (const auto& cut = replica_.state().cut()) {
     step_ = cut->step;
     checkpoint.parts = cut->parts;
-    positions["train"] = {{"dealt_by", "workers"}, {"positions", cut->positions}};
+    positions["train"] = {
+        {"dealt_by", "workers"}, {"positions", cut->positions}, {"ended", cut->ended}};
   }
   checkpoint.global_step = step_;
   checkpoint.inputs = positions.dump();

@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "tests/end_to_end/program.h"
 #include "tests/end_to_end/served_tasks.h"
@@ -25,9 +26,23 @@ Words custom_loop(const std::string& model_dir, int epochs) {
 
 class ServedLoopRun : public ServedTasks {
  public:
-  ServedLoopRun(int workers, int servers, int epochs)
-      : ServedTasks(workers, servers,
-                    [&](const std::string& model_dir) { return custom_loop(model_dir, epochs); }) {}
+  ServedLoopRun(int workers, int servers, int epochs, bool late = false)
+      : ServedTasks(
+            workers, servers,
+            [&](const std::string& model_dir) { return custom_loop(model_dir, epochs); }, late) {}
+
+  // Waits until the newest checkpoint is that of this step.
+  void wait_for_checkpoint(int64_t step) {
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    const std::string name = fmt::format("model.ckpt-{}\"", step);
+    for (;;) {
+      if (has_checkpoint(model_dir(), step) &&
+          read_file(model_dir() + "/checkpoint").find(name) != std::string::npos)
+        return;
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << task("chief0").output();
+      std::this_thread::sleep_for(10ms);
+    }
+  }
 };
 
 constexpr int kNeverEnding = 1000000;
@@ -83,6 +98,30 @@ TEST(ServedLoops, AChiefThatDiesGoesOnFromWhatTheServersHave) {
   run.task("chief0").wait_for("epoch ");
   EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("epoch  1 ")));
   run.stop();
+}
+
+// The chief is through, and the worker has not begun: what is its own is trained on all the same.
+TEST(ServedLoops, AChiefBehindItsLastBatchThatLosesAServerBeginsAgainForTheOthers) {
+  constexpr int kEpochs = 20;
+  ServedLoopRun run(/*workers=*/1, /*servers=*/1, kEpochs, /*late=*/true);
+  run.wait_for_checkpoint(kEpochs * 10);
+  run.replace_server_and_chief();
+  run.start("worker", 0);
+  run.expect_codes();
+  expect_result(run.task("chief0").output(), kEpochs);
+  EXPECT_TRUE(has_checkpoint(run.model_dir(), kEpochs * 20));
+}
+
+TEST(ServedLoops, AChiefKilledBehindItsLastBatchSavesWhatTheOthersMake) {
+  constexpr int kEpochs = 20;
+  ServedLoopRun run(/*workers=*/1, /*servers=*/1, kEpochs, /*late=*/true);
+  run.wait_for_checkpoint(kEpochs * 10);
+  EXPECT_TRUE(run.replace("chief", 0));
+  run.task("chief0").wait_for("hold the state of this run");
+  run.start("worker", 0);
+  run.expect_codes();
+  expect_result(run.task("chief0").output(), kEpochs);
+  EXPECT_TRUE(has_checkpoint(run.model_dir(), kEpochs * 20));
 }
 
 TEST(ServedLoops, AChiefThatIsToldToStopEndsTheRun) {

@@ -22,9 +22,9 @@ namespace muster::testing {
 
 class ServedTasks {
  public:
-  // `command` is what every task runs, with this model_dir.
+  // `command` is what every task runs, with this model_dir. With `late`, start() starts workers.
   ServedTasks(int workers, int servers,
-              const std::function<Words(const std::string& model_dir)>& command)
+              const std::function<Words(const std::string& model_dir)>& command, bool late = false)
       : command_(command(model_dir())) {
     nlohmann::json cluster;
     const auto add = [&](const std::string& type, int count) {
@@ -36,7 +36,7 @@ class ServedTasks {
     add("ps", servers);
     cluster_ = cluster;
     for (const auto& [type, count] :
-         {std::pair{"ps", servers}, {"chief", 1}, {"worker", workers}}) {
+         {std::pair{"ps", servers}, {"chief", 1}, {"worker", late ? 0 : workers}}) {
       for (int index = 0; index < count; ++index) start(type, index);
     }
   }

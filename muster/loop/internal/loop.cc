@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <optional>
 #include <utility>
 
@@ -12,9 +11,7 @@
 #include "muster/cluster/resolve.h"
 #include "muster/distribute/absence.h"
 #include "muster/distribute/agree.h"
-#include "muster/loop/internal/recorded_step.h"
 #include "muster/loop/named_call.h"
-#include "muster/optim/train_op.h"
 #include "muster/ps/closures.h"
 #include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
@@ -23,7 +20,6 @@
 #include "muster/train/merge_metrics.h"
 #include "muster/train/stop_reason.h"
 #include "muster/train/stop_signal.h"
-#include "muster/train/user_call.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
@@ -57,32 +53,7 @@ void meet_at_end(Replica& replica) {
   (void)replica.exchange().reduce(ReduceOp::kSum, torch::zeros({}, at::kLong));
 }
 
-Settings settings_of(const RunOptions& options) {
-  const bool mean = options.loss_reduction == LossReduction::kMean;
-  return {{"loss_reduction", mean ? "mean" : "sum"}};
-}
-
 }  // namespace
-
-// One call of run() and what the replicas bring to it.
-struct Loop::Call {
-  const RunOptions& options;
-  const std::function<void(size_t)>& body;
-  const std::function<int64_t(size_t)>& rows;
-  const std::function<const Batch*(size_t)>& batch;
-  StepResult result;                      // of the first replica here
-  std::atomic<int> training{0}, idle{0};  // replicas whose function called minimize(), and did not
-  std::atomic<bool> own_backward{false};  // the function called backward() itself
-
-  // One that trains would wait for the others. Whoever comes later sees the difference.
-  void compare(bool trains) {
-    ++(trains ? training : idle);
-    if (training == 0 || idle == 0) return;
-    throw invalid_argument("minimize() was called on some replicas only",
-                           "call it on all of them; a replica without examples has a loss of zero "
-                           "rows, which counts for nothing");
-  }
-};
 
 Loop::Member::Member(std::unique_ptr<Replica> started, int64_t accumulate_steps,
                      int64_t summary_steps)
@@ -192,7 +163,7 @@ void Loop::end_if_left(bool by_exception) noexcept {
                         "scope.apply_accumulated() makes a smaller one of them",
                         strategy_->name(), waiting, first().accumulate_steps()));
       }
-      end_training();
+      end_training(/*by_program=*/false);
       each(kEnd, [&](Replica& replica, size_t local) {
         meet_at_end(replica);
         if (replica.shared() != nullptr) leave_servers(replica);
@@ -264,32 +235,6 @@ void Loop::each(const char* own_call, const std::function<void(Replica&, size_t)
   }
 }
 
-void Loop::run(const RunOptions& options, const std::function<void(size_t)>& body,
-               const std::function<int64_t(size_t)>& rows,
-               const std::function<const Batch*(size_t)>& batch) {
-  if (trained_ && options.training) {
-    throw invalid_argument("run() was to train after end_training()",
-                           "{.training = false} evaluates");
-  }
-  ran_ = ran_ || options.training;
-  Call call{options, body, rows, batch};
-  each("strategy->run()", [&](Replica&, size_t local) { make(*replicas_[local], local, call); });
-  if (call.training > 0) return note(call.result);
-  if (!options.training || told_of_no_step_) return;
-  // A function that computes without variables has nothing to train, unless it does so by itself.
-  if (!call.own_backward && first().variables().variables().empty()) return;
-  told_of_no_step_ = true;
-  if (!first().is_chief()) return;
-  std::string text = "run() made no step: its function called no Optimizer::minimize()";
-  if (call.own_backward) {
-    text +=
-        ", and backward() itself: what that trains is in no checkpoint, and on several replicas "
-        "each would train a model of its own; " +
-        instead_of_own_training();
-  }
-  log::warning(text + "; {.training = false} says that this is meant");
-}
-
 void Loop::check_own_training() const {
   if (!watch_ || watch_->accumulated() == 0 || ran_ || reduced_) return;
   throw invalid_argument(
@@ -337,111 +282,6 @@ void Loop::apply_accumulated() {
     if (local == 0) made = result;
   });
   note(made);
-}
-
-optim::TrainOp Loop::invoke(Member& member, size_t local, Call& call) {
-  Replica& replica = *member.replica;
-  const torch::AutoGradMode gradients(call.options.training);
-  const CallContext::Current layers(member.calls);
-  const ReplicaContext::Enter context(member.context);
-  optim::Recording recording;
-  // Those of a function that did not train.
-  for (const auto& variable : replica.variables().variables()) variable->take_row_uses();
-  member.calls.begin_step(call.options.training, step_, replica.replica_id(),
-                          replica.accumulated());
-  member.context.begin_step(step_, replica.accumulated());
-  merge_point_->enter(local, step_);
-  std::unique_ptr<BackwardWatch> watch;
-  if (call.options.training) watch = member.own_training.begin();
-  try {
-    call.body(local);
-  } catch (...) {
-    rethrow_with_place(
-        "the function of run()",
-        fmt::format("{} {}{}", call.options.training ? "at step" : "after step",
-                    call.options.training ? step_ + 1 : step_, on_replica(replica.place())),
-        [&](const std::string& said) {
-          return hint_of_mixed_devices(said, replica.device()).value_or("");
-        });
-  }
-  merge_point_->leave(local);
-  optim::TrainOp described = recording.train_op();
-  if (watch) {
-    if (watch->accumulated() > 0) call.own_backward = true;
-    member.own_training.check(*watch, call.batch(local), !described.entries.empty());
-  }
-  return described;
-}
-
-bool Loop::build(Member& member, Call& call, const std::function<optim::TrainOp()>& invoke) {
-  const optim::TrainOp described = invoke();
-  call.compare(described.defined());
-  member.replica->exchange().end_of_function();
-  if (described.defined()) {
-    check_same(*member.replica, settings_of(call.options));
-    // Those that train move together before they are used.
-    member.engine.build(described);
-    begin_on_servers(member);
-    if (summary_hook_ != nullptr && member.replica->is_chief())
-      summary_hook_->begin({.start_step = step_});
-    return true;
-  }
-  if (restored_ && restore_variables(member)) (void)invoke();
-  return false;
-}
-
-void Loop::make(Member& member, size_t local, Call& call) {
-  Replica& replica = *member.replica;
-  const auto call_function = [&] { return invoke(member, local, call); };
-  // Whatever the program does between two calls, it is no step that takes too long.
-  struct Between {
-    Engine& engine;
-    ~Between() { engine.replica().group().report(Phase::kEvaluating, engine.step()); }
-  } between{member.engine};
-  const bool builds = call.options.training && !member.engine.built();
-  replica.group().report(builds ? Phase::kBuilding : Phase::kTraining, step_);
-  if (builds) {
-    tell_form(member, call.batch(local));
-    if (!build(member, call, call_function)) return;
-  }
-  begin_call_on_servers(member, call.options.training);
-  const int64_t examples = call.rows(local);
-  if (call.options.training && member.engine.built()) {
-    member.summaries.begin_batch(step_ + 1, replica.accumulated(), examples);
-  } else {
-    member.context.summary().begin({});
-  }
-  std::optional<ZeroRowGuard> guard(std::in_place, replica.variables(), examples);
-  optim::TrainOp train_op = call_function();
-  if (restored_ && !member.engine.built()) {
-    // A function that evaluates what was restored: where it made variables, it is called again with
-    // their values of the checkpoint.
-    guard.reset();
-    const bool again = restore_variables(member);
-    guard.emplace(replica.variables(), examples);
-    if (again) train_op = call_function();
-  }
-  call.compare(train_op.defined());
-  if (!train_op.defined()) return replica.exchange().end_of_function();
-  if (!call.options.training) {
-    throw invalid_argument("minimize() was called in a run() without training",
-                           "leave RunOptions.training at true");
-  }
-  const StepResult result = train_recorded(
-      member.engine, member.calls, std::move(train_op),
-      {.reduction = call.options.loss_reduction, .examples = examples, .stop = cancelled_()});
-  summarize(member, result);
-  if (local == 0) call.result = result;
-}
-
-void Loop::summarize(Member& member, const StepResult& made) const {
-  if (!made.updated || !made.any_data) return;
-  const auto* values = member.summaries.merge(member.replica->exchange());
-  if (summary_hook_ == nullptr || !member.replica->is_chief()) return;
-  summary_hook_->after_step({.global_step = member.engine.step(),
-                             .loss = made.loss,
-                             .rows = made.rows,
-                             .summaries = values});
 }
 
 void Loop::check_values(size_t size, const char* what) const {

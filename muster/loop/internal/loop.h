@@ -74,7 +74,8 @@ class Loop : public std::enable_shared_from_this<Loop> {
   void check_own_training() const;
   // Do what Scope::serve() and Scope::end_training() say.
   bool serve(const std::function<void(const Batch&)>& call);
-  void end_training();
+  // `by_program`: not at the end of the scope, where what its functions refer to may be gone.
+  void end_training(bool by_program);
   // On parameter servers, before the data of this process is read: takes the position at which the
   // run has it.
   void find_place();
@@ -135,6 +136,8 @@ class Loop : public std::enable_shared_from_this<Loop> {
   // The call that makes the variables, before the first step that trains. False when it did not
   // train.
   bool build(Member& member, Call& call, const std::function<optim::TrainOp()>& invoke);
+  // Builds the model by `body`, a function that trains and is given `batch`, and makes no step.
+  void build_by(const std::function<void(size_t)>& body, const Batch* batch);
   // Before the first step that trains: gives variables that are new since the last call the values
   // of the checkpoint. Returns whether there were any; all replicas call it together.
   bool restore_variables(Member& member);
@@ -144,8 +147,16 @@ class Loop : public std::enable_shared_from_this<Loop> {
   // --- on parameter servers; elsewhere they do nothing ---
   bool serves() const;
   // In front of the build: servers learn the form of batches. Behind it: the run begins.
-  static void tell_form(Member& member, const Batch* batch);
+  void tell_form(Member& member, const Batch* batch);
   void begin_on_servers(Member& member);
+  // Builds the model on zero rows of the form of the run's batches, where this process has none
+  // left: of a run that it joined, or on the chief of a checkpoint of which others have some left.
+  // Nothing where it is built, where there is no such run, or no function that serve() was given.
+  void build_without_batch();
+  // The form for that.
+  std::optional<std::string> form_of_others();
+  // Of the checkpoint that was found: other workers that had data left.
+  std::vector<int> unfinished_others() const;
   // In front of a call: claims its step, or brings the weights here as they are.
   void begin_call_on_servers(Member& member, bool training);
   // Where the checkpoint that was found has the data of each worker; and where this one is now.
@@ -156,11 +167,12 @@ class Loop : public std::enable_shared_from_this<Loop> {
   bool takes_part() const;
   // This worker makes no more steps.
   void end_steps(SharedRun::End end);
-  // The chief saves what was made since the program saved last, where it does.
+  // The chief saves what was made since the program saved last, where it does; one that had no
+  // batch, where it restored from.
   void save_last();
-  // Throws InvalidArgument where what the workers have made is lost, and warns where they may have
-  // data left.
-  void refuse_to_lose();
+  // Throws InvalidArgument where what the workers have made, or have left, is lost. `has_read`:
+  // whether the program has looked for batches.
+  void refuse_to_lose(bool has_read) const;
   void leave_servers(Replica& replica);
   [[noreturn]] void stop_on_servers();
 
@@ -186,12 +198,17 @@ class Loop : public std::enable_shared_from_this<Loop> {
     SaveOptions options;
   };
   std::optional<LastSave> last_save_;
-  bool placed_ = false;   // on servers: find_place() was called
-  bool joined_ = false;   // it found the run under way
-  bool over_ = false;     // it found that the run had ended
-  bool trained_ = false;  // on servers: this process makes no more steps
+  std::function<void(const Batch&)> served_;  // the function that serve() was given
+  bool without_batch_ = false;                // build_without_batch() has built the model
+  std::string form_;                          // on servers: of the batches
+  std::string restore_dir_;                   // what restore() was called with
+  bool placed_ = false;                       // on servers: find_place() was called
+  bool joined_ = false;                       // it found the run under way
+  bool over_ = false;                         // it found that the run had ended
+  bool trained_ = false;                      // on servers: this process makes no more steps
   bool told_of_no_step_ = false;
   bool ran_ = false;                           // run() was called to train
+  bool evaluated_ = false;                     // and to evaluate
   bool reduced_ = false;                       // reduce() or gather() was called
   std::unique_ptr<BackwardWatch> watch_;       // of what the program does between the calls
   std::unique_ptr<SummaryHook> summary_hook_;  // on the chief, from the first step on

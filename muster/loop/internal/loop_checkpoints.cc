@@ -91,7 +91,10 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
   // The others train on meanwhile.
   if (on_servers && !first().is_chief()) return "";
   // A worker's place may be behind the last batch of a pass, which then ends without a step.
-  if (on_servers && !built() && (restored_ || joined_)) return "";
+  if (on_servers && !built() && (restored_ || joined_)) {
+    last_save_ = {model_dir, options};
+    return "";
+  }
   if (!built()) {
     throw invalid_argument("save() was called before anything was trained",
                            "save after a run() that called minimize()");
@@ -132,7 +135,8 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
                  {"SaveOptions.max_failed_saves", std::to_string(options.max_failed_saves)}});
   });
   // On servers the ledger has the positions of all workers, this one's among them.
-  const json positions = on_servers ? json::object() : json{{"loop", positions_of_data()}};
+  const json positions =
+      on_servers ? json{{"batch_form", form_}} : json{{"loop", positions_of_data()}};
   std::string prefix;
   bool saved = true;
   each("Scope::save()", [&](Replica& replica, size_t local) {
@@ -176,6 +180,7 @@ bool Loop::restore(const std::string& model_dir) {
     throw invalid_argument(fmt::format("restore() was called after {} steps", step_),
                            "restore before the first run() that trains");
   }
+  restore_dir_ = model_dir;
   if (first().shared() != nullptr && !first().is_chief()) {
     // The chief reads it, and the servers have it.
     find_place();

@@ -6,12 +6,14 @@
 #include <utility>
 
 #include "muster/base/log.h"
+#include "muster/base/strings.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/distribute/shared_run.h"
 #include "muster/loop/internal/data_progress.h"
 #include "muster/loop/internal/loop.h"
 #include "muster/loop/internal/served_positions.h"
 #include "muster/optim/train_op.h"
+#include "muster/plan/failure.h"
 #include "muster/ps/closures.h"
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/libtorch.h"
@@ -32,19 +34,16 @@ std::string form_of(const Batch* batch) {
   return encode_batch_spec(Element::tuple(std::move(parts)));
 }
 
-// Whether some worker may have made fewer passes than the chief, whose data has ended. A worker
-// that has just read its last batch has not noted the end of its pass.
-bool others_may_have_data(const json& chief, const std::vector<std::string>& positions) {
-  return std::ranges::any_of(positions, [&](const std::string& position) {
-    const json data = data_of(position);
-    for (size_t d = 0; d < chief.size(); ++d) {
-      const auto passes = [d](const json& of) -> int64_t {
-        return d < of.size() && of[d].is_object() ? of[d].value("completed", int64_t{0}) : 0;
-      };
-      if (passes(data) < passes(chief)) return true;
-    }
-    return false;
-  });
+// Whether this position of a worker has fewer passes behind it than the chief's.
+bool may_have_data(const json& chief, const std::string& position) {
+  const json data = data_of(position);
+  for (size_t d = 0; d < chief.size(); ++d) {
+    const auto passes = [d](const json& of) -> int64_t {
+      return d < of.size() && of[d].is_object() ? of[d].value("completed", int64_t{0}) : 0;
+    };
+    if (passes(data) < passes(chief)) return true;
+  }
+  return false;
 }
 
 }  // namespace
@@ -64,6 +63,7 @@ bool Loop::serves() const {
 }
 
 bool Loop::serve(const std::function<void(const Batch&)>& call) {
+  served_ = call;
   if (!serves()) return false;
   strategy_->serve(start_, [&](VariableStore& variables, const std::string& form) {
     // What a function knows of its replica, there is none of here.
@@ -118,7 +118,47 @@ void Loop::take_positions(const std::string& position) {
 }
 
 void Loop::tell_form(Member& member, const Batch* batch) {
-  if (SharedRun* shared = member.replica->shared()) shared->set_batch_form(form_of(batch));
+  SharedRun* shared = member.replica->shared();
+  if (shared == nullptr) return;
+  form_ = form_of(batch);
+  shared->set_batch_form(form_);
+}
+
+void Loop::build_without_batch() {
+  if (built() || !served_) return;
+  const std::optional<std::string> form = form_of_others();
+  if (!form) return;
+  const Batch rows = form->empty() ? Batch() : to_batch(zero_rows(*form));
+  build_by([&](size_t) { served_(rows); }, form->empty() ? nullptr : &rows);
+  without_batch_ = true;
+}
+
+std::optional<std::string> Loop::form_of_others() {
+  if (over_) return std::nullopt;
+  if (joined_) {
+    std::string form;
+    each("Scope::end_training()",
+         [&](Replica& replica, size_t) { form = replica.shared()->batch_form(); });
+    return form;
+  }
+  const json& inputs = replicas_.front()->engine.restored_inputs();
+  if (!inputs.contains("batch_form") || unfinished_others().empty()) return std::nullopt;
+  return inputs.at("batch_form").get<std::string>();
+}
+
+std::vector<int> Loop::unfinished_others() const {
+  const std::vector<std::string> positions = positions_of_workers();
+  const json train = replicas_.front()->engine.restored_inputs().value("train", json::object());
+  const auto ended = train.value("ended", std::vector<bool>());
+  const json chief = positions_of_data();
+  std::vector<int> others;
+  for (size_t w = 1; w < positions.size(); ++w) {
+    // An older checkpoint does not say it. A worker that has just read its last batch has not noted
+    // the end of its pass.
+    if (w < ended.size() ? !ended[w] : may_have_data(chief, positions[w]))
+      others.push_back(static_cast<int>(w));
+  }
+  return others;
 }
 
 void Loop::begin_on_servers(Member& member) {
@@ -158,9 +198,11 @@ void Loop::begin_call_on_servers(Member& member, bool training) {
               "start all tasks again to continue");
 }
 
-void Loop::end_training() {
+void Loop::end_training(bool by_program) {
   if (serves() || first().shared() == nullptr || trained_) return;
+  const bool has_read = placed_;
   find_place();
+  if (by_program && first().is_chief()) build_without_batch();
   end_steps(SharedRun::End::kNoMoreData);
   trained_ = true;
   if (!first().is_chief()) return;
@@ -168,33 +210,50 @@ void Loop::end_training() {
     save_last();
     each("Scope::end_training()", [](Replica& replica, size_t) { replica.shared()->let_go(); });
   }
-  refuse_to_lose();
+  refuse_to_lose(has_read);
 }
 
-// Started again behind its last batch, a chief has nothing to build the model of: it can neither
-// begin the run for the others nor save what they have made.
-void Loop::refuse_to_lose() {
+// Where it has no batch to build the model of, a chief can neither begin the run for the others nor
+// save what they have made.
+void Loop::refuse_to_lose(bool has_read) const {
+  if (built() || over_ || first().place().processes == 1) return;
   const std::string& checkpoint = replicas_.front()->engine.restored_from();
-  if (built() || over_ || first().place().processes == 1 || checkpoint.empty()) return;
-  const int64_t saved = checkpoint_step(checkpoint);
+  if (checkpoint.empty() && !joined_) {
+    if (!has_read || ran_ || evaluated_) return;
+    throw invalid_argument(
+        "the chief's data gave no batch, so no task knew what to build the model of, and nothing "
+        "was trained",
+        "check the data directory and the transformations; where each worker has data of its own, "
+        "the chief needs some too");
+  }
+  const int64_t saved = checkpoint.empty() ? 0 : checkpoint_step(checkpoint);
   const std::string why =
       "the chief was started again behind its last batch, and has none to build the model of";
-  const std::string instead = fmt::format(
-      "move '{}' away, so that the run goes on from a checkpoint before it, where the chief has "
-      "batches left; or give the chief as many batches as the others",
-      checkpoint);
+  std::string instead =
+      "call scope.serve(step) in front of the loop and scope.end_training() behind it, in every "
+      "task: the chief then builds the model without a batch";
+  if (!checkpoint.empty()) {
+    instead += fmt::format(
+        "; or move '{}' away, so that the run goes on from a checkpoint before it, where the chief "
+        "has batches left",
+        checkpoint);
+  }
   if (joined_ && step_ > saved) {
     throw invalid_argument(fmt::format("not supported: {}: what the others have made from step {} "
                                        "to {} is lost",
                                        why, saved, step_),
                            instead);
   }
-  if (!joined_ && others_may_have_data(positions_of_data(), positions_of_workers())) {
-    log::warning(
-        fmt::format("{}: it begins no run, and what the others have left behind step {}, if "
-                    "they have some, is not trained on; if so, {}",
-                    why, saved, instead));
+  if (joined_) return;
+  std::vector<std::string> others;
+  for (const int rank : unfinished_others()) {
+    others.push_back(
+        plan::readable_task(start_.cluster.workers.at(static_cast<size_t>(rank)).name()));
   }
+  if (others.empty()) return;
+  throw invalid_argument(fmt::format("{}: what {} had left behind step {} was not trained on", why,
+                                     muster::join(others, ", "), saved),
+                         instead);
 }
 
 bool Loop::takes_part() const { return built() || joined_; }
@@ -210,6 +269,13 @@ void Loop::end_steps(SharedRun::End end) {
 }
 
 void Loop::save_last() {
+  const std::string& checkpoint = replicas_.front()->engine.restored_from();
+  const bool made = checkpoint.empty() || step_ > checkpoint_step(checkpoint);
+  if (without_batch_ && made && !ran_ && !last_save_ && !restore_dir_.empty()) {
+    // How many checkpoints the program keeps, it has not said.
+    last_save_ = {options_.model_dir.empty() ? restore_dir_ : options_.model_dir,
+                  {.keep_checkpoint_max = 0, .notes = replicas_.front()->engine.restored_notes()}};
+  }
   if (!built() || !last_save_ || saved_step_ == step_) return;
   LastSave last = *last_save_;
   last.options.max_failed_saves = 0;

@@ -74,6 +74,7 @@ class ShardServer {
   // What the chief has defined, and all that belongs to it.
   struct Defined {
     int64_t generation = 0;
+    std::string form;                // of the batches
     std::vector<std::string> model;  // a line for each variable and optimizer
     std::unique_ptr<ShardStore> store;
   };

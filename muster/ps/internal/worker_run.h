@@ -75,6 +75,7 @@ class WorkerRun final : public distribute::SharedRun {
   Cut read_for_checkpoint() override;
   Place begin(const Start& start) override;
   std::optional<Place> find_place() override;
+  std::string batch_form() override;
   void set_position(std::function<std::string()> position) override {
     position_ = std::move(position);
   }
