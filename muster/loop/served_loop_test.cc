@@ -260,7 +260,9 @@ TEST(ServedLoop, AnEvaluationReadsTheWeightsAsTheyAreAndMeasuresThisWorkersShare
   EXPECT_EQ(rows, 2 * 60);
 }
 
-TEST(ServedLoop, AWorkerWithoutDataIsNoHindrance) {
+TEST(ServedLoop, AWorkerWithoutDataIsNoHindranceAndSeesTheSameWeights) {
+  std::mutex mutex;
+  std::vector<Tensor> weights;
   run_cluster({.workers = 2}, [&](const Task& task) {
     const Regression regression;
     const auto step = [&](const Features& x, const Labels& y) { regression.minimize(x, y); };
@@ -273,7 +275,12 @@ TEST(ServedLoop, AWorkerWithoutDataIsNoHindrance) {
     for (const auto& batch : training) task.strategy->run(step, batch);
     task.scope.end_training();
     EXPECT_EQ(task.scope.step(), 3);
+    task.strategy->run({.training = false}, [&] { (void)regression.model(torch::ones({1, 2})); });
+    const std::lock_guard lock(mutex);
+    weights.push_back(task.scope.variable("dense/kernel"));
   });
+  ASSERT_EQ(weights.size(), 2u);
+  EXPECT_TRUE(weights[0].equal(weights[1])) << weights[0] << weights[1];
 }
 
 // --- checkpoints ---
