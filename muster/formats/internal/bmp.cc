@@ -101,23 +101,13 @@ class BmpReader {
     return {.kind = ImageKind::kBmp, .height = height_, .width = width_, .channels = 3, .bits = 8};
   }
 
-  DecodedImage decode(const ImageRegion& region, int channels, DecodedImage reuse) const {
-    DecodedImage image = image_of(region, channels, std::move(reuse));
-    std::vector<uint8_t> rgb(static_cast<size_t>(region.width) * 3);
-    for (int64_t y = 0; y < region.height; ++y) {
+  Result<DecodedImage> decode(const ImageRegion& region, int channels, DecodedImage reuse) const {
+    return image_of_rows(region, channels, std::move(reuse), [&](int64_t y, uint8_t* rgb) {
       const int64_t stored = region.top + y;
       const auto* row = reinterpret_cast<const uint8_t*>(bytes_.data()) + pixels_at_ +
                         (top_down_ ? stored : height_ - 1 - stored) * row_bytes_;
-      for (int64_t x = 0; x < region.width; ++x)
-        read_pixel(row, region.left + x, &rgb[static_cast<size_t>(x) * 3]);
-      uint8_t* to = image.pixels.get() + y * region.width * channels;
-      if (channels == 3) {
-        std::ranges::copy(rgb, to);
-      } else {
-        rgb_to_grey(rgb.data(), to, region.width);
-      }
-    }
-    return image;
+      for (int64_t x = 0; x < region.width; ++x) read_pixel(row, region.left + x, rgb + x * 3);
+    });
   }
 
  private:
@@ -175,18 +165,12 @@ class BmpReader {
 }  // namespace
 
 Result<ImageInfo> bmp_info(Bytes bytes, std::string_view what) {
-  BmpReader reader(bytes, what);
-  if (Status read = reader.read_header(); !read.ok()) return read.error();
-  return reader.info();
+  return info_by<BmpReader>(bytes, what);
 }
 
 Result<DecodedImage> decode_bmp(Bytes bytes, std::string_view what,
                                 const ImageDecodeOptions& options, DecodedImage reuse) {
-  BmpReader reader(bytes, what);
-  if (Status read = reader.read_header(); !read.ok()) return read.error();
-  const ImageInfo info = reader.info();
-  if (Status fit = check_image(info, what, options); !fit.ok()) return fit.error();
-  return reader.decode(wanted_region(info, options), options.channels, std::move(reuse));
+  return decode_by<BmpReader>(bytes, what, options, std::move(reuse));
 }
 
 }  // namespace muster::inline v0_1::formats::internal

@@ -53,30 +53,17 @@ class GifReader {
             .bits = 8};
   }
 
-  // Checks that so many bytes can hold the image. REQUIRES: read_header().
-  Status check_data(const ImageInfo& info) const {
-    if (info.height * info.width <= kGifPixelsPerByte * static_cast<int64_t>(bytes_.size()))
-      return {};
-    return damaged(fmt::format("{} x {} pixels cannot come out of {} bytes", info.height,
-                               info.width, bytes_.size()));
-  }
-
   Result<DecodedImage> decode(const ImageRegion& region, int channels, DecodedImage reuse) {
-    if (Status unpacked = unpack(); !unpacked.ok()) return unpacked.error();
-    DecodedImage image = image_of(region, channels, std::move(reuse));
-    std::vector<uint8_t> rgb(static_cast<size_t>(region.width) * 3);
-    for (int64_t y = 0; y < region.height; ++y) {
-      for (int64_t x = 0; x < region.width; ++x)
-        std::ranges::copy(colour(region.top + y - top_, region.left + x - left_),
-                          &rgb[static_cast<size_t>(x) * 3]);
-      uint8_t* to = image.pixels.get() + y * region.width * channels;
-      if (channels == 3) {
-        std::ranges::copy(rgb, to);
-      } else {
-        rgb_to_grey(rgb.data(), to, region.width);
-      }
+    const ImageInfo whole = info();
+    if (whole.height * whole.width > kGifPixelsPerByte * static_cast<int64_t>(bytes_.size())) {
+      return damaged(fmt::format("{} x {} pixels cannot come out of {} bytes", whole.height,
+                                 whole.width, bytes_.size()));
     }
-    return image;
+    if (Status unpacked = unpack(); !unpacked.ok()) return unpacked.error();
+    return image_of_rows(region, channels, std::move(reuse), [&](int64_t y, uint8_t* rgb) {
+      for (int64_t x = 0; x < region.width; ++x)
+        std::ranges::copy(colour(region.top + y - top_, region.left + x - left_), rgb + x * 3);
+    });
   }
 
  private:
@@ -231,19 +218,12 @@ class GifReader {
 }  // namespace
 
 Result<ImageInfo> gif_info(Bytes bytes, std::string_view what) {
-  GifReader reader(bytes, what);
-  if (Status read = reader.read_header(); !read.ok()) return read.error();
-  return reader.info();
+  return info_by<GifReader>(bytes, what);
 }
 
 Result<DecodedImage> decode_gif(Bytes bytes, std::string_view what,
                                 const ImageDecodeOptions& options, DecodedImage reuse) {
-  GifReader reader(bytes, what);
-  if (Status read = reader.read_header(); !read.ok()) return read.error();
-  const ImageInfo info = reader.info();
-  if (Status fit = check_image(info, what, options); !fit.ok()) return fit.error();
-  if (Status whole = reader.check_data(info); !whole.ok()) return whole.error();
-  return reader.decode(wanted_region(info, options), options.channels, std::move(reuse));
+  return decode_by<GifReader>(bytes, what, options, std::move(reuse));
 }
 
 }  // namespace muster::inline v0_1::formats::internal

@@ -1,8 +1,11 @@
 // The decoders behind image.h. Thread safety: pure functions.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "muster/formats/image.h"
 
@@ -46,6 +49,42 @@ void rgb_to_grey(const Level* rgb, Level* grey, int64_t count) {
 
 // Makes an image of the region, which has memory for its pixels: at full size, with 8 bits.
 DecodedImage image_of(const ImageRegion& region, int channels, DecodedImage reuse);
+
+// The same, with its pixels: read_row(y, rgb) writes a row of the region, counted from its top.
+template <typename ReadRow>
+DecodedImage image_of_rows(const ImageRegion& region, int channels, DecodedImage reuse,
+                           const ReadRow& read_row) {
+  DecodedImage image = image_of(region, channels, std::move(reuse));
+  std::vector<uint8_t> rgb(static_cast<size_t>(region.width) * 3);
+  for (int64_t y = 0; y < region.height; ++y) {
+    uint8_t* to = image.pixels.get() + y * region.width * channels;
+    read_row(y, rgb.data());
+    if (channels == 3) {
+      std::ranges::copy(rgb, to);
+    } else {
+      rgb_to_grey(rgb.data(), to, region.width);
+    }
+  }
+  return image;
+}
+
+// What a Reader of one format does: read_header(), info(), and decode() of a region.
+template <typename Reader>
+Result<ImageInfo> info_by(Bytes bytes, std::string_view what) {
+  Reader reader(bytes, what);
+  if (Status read = reader.read_header(); !read.ok()) return read.error();
+  return reader.info();
+}
+
+template <typename Reader>
+Result<DecodedImage> decode_by(Bytes bytes, std::string_view what,
+                               const ImageDecodeOptions& options, DecodedImage reuse) {
+  Reader reader(bytes, what);
+  if (Status read = reader.read_header(); !read.ok()) return read.error();
+  const ImageInfo info = reader.info();
+  if (Status fit = check_image(info, what, options); !fit.ok()) return fit.error();
+  return reader.decode(wanted_region(info, options), options.channels, std::move(reuse));
+}
 
 // The error for an image `what` that is damaged; `problem` is what the decoder says.
 Error damaged_image(ImageKind kind, std::string_view what, std::string_view problem,
