@@ -1,16 +1,13 @@
 #include "muster/data/csv.h"
 
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error_of.h"
-#include "muster/base/file_system.h"
-#include "muster/base/random.h"
-#include "muster/base/temp_directory.h"
+#include "muster/data/internal/csv_testing.h"
 #include "muster/data/internal/test_numbers.h"
 #include "muster/formats/gzip.h"
 #include "muster/tensor/libtorch.h"
@@ -23,54 +20,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-
-class CsvTest : public ::testing::Test {
- protected:
-  std::string write(const std::string& text, const std::string& name = "a.csv") {
-    local_file_system().write_atomically(dir_ / name, text).value();
-    return dir_ / name;
-  }
-
-  std::unique_ptr<ElementReader> open(const std::string& path, const CsvOptions& options) {
-    return csv_format(options)->open(local_file_system(), path);
-  }
-
-  // All rows, or those to the first error.
-  Element read_all(ElementReader& reader) {
-    std::vector<std::vector<Value>> blocks;
-    Element block;
-    std::shared_ptr<const Structure> structure;
-    while (reader.read(7, &block) > 0) {
-      blocks.resize(block.values().size());
-      for (size_t i = 0; i < blocks.size(); ++i) blocks[i].push_back(block.values()[i]);
-      structure = block.shared_structure();
-    }
-    std::vector<Value> values;
-    for (const auto& column : blocks) values.push_back(Value::concatenate(column));
-    return Element::make(structure, std::move(values));
-  }
-
-  Element read_all(const std::string& path, const CsvOptions& options) {
-    return read_all(*open(path, options));
-  }
-
-  const TempDirectory dir_;
-};
-
-std::vector<std::string> texts(const Value& value) {
-  std::vector<std::string> result;
-  for (int64_t i = 0; i < value.strings().size(); ++i) result.emplace_back(value.strings()[i]);
-  return result;
-}
-
-std::string kinds_of(const CsvOptions& options) {
-  std::string text;
-  for (const CsvColumn& column : options.columns) {
-    text += column.name + ":" + to_string(column.kind) + (column.missing ? "? " : " ");
-  }
-  return text;
-}
+using CsvTest = CsvFiles;
 
 TEST_F(CsvTest, ColumnsBecomeTensorsAndStrings) {
   const std::string path = write("b,skipped,a,name,c\n1,x,0.5,Ann,2.5\n-2,y,1e3,\"Bo, B\",3\n");
@@ -94,7 +44,7 @@ TEST_F(CsvTest, ALabelStandsBesideTheFeatures) {
 
 TEST_F(CsvTest, MissingValuesTakeTheDefaultOfTheirColumn) {
   const std::string path = write("a,b,c,d\n,?,NA,\n 1 , ? , 2,x\n");
-  const Element rows = read_all(path, {.columns = {{"a", CsvKind::kFloat32, kNaN},
+  const Element rows = read_all(path, {.columns = {{"a", CsvKind::kFloat32, kNoNumber},
                                                    {"b", CsvKind::kInt64, int64_t{-1}},
                                                    {"c", CsvKind::kFloat64, 0.5},
                                                    {"d", CsvKind::kString, "none"}},
@@ -229,71 +179,10 @@ TEST_F(CsvTest, OptionsThatContradictAreRefused) {
   EXPECT_THAT(message({.columns = {{"a"}, {"a"}}}), HasSubstr("'a' twice"));
   EXPECT_THAT(message({.columns = {{"a"}}, .label = "b"}), HasSubstr("label 'b' is not among"));
   EXPECT_THAT(message({.columns = {{"a"}}, .label = "a"}), HasSubstr("no features"));
-  EXPECT_THAT(message({.columns = {{"a", CsvKind::kInt64, kNaN}}}), HasSubstr("a fraction"));
+  EXPECT_THAT(message({.columns = {{"a", CsvKind::kInt64, kNoNumber}}}), HasSubstr("a fraction"));
   EXPECT_THAT(message({.columns = {{"a", CsvKind::kFloat32, "x"}}}), HasSubstr("a text"));
   EXPECT_THAT(message({.columns = {{"a", CsvKind::kString, 1.0}}}), HasSubstr("of kind string"));
   EXPECT_THAT(message({.delimiter = '"', .columns = {{"a"}}}), HasSubstr("delimiter"));
-}
-
-TEST_F(CsvTest, KindsAreInferredFromTheFirstRows) {
-  const std::string path = write(
-      "i,f,s,m,none,id,late\n1,1.5,x,,,99999999999999999999,1\n-2,3,4,7,?,5,2\n3,1e9,,8,,6,3.5\n");
-  EXPECT_EQ(kinds_of(infer_csv(path)),
-            "i:int64 f:float32 s:string? m:int64 none:string? id:string? late:float32 ");
-  EXPECT_THAT(kinds_of(infer_csv(path, {.infer_rows = 2})), HasSubstr("late:int64 "));
-  EXPECT_EQ(kinds_of(infer_csv(path, {.missing_number = kNaN})),
-            "i:int64 f:float32? s:string? m:float32? none:string? id:string? late:float32? ");
-  EXPECT_EQ(kinds_of(infer_csv(path, {.missing_number = 0})),
-            "i:int64? f:float32? s:string? m:int64? none:string? id:string? late:float32? ");
-  const CsvOptions some = infer_csv(
-      path, {.columns = {{"i", CsvKind::kFloat64}}, .select_columns = {"m", 1}, .label = "late"});
-  EXPECT_EQ(kinds_of(some), "i:float64 f:float32 m:int64 late:float32 ");
-  EXPECT_THAT(error_of([&] { infer_csv(path, {.select_columns = {"fs"}}); }).message(),
-              AllOf(HasSubstr("has no column 'fs'"), HasSubstr("'late'")));
-  EXPECT_EQ(error_of([&] { infer_csv(path, {.select_columns = {7}}); }).kind(),
-            ErrorKind::kNotFound);
-  EXPECT_EQ(error_of([&] { infer_csv(path, {.label = "l"}); }).kind(), ErrorKind::kNotFound);
-  const CsvOptions listed{.columns = {{.name = "a"}, {.name = "b"}}};
-  EXPECT_EQ(infer_csv(write("a,b\n", "b.csv"), listed).columns.size(), 2U);
-  EXPECT_THROW(infer_csv(write("", "none.csv"), {.header = false}), Error);
-  EXPECT_THAT(error_of([&] { infer_csv(write("a,b\n", "b.csv")); }).message(),
-              HasSubstr("no rows"));
-}
-
-TEST_F(CsvTest, AColumnThatIsNearlyNumbersIsNamed) {
-  const auto warning = [&](const std::string& odd, int64_t rows, const CsvOptions& options = {}) {
-    std::string text = "a,b\n" + odd + ",1\n";
-    for (int64_t i = 1; i < rows; ++i) text += fmt::format("{},1\n", i);
-    const std::string path = write(text);
-    ::testing::internal::CaptureStderr();
-    EXPECT_THAT(kinds_of(infer_csv(path, options)), HasSubstr("b:int64"));
-    return ::testing::internal::GetCapturedStderr();
-  };
-  EXPECT_THAT(warning("4O", 20),
-              HasSubstr("column 'a' is read as texts, since 1 of its first 20 values is no number: "
-                        "'4O'"));
-  EXPECT_EQ(warning("4O", 19), "");
-  EXPECT_EQ(warning("40", 20), "");
-  EXPECT_EQ(warning("", 20), "");
-  EXPECT_EQ(warning("99999999999999999999", 20), "");
-  EXPECT_EQ(warning("4O", 20, {.columns = {{"a", CsvKind::kString}}}), "");
-}
-
-// However frequent: NA, or what else stands for a missing value.
-TEST_F(CsvTest, AWordThatComesAgainAmongNumbersIsNamed) {
-  const auto warning = [&](const std::string& text, const CsvOptions& options = {}) {
-    const std::string path = write(text);
-    ::testing::internal::CaptureStderr();
-    infer_csv(path, options);
-    return ::testing::internal::GetCapturedStderr();
-  };
-  EXPECT_THAT(warning("a,b\n1,1\nNA,2\nNA,3\n2.5,4\n"),
-              AllOf(HasSubstr("column 'a' is read as texts, since 2 of its first 4 values are no "
-                              "number: 'NA'"),
-                    HasSubstr("add it to na_values")));
-  EXPECT_EQ(warning("a,b\n1,1\nNA,2\nNA,3\n", {.na_values = {"NA"}}), "");
-  EXPECT_EQ(warning("a,b\nNA,1\nNA,2\n"), "");
-  EXPECT_EQ(warning("a,b\n1,1\nNA,2\nx,3\n"), "");
 }
 
 TEST_F(CsvTest, FilesWithoutHeaderAreNumberedOrNamed) {
@@ -339,22 +228,6 @@ TEST_F(CsvTest, FilesAreADataSet) {
   EXPECT_EQ(error_of([] { csv({}); }).kind(), ErrorKind::kInvalidArgument);
 }
 
-TEST_F(CsvTest, KindsAreThoseOfAllFilesThatAreLookedAt) {
-  const std::string a = write("x,y\n1,2\n"), b = write("y,x\n2.5,3\nlate,4\n", "b.csv");
-  EXPECT_EQ(kinds_of(infer_csv(std::vector{a, b}, {.infer_rows = 2})), "x:int64 y:float32 ");
-  EXPECT_EQ(kinds_of(infer_csv(std::vector{a, b})), "x:int64 y:string? ");
-  // Far behind the first thousand rows.
-  std::string text = "a,b\n";
-  for (int i = 0; i < 5000; ++i) text += i == 4900 ? "2.5,x\n" : "3,4\n";
-  const std::string late = write(text, "late.csv");
-  EXPECT_EQ(kinds_of(infer_csv(late)), "a:float32 b:string? ");
-  EXPECT_EQ(kinds_of(infer_csv(late, {.infer_rows = 1000})), "a:int64 b:int64 ");
-  EXPECT_THAT(error_of([&] {
-                infer_csv(std::vector{a, write("x,z\n1,2\n", "c.csv")});
-              }).message(),
-              AllOf(HasSubstr("c.csv has no column 'y'"), HasSubstr("'x', 'z'")));
-}
-
 // What Spark and others leave for a partition without rows.
 TEST_F(CsvTest, AFileWithoutAByteHasNoRows) {
   const std::vector<std::string> files{
@@ -388,119 +261,6 @@ TEST_F(CsvTest, LinesMayEndWithAReturnAlone) {
   const std::string path = write("x,y\r1,2\r3,4\r");
   const Element rows = read_all(path, infer_csv(path));
   EXPECT_TRUE(torch::equal(rows.at("x").value().tensor(), torch::tensor({1, 3}, at::kLong)));
-}
-
-TEST_F(CsvTest, NumbersHaveTheMarksTheyAreSaidToHave) {
-  const std::string path = write(
-      "a;b;c\n1,5;1.234;-1.234.567,25\n\xe2\x88\x92"
-      "2;5;1,5E+05\n;2.000;0,5\n");
-  const CsvOptions german{
-      .delimiter = ';', .decimal = ',', .thousands = '.', .missing_number = kNaN};
-  const CsvOptions inferred = infer_csv(path, german);
-  EXPECT_EQ(kinds_of(inferred), "a:float32? b:int64 c:float32? ");
-  const Element rows = read_all(path, inferred);
-  EXPECT_EQ(rows.at("a").value().tensor()[1].item<float>(), -2);
-  EXPECT_TRUE(
-      torch::equal(rows.at("b").value().tensor(), torch::tensor({1234, 5, 2000}, at::kLong)));
-  EXPECT_TRUE(
-      torch::equal(rows.at("c").value().tensor(), torch::tensor({-1234567.25F, 150000.F, 0.5F})));
-  // A mark that is not said is no number, and what is there is told.
-  ::testing::internal::CaptureStderr();
-  EXPECT_EQ(kinds_of(infer_csv(path, {.delimiter = ';'})), "a:string? b:float32 c:string? ");
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              AllOf(HasSubstr("column 'c' is read as texts, though they look like numbers"),
-                    HasSubstr("CsvOptions::decimal = ','")));
-  EXPECT_THAT(error_of([&] { csv({path}, {.decimal = ';'}); }).message(),
-              HasSubstr("decimal is ';'"));
-  EXPECT_THAT(error_of([&] { csv({path}, {.thousands = '.'}); }).message(),
-              HasSubstr("thousands is '.'"));
-}
-
-// 2^24 and more: float32 has no place for every day and every identifier.
-TEST_F(CsvTest, NumbersThatFloat32RoundsAreToldApart) {
-  const std::string path = write("day,time,x\n20180131,1517443201.5,0.1\n,1517443202.5,0.7\n");
-  EXPECT_EQ(kinds_of(infer_csv(path, {.missing_number = kNaN})),
-            "day:float64? time:float64? x:float32? ");
-  const std::string ids = write("id,x\n9007199254740993,1\n,2\n", "ids.csv");
-  // Not in a double either: the missing value is an error then.
-  EXPECT_EQ(kinds_of(infer_csv(ids, {.missing_number = kNaN})), "id:int64 x:int64 ");
-  ::testing::internal::CaptureStderr();
-  read_all(path, {.columns = {{.name = "day", .missing = 0.0}, {.name = "x"}}});
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              AllOf(HasSubstr("column 'day' is read as float32, which rounds"),
-                    Not(HasSubstr("column 'x'"))));
-}
-
-// Rows of every kind of value, as bits.
-Element random_rows(Random& random, int64_t count) {
-  Tensor single = torch::empty({count}), wide = torch::empty({count}, at::kDouble);
-  Tensor whole = torch::empty({count}, at::kLong);
-  std::vector<std::string> names;
-  constexpr std::string_view kLetters = "ab,\"\n\r ;\xc3\xa9";
-  for (int64_t i = 0; i < count; ++i) {
-    const auto bits = std::bit_cast<float>(random.next_u32());
-    single.data_ptr<float>()[i] = std::isnan(bits) ? 0.25f : bits;
-    const auto wide_bits = std::bit_cast<double>(random.next_u64());
-    wide.data_ptr<double>()[i] = std::isnan(wide_bits) ? 0.1 : wide_bits;
-    whole.data_ptr<int64_t>()[i] = static_cast<int64_t>(random.next_u64());
-    names.emplace_back();
-    for (uint64_t k = random.uniform_below(9); k > 0; --k) {
-      names.back() += kLetters[random.uniform_below(kLetters.size())];
-    }
-  }
-  return Element::dict({{"single", single},
-                        {"wide", wide},
-                        {"whole", whole},
-                        {"the, \"name\"", Value(Strings(names))}});
-}
-
-TEST_F(CsvTest, WhatIsWrittenIsReadBackToTheLastBit) {
-  Random random(derive_key(11, {}));
-  const CsvOptions options{.columns = {{"single"},
-                                       {"wide", CsvKind::kFloat64},
-                                       {"whole", CsvKind::kInt64},
-                                       {"the, \"name\"", CsvKind::kString}},
-                           .na_values = {}};
-  for (int round = 0; round < 5; ++round) {
-    const Element rows = random_rows(random, 500);
-    CsvWriter writer(dir_ / "w.csv", {.delimiter = round % 2 == 0 ? ',' : ';'});
-    writer.write(rows.slice(0, 200));
-    writer.write(rows.slice(200, 500));
-    writer.commit();
-    CsvOptions read = options;
-    read.delimiter = round % 2 == 0 ? ',' : ';';
-    const Element back = read_all(dir_ / "w.csv", read);
-    EXPECT_EQ(back.describe(), rows.describe());
-    for (const char* key : {"single", "wide", "whole"}) {
-      EXPECT_TRUE(torch::equal(back.at(key).value().tensor(), rows.at(key).value().tensor()))
-          << key;
-    }
-    EXPECT_EQ(texts(back.at("the, \"name\"").value()), texts(rows.at("the, \"name\"").value()));
-  }
-}
-
-TEST_F(CsvTest, WritesFeaturesAndLabelsAndSingleRows) {
-  CsvWriter writer(dir_ / "w.csv");
-  EXPECT_EQ(error_of([&] { writer.commit(); }).kind(), ErrorKind::kInvalidArgument);
-  const Element features =
-      Element::dict({{"b", torch::tensor({1.5f, 0.1f})}, {"a", torch::tensor({true, false})}});
-  writer.write(Element::tuple({features, torch::tensor({3, 4}, at::kInt)}));
-  writer.write(Element::tuple({Element::dict({{"a", torch::scalar_tensor(true, at::kBool)},
-                                              {"b", torch::scalar_tensor(kNaN)}}),
-                               torch::scalar_tensor(5, at::kLong)}));
-  EXPECT_THAT(error_of([&] { writer.write(features); }).message(),
-              AllOf(HasSubstr("'a', 'b'"), HasSubstr("'a', 'b', 'label'")));
-  EXPECT_THAT(error_of([&] {
-                writer.write(Element::tuple(
-                    {Element::dict({{"a", torch::zeros({2, 3})}, {"b", torch::zeros({2})}}),
-                     torch::zeros({2})}));
-              }).message(),
-              HasSubstr("'a' is float32[2, 3]"));
-  writer.commit();
-  EXPECT_EQ(local_file_system().read_file(dir_ / "w.csv").value(),
-            "a,b,label\n1,1.5,3\n0,0.1,4\n1,nan,5\n");
-  { CsvWriter unfinished(dir_ / "u.csv"); }
-  EXPECT_FALSE(local_file_system().exists(dir_ / "u.csv").value());
 }
 
 class RealCsv : public CsvTest {
@@ -538,12 +298,12 @@ TEST_F(RealCsv, Tables) {
   EXPECT_EQ(reader->read(1000, &rows), 32);
   EXPECT_THAT(error_of([&] { reader->read(1000, &rows); }).message(),
               HasSubstr("mpg.csv:34: column 'horsepower': the value is missing"));
-  const Element filled = read("tabular/auto-mpg/mpg.csv", {.missing_number = kNaN});
+  const Element filled = read("tabular/auto-mpg/mpg.csv", {.missing_number = kNoNumber});
   EXPECT_EQ(filled.rows(), 398);
   EXPECT_EQ(filled.at("horsepower").value().tensor().isnan().sum().item<int64_t>(), 6);
 
   EXPECT_EQ(read("tabular/iris/iris.csv").rows(), 150);
-  const Element housing = read("tabular/california/housing.csv", {.missing_number = kNaN});
+  const Element housing = read("tabular/california/housing.csv", {.missing_number = kNoNumber});
   EXPECT_EQ(housing.rows(), 20640);
   EXPECT_EQ(housing.at("total_bedrooms").value().tensor().isnan().sum().item<int64_t>(), 207);
   EXPECT_EQ(texts(housing.at("ocean_proximity").value())[0], "NEAR BAY");

@@ -7,10 +7,12 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
 #include "muster/checkpoint/checkpoint.h"
+#include "muster/checkpoint/manager.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::testing {
@@ -65,6 +67,21 @@ inline bool same(const Checkpoint& a, const Checkpoint& b) {
       return false;
   }
   return true;
+}
+
+inline std::vector<std::string> names_in(const std::string& directory) {
+  return files().list_directory(directory).value();
+}
+
+inline std::string file_name(int64_t step) {
+  return fmt::format("model.ckpt-{}.safetensors", step);
+}
+
+// Steps of the checkpoints a manager lists.
+inline std::vector<int64_t> steps_of(const CheckpointManager& manager) {
+  std::vector<int64_t> steps;
+  for (const std::string& prefix : manager.all()) steps.push_back(checkpoint_step(prefix));
+  return steps;
 }
 
 }  // namespace muster::inline v0_1::testing
