@@ -13,6 +13,7 @@
 
 #include "apps/serve/servable_model.h"
 #include "apps/serve/serve_flags.h"
+#include "muster/base/await.h"
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
 #include "muster/base/strings.h"
@@ -71,16 +72,16 @@ class Server {
   // Waits until it listens, and returns the port; 0 when it ended.
   int port() {
     const std::string mark = "http://127.0.0.1:";
-    while (!child_->status()) {
+    int port = 0;
+    (void)comes_true([&] {
       const std::string text = log();
       const size_t at = text.find(mark);
-      if (at != std::string::npos && text.find('\n', at) != std::string::npos) {
-        return std::atoi(text.c_str() + at + mark.size());
-      }
-      std::this_thread::sleep_for(10ms);
-    }
-    ADD_FAILURE() << log();
-    return 0;
+      if (at != std::string::npos && text.find('\n', at) != std::string::npos)
+        port = std::atoi(text.c_str() + at + mark.size());
+      return port != 0 || child_->status();
+    });
+    if (port == 0) ADD_FAILURE() << log();
+    return port;
   }
 
   launch::ChildProcess& child() { return *child_; }
@@ -152,7 +153,7 @@ TEST_F(ServeProgramTest, ANewerVersionLosesNoRequestAndSigtermNone) {
     });
   }
   const auto wait_for = [&](const std::atomic<int>& count) {
-    while (count.load() < 20 && wrong.load() == 0) std::this_thread::sleep_for(1ms);
+    await([&] { return count.load() >= 20 || wrong.load() != 0; });
   };
   wait_for(first);
   write_version(folder_.path(), 2);
@@ -178,8 +179,7 @@ TEST_F(ServeProgramTest, RequestsThatAreCutAreInTheExitCode) {
     EXPECT_TRUE(client.Get("/healthz"));
     server.child().signal(SIGTERM);
     if (second_signal) {
-      while (server.log().find("SIGTERM: no more connections") == std::string::npos)
-        std::this_thread::sleep_for(5ms);
+      await([&] { return server.log().find("SIGTERM: no more connections") != std::string::npos; });
       server.child().signal(SIGTERM);
     }
     const auto end = server.child().wait_for(60s);

@@ -4,6 +4,8 @@
 
 #include <thread>
 
+#include "muster/base/await.h"
+
 namespace muster::inline v0_1 {
 namespace {
 
@@ -42,7 +44,7 @@ TEST(ManualClock, MovesOnlyWhenTold) {
 TEST(ManualClock, SleeperWakesWhenAdvanced) {
   ManualClock clock;
   std::thread sleeper([&] { clock.sleep_for(10s); });
-  while (clock.sleepers() == 0) std::this_thread::yield();
+  await([&] { return clock.sleepers() != 0; });
   clock.advance(9s);
   EXPECT_EQ(clock.sleepers(), 1);
   clock.advance(1s);
@@ -61,7 +63,7 @@ TEST(ManualClock, WaiterEndsByTimeOrByNews) {
       std::unique_lock lock(mutex);
       outcome = clock.wait_for(lock, changed, 5s, [&] { return news; });
     });
-    while (clock.sleepers() == 0) std::this_thread::yield();
+    await([&] { return clock.sleepers() != 0; });
     if (by_news) {
       std::lock_guard lock(mutex);
       news = true;

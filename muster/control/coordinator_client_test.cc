@@ -11,6 +11,7 @@
 #include <future>
 #include <thread>
 
+#include "muster/base/await.h"
 #include "muster/base/clock.h"
 #include "muster/base/error_of.h"
 #include "muster/base/free_ports.h"
@@ -131,12 +132,12 @@ TEST(Coordinator, ATaskThatWasToldToStopWhileItJoinsTellsThoseWhoWait) {
   testing::internal::CaptureStderr();
   auto first = joining(0, first_told);
   auto second = joining(1, second_told);
-  eventually([&] { return missing().starts_with("worker 2 at "); });
+  await([&] { return missing().starts_with("worker 2 at "); });
   second_told.stop = true;
   EXPECT_EQ(second.get().kind(), ErrorKind::kCancelled);
   EXPECT_THAT(missing(), HasSubstr("worker 0 at 127.0.0.1:2223, which was told to stop"));
   const int tries = first_told.tries;
-  eventually([&] { return first_told.tries >= tries + 3; });
+  await([&] { return first_told.tries >= tries + 3; });
   // Another process of that name.
   (void)channel.join({.who = {task_of(1), 8}, .rank = 1, .world_size = 4}, kAnswer);
   EXPECT_THAT(missing(), Not(HasSubstr("told to stop")));
@@ -164,7 +165,7 @@ TEST(Coordinator, ATaskThatWasToldToStopLeavesABarrierOthersDoNotComeTo) {
     clients[1]->report(phase, 7);
     // The coordinator hears of it with a heartbeat.
     const char* what = phase == Phase::kTraining ? "(training)" : "(saving)";
-    eventually([&] {
+    await([&] {
       return error_of([&] { clients[0]->barrier("alone", 0); }).message().find(what) !=
              std::string::npos;
     });
@@ -242,7 +243,7 @@ TEST(Coordinator, AMissingWorkerIsNamedAndGivenUpAtTheDeadline) {
   // Time passes when both have asked.
   for (const auto passed : {std::chrono::milliseconds(500), std::chrono::milliseconds(600)}) {
     const std::array<int, 2> before = {tries[0], tries[1]};
-    eventually([&] { return tries[0] > before[0] && tries[1] > before[1]; });
+    await([&] { return tries[0] > before[0] && tries[1] > before[1]; });
     clock.advance(passed);
   }
   for (Error error : {chief.get(), worker.get()}) {
@@ -272,7 +273,7 @@ TEST(Coordinator, OfATaskThatDoesNotComeIsSaidOnceHowItHasToBeStarted) {
   // Lines are due at 10, 20, 30 and 40 s; at the end it gives up.
   for (const int passed : {10, 10, 10, 10, 100}) {
     const int before = tries;
-    eventually([&] { return tries > before + 1 || passed == 100; });
+    await([&] { return tries > before + 1 || passed == 100; });
     clock.advance(std::chrono::seconds(passed));
   }
   EXPECT_EQ(chief.get().kind(), ErrorKind::kTimeout);
@@ -318,7 +319,7 @@ TEST(Coordinator, WorkersMayStartBeforeTheChief) {
     };
     return CoordinatorClient::join(join);
   });
-  eventually([&] { return tries > 0; });
+  await([&] { return tries > 0; });
   ServerOptions options = test_server_options(2);
   options.address = address;
   CoordinatorServer server(options);
@@ -364,7 +365,7 @@ TEST(Coordinator, AReportedFailureReachesTheOthersWithItsCause) {
   waiting.join();
   EXPECT_THROW(clients[0]->check_failure(), Error);
   EXPECT_THROW(clients[0]->get("key"), Error);
-  eventually([&] { return clients[2]->first_failure().has_value(); });
+  await([&] { return clients[2]->first_failure().has_value(); });
   EXPECT_EQ(clients[2]->first_failure()->task, "worker:1");
   clients[2]->close();
   EXPECT_EQ(culprit.calls(), 0) << "it knows";
@@ -429,7 +430,7 @@ TEST(Coordinator, TheEvaluatorHearsOfTheEnd) {
   EXPECT_FALSE(evaluator->all_done());
   chief->done();
   EXPECT_TRUE(chief->all_done());
-  eventually([&] { return evaluator->all_done(); });
+  await([&] { return evaluator->all_done(); });
   chief->close();
   evaluator->done();
   evaluator->close();

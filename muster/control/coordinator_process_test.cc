@@ -15,6 +15,7 @@
 #include <string>
 #include <thread>
 
+#include "muster/base/await.h"
 #include "muster/base/clock.h"
 #include "muster/base/error_of.h"
 #include "muster/base/free_ports.h"
@@ -156,9 +157,9 @@ TEST_P(Struck, AWorkerProcessIsNamedByEverySurvivor) {
   Client chief = joining_chief.get(), survivor = joining_survivor.get();
   Heard chief_heard(*chief), survivor_heard(*survivor);
   // The end of its connection is what tells of a killed process.
-  eventually([&] { return server.connections() == 3; });
+  await([&] { return server.connections() == 3; });
   // The coordinator knows where the victim is.
-  eventually([&] {
+  await([&] {
     return error_of([&] { chief->barrier("alone", 0); }).message().find("at step 120 (training)") !=
            std::string::npos;
   });

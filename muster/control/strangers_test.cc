@@ -14,6 +14,7 @@
 #include <thread>
 #include <tuple>
 
+#include "muster/base/await.h"
 #include "muster/base/clock.h"
 #include "muster/base/error_of.h"
 #include "muster/base/log.h"
@@ -203,10 +204,10 @@ void open_unfinished_calls(RunningGroup& group, int calls_of_one) {
 #endif
   // gRPC's pool grows on a busy machine, but not with the connections.
   EXPECT_LT(threads_of_this_process(), threads + kConnections / 2);
-  eventually([&] { return open_files() <= files + kConnections + 2 * kMostOpen; });
+  await([&] { return open_files() <= files + kConnections + 2 * kMostOpen; });
   for (RawConnection& connection : connections) EXPECT_TRUE(connection.ends_within(30'000));
   connections.clear();
-  eventually([&] { return open_files() <= files; });
+  await([&] { return open_files() <= files; });
   group.expect_well();
 }
 
@@ -280,7 +281,7 @@ TEST(Strangers, AWaitNamesWhoWasRefusedMeanwhile) {
   JoinOptions worker = test_join_options(server.address(), 1, 2);
   worker.job.tls = distrusts;
   EXPECT_EQ(error_of([&] { CoordinatorClient::join(worker); }).kind(), ErrorKind::kInvalidArgument);
-  eventually([&] { return tries > 0 && !server.last_refusal().empty(); });
+  await([&] { return tries > 0 && !server.last_refusal().empty(); });
   clock.advance(3s);
   const Error error = waiting.get();
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
@@ -329,7 +330,7 @@ Error refused_join(const std::optional<cluster::TlsIdentity>& server_has,
   join.job.tls = task_has;
   auto refused = std::async(std::launch::async,
                             [&] { return error_of([&] { CoordinatorClient::join(join); }); });
-  eventually([&] {
+  await([&] {
     if (clock.sleepers() > 0) clock.advance(100ms);
     return refused.wait_for(0s) == std::future_status::ready;
   });

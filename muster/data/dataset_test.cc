@@ -11,6 +11,7 @@
 #include <set>
 #include <thread>
 
+#include "muster/base/await.h"
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
 #include "muster/data/internal/watched_source.h"
@@ -353,7 +354,7 @@ TEST(Prefetch, AClosedIteratorDoesNotFinishItsBatch) {
                       .iterator();
   Element element;
   ASSERT_TRUE(iterator->next(&element));
-  while (calls <= kSize) std::this_thread::yield();
+  await([&] { return calls > kSize; });
   iterator.reset();
   EXPECT_LT(calls, 2 * kSize);
 }

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "muster/base/await.h"
 #include "muster/base/error_of.h"
 #include "muster/collectives/communicator.h"
 
@@ -54,7 +55,7 @@ TEST(ConnectReplicasTest, OneThatCannotConnectEndsTheOthersTogether) {
         4,
         [&](int local) -> std::unique_ptr<Communicator> {
           if (local != 2) return std::make_unique<Ending>(ends, local, 4);
-          while (ends.connected < 3) std::this_thread::yield();
+          await([&] { return ends.connected >= 3; });
           throw Error(ErrorKind::kUnavailable, "no socket");
         },
         [&](const Error& first) { told.push_back(first.message()); });
@@ -73,7 +74,7 @@ TEST(ConnectReplicasTest, TheFirstToFailIsToldAtOnce) {
         3,
         [&](int local) -> std::unique_ptr<Communicator> {
           if (local == 1) throw Error(ErrorKind::kUnavailable, "no socket");
-          while (!told) std::this_thread::yield();  // as at a store that ends with the group
+          await([&] { return told.load(); });  // as at a store that ends with the group
           throw Error(ErrorKind::kPeerLost, "the group is over");
         },
         [&](const Error&) {

@@ -7,6 +7,7 @@
 #include <future>
 #include <thread>
 
+#include "muster/base/await.h"
 #include "muster/base/clock.h"
 #include "muster/base/error_of.h"
 
@@ -36,8 +37,8 @@ class CountedClock : public ManualClock {
     ++waits_;
     return ManualClock::wait_until(lock, changed, deadline, done);
   }
-  void await(int waits) const {
-    while (waits_ < waits) std::this_thread::sleep_for(std::chrono::microseconds(200));
+  void await_waits(int waits) const {
+    await([&] { return waits_ >= waits; });
   }
 
  private:
@@ -53,9 +54,9 @@ TEST(LocalGroupTest, AReplicaThatDoesNotComeIsNamedToAll) {
   };
   auto first = std::async(std::launch::async, wait, 0);
   auto third = std::async(std::launch::async, wait, 2);
-  clock.await(2);
+  clock.await_waits(2);
   clock.advance(std::chrono::seconds(299));
-  clock.await(4);
+  clock.await_waits(4);
   EXPECT_FALSE(group.failure());
   clock.advance(std::chrono::seconds(2));
   for (const Error& error : {first.get(), third.get()}) {
@@ -74,9 +75,9 @@ TEST(LocalGroupTest, AReplicaThatEvaluatesIsWaitedFor) {
   group.report(0, Phase::kTraining, 7);
   group.report(1, Phase::kEvaluating, 7);
   auto first = std::async(std::launch::async, [&] { return group.exchange(0, "saved", "a"); });
-  clock.await(1);
+  clock.await_waits(1);
   clock.advance(std::chrono::seconds(1500));
-  clock.await(2);
+  clock.await_waits(2);
   group.report(1, Phase::kTraining, 7);
   EXPECT_THAT(group.exchange(1, "saved", "b"), ElementsAre("a", "b"));
   EXPECT_THAT(first.get(), ElementsAre("a", "b"));
@@ -87,11 +88,11 @@ TEST(LocalGroupTest, AReplicaThatWaitsForOtherGroupsIsWaitedFor) {
   LocalGroup group(2, {.progress = 300}, 0, clock);
   for (int replica : {0, 1}) group.report(replica, Phase::kTraining, 7);
   auto first = std::async(std::launch::async, [&] { return group.exchange(0, "step", "a"); });
-  clock.await(1);
+  clock.await_waits(1);
   {
     const LocalGroup::Outside outside(group, 1);
     clock.advance(std::chrono::seconds(1500));
-    clock.await(2);
+    clock.await_waits(2);
   }
   EXPECT_THAT(group.exchange(1, "step", "b"), ElementsAre("a", "b"));
   EXPECT_THAT(first.get(), ElementsAre("a", "b"));
@@ -107,9 +108,9 @@ TEST(LocalGroupTest, ASaveHasALimitOfItsOwn) {
   };
   auto second = std::async(std::launch::async, wait, 1);
   auto third = std::async(std::launch::async, wait, 2);
-  clock.await(2);
+  clock.await_waits(2);
   clock.advance(std::chrono::seconds(1799));
-  clock.await(4);
+  clock.await_waits(4);
   EXPECT_FALSE(group.failure());
   clock.advance(std::chrono::seconds(2));
   for (const Error& error : {second.get(), third.get()}) {

@@ -12,7 +12,6 @@ namespace muster::inline v0_1 {
 namespace {
 
 using ::testing::AllOf;
-using testing::await;
 using testing::Beside;
 using testing::disk;
 using ::testing::ElementsAre;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <thread>
 
+#include "muster/base/await.h"
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/test_model.h"
@@ -113,10 +114,10 @@ TEST_F(PredictorTest, NoRequestIsLostWhileItReloads) {
       }
     });
   }
-  while (answered < 10) std::this_thread::yield();
+  await([&] { return answered >= 10; });
   EXPECT_TRUE(predictor.reload());
   const int reloaded = answered;
-  while (answered < reloaded + 10) std::this_thread::yield();
+  await([&] { return answered >= reloaded + 10; });
   done = true;
   for (std::thread& each : threads) each.join();
   EXPECT_EQ(wrong, 0);

@@ -7,6 +7,7 @@
 #include <deque>
 #include <thread>
 
+#include "muster/base/await.h"
 #include "muster/base/error_of.h"
 #include "muster/distribute/strategy.h"
 #include "muster/layers/core.h"
@@ -126,7 +127,7 @@ TEST(MergeTest, AReplicaThatDoesNotComeToMergeIsNamed) {
   std::atomic<bool> over{false};
   EXPECT_THAT(message_of_three([&](ReplicaContext& context) {
                 if (context.replica_id() == 1) {
-                  while (!over) std::this_thread::yield();
+                  await([&] { return over.load(); });
                   return;
                 }
                 try {
@@ -150,7 +151,7 @@ TEST(MergeTest, WhoWaitsForTheFunctionOfMergeGivesUpAndTheRunWithIt) {
   EXPECT_THAT(message_of_three([&](ReplicaContext& context) {
                 context.merge([] {});
                 const auto wait = [&](const PerReplica<std::string>& brought) {
-                  while (!over) std::this_thread::yield();
+                  await([&] { return over.load(); });
                   // Who brought them has left.
                   EXPECT_THAT(std::vector<std::string>(brought.begin(), brought.end()),
                               ElementsAre(std::string(100, 'a'), std::string(100, 'b'),

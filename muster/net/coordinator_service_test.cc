@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "muster/base/await.h"
 #include "muster/base/error.h"
 #include "muster/base/free_ports.h"
 #include "muster/net/grpc_channel.h"
@@ -53,12 +54,6 @@ class Echo : public CoordinatorHandler {
   std::atomic<int> ended_watches = 0;
 };
 
-void wait_until(const std::function<bool()>& condition) {
-  for (int i = 0; i < 2000 && !condition(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  ASSERT_TRUE(condition());
-}
-
 class CoordinatorServiceTest : public testing::Test {
  protected:
   std::string address() const { return join_address("127.0.0.1", service.port()); }
@@ -97,14 +92,14 @@ TEST_F(CoordinatorServiceTest, CallsHaveTimeLimits) {
     EXPECT_EQ(reply.error().kind(), ErrorKind::kTimeout);
   }
   ASSERT_GT(echo.begun_barriers, 0);
-  wait_until([&] { return echo.cancelled_barriers == echo.begun_barriers; });
+  await([&] { return echo.cancelled_barriers == echo.begun_barriers; });
 }
 
 TEST_F(CoordinatorServiceTest, WatchPushesAndBothSidesSeeItsEnd) {
   GrpcChannel channel(address());
   std::atomic<bool> greeted = false;
   std::thread closer([&] {
-    wait_until([&] { return greeted.load(); });
+    await([&] { return greeted.load(); });
     channel.close();
   });
   Status status = channel.watch({.task = "worker:1"}, [&](const Reply& reply) {
@@ -113,7 +108,7 @@ TEST_F(CoordinatorServiceTest, WatchPushesAndBothSidesSeeItsEnd) {
   });
   closer.join();
   EXPECT_EQ(status.error().kind(), ErrorKind::kCancelled);
-  wait_until([&] { return echo.ended_watches == 1; });
+  await([&] { return echo.ended_watches == 1; });
   EXPECT_EQ(channel.beat({}, kLong).error().kind(), ErrorKind::kCancelled)
       << "a closed channel stays closed";
 }
@@ -122,7 +117,7 @@ TEST_F(CoordinatorServiceTest, StoppingEndsCallsInProgress) {
   GrpcChannel channel(address());
   std::atomic<bool> greeted = false;
   std::thread stopper([&] {
-    wait_until([&] { return greeted.load(); });
+    await([&] { return greeted.load(); });
     service.stop();
   });
   EXPECT_FALSE(channel.watch({}, [&](const Reply&) { greeted = true; }).ok());

@@ -7,6 +7,7 @@
 #include <future>
 #include <thread>
 
+#include "muster/base/await.h"
 #include "muster/base/error_of.h"
 #include "muster/serve/internal/test_model.h"
 
@@ -40,9 +41,7 @@ class BatcherTest : public ::testing::Test {
 
   // Waits until so many requests wait for their answer and all runners for more.
   void wait_for(int64_t requests, int sleepers) {
-    while (metrics_.waiting.load() != requests || clock_.sleepers() != sleepers) {
-      std::this_thread::sleep_for(1ms);
-    }
+    await([&] { return metrics_.waiting.load() == requests && clock_.sleepers() == sleepers; });
   }
 
   TestModel model_;

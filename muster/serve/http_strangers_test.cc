@@ -9,6 +9,7 @@
 #include <mutex>
 #include <thread>
 
+#include "muster/base/await.h"
 #include "muster/formats/gzip.h"
 #include "muster/serve/http_server.h"
 #include "tests/support/raw_connection.h"
@@ -244,9 +245,11 @@ TEST_F(HttpStrangersTest, AByteNowAndThenDoesNotKeepAConnection) {
       RawConnection connection(server_->port());
       std::string answer;
       std::thread reading([&] { answer = connection.rest(); });
-      // Ends when the server closes.
-      for (bool open = connection.send_all(head); open; open = connection.send_all("a"))
+      // Ends when the server closes; after a minute, should it not.
+      bool open = connection.send_all(head);
+      for (int i = 0; i < 3000 && open; ++i, open = connection.send_all("a"))
         std::this_thread::sleep_for(20ms);
+      if (open) connection.close();
       reading.join();
       EXPECT_THAT(answer, StartsWith("HTTP/1.1 408 ")) << head;
       EXPECT_EQ(count_answers(answer), 1) << head;
@@ -262,8 +265,8 @@ TEST_F(HttpStrangersTest, AClientThatDoesNotReadIsCut) {
   RawConnection connection(server_->port());
   connection.send_all("GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
   const auto is_late = [&] { return metrics_.text().find("code=\"408\"") != std::string::npos; };
-  while (asked().empty() && !is_late()) std::this_thread::sleep_for(5ms);
-  while (metrics_.connections.load() > 0) std::this_thread::sleep_for(5ms);
+  await([&] { return !asked().empty() || is_late(); });
+  await([&] { return metrics_.connections.load() == 0; });
   EXPECT_LT(connection.rest().size(), kLargeAnswer);
 }
 

@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "muster/base/await.h"
 #include "muster/base/error_of.h"
 #include "muster/base/fault_file_system.h"
 #include "muster/base/temp_directory.h"
@@ -153,7 +154,7 @@ TEST_F(ModelVersionsTest, APollerFindsWhatIsNew) {
   const auto served = versions();
   served->poll_every(std::chrono::milliseconds(1));
   make("5");
-  while (served->newest() == nullptr) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  await([&] { return served->newest() != nullptr; });
   EXPECT_EQ(served->newest()->version, 5);
   EXPECT_EQ(message_of([&] { versions(0); }),
             "ModelVersions: keep is 0; at least one version is served");

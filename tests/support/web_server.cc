@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "muster/base/await.h"
+
 namespace muster::inline v0_1 {
 
 WebServer::WebServer(Handler handler, bool ranges) : handler_(std::move(handler)), ranges_(ranges) {
@@ -22,7 +24,8 @@ WebServer::WebServer(Handler handler, bool ranges) : handler_(std::move(handler)
   port_ = server_.bind_to_any_port("127.0.0.1");
   if (port_ <= 0) throw std::runtime_error("no port for a web server");
   thread_ = std::thread([this] { server_.listen_after_bind(); });
-  while (!server_.is_running()) std::this_thread::yield();
+  if (!comes_true([this] { return server_.is_running(); }))
+    throw std::runtime_error("the web server of a test does not listen");
 }
 
 WebServer::~WebServer() {

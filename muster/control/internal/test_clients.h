@@ -102,15 +102,6 @@ class Heard {
   std::shared_ptr<State> state_ = std::make_shared<State>();
 };
 
-inline void eventually(const std::function<bool()>& condition) {
-  const auto until = std::chrono::steady_clock::now() + kForever;
-  // What was true once may be false again, so it is not asked a second time.
-  while (!condition()) {
-    ASSERT_TRUE(std::chrono::steady_clock::now() < until) << "it has not become true";
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  }
-}
-
 inline void end_cleanly(std::vector<Client>& clients, CoordinatorServer& server) {
   for (Client& client : clients) client->done();
   for (Client& client : clients) client->close();

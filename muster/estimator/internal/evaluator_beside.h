@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/await.h"
 #include "muster/base/file_system.h"
 #include "muster/estimator/exporter.h"
 #include "muster/estimator/internal/evaluation_journal.h"
@@ -34,12 +35,6 @@ inline Environment evaluator_environment(int index = 0) {
 
 inline RunConfig evaluator_config(const std::string& model_dir, int index = 0) {
   return quiet_config(model_dir, nullptr, evaluator_environment(index));
-}
-
-// Waits for what another thread does; a test that waits for too long fails by its time limit.
-template <typename Condition>
-void await(const Condition& condition) {
-  while (!condition()) std::this_thread::sleep_for(std::chrono::milliseconds(2));
 }
 
 // The steps in the journal of a model_dir, once for each evaluation.

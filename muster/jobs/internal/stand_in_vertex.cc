@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 
+#include "muster/base/await.h"
 #include "muster/base/regular_expression.h"
 #include "muster/base/strings.h"
 #include "muster/jobs/internal/published_fields.h"
@@ -101,7 +102,8 @@ StandInVertex::StandInVertex() : impl_(std::make_unique<Impl>()) {
   impl_->port = impl_->server.bind_to_any_port("127.0.0.1");
   impl_->thread = std::thread([this] { impl_->server.listen_after_bind(); });
   // stop() is heard by a server that runs alone. The thread needs a moment for that.
-  while (!impl_->server.is_running()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  if (!comes_true([this] { return impl_->server.is_running(); }))
+    throw std::runtime_error("the stand-in does not listen");
 }
 
 StandInVertex::~StandInVertex() {
