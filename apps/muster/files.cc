@@ -12,8 +12,10 @@
 #include <thread>
 
 #include "muster/base/error.h"
+#include "muster/base/local_path.h"
 #include "muster/base/missing_file.h"
 #include "muster/base/outside_name.h"
+#include "muster/base/regular_file.h"
 #include "muster/base/strings.h"
 #include "muster/base/text_table.h"
 #include "muster/base/uri.h"
@@ -44,8 +46,21 @@ Error nothing_at(FileSystem& files, const std::string& path) {
   return reader.ok() ? not_found(fmt::format("there is nothing at {}", path)) : reader.error();
 }
 
+// Other commands take such a name for what comes in or goes out, where Muster has files alone.
+Status check_is_no_stream(std::string_view path) {
+  if (path != "-" && path != "/dev/stdin" && path != "/dev/stdout" && path != "/dev/stderr" &&
+      !path.starts_with("/dev/fd/"))
+    return {};
+  return invalid_argument(
+      fmt::format("not supported: '{}', for what comes in or goes out", path),
+      "muster cat FROM prints a file, also into a pipe; keep what comes in in a file first: "
+      "cat > FILE" +
+          std::string(path == "-" ? "; a file of this name is ./-" : ""));
+}
+
 // What a path or a pattern means; at least one.
 std::vector<FoundPath> matches(FileSystem& files, const std::string& path) {
+  check_is_no_stream(path).value();
   const std::string_view name = without_trailing_slashes(path);
   std::vector<FoundPath> found;
   if (stores::has_wildcard(name)) {
@@ -104,6 +119,7 @@ struct Copy {
 // Every file that is to be copied, and where to.
 std::vector<Copy> plan_copies(FileSystem& files, const std::vector<std::string>& from,
                               const std::string& to, bool recursive) {
+  check_is_no_stream(to).value();
   std::vector<FoundPath> sources;
   for (const std::string& each : from) {
     for (FoundPath& found : matches(files, each)) {
@@ -133,6 +149,7 @@ std::vector<Copy> plan_copies(FileSystem& files, const std::vector<std::string>&
     if (source.path == path)
       throw invalid_argument(fmt::format("{} would be copied to itself", path),
                              "name another place");
+    if (!is_remote(path)) check_is_no_special_file(local_path(path).value(), path).value();
     if (!targets.insert(path).second) {
       throw invalid_argument(fmt::format("two files would be copied to {}", path),
                              "copy them one after another, or under other names");

@@ -3,6 +3,7 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
+#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <string>
@@ -25,6 +26,8 @@ struct FilesFlags {
   bool json = false;
   int64_t offset = 0;
   std::optional<int64_t> bytes;
+  std::string request_payer;
+  std::string billing_project;
 };
 
 constexpr const char* kPlaces =
@@ -40,6 +43,31 @@ std::string with_places(const std::string& examples) {
 void add_recursive(CLI::App& command, const std::shared_ptr<FilesFlags>& flags,
                    const std::string& help) {
   command.add_flag("-r,--recursive", flags->recursive, help);
+}
+
+void add_payers(CLI::App& command, const std::shared_ptr<FilesFlags>& flags) {
+  command::add_flag(command,
+                    {"request-payer",
+                     &flags->request_payer,
+                     "Who pays for requests to s3:// where the bucket's owner does not; as "
+                     "AWS_REQUEST_PAYER",
+                     {},
+                     "WHO",
+                     {"requester"}});
+  command::add_flag(command, {"billing-project",
+                              &flags->billing_project,
+                              "Which project pays for requests to gs:// where the bucket's owner "
+                              "does not; as GS_USER_PROJECT",
+                              {},
+                              "PROJECT"});
+}
+
+// Stores read who pays from the environment, when the first path of theirs is asked for.
+void set_payers(const FilesFlags& flags) {
+  if (!flags.request_payer.empty())
+    setenv("AWS_REQUEST_PAYER", flags.request_payer.c_str(), /*overwrite=*/1);
+  if (!flags.billing_project.empty())
+    setenv("GS_USER_PROJECT", flags.billing_project.c_str(), /*overwrite=*/1);
 }
 
 int copy(const FilesFlags& flags) {
@@ -88,6 +116,7 @@ void add_files(CLI::App& app, Action& action) {
   auto* ls = app.add_subcommand("ls", "List files and folders, also of buckets");
   command::add_arguments(*ls, "PATH", &flags->paths, "Files, folders and patterns; . when none");
   add_recursive(*ls, flags, "Folders with all that is below them");
+  add_payers(*ls, flags);
   command::add_flag(*ls, {"json", &flags->json, "One JSON document, for programs"});
   ls->footer(
       with_places("  muster ls gs://my-bucket/runs\n"
@@ -96,6 +125,7 @@ void add_files(CLI::App& app, Action& action) {
   ls->callback([flags, &action] {
     action = [flags] {
       if (flags->paths.empty()) flags->paths = {"."};
+      set_payers(*flags);
       fputs(list_paths(stores::file_systems(), flags->paths, flags->recursive, flags->json).c_str(),
             stdout);
       return 0;
@@ -108,6 +138,7 @@ void add_files(CLI::App& app, Action& action) {
                          "name, or a folder")
       ->required();
   add_recursive(*cp, flags, "Folders with all that is below them");
+  add_payers(*cp, flags);
   cp->footer(
       "Each file appears whole or not at all, and replaces what was there. As with cp and\n"
       "gsutil, -r puts a folder into the last PATH where that is a folder, and else makes it\n"
@@ -116,7 +147,12 @@ void add_files(CLI::App& app, Action& action) {
                   "  muster cp -r s3://my-bucket/runs/mine runs/\n"
                   "  muster cp 's3://my-bucket/data/*.csv' data/\n"
                   "  muster cp https://example.com/train.csv s3://my-bucket/data/"));
-  cp->callback([flags, &action] { action = [flags] { return copy(*flags); }; });
+  cp->callback([flags, &action] {
+    action = [flags] {
+      set_payers(*flags);
+      return copy(*flags);
+    };
+  });
 
   auto* cat = app.add_subcommand("cat", "Print the bytes of files, also of buckets");
   command::add_arguments(*cat, "PATH", &flags->paths, "Files and patterns")->required();
@@ -124,11 +160,17 @@ void add_files(CLI::App& app, Action& action) {
   command::add_flag(
       *cat,
       {"bytes", &flags->bytes, "How many bytes of each file; all when left out", {.at_least = 0}});
+  add_payers(*cat, flags);
   cat->footer(
       with_places("  muster cat gs://my-bucket/runs/mine/checkpoint\n"
                   "  muster cat --bytes=100 s3://my-bucket/data/train.csv\n"
                   "  muster cat 's3://my-bucket/runs/mine/evaluations/*'"));
-  cat->callback([flags, &action] { action = [flags] { return concatenate(*flags); }; });
+  cat->callback([flags, &action] {
+    action = [flags] {
+      set_payers(*flags);
+      return concatenate(*flags);
+    };
+  });
 }
 
 }  // namespace muster::app

@@ -3,13 +3,18 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
+#include <atomic>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "apps/muster/run_muster.h"
+#include "muster/base/await.h"
 #include "muster/base/error_of.h"
+#include "muster/base/fault_file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/stores/file_systems.h"
 #include "muster/stores/testing/memory_store.h"
@@ -181,6 +186,77 @@ TEST_F(FilesTest, Lists) {
   EXPECT_THAT(
       error_of([&] { (void)list_paths(files, {"mem://files/x*"}, false, false); }).message(),
       HasSubstr("nothing matches mem://files/x*"));
+}
+
+// Four files are under way at a time, each with 8 MiB at most.
+TEST_F(FilesTest, FourFilesAreCopiedAtATime) {
+  struct Counted {
+    std::atomic<int> begun{0};
+    std::atomic<int> now{0};
+    std::atomic<int> most{0};
+    std::atomic<size_t> largest{0};
+  };
+  class CountedReader : public FileReader {
+   public:
+    CountedReader(std::unique_ptr<FileReader> reader, Counted& counted)
+        : reader_(std::move(reader)), counted_(counted) {
+      counted_.most = std::max(counted_.most.load(), ++counted_.now);
+      ++counted_.begun;
+    }
+    ~CountedReader() override { --counted_.now; }
+    const std::string& name() const override { return reader_->name(); }
+    Result<size_t> read_at(uint64_t offset, MutableBytes to) override {
+      // Nobody goes on before four have begun.
+      await([&] { return counted_.begun >= 4; });
+      counted_.largest = std::max(counted_.largest.load(), to.size());
+      return reader_->read_at(offset, to);
+    }
+    Result<uint64_t> size() override { return reader_->size(); }
+
+   private:
+    std::unique_ptr<FileReader> reader_;
+    Counted& counted_;
+  };
+  class CountedFiles : public FaultFileSystem {
+   public:
+    CountedFiles(FileSystem& base, Counted& counted) : FaultFileSystem(base), counted_(counted) {}
+    Result<std::unique_ptr<FileReader>> open_reader(const std::string& path) override {
+      auto reader = FaultFileSystem::open_reader(path);
+      if (!reader.ok()) return reader.error();
+      return std::unique_ptr<FileReader>(
+          std::make_unique<CountedReader>(std::move(reader).value(), counted_));
+    }
+
+   private:
+    Counted& counted_;
+  };
+  for (int i = 0; i < 12; ++i) write(dir / ("run/" + std::to_string(i)), "text");
+  write(dir / "run/large", std::string(9 << 20, 'x'));
+  Counted counted;
+  CountedFiles some(files, counted);
+  EXPECT_EQ(copy_paths(some, {dir / "run"}, dir / "copy", true).files, 13u);
+  EXPECT_EQ(counted.most, 4);
+  EXPECT_EQ(counted.largest, size_t{8} << 20);
+}
+
+// A pipe is no place for a file, and a name that stands for a stream is no file.
+TEST_F(FilesTest, StreamsAreNotCopied) {
+  write(dir / "a", "1");
+  ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);
+  EXPECT_THAT(error_of([&] { copy_paths(files, {dir / "a"}, dir / "pipe", false); }).what(),
+              HasSubstr("is a named pipe, not a file"));
+  EXPECT_TRUE(std::filesystem::is_fifo((dir / "pipe")));
+  EXPECT_THAT(error_of([&] { copy_paths(files, {dir / "pipe"}, dir / "b", false); }).what(),
+              HasSubstr("is a named pipe, not a file"));
+  for (const std::string stream : {"-", "/dev/stdout", "/dev/fd/3"}) {
+    for (const Error& error :
+         {error_of([&] { copy_paths(files, {dir / "a"}, stream, true); }),
+          error_of([&] { copy_paths(files, {stream}, dir / "b", false); }),
+          error_of([&] { read_paths(files, {stream}, 0, std::nullopt, [](Bytes) {}); })}) {
+      EXPECT_THAT(error.message(), HasSubstr("not supported: '" + stream + "'"));
+      EXPECT_THAT(error.hint(), HasSubstr("muster cat FROM prints a file"));
+    }
+  }
 }
 
 TEST_F(FilesTest, ReadsRanges) {

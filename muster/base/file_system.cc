@@ -243,6 +243,8 @@ class LocalFileSystem : public FileSystem {
   Result<std::unique_ptr<StagedWriter>> open_staged(const std::string& path) override {
     Result<std::string> local = local_path(path);
     if (!local.ok()) return local.error();
+    if (Status no_device = check_is_no_device(local.value(), path); !no_device.ok())
+      return no_device.error();
     static std::atomic<uint64_t> counter{0};
     const std::string directory = directory_of(local.value());
     const std::string mark =

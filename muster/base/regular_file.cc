@@ -13,19 +13,26 @@ namespace {
 
 constexpr size_t kMostShown = 4096;  // of a path: the longest that the system takes
 
-// "" for a regular file.
+// REQUIRES: that of no regular file.
 const char* kind_of(mode_t mode) {
-  if (S_ISREG(mode)) return "";
   if (S_ISDIR(mode)) return "a directory";
   if (S_ISFIFO(mode)) return "a named pipe";
   if (S_ISSOCK(mode)) return "a socket";
   return "a device";
 }
 
-Error no_file(const char* kind, mode_t mode, const std::string& path) {
-  return invalid_argument(
-      "'" + path + "' is " + kind + ", not a file",
-      S_ISDIR(mode) ? "" : "name a file; what comes out of it can be kept in one: cat ... > FILE");
+Error no_file(mode_t mode, const std::string& path, bool writes) {
+  const char* hint = writes
+                         ? "name a file, or what is not there yet"
+                         : "name a file; what comes out of it can be kept in one: cat ... > FILE";
+  return invalid_argument("'" + path + "' is " + kind_of(mode) + ", not a file",
+                          S_ISDIR(mode) ? "" : hint);
+}
+
+// 0 for what is not there.
+mode_t mode_of(const std::string& local) {
+  struct stat status {};
+  return ::stat(local.c_str(), &status) == 0 ? status.st_mode : 0;
 }
 
 }  // namespace
@@ -58,13 +65,22 @@ Result<FileDescriptor> open_regular_file(const std::string& local, int flags,
   const bool seen = file.is_open()
                         ? ::fstat(fd, &status) == 0
                         : (code == ENXIO || code == EISDIR) && ::stat(local.c_str(), &status) == 0;
-  if (seen && !S_ISREG(status.st_mode))
-    return no_file(kind_of(status.st_mode), status.st_mode, path);
-  if (file.is_open()) return file;
   const bool writes = (flags & O_ACCMODE) != O_RDONLY;
+  if (seen && !S_ISREG(status.st_mode)) return no_file(status.st_mode, path, writes);
+  if (file.is_open()) return file;
   // Under a name that is too long there can be nothing.
   if (code == ENAMETOOLONG && (flags & O_CREAT) == 0) return no_such_file(path);
   return file_error(code, writes ? "cannot open for writing" : "cannot open", path);
+}
+
+Status check_is_no_special_file(const std::string& local, const std::string& path) {
+  const mode_t mode = mode_of(local);
+  return mode == 0 || S_ISREG(mode) || S_ISDIR(mode) ? Status() : no_file(mode, path, true);
+}
+
+Status check_is_no_device(const std::string& local, const std::string& path) {
+  const mode_t mode = mode_of(local);
+  return S_ISCHR(mode) || S_ISBLK(mode) ? no_file(mode, path, true) : Status();
 }
 
 }  // namespace muster::inline v0_1

@@ -19,6 +19,13 @@ inline Result<FileDescriptor> open_regular_file(const std::string& local, int fl
   return open_regular_file(local, flags, local);
 }
 
+// What bears the name `local` where that is a named pipe, a socket or a device: the error for a
+// file that was to take its place, which calls it `path`. OK for a file, a directory and what is
+// not there.
+Status check_is_no_special_file(const std::string& local, const std::string& path);
+// The same for a device alone, of which a rename would leave nothing.
+Status check_is_no_device(const std::string& local, const std::string& path);
+
 // The error of a call of the operating system about a file: "<what> '<path>': <why>", and what to
 // do about it.
 Error file_error(int error_number, const std::string& what, const std::string& path);

@@ -7,6 +7,7 @@
 #include <sys/un.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "muster/base/file_system.h"
 #include "muster/base/small_file.h"
@@ -49,7 +50,15 @@ TEST_F(RegularFileTest, WhatIsNoneIsNamed) {
     EXPECT_EQ(read.error().kind(), ErrorKind::kInvalidArgument);
     EXPECT_EQ(read.error().message(), expected);
     EXPECT_EQ(files.open_writer(path).error().message(), expected);
+    const Status special = check_is_no_special_file(path, path);
+    EXPECT_EQ(special.ok() ? expected : special.error().message(), expected);
+    EXPECT_EQ(special.ok(), path == directory_);
   }
+  // No file takes the place of a device, also where who writes may do that.
+  EXPECT_EQ(files.write_atomically("/dev/zero", "text").error().message(),
+            "'/dev/zero' is a device, not a file");
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/zero"));
+  EXPECT_TRUE(check_is_no_special_file(temp_ / "none", "none").ok());
   // One that somebody reads from could be opened, and is none all the same.
   const FileDescriptor reader(::open(pipe_.c_str(), O_RDONLY | O_NONBLOCK));
   ASSERT_TRUE(reader.is_open());

@@ -11,6 +11,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/internal/test_checkpoints.h"
 #include "muster/checkpoint/manager.h"
+#include "muster/stores/testing/memory_store.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -117,6 +118,14 @@ TEST_F(WatchTest, ABeatChangesTheFileAndAsksBefore) {
   const int before = asked;
   wait_for(before + 2);
   EXPECT_NE(files().read_file(directory / "far.lease").value(), once);
+}
+
+TEST(LeaseTest, ABeatInABucketIsTwoRequests) {
+  stores::MemoryStore store;
+  Lease lease("mem://bucket/run", "far", {.holder = "me"}, {.fs = &store, .beat = kNever});
+  store.set_plan({.writes_only = false});
+  lease.change([](LeaseContent&) {});  // as a beat does
+  EXPECT_EQ(store.requests(), 2);
 }
 
 TEST_F(WatchTest, WhoeverWasTakenForDeadLosesTheName) {

@@ -117,6 +117,21 @@ TEST(HttpLies, RangesThatAreNone) {
                  "but was asked for bytes from 0");
 }
 
+// It sends the whole file when it is opened, which has a limit; what is announced to be more is
+// refused before it comes.
+TEST(HttpLies, AServerWithoutRangesMaySend256MiB) {
+  const Parrot server(with_headers(
+      "200 OK", "Content-Length: " + std::to_string((size_t{256} << 20) + 1) + "\r\n", "x"));
+  HttpOptions options = HttpOptions::from({});
+  options.limits = internal::quick_limits();
+  const auto read = make_http_store(options)->read_file(server.url() + "/f");
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().kind(), ErrorKind::kInvalidArgument) << read.error().what();
+  EXPECT_THAT(read.error().hint(),
+              HasSubstr("the server knows no ranges, and the file has more than 256.0 MiB"));
+  EXPECT_EQ(server.asked(), 1);
+}
+
 TEST(HttpLies, HeadersWithoutEnd) {
   std::string headers;
   for (int i = 0; i < 20'000; ++i) headers += "X-Header-" + std::to_string(i) + ": value\r\n";

@@ -10,6 +10,7 @@
 #include <thread>
 #include <vector>
 
+#include "muster/base/await.h"
 #include "muster/formats/event.h"
 #include "muster/formats/tfrecord.h"
 #include "muster/stores/testing/memory_store.h"
@@ -72,6 +73,22 @@ TEST(EventParts, AReaderThatGoesForwardMissesNothing) {
   look();
   EXPECT_EQ(seen.size(), 60u);
   EXPECT_EQ(std::set<int64_t>(seen.begin(), seen.end()).size(), 60u) << "none is there twice";
+}
+
+TEST(EventParts, AFlushIsOneRequest) {
+  MemoryStore store;
+  ManualClock clock;
+  EventWriter writer("mem://b/run", store, clock);
+  const auto flush = [&](int64_t step) {
+    writer.add_scalar("loss", 1, step);
+    writer.flush();
+    await([&] { return store.objects().size() == static_cast<size_t>(step); });
+  };
+  flush(1);
+  store.set_plan({.writes_only = false});
+  flush(2);
+  flush(3);
+  EXPECT_EQ(store.requests(), 2);
 }
 
 TEST(EventParts, NobodyWaitsForTheNetwork) {

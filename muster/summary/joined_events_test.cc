@@ -134,6 +134,22 @@ TEST(JoinedEvents, WhateverFailsNothingIsLostOrTwice) {
   }
 }
 
+TEST(JoinedEvents, AFileCostsThreeRequestsAtMost) {
+  MemoryStore store;
+  ManualClock clock;
+  JoinedEvents joined(store, clock, {.after_seconds = 60, .files = 4});
+  for (int64_t step = 0; step < 40; ++step) {
+    send(store, step);
+    joined.add(name_of(step));
+  }
+  clock.advance(std::chrono::minutes(2));
+  store.set_plan({.writes_only = false});
+  for (int i = 0; i < 20; ++i) joined.join(goes_on);
+  EXPECT_EQ(store.objects().size(), 1u);
+  EXPECT_GE(store.requests(), 40);
+  EXPECT_LE(store.requests(), 3 * 40);
+}
+
 TEST(JoinedEvents, WhoEndsDoesNotBeginToJoin) {
   MemoryStore store;
   ManualClock clock;

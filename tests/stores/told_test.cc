@@ -44,6 +44,25 @@ TEST_F(ToldTest, WhoIsForbiddenHearsWhoseCredentialsWereUsed) {
               AllOf(HasSubstr("403"), HasSubstr("AWS_ACCESS_KEY_ID"), HasSubstr(S3StandIn::kKey)));
 }
 
+// A flag says who pays, and nothing else does: the command hears of the variable where it is left
+// out.
+TEST_F(ToldTest, WhoPaysIsSaidByAFlag) {
+  bucket_.fill({{"data/a", "text"}});
+  bucket_.set_requester_pays(true);
+  const TempDirectory folder;
+  const std::vector<std::vector<std::string>> commands = {
+      {"ls", "s3://bucket/data"},
+      {"cat", "s3://bucket/data/a"},
+      {"cp", "s3://bucket/data/a", folder / "a"}};
+  for (std::vector<std::string> command : commands) {
+    EXPECT_THAT(told(command), AllOf(HasSubstr("403"), HasSubstr("AWS_REQUEST_PAYER=requester")));
+    command.push_back("--request-payer=requester");
+    EXPECT_THAT(told(command), Not(HasSubstr("403")));
+  }
+  EXPECT_EQ(local_file_system().read_file(folder / "a").value(), "text");
+  EXPECT_THAT(told({"ls", "s3://bucket", "--request-payer=me"}), HasSubstr("requester"));
+}
+
 TEST_F(ToldTest, WhatWasMeantIsNamed) {
   bucket_.fill({{"data/train.csv", "x"}, {"data/test.csv", "x"}});
   EXPECT_THAT(

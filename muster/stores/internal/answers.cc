@@ -94,7 +94,9 @@ Error answer_error(const HttpResponse& response, const std::string& what, const 
     } else {
       advice = advice_on_connection(response.problem);
       if (advice.empty() && response.problem.starts_with(kServerSends))
-        advice = "the server, or a proxy in front of it, is at fault: read from another one";
+        advice = hint.empty()
+                     ? "the server, or a proxy in front of it, is at fault: read from another one"
+                     : hint;
       if (advice.empty() && response.timed_out)
         advice = "the server was reached and gives no answer in time: see whether it works";
     }

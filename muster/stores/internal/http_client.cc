@@ -58,6 +58,15 @@ size_t on_body(char* data, size_t, size_t size, void* user) {
   long status = 0;
   curl_easy_getinfo(exchange.handle, CURLINFO_RESPONSE_CODE, &status);
   HttpResponse& response = exchange.response;
+  // What is announced to be too long is not waited for.
+  curl_off_t announced = -1;
+  curl_easy_getinfo(exchange.handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
+  const size_t room =
+      exchange.request.into.empty() ? exchange.request.most_body : exchange.request.into.size();
+  if (status / 100 == 2 && announced > 0 && static_cast<uint64_t>(announced) > room) {
+    exchange.too_large = true;
+    return 0;
+  }
   if (status / 100 == 2 && !exchange.request.into.empty()) {
     if (size > exchange.request.into.size() - response.received) {
       exchange.too_large = true;
