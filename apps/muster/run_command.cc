@@ -32,15 +32,19 @@ class WithProgram final : public CLI::Formatter {
   }
 };
 
+double seconds(std::chrono::milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
 struct RunFlags {
   launch::RunOptions run;
   bool no_pin = false;
   bool dry_run = false;
   std::string log_format = default_log_format();
-  double survivor_time = 15;
-  double grace = 10;
-  double idle_time = 60;
-  double stop_time = 60;
+  double survivor_time = seconds(run.supervise.survivor_time);
+  double grace = seconds(run.supervise.grace);
+  double idle_time = seconds(run.supervise.idle_time);
+  double stop_time = seconds(run.supervise.stop_time);
 };
 
 std::chrono::milliseconds milliseconds(double seconds) {

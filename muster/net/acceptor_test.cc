@@ -199,6 +199,17 @@ TEST(AcceptorDeathTest, GoesOnWhenThereAreDescriptorsAgain) {
   EXPECT_EXIT(run_out_of_descriptors(), ::testing::ExitedWithCode(0), "cannot accept a connection");
 }
 
+TEST(StrangerLogTest, HasOneLineOfEachAnd256OfAll) {
+  ::testing::internal::CaptureStderr();
+  StrangerLog log;
+  for (int turn = 0; turn < 2; ++turn) {
+    for (int host = 0; host < 300; ++host) log.tell("host " + std::to_string(host) + " is refused");
+  }
+  const std::string told = ::testing::internal::GetCapturedStderr();
+  EXPECT_EQ(std::ranges::count(told, '\n'), 256);
+  EXPECT_EQ(log.last(), "host 299 is refused");
+}
+
 TEST(Peer, IsTheSameForTheSocketAndForGrpc) {
   EXPECT_EQ(peer_of("ipv4:10.0.0.1:1234"), (Peer{"10.0.0.1", 1234}));
   EXPECT_EQ(peer_of("ipv6:%5B::1%5D:80"), (Peer{"::1", 80}));

@@ -244,6 +244,18 @@ TEST(Liveness, AConnectionMayComeBack) {
   EXPECT_FALSE(state.first_failure());
 }
 
+TEST(Liveness, AMemberWatchesOverFourConnectionsAtMost) {
+  CoordinatorState state = group_of(2);
+  for (int i = 0; i < 4; ++i) {
+    EXPECT_TRUE(state.may_connect(caller(0))) << i;
+    state.connected(caller(0));
+  }
+  EXPECT_FALSE(state.may_connect(caller(0)));
+  EXPECT_TRUE(state.may_connect(caller(1)));
+  state.disconnected(caller(0), 1);
+  EXPECT_TRUE(state.may_connect(caller(0)));
+}
+
 TEST(Liveness, OnlyTheFirstFailureIsKept) {
   CoordinatorState state = group_of(3);
   state.heartbeat(caller(2), Phase::kTraining, 7, 0);
