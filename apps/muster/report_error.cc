@@ -6,6 +6,7 @@
 #include <string>
 
 #include "muster/base/log.h"
+#include "muster/base/printable.h"
 
 namespace muster::app {
 
@@ -14,7 +15,7 @@ int report_error(const Error& error) {
   std::string text = fmt::format("error: {}\n", error.message());
   for (const std::string& cause : error.causes()) text += fmt::format("  caused by: {}\n", cause);
   if (!error.hint().empty()) text += fmt::format("hint: {}\n", error.hint());
-  fputs(text.c_str(), stderr);
+  fputs(printable_lines(text).c_str(), stderr);
   return exit_code(error.kind());
 }
 

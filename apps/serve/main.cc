@@ -17,6 +17,7 @@
 #include "muster/base/foreign_error.h"
 #include "muster/base/last_words.h"
 #include "muster/base/log.h"
+#include "muster/base/printable.h"
 #include "muster/base/terminal.h"
 #include "muster/command/command_line.h"
 #include "muster/serve/http_server.h"
@@ -136,7 +137,7 @@ int report(const Error& error) {
   std::string text = fmt::format("error: {}\n", error.message());
   for (const std::string& cause : error.causes()) text += fmt::format("  caused by: {}\n", cause);
   if (!error.hint().empty()) text += fmt::format("hint: {}\n", error.hint());
-  fputs(text.c_str(), stderr);
+  fputs(printable_lines(text).c_str(), stderr);
   return 2;  // what runs answers its errors to clients: this one kept it from beginning
 }
 

@@ -18,6 +18,7 @@
 #include <string>
 
 #include "muster/base/error.h"
+#include "muster/base/printable.h"
 #include "muster/base/strings.h"
 #include "muster/base/terminal.h"
 
@@ -105,7 +106,8 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
             "\n");
       return;
     }
-    const std::string indented = with_indent(text);
+    // Texts of strangers stand in many messages, and none of ours steers a terminal.
+    const std::string indented = with_indent(printable_lines(text));
     spdlog::details::log_msg whole = message;
     whole.payload = indented;
     spdlog::memory_buf_t line;

@@ -43,6 +43,15 @@ TEST_F(LogDeathTest, AMessageOfSeveralLinesIsIndentedBehindTheFirst) {
       "another\n$");
 }
 
+TEST_F(LogDeathTest, AMessageDoesNotSteerATerminal) {
+  EXPECT_EXIT(
+      {
+        log::error("there is no column '\x1b[31mred\r'\n  hint: a");
+        std::exit(0);
+      },
+      ExitedWithCode(0), "^E [0-9:]{8} there is no column '.x1b.31mred.x0d'\n  hint: a\n$");
+}
+
 TEST_F(LogDeathTest, WhatIsSaidOnceIsRememberedForAThousandTexts) {
   EXPECT_EXIT(
       {

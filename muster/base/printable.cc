@@ -22,15 +22,14 @@ size_t shown_bytes(std::string_view text) {
   return control ? 0 : bytes;
 }
 
-}  // namespace
-
-std::string printable(std::string_view text) {
+// What printable() gives, but that the letters of `kept` stay.
+std::string shown(std::string_view text, std::string_view kept) {
   std::string result;
   while (!text.empty()) {
-    const size_t shown = shown_bytes(text);
-    const size_t taken = std::max<size_t>(shown, 1);
-    if (shown > 0) {
-      result += text.substr(0, shown);
+    const size_t bytes = kept.find(text.front()) != std::string_view::npos ? 1 : shown_bytes(text);
+    const size_t taken = std::max<size_t>(bytes, 1);
+    if (bytes > 0) {
+      result += text.substr(0, bytes);
     } else {
       result += fmt::format("\\x{:02x}", static_cast<unsigned char>(text.front()));
     }
@@ -38,6 +37,11 @@ std::string printable(std::string_view text) {
   }
   return result;
 }
+
+}  // namespace
+
+std::string printable(std::string_view text) { return shown(text, ""); }
+std::string printable_lines(std::string_view text) { return shown(text, "\n\t"); }
 
 std::string printable_beginning(std::string_view text, size_t most) {
   if (text.size() <= most) return printable(text);

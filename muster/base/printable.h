@@ -13,8 +13,11 @@ namespace muster::inline v0_1 {
 // unchanged.
 std::string printable(std::string_view text);
 
-// The same of the first `most` bytes; "..." stands behind a text that is longer. For messages about
-// a text that may have any length.
+// The same, where line ends and tabs stay: for messages of several lines.
+std::string printable_lines(std::string_view text);
+
+// What printable() gives of the first `most` bytes; "..." stands behind a text that is longer. For
+// messages about a text that may have any length.
 std::string printable_beginning(std::string_view text, size_t most = 100);
 
 }  // namespace muster::inline v0_1

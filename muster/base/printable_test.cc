@@ -24,6 +24,10 @@ TEST(Printable, ControlBytesAndWhatIsNoUtf8AreWrittenAsNumbers) {
   EXPECT_EQ(printable("\xff\xc0\xaf"), "\\xff\\xc0\\xaf");
 }
 
+TEST(Printable, LinesStayLines) {
+  EXPECT_EQ(printable_lines("one\n\ttwo\r\n\x1b[31m\xff€"), "one\n\ttwo\\x0d\n\\x1b[31m\\xff€");
+}
+
 TEST(Printable, ALongTextIsCutBetweenCharacters) {
   EXPECT_EQ(printable_beginning("abc", 3), "abc");
   EXPECT_EQ(printable_beginning("abcd", 3), "abc...");

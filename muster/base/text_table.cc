@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "muster/base/printable.h"
+
 namespace muster::inline v0_1 {
 
 TextTable::TextTable(std::vector<std::string> titles) {
@@ -12,7 +14,10 @@ TextTable::TextTable(std::vector<std::string> titles) {
   rows_.push_back(std::move(titles));
 }
 
-void TextTable::add(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
+void TextTable::add(std::vector<std::string> cells) {
+  for (std::string& cell : cells) cell = printable(cell);
+  rows_.push_back(std::move(cells));
+}
 
 std::string TextTable::text(const std::string& indent) const {
   std::vector<std::size_t> widths(right_.size(), 0);

@@ -15,6 +15,13 @@ TEST(TextTableTest, ColumnsAreAsWideAsTheirLetters) {
             "  Bonn-Bad      7\n");
 }
 
+// A name of a stranger's neither steers a terminal nor looks like a row of its own.
+TEST(TextTableTest, ARowIsALine) {
+  TextTable table({"name", ">rows"});
+  table.add({"a\x1b[2J\nb  7", "1"});
+  EXPECT_EQ(table.text(""), "name              rows\na\\x1b[2J\\x0ab  7     1\n");
+}
+
 TEST(TextTableTest, LettersAndCommas) {
   EXPECT_EQ(letters_in("K\xc3\xb6ln"), 4u);
   EXPECT_EQ(with_commas(0), "0");
