@@ -15,6 +15,7 @@
 #include "muster/base/small_file.h"
 #include "muster/base/strings.h"
 #include "muster/base/text_table.h"
+#include "muster/formats/checkpoint_header.h"
 #include "muster/formats/safetensors.h"
 #include "muster/formats/tensorflow_checkpoint.h"
 
@@ -179,7 +180,7 @@ std::string digest_of(std::string_view bytes) {
 }
 
 std::string plain(const nlohmann::json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return printable(value.is_string() ? value.get<std::string>() : value.dump());
 }
 
 // Returns the value for a line of text; a long one is cut.
@@ -202,12 +203,31 @@ struct Contents {
   TextTable table{{"name", "dtype", "shape", ">bytes", "digest"}};
   uint64_t total = 0;                // bytes
   std::vector<std::string> damaged;  // names of tensors
+  std::optional<Error> header;       // what is wrong with the first header that is damaged
 };
+
+// Looks whether the header is the one that Muster wrote. One without a word of Muster's is another
+// program's.
+void check_header(const std::string& file, const SafetensorsReader& reader, Contents& contents) {
+  const formats::SafetensorsMetadata& metadata = reader.metadata();
+  if (!metadata.contains(formats::kAboutKey) && !metadata.contains(formats::kHeaderDigestKey))
+    return;
+  Status whole = formats::check_header(reader, file);
+  if (whole.ok()) {
+    const auto about =
+        parse_json(metadata.at(formats::kAboutKey), file + ": metadata", ErrorKind::kCorrupt)
+            .value();
+    const nlohmann::json parts = about.is_object() ? about.value("parts", nlohmann::json()) : about;
+    whole =
+        formats::check_parts_table(reader, parts.is_string() ? parts.get<std::string>() : "", file);
+  }
+  if (!whole.ok() && !contents.header) contents.header = whole.error();
+}
 
 void add_metadata(const std::string& file, const SafetensorsReader& reader, Contents& contents) {
   for (const auto& [key, text] : reader.metadata()) {
     if (key == formats::kSafetensorsParts) continue;  // the tensors tell
-    if (key != "muster") {
+    if (key != formats::kAboutKey) {
       contents.foreign[key] = text;
       continue;
     }
@@ -263,7 +283,7 @@ std::string plain_text(Contents contents) {
   }
   for (const nlohmann::json* rest : {&contents.about, &contents.foreign}) {
     for (const auto& [key, value] : rest->items()) {
-      text += fmt::format("  {}: {}\n", key, brief(value));
+      text += fmt::format("  {}: {}\n", printable(key), brief(value));
     }
   }
   return text + "\n" + contents.table.text("  ") +
@@ -280,17 +300,21 @@ Inspection inspect_checkpoint(FileSystem& files, const std::string& path, bool j
     const auto reader = SafetensorsReader::open(files, file).value();
     for (const auto& part : reader.parts().files)
       contents.files.push_back(join_path(directory_of(file), part.name));
+    check_header(file, reader, contents);
     add_metadata(file, reader, contents);
     add_tensors(reader, contents);
   }
   for (const char* key : {"digests", "parts"}) contents.about.erase(key);
   Inspection inspection;
+  constexpr auto kHint =
+      "use an older checkpoint of this model_dir; training falls back to it by itself";
   if (!contents.damaged.empty()) {
-    inspection.damage =
-        corrupt(fmt::format("{}: {} of {} arrays do not match their digest: {}", path,
-                            contents.damaged.size(), contents.tensors.size(),
-                            fmt::join(contents.damaged, ", ")),
-                "use an older checkpoint of this model_dir; training falls back to it by itself");
+    inspection.damage = corrupt(fmt::format("{}: {} of {} arrays do not match their digest: {}",
+                                            path, contents.damaged.size(), contents.tensors.size(),
+                                            fmt::join(contents.damaged, ", ")),
+                                kHint);
+  } else if (contents.header) {
+    inspection.damage = corrupt(contents.header->message(), kHint);
   }
   inspection.text = json ? json_text(path, contents) : plain_text(std::move(contents));
   return inspection;

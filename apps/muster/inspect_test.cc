@@ -11,6 +11,7 @@
 #include "muster/base/crc32c.h"
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
+#include "muster/formats/checkpoint_header.h"
 #include "muster/formats/event.h"
 #include "muster/formats/safetensors.h"
 #include "muster/formats/tfrecord.h"
@@ -44,8 +45,15 @@ class InspectTest : public ::testing::Test {
     const std::vector<formats::TensorView> tensors = {
         {"dense/kernel", "F32", {2, 3}, bytes_of(kernel)},
         {"adam/step", "I64", {}, bytes_of(step)}};
+    std::map<std::string, std::string> layout;
+    for (const formats::TensorView& tensor : tensors)
+      layout[tensor.name] = formats::layout_line(tensor.name, tensor.dtype, tensor.shape);
     auto writer = files_.open_staged(path(name)).value();
-    formats::write_safetensors(*writer, tensors, {{"muster", document.dump()}}).value();
+    formats::write_safetensors(
+        *writer, tensors,
+        {{formats::kAboutKey, document.dump()},
+         {formats::kHeaderDigestKey, formats::header_digest(document.dump(), layout)}})
+        .value();
     writer->commit().value();
   }
 
@@ -164,6 +172,40 @@ TEST_F(InspectTest, DamagedArraysAreNamed) {
   EXPECT_THAT(inspection.damage->message(),
               HasSubstr("1 of 2 arrays do not match their digest: dense/kernel"));
   EXPECT_THAT(inspection.text, HasSubstr("DAMAGED"));
+}
+
+// Whatever loads a checkpoint refuses such a header; so does who looks at it.
+TEST_F(InspectTest, AByteOfTheHeaderThatChangedIsDamage) {
+  write_checkpoint("a.safetensors");
+  const std::string bytes = files_.read_file(path("a.safetensors")).value();
+  EXPECT_FALSE(inspect_checkpoint(files_, path("a.safetensors"), false).damage.has_value());
+  // The epoch, a name, a shape, and both keys.
+  for (const char* text :
+       {"epoch\\\":2", "dense/kernel\":{", "[2,3]", "muster\"", "muster_digest"}) {
+    std::string changed = bytes;
+    const size_t at = bytes.find(text);
+    ASSERT_NE(at, std::string::npos) << text;
+    if (std::string_view(text) == "[2,3]") {
+      changed.replace(at, 5, "[3,2]");
+    } else {
+      changed[at] ^= 1;
+    }
+    files_.write_atomically(path("a.safetensors"), std::string_view(changed)).value();
+    const Inspection inspection = inspect_checkpoint(files_, path("a.safetensors"), false);
+    ASSERT_TRUE(inspection.damage.has_value()) << text;
+    EXPECT_THAT(inspection.damage->message(), HasSubstr("header")) << text;
+  }
+}
+
+TEST_F(InspectTest, NamesOfStrangersSteerNoTerminal) {
+  const std::string data(4, 'x');
+  const std::vector<formats::TensorView> tensors = {{"w\x1b[2J", "BF16", {2}, bytes_of(data)}};
+  auto writer = files_.open_staged(path("other.safetensors")).value();
+  formats::write_safetensors(*writer, tensors, {{"k\ney", "\x1b[31m"}}).value();
+  writer->commit().value();
+  const std::string text = inspect_checkpoint(files_, path("other.safetensors"), false).text;
+  EXPECT_THAT(text, HasSubstr("  k\\x0aey: \\x1b[31m\n"));
+  EXPECT_THAT(text, HasSubstr("  w\\x1b[2J  BF16"));
 }
 
 TEST_F(InspectTest, PartsAreShownWithTheirCheckpoint) {

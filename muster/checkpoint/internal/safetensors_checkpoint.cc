@@ -17,6 +17,7 @@
 #include "muster/base/json.h"
 #include "muster/base/strings.h"
 #include "muster/checkpoint/internal/at_the_border.h"
+#include "muster/formats/checkpoint_header.h"
 #include "muster/formats/safetensors.h"
 #include "muster/tensor/libtorch.h"
 
@@ -26,8 +27,6 @@ namespace {
 constexpr int64_t kFormatVersion = 1;
 // Of a checkpoint with parts, which who reads the first version would take for whole.
 constexpr int64_t kFormatVersionOfParts = 2;
-const std::string kMetadata = "muster";
-const std::string kMetadataDigest = "muster_digest";
 // How much of a tensor is read at a time where it is not needed as a whole, in bytes.
 constexpr uint64_t kWindow = uint64_t{4} << 20;
 
@@ -47,17 +46,6 @@ constexpr std::array<std::pair<DType, std::string_view>, 10> kDtypes = {{
 std::string digest_text(uint32_t crc) { return fmt::format("crc32c:{:08x}", crc); }
 std::string digest_of(Bytes bytes) { return digest_text(crc32c(bytes)); }
 
-std::string layout_line(std::string_view name, std::string_view dtype, const Shape& shape) {
-  return fmt::format("{} {} {}\n", name, dtype, describe(shape));
-}
-
-std::string header_digest(const std::string& metadata,
-                          const std::map<std::string, std::string>& layout) {
-  uint32_t crc = crc32c(bytes_of(metadata + "\n"));
-  for (const auto& [name, line] : layout) crc = extend_crc32c(crc, bytes_of(line));
-  return digest_text(crc);
-}
-
 Bytes bytes_of_tensor(const Tensor& tensor) {
   return {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()};
 }
@@ -67,7 +55,8 @@ class SafetensorsCheckpoint final : public CheckpointReader {
  public:
   SafetensorsCheckpoint(std::string path, formats::SafetensorsReader file)
       : path_(std::move(path)), file_(std::move(file)) {
-    const std::string& text = verified_metadata();
+    formats::check_header(file_, path_).value();
+    const std::string& text = file_.metadata().at(formats::kAboutKey);
     const nlohmann::json json =
         parse_json(text, "the Muster metadata of '" + path_ + "'", ErrorKind::kCorrupt).value();
     const int64_t known = file_.parts().empty() ? kFormatVersion : kFormatVersionOfParts;
@@ -76,7 +65,7 @@ class SafetensorsCheckpoint final : public CheckpointReader {
                                          path_, version, known),
                              "read it with the newer Muster that wrote it");
     }
-    check_parts(json);
+    formats::check_parts_table(file_, json.value("parts", ""), path_).value();
     header_ = {.global_step = json.at("global_step").get<int64_t>(),
                .epoch = json.at("epoch").get<int64_t>(),
                .inputs = json.at("inputs").dump(),
@@ -204,38 +193,6 @@ class SafetensorsCheckpoint final : public CheckpointReader {
     verified_.insert(entry.name);
   }
 
-  void check_parts(const nlohmann::json& json) const {
-    const auto& metadata = file_.metadata();
-    const auto parts = metadata.find(std::string(formats::kSafetensorsParts));
-    const std::string expected = json.value("parts", "");
-    const std::string actual = parts == metadata.end() ? "" : digest_of(bytes_of(parts->second));
-    if (actual == expected) return;
-    throw corrupt(
-        fmt::format("the table of parts of '{}' is damaged: its digest is {}, expected {}", path_,
-                    actual, expected));
-  }
-
-  const std::string& verified_metadata() const {
-    const auto& metadata = file_.metadata();
-    if (metadata.count(kMetadata) == 0 || metadata.count(kMetadataDigest) == 0) {
-      throw corrupt(fmt::format(
-          "'{}' has no Muster metadata: its header is damaged, or another program wrote it",
-          path_));
-    }
-    std::map<std::string, std::string> layout;
-    // Those in parts are in a table of their own.
-    for (const auto& entry : file_.tensors()) {
-      if (!in_parts(entry)) layout[entry.name] = layout_line(entry.name, entry.dtype, entry.shape);
-    }
-    const std::string& expected = metadata.at(kMetadataDigest);
-    const std::string actual = header_digest(metadata.at(kMetadata), layout);
-    if (expected != actual) {
-      throw corrupt(fmt::format("the header of '{}' is damaged: its digest is {}, expected {}",
-                                path_, actual, expected));
-    }
-    return metadata.at(kMetadata);
-  }
-
   const std::string path_;
   const formats::SafetensorsReader file_;
   Checkpoint header_;
@@ -284,7 +241,7 @@ void write_safetensors_checkpoint(FileSystem& fs, const std::string& path,
       const Bytes bytes = bytes_of_tensor(tensor);
       const Shape shape = tensor.sizes().vec();
       digests[name] = digest_of(bytes);
-      layout[name] = layout_line(name, dtype, shape);
+      layout[name] = formats::layout_line(name, dtype, shape);
       views.push_back({name, std::string(dtype), shape, bytes});
       alive.push_back(std::move(tensor));
     };
@@ -318,9 +275,10 @@ void write_safetensors_checkpoint(FileSystem& fs, const std::string& path,
           fmt::format("the checkpoint's metadata cannot be written: {}", error.what()),
           "names, inputs and notes must be UTF-8");
     }
-    formats::SafetensorsMetadata metadata = {{"format", "pt"},
-                                             {kMetadataDigest, header_digest(text, layout)},
-                                             {kMetadata, std::move(text)}};
+    formats::SafetensorsMetadata metadata = {
+        {"format", "pt"},
+        {formats::kHeaderDigestKey, formats::header_digest(text, layout)},
+        {formats::kAboutKey, std::move(text)}};
     if (!parts.empty()) metadata[std::string(formats::kSafetensorsParts)] = std::move(parts);
 
     auto writer = fs.open_staged(path);
