@@ -16,6 +16,7 @@
 #include "muster/base/missing_file.h"
 #include "muster/base/outside_name.h"
 #include "muster/base/regular_file.h"
+#include "muster/base/same_file.h"
 #include "muster/base/strings.h"
 #include "muster/base/text_table.h"
 #include "muster/base/uri.h"
@@ -146,7 +147,7 @@ std::vector<Copy> plan_copies(FileSystem& files, const std::vector<std::string>&
   std::vector<Copy> copies;
   std::set<std::string> targets;
   const auto add = [&](const FoundPath& source, const std::string& path) {
-    if (source.path == path)
+    if (is_same_file(source.path, path))
       throw invalid_argument(fmt::format("{} would be copied to itself", path),
                              "name another place");
     if (!is_remote(path)) check_is_no_special_file(local_path(path).value(), path).value();

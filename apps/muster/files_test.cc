@@ -89,6 +89,8 @@ TEST_F(FilesTest, WhereAFileGoes) {
       HasSubstr("two files would be copied to"));
   EXPECT_THAT(error_of([&] { copy_paths(files, {dir / "a"}, dir.path(), false); }).message(),
               HasSubstr("to itself"));
+  EXPECT_THAT(error_of([&] { copy_paths(files, {dir / "a"}, dir / "./a", false); }).message(),
+              HasSubstr("to itself"));
   const Error missing = error_of([&] { copy_paths(files, {dir / "c"}, dir / "d", false); });
   EXPECT_EQ(missing.kind(), ErrorKind::kNotFound);
   EXPECT_THAT(missing.hint(), HasSubstr("'a', 'b'"));
@@ -257,6 +259,13 @@ TEST_F(FilesTest, StreamsAreNotCopied) {
       EXPECT_THAT(error.hint(), HasSubstr("muster cat FROM prints a file"));
     }
   }
+}
+
+// Names are those that others gave: each is one line, which steers no terminal.
+TEST_F(FilesTest, NamesOfStrangersAreShownAsTheyAre) {
+  write("mem://files/a\nb\x1b[2J", "1");
+  EXPECT_THAT(list_paths(files, {"mem://files"}, false, false),
+              HasSubstr("mem://files/a\\x0ab\\x1b[2J\n1 file"));
 }
 
 TEST_F(FilesTest, ReadsRanges) {

@@ -257,7 +257,15 @@ TEST_F(TrainProgramTest, SaysWhatIsWrong) {
   EXPECT_THAT(fails("t.csv --label=label --eval=few.csv --trees=1"),
               HasSubstr("few.csv has no column 'home, town'"));
   EXPECT_THAT(fails("--model-dir=none --predict=t.csv"), HasSubstr("holds no model of a table"));
+  EXPECT_THAT(fails("t.csv --label=label --eval=./t.csv"),
+              HasSubstr("--eval: ./t.csv is the table that is learned from"));
   EXPECT_FALSE(std::filesystem::exists(folder_ / "t_model/table.json"));
+  // Predictions do not take the place of what they are made of.
+  const std::string before = read("t.csv");
+  ASSERT_EQ(run("t.csv --label=label --trees=1").code, 0);
+  EXPECT_THAT(fails("--model-dir=t_model --predict=t.csv --out=./t.csv"),
+              HasSubstr("--out: ./t.csv is the table with the rows to predict"));
+  EXPECT_EQ(read("t.csv"), before);
 }
 
 TEST_F(TrainProgramTest, ALabelThatIsNoClassIsLeftOutAndTold) {

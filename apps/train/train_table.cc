@@ -14,6 +14,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/json.h"
 #include "muster/base/log.h"
+#include "muster/base/same_file.h"
 #include "muster/base/strings.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/distribute/strategy.h"
@@ -87,13 +88,17 @@ void predict(const TrainFlags& flags, const std::string& model_dir) {
     throw not_found(model_dir + " holds no model of a table",
                     "train one there first: muster train FILE.csv --label=COLUMN");
   }
+  const std::string path = flags.out.empty() ? join_path(model_dir, "predictions.csv") : flags.out;
+  if (is_same_file(flags.predict, path)) {
+    throw invalid_argument(fmt::format("--out: {} is the table with the rows to predict", path),
+                           "name another file: the predictions would take its place");
+  }
   const EncodedTable rows = encode_file(flags.predict, format_of(flags), *plan, false);
   if (rows.strange > 0) {
     log::warning(fmt::format("{} values of columns of numbers are no numbers, and count as missing",
                              rows.strange));
   }
   const auto model = make_table_model(*plan, {}, config_of(flags, model_dir));
-  const std::string path = flags.out.empty() ? join_path(model_dir, "predictions.csv") : flags.out;
   stores::file_systems()
       .write_atomically(path, to_csv(predictions_table(*plan, model->predict(rows))))
       .value();
@@ -107,6 +112,11 @@ void train_table(const TrainFlags& flags) {
   const std::string model_dir = model_dir_of(flags);
   if (!flags.predict.empty()) return predict(flags, model_dir);
 
+  if (is_same_file(flags.csv, flags.eval)) {
+    throw invalid_argument(
+        fmt::format("--eval: {} is the table that is learned from", flags.eval),
+        "leave it out, and one row of five is held out; or name a file of other rows");
+  }
   const TableFormat format = format_of(flags);
   const HeldOut held = held_out(flags.eval.empty() ? flags.eval_fraction : 0, flags.seed);
   TablePlan plan = plan_table(flags, format, held);

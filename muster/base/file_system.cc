@@ -171,6 +171,7 @@ class LocalStagedWriter : public StagedWriter {
     if (std::rename(aside_.c_str(), path_.c_str()) != 0) {
       const int code = errno;
       (void)discard();
+      if (code == EISDIR) return invalid_argument("'" + path_ + "' is a directory, not a file");
       return file_error(code, "cannot rename '" + aside_ + "' to", path_);
     }
     staged_ = false;

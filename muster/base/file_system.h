@@ -93,7 +93,7 @@ class FileSystem {
   // Creates the file, or continues at the end of an existing one.
   virtual Result<std::unique_ptr<FileWriter>> open_writer(const std::string& path) = 0;
   // Opens a file that has no name yet; see StagedWriter. What a crash leaves behind has a name for
-  // which is_staging_name() holds.
+  // which is_staging_name() holds. InvalidArgument where a device has the name.
   virtual Result<std::unique_ptr<StagedWriter>> open_staged(const std::string& path) = 0;
   // Returns the names inside, sorted, without "." and "..".
   virtual Result<std::vector<std::string>> list_directory(const std::string& path) = 0;

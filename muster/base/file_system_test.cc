@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/same_file.h"
 #include "muster/base/temp_directory.h"
 
 namespace muster::inline v0_1 {
@@ -196,6 +197,23 @@ TEST(FileSystem, UnknownSchemeIsNamed) {
   EXPECT_FALSE(files.exists("gs://bucket").ok());
   EXPECT_FALSE(files.info("file://relative/path").ok());
   EXPECT_FALSE(files.info("").ok());
+}
+
+TEST(FileSystem, OneFileMayHaveSeveralNames) {
+  TempDirectory temp;
+  local_file_system().write_atomically(temp / "a", "1").value();
+  local_file_system().write_atomically(temp / "b", "1").value();
+  std::filesystem::create_symlink("a", temp / "link");
+  std::filesystem::create_hard_link(temp / "a", temp / "hard");
+  for (const char* name : {"a", "./a", "link", "hard"}) {
+    EXPECT_TRUE(is_same_file(temp / "a", temp / name)) << name;
+    EXPECT_TRUE(is_same_file("file://" + temp / name, temp / "a")) << name;
+    EXPECT_FALSE(is_same_file(temp / name, temp / "b")) << name;
+  }
+  EXPECT_TRUE(is_same_file("s3://b/a", "s3://b/a"));
+  EXPECT_FALSE(is_same_file("s3://b/a", "s3://b//a"));
+  EXPECT_FALSE(is_same_file(temp / "none", temp / "./none"));
+  EXPECT_FALSE(is_same_file(temp / "a", ""));
 }
 
 TEST(FileSystem, PathHelpers) {

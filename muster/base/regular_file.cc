@@ -2,8 +2,10 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
+#include <string_view>
 #include <utility>
 
 #include "muster/base/printable.h"
@@ -80,7 +82,14 @@ Status check_is_no_special_file(const std::string& local, const std::string& pat
 
 Status check_is_no_device(const std::string& local, const std::string& path) {
   const mode_t mode = mode_of(local);
-  return S_ISCHR(mode) || S_ISBLK(mode) ? no_file(mode, path, true) : Status();
+  if (S_ISCHR(mode) || S_ISBLK(mode)) return no_file(mode, path, true);
+  char target[6];  // of a link; its beginning does
+  const ssize_t count = ::readlink(local.c_str(), target, sizeof target);
+  if (count > 0 && std::string_view(target, static_cast<size_t>(count)) == "/proc/") {
+    return invalid_argument("'" + path + "' is a link to what a process has open, not a file",
+                            "name the file itself");
+  }
+  return {};
 }
 
 }  // namespace muster::inline v0_1

@@ -23,7 +23,8 @@ inline Result<FileDescriptor> open_regular_file(const std::string& local, int fl
 // file that was to take its place, which calls it `path`. OK for a file, a directory and what is
 // not there.
 Status check_is_no_special_file(const std::string& local, const std::string& path);
-// The same for a device alone, of which a rename would leave nothing.
+// The same for a device alone, of which a rename would leave nothing, and for a link to what a
+// process has open, as /dev/stdout is one.
 Status check_is_no_device(const std::string& local, const std::string& path);
 
 // The error of a call of the operating system about a file: "<what> '<path>': <why>", and what to

@@ -72,6 +72,29 @@ TEST_F(RegularFileTest, WhatIsNoneIsNamed) {
   EXPECT_EQ(files.read_file(temp_ / "to-pipe").error().kind(), ErrorKind::kInvalidArgument);
 }
 
+TEST_F(RegularFileTest, AFileTakesThePlaceOfNoLinkToWhatIsOpen) {
+  FileSystem& files = local_file_system();
+  EXPECT_EQ(files.write_atomically(directory_, "text").error().message(),
+            "'" + directory_ + "' is a directory, not a file");
+  // A link such as /dev/stdout, also where that is a file.
+  files.write_atomically(temp_ / "out", "mine").value();
+  const FileDescriptor out(::open((temp_ / "out").c_str(), O_RDONLY));
+  const std::string open_file = "/proc/self/fd/" + std::to_string(out.get());
+  ASSERT_EQ(::symlink(open_file.c_str(), (temp_ / "stdout").c_str()), 0);
+  EXPECT_EQ(files.write_atomically(temp_ / "stdout", "text").error().hint(),
+            "name the file itself");
+  EXPECT_EQ(files.read_file(temp_ / "out").value(), "mine");
+  // One to a file, or to nothing, is replaced, and what it leads to stays as it was.
+  ASSERT_EQ(::symlink("out", (temp_ / "link").c_str()), 0);
+  ASSERT_EQ(::symlink("none", (temp_ / "dangling").c_str()), 0);
+  for (const char* link : {"link", "dangling"}) {
+    files.write_atomically(temp_ / link, "text").value();
+    EXPECT_EQ(files.read_file(temp_ / link).value(), "text");
+  }
+  EXPECT_EQ(files.read_file(temp_ / "out").value(), "mine");
+  EXPECT_FALSE(files.exists(temp_ / "none").value());
+}
+
 TEST_F(RegularFileTest, NothingIsUnderANameThatIsTooLong) {
   FileSystem& files = local_file_system();
   for (const size_t letters : {300, 10000}) {
