@@ -23,6 +23,9 @@ std::string meant(const std::string& path, const std::vector<std::string>& names
 }  // namespace
 
 std::string what_stands_beside(FileSystem& files, const std::string& path) {
+  // A web server lists nothing.
+  if (const std::string_view scheme = scheme_of(path); scheme == "http" || scheme == "https")
+    return "check the address";
   constexpr size_t kNamed = 5;
   const std::string folder = directory_of(path);
   Result<std::vector<std::string>> names = files.list_directory(folder);

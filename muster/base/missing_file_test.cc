@@ -26,6 +26,7 @@ TEST(OpenNamedFile, WhoFindsNoFileIsToldWhatIsThere) {
   files.remove(temp / "data").value();
   EXPECT_EQ(hint("eval.csv"),
             "the folder '" + temp.path() + "' holds 'b', 'c', 'd', 'e', 'f' ... and 1 more");
+  EXPECT_EQ(what_stands_beside(files, "http://127.0.0.1/a.csv"), "check the address");
   EXPECT_EQ(open_named_file(files, temp / "b").value()->size().value(), 1u);
 }
 

@@ -132,6 +132,14 @@ TEST(HttpLies, AServerWithoutRangesMaySend256MiB) {
   EXPECT_EQ(server.asked(), 1);
 }
 
+// Those that succeeded in something else than giving bytes: an object is not empty for that.
+TEST(HttpLies, StatusesThatAreNoAnswerToARead) {
+  for (const char* status : {"201 Created", "202 Accepted", "204 No Content"}) {
+    expect_refused(with_headers(status, "Content-Length: 0\r\n"),
+                   std::string("the server answers ") + std::string(status).substr(0, 3));
+  }
+}
+
 TEST(HttpLies, HeadersWithoutEnd) {
   std::string headers;
   for (int i = 0; i < 20'000; ++i) headers += "X-Header-" + std::to_string(i) + ": value\r\n";

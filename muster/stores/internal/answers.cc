@@ -197,7 +197,11 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
     }
     const auto range = parse_content_range(response.header("content-range"));
     const uint64_t begin = request.offset + read.bytes;
-    if (response.status != 206) {
+    if (response.status != 206 && response.status != 200) {
+      wrong = wrong_range(response, request.uri, begin);
+      return false;
+    }
+    if (response.status == 200) {
       // All of it, from its beginning: only of use to whoever stands there.
       if (begin != 0) {
         wrong = Error(ErrorKind::kInvalidArgument,
