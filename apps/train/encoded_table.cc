@@ -134,7 +134,7 @@ class Encoder {
         refuse(text, fmt::format("the label '{}' =", printable(plan_.label)),
                "the label is a number; leave such a row empty there, and it is left out");
       }
-      return label_numbers_.push_back(static_cast<float>(*value));
+      return label_numbers_.push_back(float_of(*value, text, "label", plan_.label));
     }
     if (const auto found = classes_.find(text); found != classes_.end())
       return label_ids_.push_back(found->second);
@@ -153,7 +153,15 @@ class Encoder {
       refuse(text, fmt::format("the weight '{}' =", printable(plan_.weight)),
              "a weight is 0 or more");
     }
-    weights_.push_back(static_cast<float>(*value));
+    weights_.push_back(float_of(*value, text, "weight", plan_.weight));
+  }
+  // The number in 4 bytes, which is what a label or a weight is learned with.
+  float float_of(double value, std::string_view text, std::string_view what,
+                 const std::string& column) const {
+    const auto number = static_cast<float>(value);
+    if (std::isfinite(number)) return number;
+    refuse(text, fmt::format("the {} '{}' =", what, printable(column)),
+           fmt::format("a {} is at most 3.4e38: divide the column by a power of ten", what));
   }
 
   const TableFile& file_;

@@ -113,6 +113,14 @@ TEST_F(EncodedTableTest, WeightsAndNumbersAreChecked) {
   EXPECT_THAT(
       message_of([&] { (void)encode_file(file("age,town,rich\n1,x,much\n"), {}, plan, true); }),
       AllOf(HasSubstr("row 1"), HasSubstr("'much'")));
+  // As a float it would be infinite.
+  EXPECT_THAT(
+      message_of([&] { (void)encode_file(file("age,town,rich\n1,x,1e300\n"), {}, plan, true); }),
+      AllOf(HasSubstr("row 1"), HasSubstr("'1e300'")));
+  plan.weight = "w";
+  EXPECT_THAT(
+      message_of([&] { (void)encode_file(file("age,town,rich,w\n1,x,1,1e39\n"), {}, plan, true); }),
+      AllOf(HasSubstr("row 1"), HasSubstr("the weight 'w'"), HasSubstr("'1e39'")));
 }
 
 TEST_F(EncodedTableTest, BucketsHoldAsManyRowsEach) {

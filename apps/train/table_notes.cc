@@ -4,6 +4,7 @@
 
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
+#include "muster/formats/written_number.h"
 
 namespace muster::app {
 namespace {
@@ -38,12 +39,28 @@ void TableNotes::look_at(const std::string& name, const ColumnProfile& profile) 
   for (const auto& [word, count] : profile.missing_fields()) missing_[word] += count;
   for (const auto& [word, count] : profile.words()) texts_[word].push_back(name);
   look_at_numbers(name, profile);
-  const std::vector<std::string> units = profile.mixed_units();
-  if (units.empty()) return;
-  own_.push_back(
-      fmt::format("'{}' holds numbers of several units ({}), and is read as texts; write all of "
-                  "them in one",
-                  printable(name), join_quoted(units, 4)));
+  look_at_texts(name, profile);
+}
+
+// Of a column of texts that looks like one of numbers.
+void TableNotes::look_at_texts(const std::string& name, const ColumnProfile& profile) {
+  if (const std::vector<std::string> units = profile.mixed_units(); !units.empty()) {
+    own_.push_back(
+        fmt::format("'{}' holds numbers of several units ({}), and is read as texts; write all of "
+                    "them in one",
+                    printable(name), join_quoted(units, 4)));
+    return;
+  }
+  if (profile.is_numeric() || profile.are_dates() || profile.not_numbers() * 2 > profile.values())
+    return;
+  for (const auto& [text, count] : profile.texts()) {
+    if (formats::number_of(text, profile.format())) continue;
+    own_.push_back(fmt::format(
+        "'{}' is read as texts: {} of {} values are no numbers, such as '{}'; where such a word "
+        "stands for a missing value, name it with --missing",
+        printable(name), profile.not_numbers(), profile.values(), printable_beginning(text, 40)));
+    return;
+  }
 }
 
 void TableNotes::look_at_numbers(const std::string& name, const ColumnProfile& profile) {

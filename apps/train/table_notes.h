@@ -28,6 +28,8 @@ class TableNotes {
   std::vector<std::string> all() const;
 
  private:
+  void look_at_texts(const std::string& name, const ColumnProfile& profile);
+
   const Decimals& decimals_;
   std::vector<std::string> own_, commas_, thousands_, fractions_;
   std::map<std::string, std::vector<std::string>> texts_;

@@ -227,8 +227,9 @@ void check_rows(const TableFile& file, const Scan& scan, const std::string& labe
   }
   if (scan.rows < kLeastRows) {
     throw invalid_argument(
-        fmt::format("{} has {} rows with the label '{}' to learn from; at least {} are needed",
-                    file.path(), scan.rows, printable(label), kLeastRows),
+        fmt::format("{} has {} row{} with the label '{}' to learn from; at least {} are needed",
+                    file.path(), scan.rows, scan.rows == 1 ? "" : "s", printable(label),
+                    kLeastRows),
         scan.without_label > 0 ? fmt::format("{} rows lack the label", scan.without_label)
                                : "give a larger table, or a smaller --eval-fraction");
   }

@@ -221,6 +221,14 @@ TEST_F(TablePlanTest, WhatCannotBeKnownIsTold) {
   }));
   EXPECT_EQ(units.columns[0].kind, ColumnKind::kCategory);
   EXPECT_THAT(units.notes, ElementsAre(HasSubstr("several units ('kg', 'lb')")));
+  // And where too many values are none.
+  const TablePlan infinite = plan(rows("x,y,label", 60, [](int i) {
+    return (i % 9 == 0 ? "inf" : fmt::format("{}.5", i * 7 % 61)) +
+           fmt::format(",{},{}", i % 5, yes_no(i));
+  }));
+  EXPECT_THAT(infinite.notes,
+              ElementsAre(HasSubstr("'x' is read as texts: 7 of 60 values are no numbers, such as "
+                                    "'inf'")));
 }
 
 TEST_F(TablePlanTest, NumbersThatFloat32RoundsAreDoubles) {
