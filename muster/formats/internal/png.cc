@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 #include <png.h>
+#include <zlib.h>
 
 #include <algorithm>
 #include <bit>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "muster/base/parse_limits.h"
+#include "muster/base/printable.h"
 #include "muster/formats/internal/image_codecs.h"
 
 namespace muster::inline v0_1::formats::internal {
@@ -75,6 +77,27 @@ class PngReader {
                                      info.width, bytes_.size()));
   }
 
+  // Checks the sums of the chunks that hold the image. libpng does it as far as it reads, and so
+  // not where the last rows are left out.
+  Status check_sums() const {
+    constexpr size_t kSignature = 8, kAround = 12;  // length, name and sum of a chunk
+    for (size_t at = kSignature; bytes_.size() - at >= kAround;) {
+      const auto* chunk = reinterpret_cast<const png_byte*>(bytes_.data() + at);
+      const size_t length = png_get_uint_32(chunk);
+      if (length > bytes_.size() - at - kAround) break;
+      const std::string_view name(reinterpret_cast<const char*>(chunk) + 4, 4);
+      const uLong sum = crc32(0, chunk + 4, static_cast<uInt>(4 + length));
+      const bool needed = name.front() >= 'A' && name.front() <= 'Z';
+      if (needed && sum != png_get_uint_32(chunk + 8 + length)) {
+        return damaged_image(ImageKind::kPng, what_, "CRC error of the chunk " + printable(name));
+      }
+      if (name == "IEND") return {};
+      at += kAround + length;
+    }
+    return damaged_image(ImageKind::kPng, what_,
+                         fmt::format("it is cut short, after {} bytes", bytes_.size()));
+  }
+
   Result<DecodedImage> decode(const ImageInfo& info, const ImageRegion& region, int channels,
                               int bits, DecodedImage reuse) {
     image_.bits = bits;
@@ -103,6 +126,7 @@ class PngReader {
     }
     allocate_pixels(image_);
     status = guarded([this] { read_rows(); });
+    if (status.ok() && !came_to_end_) status = check_sums();
     if (!status.ok()) return status.error();
     return std::move(image_);
   }
@@ -148,6 +172,7 @@ class PngReader {
   }
 
   void read_rows() {
+    came_to_end_ = passes_ > 1 || region_.top + region_.height == info_height_;
     if (passes_ > 1) {
       png_read_image(png_, rows_.data());
       png_read_end(png_, nullptr);
@@ -159,7 +184,7 @@ class PngReader {
       png_read_row(png_, buffer_.data(), nullptr);
       if (y >= region_.top) take_row(buffer_.data(), y - region_.top);
     }
-    if (region_.top + region_.height == info_height_) png_read_end(png_, nullptr);
+    if (came_to_end_) png_read_end(png_, nullptr);
   }
 
   void take_row(const uint8_t* row, int64_t y) {
@@ -193,6 +218,7 @@ class PngReader {
   int64_t info_height_ = 0;
   int stored_channels_ = 0;
   int passes_ = 1;
+  bool came_to_end_ = false;
   std::vector<uint8_t> buffer_;
   std::vector<png_bytep> rows_;
 };
