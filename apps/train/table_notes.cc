@@ -39,10 +39,8 @@ void TableNotes::look_at(const std::string& name, const ColumnProfile& profile) 
   for (const auto& [word, count] : profile.missing_fields()) missing_[word] += count;
   for (const auto& [word, count] : profile.words()) texts_[word].push_back(name);
   look_at_numbers(name, profile);
-  look_at_texts(name, profile);
 }
 
-// Of a column of texts that looks like one of numbers.
 void TableNotes::look_at_texts(const std::string& name, const ColumnProfile& profile) {
   if (const std::vector<std::string> units = profile.mixed_units(); !units.empty()) {
     own_.push_back(

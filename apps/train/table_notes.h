@@ -24,12 +24,12 @@ class TableNotes {
   void look_at(const std::string& name, const ColumnProfile& profile);
   // Of what a column of numbers is alone.
   void look_at_numbers(const std::string& name, const ColumnProfile& profile);
+  // Of a column of texts that looks like one of numbers, also where it is left out.
+  void look_at_texts(const std::string& name, const ColumnProfile& profile);
 
   std::vector<std::string> all() const;
 
  private:
-  void look_at_texts(const std::string& name, const ColumnProfile& profile);
-
   const Decimals& decimals_;
   std::vector<std::string> own_, commas_, thousands_, fractions_;
   std::map<std::string, std::vector<std::string>> texts_;

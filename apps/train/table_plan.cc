@@ -319,9 +319,10 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
     const std::string& name = file.names()[i];
     const ColumnProfile& profile = scan.profiles[i];
     if (i == label || (weight && i == *weight)) continue;
-    const std::string why = std::ranges::find(excluded, name) != excluded.end()
-                                ? "is excluded by --exclude"
-                                : reason_to_leave_out(name, profile);
+    const bool is_excluded = std::ranges::find(excluded, name) != excluded.end();
+    const std::string why =
+        is_excluded ? "is excluded by --exclude" : reason_to_leave_out(name, profile);
+    if (!is_excluded) notes.look_at_texts(name, profile);
     if (!why.empty()) {
       plan.left_out.push_back({name, why});
       continue;
