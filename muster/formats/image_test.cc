@@ -285,15 +285,15 @@ TEST(Image, DamageOfOthersIsAnError) {
 TEST(Image, DamageIsAnErrorWhateverPartIsWanted) {
   const std::string png = encode_png(make_test_image(40, 40, 3));
   const ImageDecodeOptions middle{.region = ImageRegion{4, 4, 8, 8}};
-  EXPECT_EQ(decode(png, middle).height, 8);
-  EXPECT_EQ(decode(png + "more", middle).height, 8);
+  EXPECT_EQ(decoded(png, middle).height, 8);
+  EXPECT_EQ(decoded(png + "more", middle).height, 8);
   const size_t begin = png.find("IDAT"), end = png.rfind("IEND");
   for (size_t at = begin + 4; at + 8 < end; at += 7) {
     std::string flipped = png;
     flipped[at] ^= 4;
-    EXPECT_THAT(error_of(flipped, middle).message(), HasSubstr("damaged PNG")) << at;
+    EXPECT_THAT(image_error(flipped, middle).message(), HasSubstr("damaged PNG")) << at;
   }
-  EXPECT_THAT(error_of(png.substr(0, end - 20), middle).message(), HasSubstr("cut short"));
+  EXPECT_THAT(image_error(png.substr(0, end - 20), middle).message(), HasSubstr("cut short"));
 }
 
 TEST(Image, BytesBehindTheImageAreNobodysBusiness) {
