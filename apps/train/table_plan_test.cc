@@ -229,6 +229,15 @@ TEST_F(TablePlanTest, WhatCannotBeKnownIsTold) {
   EXPECT_THAT(infinite.notes,
               ElementsAre(HasSubstr("'x' is read as texts: 7 of 60 values are no numbers, such as "
                                     "'inf'")));
+  // Also where so many different texts are left out, but not where the user leaves them out.
+  const std::string many = rows("x,y,label", 60, [](int i) {
+    return (i % 9 == 0 ? "inf" : fmt::format("{}.5", i)) + fmt::format(",{},{}", i % 5, yes_no(i));
+  });
+  const TablePlan left_out = plan(many);
+  ASSERT_EQ(left_out.left_out.size(), 1u);
+  EXPECT_THAT(left_out.left_out[0].why, HasSubstr("different texts"));
+  EXPECT_THAT(left_out.notes, ElementsAre(HasSubstr("'x' is read as texts: 7 of 60 values")));
+  EXPECT_TRUE(plan(many, {.exclude = "x"}).notes.empty());
 }
 
 TEST_F(TablePlanTest, NumbersThatFloat32RoundsAreDoubles) {
