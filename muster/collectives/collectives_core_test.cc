@@ -14,6 +14,7 @@
 #include <thread>
 #include <vector>
 
+#include "muster/base/await.h"
 #include "muster/base/error.h"
 #include "muster/collectives/internal/address.h"
 #include "muster/collectives/internal/descriptor_claim.h"
@@ -246,6 +247,27 @@ TEST(ProgressEngine, TheLastRankSumsForThoseThatHavePostedAndSleep) {
   engines[2]->leave();
   EXPECT_THAT(values[0], ElementsAre(18, 99, 909, 9009));
   engines[0]->leave();
+}
+
+// The others cannot begin what this rank has not posted, so it has to be awake for that.
+TEST(ProgressEngine, WhoWaitsForMoreThanThereAreSlotsSleepsUntilTheyAreFree) {
+  constexpr uint64_t kOperations = 3 * internal::kSlots;
+  const internal::GroupMembers members = internal::members_of_one_process(2);
+  const auto reduce_all = [&](int rank) {
+    const auto engine = engine_of(rank, members);
+    std::vector<std::vector<double>> values(kOperations, {1.0 + rank});
+    Work last;
+    for (std::vector<double>& each : values) last = engine->submit(all_reduce_of(each));
+    last.wait();
+    for (const std::vector<double>& each : values) EXPECT_THAT(each, ElementsAre(3));
+    engine->leave();
+  };
+  std::thread first([&] { reduce_all(0); });
+  const std::atomic<uint64_t>& until = members->front().page().sleeps_until;
+  EXPECT_TRUE(comes_true([&] { return until.load() != 0; }));
+  EXPECT_EQ(until.load(), internal::kSlots);
+  reduce_all(1);
+  first.join();
 }
 
 // Whoever leaves frees its buffers while others may be about to read and write them.

@@ -360,15 +360,16 @@ bool ProgressEngine::all_completed(uint64_t sequence) const {
   return true;
 }
 
-// The sequence of `wanted` when the last rank to come can do this rank's part of all operations up
-// to it; else 0. A rank that is not woken for each of them finds its core free when it is: whoever
-// has just slept is the next one that the scheduler of a busy machine lets wait.
+// The sequence of `wanted`, or of the last operation for which there was a slot, when the last rank
+// to come can do this rank's part of all operations up to it; else 0. A rank that is not woken for
+// each of them finds its core free when it is: whoever has just slept is the next one that the
+// scheduler of a busy machine lets wait.
 uint64_t ProgressEngine::others_can_do_all_until(const State* wanted) const {
   const std::lock_guard lock(mutex_);
   for (const Pending& pending : pending_) {
     const Operation& operation = pending.operation;
     if (!is_divided(operation) || operation.bytes() * size_ > kSumAlone) return 0;
-    if (pending.state.get() == wanted) return operation.sequence;
+    if (pending.state.get() == wanted) return std::min(operation.sequence, posted_);
   }
   return 0;
 }
