@@ -59,7 +59,8 @@ std::vector<std::string> muster::fuzz::seeds() {
           "3;a=\"b\"\r\nabc\r\n0a\r\n0123456789\r\n0\r\nTrailer: x\r\n\r\n",
           "PUT http://a/b HTTP/1.1\r\nHost: a\r\nContent-Encoding: gzip\r\nContent-Length: " +
               std::to_string(packed.size()) + "\r\n\r\n" + packed,
-          "HEAD / HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n"};
+          "HEAD / HTTP/1.1\r\nHost: a\r\nX: b\r\n c\r\n\r\n",
+          "\r\nPOST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n1\r\n\r\n"};
 }
 
 std::vector<std::string> muster::fuzz::seed_folders() { return {}; }

@@ -231,6 +231,7 @@ TEST_F(HttpServerTest, SlowAndBrokenClientsAreToldAndClosed) {
   EXPECT_THAT(told(head + "\r\n{", false), StartsWith("HTTP/1.1 408 "));
   EXPECT_THAT(told(head, false), StartsWith("HTTP/1.1 408 "));
   EXPECT_EQ(told("", false), "");
+  EXPECT_EQ(told("\r\n", false), "");
   // The client says that it does not come.
   start({.request_time = 3600s, .idle_time = 3600s});
   EXPECT_THAT(told(head + "\r\n{", true),

@@ -197,6 +197,18 @@ TEST_F(HttpStrangersTest, WhatTheStandardAllowsIsTaken) {
   }
 }
 
+// Old clients send an empty line after a body. An answer to it would be taken for that of the next
+// request.
+TEST_F(HttpStrangersTest, AnEmptyLineAfterABodyHasNoAnswer) {
+  start();
+  const std::string post = "POST /second HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n";
+  const std::string hello = "\r\nhello\r\n";
+  const std::string answers =
+      through_a_proxy(post + hello + post + "Connection: close\r\n" + hello);
+  EXPECT_EQ(count_answers(answers), 2) << answers;
+  EXPECT_THAT(answers, ::testing::EndsWith("\r\n\r\nhello"));
+}
+
 TEST_F(HttpStrangersTest, AnAnswerToHeadHasNoBody) {
   start();
   EXPECT_THAT(through_a_proxy("HEAD /second HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\nhello"),

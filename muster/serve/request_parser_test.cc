@@ -44,6 +44,29 @@ TEST(RequestParserTest, RequestsFollowEachOtherHoweverTheyAreCut) {
   }
 }
 
+TEST(RequestParserTest, AnEmptyLineInFrontOfARequestIsSkipped) {
+  const std::string get = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
+  for (size_t piece = 1; piece <= 3; ++piece) {
+    RequestParser parser({});
+    for (int request = 0; request < 2; ++request) {
+      parser.feed(std::string_view("\r\n").substr(0, piece));
+      EXPECT_FALSE(parser.has_begun());
+      if (piece == 1) parser.feed("\n");
+      EXPECT_EQ(parser.state(), State::kHead);
+      EXPECT_FALSE(parser.has_begun());
+      parser.feed(get);
+      ASSERT_EQ(parser.state(), State::kWhole);
+      EXPECT_EQ(parser.head().path, "/");
+      parser.next();
+    }
+  }
+  for (const char* front : {"\r\n\r\n", "\r\n\r", "\r", "\n", "\r\r\n", " \r\n"}) {
+    RequestParser parser({});
+    parser.feed(front + get);
+    EXPECT_EQ(parser.state(), State::kRefused) << ::testing::PrintToString(front);
+  }
+}
+
 TEST(RequestParserTest, LimitsAreExact) {
   const ParserLimits limits = {.head_bytes = 100, .path_bytes = 10, .body_bytes = 5};
   const auto status = [&](const std::string& bytes) {

@@ -89,9 +89,11 @@ class Connection {
         return count == 0 && parser_.state() == State::kBody &&
                refuse({400, "the body ends early"});
       }
-      if (!begun) begin_ = system_clock().now();
-      begun = true;
+      const TimePoint came = system_clock().now();
       parser_.feed({piece_.data(), static_cast<size_t>(count)});
+      if (begun || (parser_.state() == State::kHead && !parser_.has_begun())) continue;
+      begin_ = came;
+      begun = true;
     }
     if (parser_.state() == State::kRefused) return refuse(parser_.refusal());
     return true;

@@ -20,6 +20,7 @@ namespace http = boost::beast::http;
 using BeastText = boost::beast::string_view;
 using BeastError = boost::beast::error_code;
 
+constexpr std::string_view kEndOfLine = "\r\n";
 constexpr std::string_view kEndOfHead = "\r\n\r\n";
 // What is read is moved to the front of the buffer when so much before it is used up.
 constexpr size_t kUsedUp = 64 << 10;
@@ -127,6 +128,11 @@ struct RequestParser::Impl {
   // The value of a field; nothing where it is not there.
   std::optional<std::string> field(std::string_view name) const;
   std::string_view unread() const { return std::string_view(buffer).substr(used); }
+  // Whether there is something of a request; half of an empty line in front of it is nothing.
+  bool has_begun() const {
+    if (state != State::kHead) return state == State::kBody;
+    return !unread().empty() && (has_skipped || unread() != kEndOfLine.substr(0, 1));
+  }
   // Always false, for checks to return.
   bool refuse(int status, std::string message) { return refuse({status, std::move(message)}); }
   bool refuse(Refusal why) {
@@ -140,10 +146,11 @@ struct RequestParser::Impl {
 
   const ParserLimits limits;
   State state = State::kHead;
-  std::string buffer;     // what has come
-  size_t used = 0;        // bytes of it that are read
-  size_t searched = 0;    // bytes behind these that are known to hold no end of the head
-  size_t body_bytes = 0;  // of the body, as they came
+  std::string buffer;        // what has come
+  size_t used = 0;           // bytes of it that are read
+  size_t searched = 0;       // bytes behind these that are known to hold no end of the head
+  bool has_skipped = false;  // an empty line in front of the request
+  size_t body_bytes = 0;     // of the body, as they came
   std::optional<Grammar> grammar;
   RequestHead head;
   std::optional<formats::Compression> packed;
@@ -153,6 +160,7 @@ struct RequestParser::Impl {
 void RequestParser::Impl::begin() {
   state = State::kHead;
   searched = body_bytes = 0;
+  has_skipped = false;
   head = {};
   packed.reset();
   grammar.emplace();
@@ -169,8 +177,12 @@ void RequestParser::Impl::advance() {
 }
 
 void RequestParser::Impl::read_head() {
+  if (!has_skipped && unread().starts_with(kEndOfLine)) {
+    used += kEndOfLine.size();
+    has_skipped = true;
+  }
+  if (!has_begun()) return;
   const std::string_view text = unread();
-  if (text.empty()) return;
   // What speaks another protocol would wait for an answer as long as a request may take.
   if (const char first = text.front();
       (first < 'A' || first > 'Z') && (first < 'a' || first > 'z')) {
@@ -359,9 +371,7 @@ void RequestParser::feed(std::string_view bytes) {
 
 RequestParser::State RequestParser::state() const { return impl_->state; }
 
-bool RequestParser::has_begun() const {
-  return impl_->state == State::kBody || (impl_->state == State::kHead && !impl_->unread().empty());
-}
+bool RequestParser::has_begun() const { return impl_->has_begun(); }
 
 const RequestHead& RequestParser::head() const { return impl_->head; }
 std::string& RequestParser::body() { return impl_->grammar->body; }

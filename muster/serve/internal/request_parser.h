@@ -1,7 +1,9 @@
 // Reads requests of HTTP/1.1 from the bytes of one connection. It takes what a request is by the
 // letter of RFC 9112 and refuses everything else: a program on the way here that reads such bytes
 // in another way would take a part of a body for a request, or the other way round. The grammar is
-// Boost.Beast's; what is refused beside it stands in the source. Thread safety: one thread.
+// Boost.Beast's; what is refused beside it stands in the source. One empty line in front of a
+// request is skipped, as the RFC advises: old clients send one after a body. Thread safety: one
+// thread.
 //
 //   parser.feed(bytes);
 //   if (parser.state() == RequestParser::State::kWhole) {
@@ -56,7 +58,8 @@ class RequestParser {
   // Takes the next bytes of the connection. Those behind the end of a request wait for next().
   void feed(std::string_view bytes);
   State state() const;
-  // Whether some bytes of a request are there that is not whole yet.
+  // Whether some bytes of a request are there that is not whole yet. An empty line in front of it
+  // is none of them.
   bool has_begun() const;
   // REQUIRES: kBody or kWhole. When a request is refused, what is known of it: the method may be
   // there.
