@@ -6,6 +6,7 @@ namespace muster::inline v0_1::launch::internal {
 namespace {
 
 constexpr double kWorkingShare = 0.01;  // of a core
+constexpr size_t kLooks = 10;           // over which it is taken
 
 }  // namespace
 
@@ -15,16 +16,19 @@ void IdleWatch::note_life(TimePoint now) {
 }
 
 void IdleWatch::look(double seconds, TimePoint now, Seconds every) {
-  if (last_) {
-    const Seconds passed = now - last_->time;
-    if (seconds - last_->seconds >= kWorkingShare * passed.count()) {
+  if (!samples_.empty()) {
+    const Sample& oldest = samples_.front();
+    const TimePoint last = samples_.back().time;
+    const Seconds passed = now - oldest.time;
+    if (seconds - oldest.seconds >= kWorkingShare * passed.count()) {
       idle_ = Seconds(0);
     } else {
-      const Seconds silent = now - std::max(last_->time, printed_.value_or(last_->time));
+      const Seconds silent = now - std::max(last, printed_.value_or(last));
       idle_ += std::min(silent, 2 * every);
     }
   }
-  last_ = Sample{now, seconds};
+  samples_.push_back({now, seconds});
+  if (samples_.size() > kLooks) samples_.pop_front();
 }
 
 }  // namespace muster::inline v0_1::launch::internal

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <optional>
 
 namespace muster::inline v0_1::launch::internal {
@@ -15,8 +16,10 @@ class IdleWatch {
   // The task printed something.
   void note_life(TimePoint now);
   // Takes the processor time that the task has used so far, in seconds; call it about `every` so
-  // often. A heartbeat alone, less than a hundredth of a core, is no work. Of a gap that is longer,
-  // twice that counts at most: who looks stood still too, as all of a machine that is paused.
+  // often. A heartbeat alone, less than a hundredth of a core in the last ten looks, is no work:
+  // the kernel counts in hundredths of a second, so that in one look alone a heartbeat may be one.
+  // Of a gap that is longer, twice that counts at most: who looks stood still too, as all of a
+  // machine that is paused.
   void look(double seconds, TimePoint now, Seconds every);
   // For how long it has done nothing, as far as looks can tell.
   Seconds idle() const { return idle_; }
@@ -26,7 +29,7 @@ class IdleWatch {
     TimePoint time;
     double seconds;
   };
-  std::optional<Sample> last_;
+  std::deque<Sample> samples_;  // oldest first
   std::optional<TimePoint> printed_;
   Seconds idle_{0};
 };
