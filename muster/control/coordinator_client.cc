@@ -38,9 +38,9 @@ Error to_error(const Failure& failure) {
     return Error(failure.kind, failure.describe());
   return Error(
       ErrorKind::kPeerLost, failure.describe(),
-      fmt::format(
-          "see the output of {} for the cause; the same command continues from the last checkpoint",
-          plan::readable_task(failure.task)));
+      fmt::format("see the output of {} for the cause; the same command continues from the last "
+                  "checkpoint, or begins anew where none was saved",
+                  plan::readable_task(failure.task)));
 }
 
 struct CoordinatorClient::Impl {

@@ -290,6 +290,36 @@ TEST(Coordinator, OfATaskThatDoesNotComeIsSaidOnceHowItHasToBeStarted) {
   EXPECT_EQ(lines, 3u) << text;
 }
 
+// Where tasks have met before, one of them makes a call that another one does not make.
+TEST(Coordinator, WhoDoesNotComeAgainIsSaidToMakeAnotherCall) {
+  CoordinatorServer server(test_server_options(2));
+  ManualClock clock;
+  std::atomic<int> tries = 0;
+  JoinOptions options = test_join_options(server.address(), 0, 2);
+  options.clock = &clock;
+  options.join_deadline = 100;
+  options.poll_interval = 0.05;
+  options.again = true;
+  options.cancelled = [&tries] {
+    ++tries;
+    return false;
+  };
+  testing::internal::CaptureStderr();
+  auto chief = std::async(std::launch::async,
+                          [&] { return error_of([&] { CoordinatorClient::join(options); }); });
+  for (const int passed : {6, 100}) {
+    const int before = tries;
+    await([&] { return tries > before + 1; });
+    clock.advance(std::chrono::seconds(passed));
+  }
+  const Error error = chief.get();
+  log::flush();
+  EXPECT_THAT(testing::internal::GetCapturedStderr(),
+              HasSubstr("was in a group with this task before: it has ended, or has not come"));
+  EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
+  EXPECT_THAT(error.hint(), HasSubstr("Who calls what"));
+}
+
 TEST(Coordinator, AMissingChiefIsNamed) {
   JoinOptions options = test_join_options(fmt::format("127.0.0.1:{}", free_port()), 1, 2);
   options.join_deadline = 0.5;

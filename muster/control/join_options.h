@@ -40,6 +40,9 @@ struct JoinOptions {
   // How a task of the group has to be started, "with RANK=1, WORLD_SIZE=2 and MASTER_ADDR=node1";
   // said once of one that does not come. Empty: nobody knows.
   std::function<std::string(const std::string& task)> how_started{};
+  // This task was in a group of these tasks before: one that is missing may have ended, or make no
+  // such call.
+  bool again = false;
   std::string coordinator_task = "chief:0";  // how messages call the task that serves it
   Clock* clock = &system_clock();            // outlives the client
   net::ConnectCoordinator connect{};         // empty: over gRPC

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
 
 #include "muster/base/environment.h"
@@ -53,6 +54,28 @@ Settings settings_of(const CommunicationOptions& options) {
           {"bytes_per_pack", bytes ? std::to_string(*bytes) : "measured"}};
 }
 
+// The groups that tasks of this process were in, by their coordinator's address and the task.
+class GroupsOfBefore {
+ public:
+  bool has(const std::string& address, const std::string& task) {
+    const std::lock_guard lock(mutex_);
+    return known_.contains({address, task});
+  }
+  void add(const std::string& address, const std::string& task) {
+    const std::lock_guard lock(mutex_);
+    known_.insert({address, task});
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::pair<std::string, std::string>> known_;
+};
+
+GroupsOfBefore& groups_of_before() {
+  static auto* const groups = new GroupsOfBefore;
+  return *groups;
+}
+
 // Of a chief that was told to stop: others that wait ask again within it.
 constexpr double kGoodbyeSeconds = 0.6;
 
@@ -72,6 +95,7 @@ class JoinedCluster final : public CoordinatorGroup {
     join.cancelled = start.cancelled;
     join.heartbeat_interval = options_.heartbeat_seconds;
     join.heartbeat_timeout = options_.heartbeat_timeout_seconds;
+    join.again = groups_of_before().has(join.address, join.task);
     if (server_) join.last_refusal = [this] { return server_->last_refusal(); };
     note_joining();
     try {
@@ -81,6 +105,7 @@ class JoinedCluster final : public CoordinatorGroup {
       if (server_) server_->stop(told_to_stop() ? kGoodbyeSeconds : 2 * join.poll_interval);
       throw;
     }
+    groups_of_before().add(join.address, join.task);
     log::debug("joined; connecting to the other tasks");
     store_ = std::make_unique<CoordinatorStore>(*client_, "communicator/");
     // A stopped peer would block a collective for ever: the watcher ends it.

@@ -18,6 +18,10 @@ using State = plan::Verdict::State;
 
 // After so many reports a task that has not come is late.
 constexpr double kLongReports = 2.5;
+// Where tasks have met before, one makes a call that another one does not make.
+constexpr const char* kEveryWorker =
+    "every worker calls train(), and an evaluate() under eval_distribute, in the same order, not "
+    "in `if (is_chief())` (docs/strategies.md, \"Who calls what\")";
 
 // The state of one wait for the group.
 class Joining {
@@ -127,7 +131,15 @@ class Joining {
 
   // Said once, when it takes longer than tasks need that are started together.
   std::string what_to_look_at() {
-    if (silent_.empty() || looked_at_ || waited() < kLongReports * options_.report_every) return "";
+    if (silent_.empty() || looked_at_) return "";
+    if (options_.again) {
+      looked_at_ = true;
+      return fmt::format(
+          "; {} was in a group with this task before: it has ended, or has not come "
+          "to this call; {}",
+          plan::readable_task(silent_), kEveryWorker);
+    }
+    if (waited() < kLongReports * options_.report_every) return "";
     const std::string how = options_.how_started ? options_.how_started(silent_) : std::string();
     if (how.empty()) return "";
     looked_at_ = true;
@@ -139,6 +151,7 @@ class Joining {
     std::string hint =
         "start the missing task, and check that its address in TF_CONFIG can be "
         "reached from here; one that ended says why in its own log";
+    if (options_.again && reached_) hint = kEveryWorker;
     if (itself_ && !reached_) hint = "give this task an address in TF_CONFIG that it can reach too";
     if (const std::string refused = meanwhile(); !refused.empty())
       hint = "if the missing task is the one that was refused, mend that; " + hint;
