@@ -6,6 +6,8 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/distribute/internal/loss_leaves.h"
 #include "muster/distribute/internal/new_slot.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/staggered.h"
@@ -109,6 +111,18 @@ void FlatParameters::assign(VariableTable& table, const optim::TrainOp& train_op
   }
   // Without entries there are updates alone, which know what they change.
   if (claims.empty() && tables_.size() == 0 && !train_op.entries.empty()) {
+    std::vector<std::string> others;
+    for (const auto& entry : train_op.entries) {
+      for (const std::string& other : internal::leaves_of(entry.loss, table).others) {
+        if (std::ranges::find(others, other) == others.end()) others.push_back(other);
+      }
+    }
+    if (!others.empty()) {
+      throw invalid_argument(
+          fmt::format("the train_op has no variable to train; its loss depends on {}, which {}",
+                      join(others, ", "), others.size() == 1 ? "is none" : "are none"),
+          internal::kTensorsMadeElsewhere);
+    }
     throw invalid_argument(
         "the train_op has no variable to train",
         "create trainable variables (layers do), and let neither a filter of minimize() nor "

@@ -27,7 +27,7 @@ class DistributedDataset::Pass {
         progress_(std::move(progress)),
         number_(number),
         parts_(loop_->num_local_replicas()) {
-    loop_->each("strategy->distribute()", [&](Replica& replica, size_t local) {
+    loop_->each("a pass over a distributed data set", [&](Replica& replica, size_t local) {
       Part& part = parts_[local];
       // batch(n) of a data set that describes all data means n over all replicas.
       part.input.emplace(
@@ -73,7 +73,7 @@ class DistributedDataset::Pass {
     loop_->check_own_training();
     std::deque<Batch> batches(parts_.size());
     bool any = false;
-    loop_->each("strategy->distribute()", [&](Replica& replica, size_t local) {
+    loop_->each("the next batch of a distributed data set", [&](Replica& replica, size_t local) {
       Part& part = parts_[local];
       bool has = part.input->batches().next(&part.element);
       // Where a pass is divided, its last batch may have rows for some workers alone.

@@ -254,6 +254,9 @@ StepResult Engine::told_with_cause(const std::function<StepResult()>& step, cons
       step_ = result.global_step.value_or(step_ + 1);
     return result;
   } catch (const Error& error) {
+    // Of a model that does otherwise than in the steps before, this says when.
+    if (error.kind() == ErrorKind::kInvalidArgument && step_ > 0)
+      throw error.with_detail(fmt::format("at step {}", step_ + 1));
     if (error.kind() != ErrorKind::kNonFinite) throw;
     const auto told = [&](const std::string& cause, const std::string& hint) {
       return Error(ErrorKind::kNonFinite,

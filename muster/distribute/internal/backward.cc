@@ -1,76 +1,37 @@
 #include "muster/distribute/internal/backward.h"
 
 #include <fmt/format.h>
-#include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include <limits>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
+#include "muster/distribute/internal/loss_leaves.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute::internal {
 namespace {
 
-// The tensors a loss depends on that require a gradient.
-struct Leaves {
-  bool variables = false;           // some of them are variables
-  std::vector<std::string> others;  // what the others are: nothing trains those
-};
-
-Leaves leaves_of(const Tensor& loss, const VariableTable& table) {
-  std::unordered_set<const at::TensorImpl*> own;
-  for (const auto& variable : table.variables()) {
-    own.insert(variable->value().unsafeGetTensorImpl());
-    for (const auto& use : variable->row_uses()) own.insert(use.rows.unsafeGetTensorImpl());
-  }
-  std::unordered_set<torch::autograd::Node*> seen;
-  std::vector<torch::autograd::Node*> open;
-  const auto visit = [&](torch::autograd::Node* node) {
-    if (node != nullptr && seen.insert(node).second) open.push_back(node);
-  };
-  Leaves leaves;
-  visit(torch::autograd::impl::gradient_edge(loss).function.get());
-  while (!open.empty()) {
-    torch::autograd::Node* node = open.back();
-    open.pop_back();
-    if (const auto* leaf = dynamic_cast<torch::autograd::AccumulateGrad*>(node)) {
-      if (own.contains(leaf->variable.unsafeGetTensorImpl())) {
-        leaves.variables = true;
-      } else {
-        leaves.others.push_back(muster::describe(leaf->variable));
-      }
-    }
-    for (const torch::autograd::Edge& edge : node->next_edges()) visit(edge.function.get());
-  }
-  return leaves;
-}
-
 // Tensors that require gradients may also be no variables, or variables of another scope: those of
 // a module that nobody registered, say. Nothing trains them here.
 void check_leaves(const Tensor& loss, const VariableTable& table, bool tells) {
-  const Leaves leaves = leaves_of(loss, table);
-  const std::string advice =
-      "tensors made elsewhere do not train: use layers, or ask for variables where the loss is "
-      "made, with ModelContext::variable() or ReplicaContext::current().variable(); a module of "
-      "LibTorch registers its parameters and modules, and comes from torch_module()";
+  const LossLeaves leaves = leaves_of(loss, table);
   if (!leaves.variables) {
     throw invalid_argument(
         fmt::format("the loss {} depends on no variable of this strategy's scope, but on {}",
                     muster::describe(loss),
                     leaves.others.empty() ? "no tensor that requires a gradient"
                                           : join(leaves.others, ", ")),
-        advice);
+        kTensorsMadeElsewhere);
   }
   if (leaves.others.empty() || !tells) return;
   log::warning(
       fmt::format("the loss also depends on {}, which require a gradient, are no variables, "
                   "and will not train; {}",
-                  join(leaves.others, ", "), advice));
+                  join(leaves.others, ", "), kTensorsMadeElsewhere));
 }
 
 // A gradient that is too large for the type of the loss overflows like any other number.
@@ -126,7 +87,8 @@ void Backward::run(const optim::TrainOp& train_op, const FlatParameters& paramet
     if (!loss.requires_grad()) {
       throw invalid_argument(fmt::format("the loss {} does not depend on any variable that trains",
                                          muster::describe(loss)),
-                             "compute it from the outputs of layers, without detach() or item()");
+                             "compute it from the outputs of layers, without detach(), item() or a "
+                             "NoGradGuard; argmax() and comparisons have no gradient either");
     }
     if (!losses_checked_) check_leaves(loss, table_, tells_);
     const Tensor gradient = first_gradient(loss, seed * scale);

@@ -1,0 +1,26 @@
+// The tensors that a loss depends on. Thread safety: pure functions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "muster/distribute/variable_table.h"
+
+namespace muster::inline v0_1::distribute::internal {
+
+// Those that require a gradient.
+struct LossLeaves {
+  bool variables = false;           // some of them are variables
+  std::vector<std::string> others;  // what the others are: nothing trains those
+};
+
+// Of a loss that requires no gradient, nothing.
+LossLeaves leaves_of(const Tensor& loss, const VariableTable& table);
+
+// What to do about the others.
+inline constexpr const char* kTensorsMadeElsewhere =
+    "tensors made elsewhere do not train: use layers, or ask for variables where the loss is made, "
+    "with ModelContext::variable() or ReplicaContext::current().variable(); a module of LibTorch "
+    "registers its parameters and modules, and comes from torch_module()";
+
+}  // namespace muster::inline v0_1::distribute::internal
