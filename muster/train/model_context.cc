@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "muster/base/error.h"
+#include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/base/unknown_name.h"
 #include "muster/tensor/tracing.h"
@@ -184,11 +185,49 @@ ModelContext::ModelContext(Mode mode, VariableStore& variables, uint64_t seed, c
       calls_(variables, seed),
       summaries_(variables) {}
 
+namespace {
+
+using PlainFunction = Layer (*)();
+
+PlainFunction plain_function(const std::function<Layer()>& make) {
+  const auto* const plain = make.target<PlainFunction>();
+  return plain == nullptr ? nullptr : *plain;
+}
+
+// Whether both come from one place of the source: what a lambda captures may differ.
+bool made_by(const NamedModel& model, const std::function<Layer()>& make) {
+  return *model.made_by == make.target_type() && model.made_by_function == plain_function(make);
+}
+
+}  // namespace
+
 Model ModelContext::model(const std::string& name, const std::function<Layer()>& make) {
   auto found = models_.find(name);
   if (found == models_.end()) {
     if (name.empty()) throw invalid_argument("a model needs a name", "context.model(\"net\", ...)");
-    found = models_.emplace(name, NamedModel{.name = name, .layer = make()}).first;
+    found = models_
+                .emplace(name, NamedModel{.name = name,
+                                          .layer = make(),
+                                          .made_by = &make.target_type(),
+                                          .made_by_function = plain_function(make)})
+                .first;
+  } else if (!made_by(found->second, make)) {
+    throw invalid_argument(
+        fmt::format("two places of the model function make a model of the name \"{}\": the second "
+                    "would get the layer of the first, and its weights",
+                    name),
+        "give each a name of its own; to call one layer twice, keep what context.model() gave and "
+        "call that");
+  }
+  if (!asked_.insert(name).second && !found->second.told_shared && mode_ == Mode::kTrain) {
+    found->second.told_shared = true;
+    if (replica_ == 0) {
+      log::info(
+          fmt::format("the model function asks for the model \"{}\" more than once in a "
+                      "step: it is one layer, and what is computed by it shares its weights; "
+                      "layers of their own have names of their own",
+                      name));
+    }
   }
   return Model(&found->second, &calls_);
 }
@@ -228,6 +267,7 @@ void ModelContext::begin_step(int64_t global_step, int64_t replica, int64_t batc
   replica_ = replica;
   batch_ = batch;
   draws_.clear();
+  asked_.clear();
   calls_.begin_step(mode_ == Mode::kTrain, global_step, replica, batch);
 }
 

@@ -9,7 +9,9 @@
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <typeinfo>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -26,6 +28,9 @@ struct NamedModel {
   std::string name{};
   Layer layer;
   std::vector<std::pair<Shape, DType>> inputs{};
+  const std::type_info* made_by = nullptr;  // the type of the function that made the layer
+  Layer (*made_by_function)() = nullptr;    // that function itself, where it is no lambda
+  bool told_shared = false;                 // that a step uses it more than once
 };
 
 // A layer together with the context it runs in.
@@ -103,7 +108,8 @@ class ModelContext {
   Params params() const { return Params(params_); }
 
   // The layer `make` returned at the first call with this name. Its variables are called
-  // "<name>/...".
+  // "<name>/...". Throws InvalidArgument where another function stands in the place of the first
+  // one, which would not be called.
   Model model(const std::string& name, const std::function<Layer()>& make);
   // A variable of one's own. Throws InvalidArgument when it is new after the model was built.
   const Tensor& variable(const VariableSpec& spec);
@@ -151,6 +157,7 @@ class ModelContext {
   int64_t replica_ = 0;
   int64_t batch_ = 0;
   std::unordered_map<std::string, NamedModel> models_;
+  std::unordered_set<std::string> asked_;  // for models, in this step
   Summaries summaries_;
   std::unordered_map<std::string, std::string> optimizers_;  // name -> kind of rule
   std::unordered_map<std::string, std::shared_ptr<void>> kept_;

@@ -126,6 +126,40 @@ TEST(ModelContextTest, HandsOutTheSameModelAndVariables) {
   EXPECT_THAT(error_of([&] { context.variable(scalar("late")); }).message(), HasSubstr("late"));
 }
 
+Layer plain_layer() { return Dense(2); }
+Layer other_plain_layer() { return Dense(3); }
+
+TEST(ModelContextTest, AFunctionThatANameHidesIsRefused) {
+  VariableTable variables(1);
+  ModelContext context(Mode::kTrain, variables, 1, kNoParams);
+  context.begin_step(0, 0);
+  const int64_t units = 2;
+  context.model("hidden", [&] { return Dense(units); });
+  const Error error = error_of([&] { context.model("hidden", [] { return Dense(10); }); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("the name \"hidden\""));
+  EXPECT_THAT(error.hint(), HasSubstr("a name of its own"));
+  // So are functions that are no lambdas.
+  context.model("plain", plain_layer);
+  EXPECT_THAT(message_of([&] { context.model("plain", other_plain_layer); }), HasSubstr("plain"));
+}
+
+// As a loop does that names all of its layers alike.
+TEST(ModelContextTest, LayersOfOneNameAreToldOnce) {
+  VariableTable variables(1);
+  ModelContext context(Mode::kTrain, variables, 1, kNoParams);
+  ::testing::internal::CaptureStderr();
+  for (int step = 0; step < 2; ++step) {
+    context.begin_step(step, 0);
+    context.model("plain", plain_layer);
+    for (int layer = 0; layer < 3; ++layer) context.model("head", [] { return Dense(2); });
+  }
+  log::flush();
+  const std::string text = ::testing::internal::GetCapturedStderr();
+  EXPECT_THAT(text, HasSubstr("the model \"head\" more than once"));
+  EXPECT_EQ(text.find("more than once"), text.rfind("more than once"));
+}
+
 TEST(ModelContextTest, ParametersAreReadByNameAndType) {
   VariableTable variables(1);
   const json params = {{"lr", 0.5},     {"units", 32},          {"wide", true},
