@@ -266,18 +266,22 @@ std::string Model::summary() const {
                            "ask the layers it calls: layer.summary({Input({784})})");
   }
   if (Functional::of(*impl_->original)) return impl_->original->summary();
-  if (impl_->options.inputs.empty()) {
-    throw invalid_argument("summary: the inputs of the model are not known",
-                           "give it ModelOptions::inputs: {.inputs = {Input({784})}}");
+  const std::vector<SymbolicTensor> inputs = impl_->known_inputs();
+  if (inputs.empty()) {
+    throw invalid_argument(
+        "summary: the inputs of the model are not known",
+        "call it behind fit() or build({784}), or give ModelOptions::inputs: {.inputs = "
+        "{Input({784})}}");
   }
-  return impl_->original->summary(impl_->options.inputs);
+  return impl_->original->summary(inputs);
 }
 
 std::optional<formats::GraphDef> Model::graph() const {
-  if (!impl_->original || impl_->options.inputs.empty()) return std::nullopt;
+  if (!impl_->original) return std::nullopt;
+  const std::vector<SymbolicTensor> inputs = impl_->known_inputs();
+  if (inputs.empty()) return std::nullopt;
   const bool has_own = Functional::of(*impl_->original).has_value();
-  return model_graph(*impl_->original,
-                     has_own ? std::vector<SymbolicTensor>() : impl_->options.inputs, name());
+  return model_graph(*impl_->original, has_own ? std::vector<SymbolicTensor>() : inputs, name());
 }
 
 int64_t Model::count_params() {

@@ -250,6 +250,33 @@ TEST(ModelTest, ExportsWhatItPredicts) {
   EXPECT_EQ(local_file_system().list_directory(directory / "export").value().size(), 1u);
 }
 
+// Without Input() a model takes what its first batch had.
+TEST(ModelTest, ExportsAndShowsWhatItWasTrainedOn) {
+  const TempDirectory directory;
+  const testing::Points some = points(7);
+  Model model(testing::two_layers(), alone());
+  model.compile(testing::settings());
+  EXPECT_THAT(message_of([&] { model.summary(); }), HasSubstr("not known"));
+  model.fit(rows_of(40).batch(10));
+  EXPECT_THAT(model.summary(), HasSubstr("Total params: 58"));
+  const Servable servable(model.export_model(directory / "layer"));
+  EXPECT_TRUE(torch::allclose(servable.run("serving_default", {{"input_1", some.x}}).at("output_1"),
+                              model.predict(some.x)));
+
+  const Layer out = Dense(3, {.name = "out"});
+  Model of_function(
+      [out](const Features& features, CallContext& context) {
+        return LayerOutputs{.tensors = {out(features["a"], context)}};
+      },
+      alone());
+  of_function.compile(testing::settings());
+  of_function.fit(
+      Dataset::from_tensor_slices(Element::tuple({Element::dict({{"a", some.x}}), points(7).y}))
+          .batch(7));
+  const Servable by_name(of_function.export_model(directory / "function"));
+  EXPECT_EQ(by_name.run("serving_default", {{"a", some.x}}).at("output_1").size(1), 3);
+}
+
 TEST(ModelTest, SaysWhatDoesNotFit) {
   EXPECT_THAT(message_of([] { Loss("sparse_categorical_crossentropi"); }),
               HasSubstr("sparse_categorical_crossentropi"));

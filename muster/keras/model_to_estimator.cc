@@ -95,6 +95,56 @@ std::vector<std::string> renamed(const std::vector<std::string>& names,
   return given;
 }
 
+// What an export takes: the inputs that were given, else what the first batch had.
+std::map<std::string, ServingFeature> served_features(const Model::Impl& impl) {
+  std::map<std::string, ServingFeature> features;
+  if (impl.options.inputs.empty() && impl.first_rows()) {
+    const auto add = [&](const std::string& name, const Element& element) {
+      if (!element.is_leaf() || !element.value().is_tensor()) {
+        throw invalid_argument(
+            fmt::format("not supported: export_model: the feature {} of a batch is {}", name,
+                        element.describe()),
+            "an export takes tensors: let the model take a tensor, or a dict of tensors");
+      }
+      const Tensor& rows = element.value().tensor();
+      features[name] = {rows.scalar_type(), {rows.sizes().begin() + 1, rows.sizes().end()}};
+    };
+    const Element& rows = *impl.first_rows();
+    const Structure& structure = rows.structure();
+    if (structure.kind == Structure::Kind::kDict) {
+      for (size_t i = 0; i < structure.keys.size(); ++i)
+        add(structure.keys[i], rows.part(static_cast<int64_t>(i)));
+    } else {
+      add(impl.input_names.front(), rows);
+    }
+    for (const auto& [name, feature] : features) {
+      log::info(
+          fmt::format("the export takes {} as the first batch had it, {} a row: "
+                      "ModelOptions::inputs, or a Functional, says it otherwise",
+                      name, muster::describe(feature.shape)));
+    }
+    return features;
+  }
+  for (size_t i = 0; i < impl.options.inputs.size(); ++i) {
+    const SymbolicTensor& input = impl.options.inputs[i];
+    const Shape shape(input.shape().begin() + 1, input.shape().end());
+    if (std::ranges::any_of(shape, [](int64_t size) { return size < 0; })) {
+      throw invalid_argument(
+          fmt::format(
+              "not supported: export_model: the input {} is {}, of a size that is not known",
+              impl.input_names[i], describe(input)),
+          "make an Estimator of it, model_to_estimator(), and export with an example");
+    }
+    features[impl.input_names[i]] = {input.dtype(), shape};
+  }
+  if (features.empty()) {
+    throw invalid_argument(
+        "export_model: the inputs of the model are not known",
+        "call it behind fit(), or give ModelOptions::inputs: {.inputs = {Input({784})}}");
+  }
+  return features;
+}
+
 // A folder that is there as long as it is needed.
 class PassingFolder {
  public:
@@ -153,23 +203,7 @@ std::string Model::export_model(const std::string& directory) {
   const distribute::NamedCall call("Model::export_model()");
   if (impl_->bystander()) return "";
   impl_->require_built("export_model");
-  std::map<std::string, ServingFeature> features;
-  for (size_t i = 0; i < impl_->options.inputs.size(); ++i) {
-    const SymbolicTensor& input = impl_->options.inputs[i];
-    const Shape shape(input.shape().begin() + 1, input.shape().end());
-    if (std::ranges::any_of(shape, [](int64_t size) { return size < 0; })) {
-      throw invalid_argument(
-          fmt::format(
-              "not supported: export_model: the input {} is {}, of a size that is not known",
-              impl_->input_names[i], describe(input)),
-          "make an Estimator of it, model_to_estimator(), and export with an example");
-    }
-    features[impl_->input_names[i]] = {input.dtype(), shape};
-  }
-  if (features.empty()) {
-    throw invalid_argument("export_model: the inputs of the model are not known",
-                           "give it ModelOptions::inputs: {.inputs = {Input({784})}}");
-  }
+  const std::map<std::string, ServingFeature> features = served_features(*impl_);
   const std::vector<std::pair<std::string, Tensor>> weights = get_weights();
   const distribute::Scope here = impl_->scope();
   if (!here.is_chief()) return "";

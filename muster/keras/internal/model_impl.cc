@@ -132,6 +132,13 @@ void Model::Impl::note_rows(const Features& features) {
   if (!no_rows_) no_rows_ = features.element().slice(0, 0);
 }
 
+std::vector<SymbolicTensor> Model::Impl::known_inputs() const {
+  if (!options.inputs.empty() || !layer || !no_rows_) return options.inputs;
+  const Tensor rows = internal::inputs_of(Features(*no_rows_), input_names).tensors.front();
+  return {Input({rows.sizes().begin() + 1, rows.sizes().end()},
+                {.dtype = rows.scalar_type(), .name = input_names.front()})};
+}
+
 void Model::Impl::require_built(const char* verb) {
   build(std::nullopt);
   if (built) return;

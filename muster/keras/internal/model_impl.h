@@ -119,6 +119,11 @@ struct Model::Impl {
   Checkpoint state();
   // The rows it was first called on, without examples: who begins again makes the weights by them.
   void note_rows(const Features& features);
+  // What it was first called on, without examples; nothing before.
+  const std::optional<Element>& first_rows() const { return no_rows_; }
+  // The inputs of a layer: those that were given, else as its first batch was; empty where nobody
+  // knows them, and of a function.
+  std::vector<SymbolicTensor> known_inputs() const;
   // Throws InvalidArgument that names `verb` while fit() trains on servers.
   void refuse_while_served(const char* verb) const;
 
