@@ -29,7 +29,9 @@ void check_feature(const std::string& name, const ServingFeature& feature) {
   for (const int64_t size : feature.shape) {
     if (size < 0) {
       refuse("has the shape " + describe(feature.shape),
-             "only the number of examples may change, and it is not in the shape");
+             "only the number of examples may change, and it is not in the shape; for rows of "
+             "different lengths give the greatest one, and let who asks fill up, with the length "
+             "as a feature of its own");
     }
   }
   if (feature.texts) {
