@@ -270,7 +270,7 @@ std::string Model::summary() const {
   if (inputs.empty()) {
     throw invalid_argument(
         "summary: the inputs of the model are not known",
-        "call it behind fit() or build({784}), or give ModelOptions::inputs: {.inputs = "
+        "call it after fit() or build({784}), or give ModelOptions::inputs: {.inputs = "
         "{Input({784})}}");
   }
   return impl_->original->summary(inputs);

@@ -140,7 +140,7 @@ std::map<std::string, ServingFeature> served_features(const Model::Impl& impl) {
   if (features.empty()) {
     throw invalid_argument(
         "export_model: the inputs of the model are not known",
-        "call it behind fit(), or give ModelOptions::inputs: {.inputs = {Input({784})}}");
+        "call it after fit(), or give ModelOptions::inputs: {.inputs = {Input({784})}}");
   }
   return features;
 }
