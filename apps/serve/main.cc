@@ -19,6 +19,7 @@
 #include "muster/base/log.h"
 #include "muster/base/printable.h"
 #include "muster/base/terminal.h"
+#include "muster/cluster/address.h"
 #include "muster/command/command_line.h"
 #include "muster/serve/http_server.h"
 #include "muster/serve/model_versions.h"
@@ -37,7 +38,8 @@ serve::BatcherOptions batcher_options(const ServeFlags& flags) {
 }
 
 serve::HttpServerOptions http_options(const ServeFlags& flags) {
-  return {.host = flags.host,
+  // Who writes an address of IPv6 in brackets, as a URL has it, means what is in them.
+  return {.host = cluster::host_of(flags.host + ":"),
           .port = static_cast<int>(flags.port),
           .max_connections = static_cast<int>(flags.max_connections),
           .max_body_bytes = static_cast<size_t>(flags.max_body) << 20,
@@ -107,13 +109,13 @@ int run(const ServeFlags& flags) {
   load_first(versions, stop);
   require_version(versions, flags.directory);
   serve::RestApi api(name, versions, metrics);
+  const serve::HttpServerOptions options = http_options(flags);
   serve::HttpServer server(
-      [&api](const serve::HttpRequest& request) { return api.answer(request); },
-      http_options(flags), metrics);
+      [&api](const serve::HttpRequest& request) { return api.answer(request); }, options, metrics);
   versions.poll_every(from_seconds(flags.poll_time));
-  log::event(
-      "listening", {{"host", flags.host}, {"port", server.port()}, {"model", name}},
-      fmt::format("listening at http://{}:{}/v1/models/{}", flags.host, server.port(), name));
+  log::event("listening", {{"host", options.host}, {"port", server.port()}, {"model", name}},
+             fmt::format("listening at http://{}/v1/models/{}",
+                         cluster::join_address(options.host, server.port()), name));
   int signal = 0;
   sigwait(&stop, &signal);
   // A second one ends the process at once.

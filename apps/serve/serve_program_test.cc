@@ -128,6 +128,19 @@ TEST_F(ServeProgramTest, AnswersEveryVerb) {
   EXPECT_EQ(server.child().wait_for(60s)->code, 0) << server.log();
 }
 
+TEST_F(ServeProgramTest, AnAddressOfIpv6StandsInBracketsInAUrl) {
+  write_version(folder_.path(), 3);
+  for (const char* host : {"::1", "[::1]"}) {
+    Server server({"--name=m", std::string("--host=") + host, folder_.path()});
+    EXPECT_TRUE(comes_true([&] {
+      return server.log().find("listening at ") != std::string::npos || server.child().status();
+    }));
+    if (server.log().find("cannot listen at [::1]:0") != std::string::npos)
+      GTEST_SKIP() << "this machine has no IPv6";
+    EXPECT_THAT(server.log(), HasSubstr("listening at http://[::1]:"));
+  }
+}
+
 TEST_F(ServeProgramTest, ANewerVersionLosesNoRequestAndSigtermNone) {
   write_version(folder_.path(), 1);
   Server server({"--name=m", "--batch-timeout=1", folder_.path()});

@@ -25,9 +25,4 @@ HostPort split_address(const std::string& address) {
   return result;
 }
 
-std::string join_address(const std::string& host, int port) {
-  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port)
-                                             : fmt::format("[{}]:{}", host, port);
-}
-
 }  // namespace muster::inline v0_1::net

@@ -15,9 +15,8 @@ struct HostPort {
 
 // "host:port" or "[v6]:port". Throws InvalidArgument quoting the address.
 HostPort split_address(const std::string& address);
-// The inverse of split_address(): brackets around an IPv6 host.
-std::string join_address(const std::string& host, int port);
 
 using cluster::is_loopback;
+using cluster::join_address;  // the inverse
 
 }  // namespace muster::inline v0_1::net

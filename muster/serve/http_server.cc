@@ -1,7 +1,6 @@
 #include "muster/serve/http_server.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -22,6 +21,7 @@
 #include "muster/base/descriptor_limit.h"
 #include "muster/base/error.h"
 #include "muster/base/file_descriptor.h"
+#include "muster/cluster/address.h"
 #include "muster/serve/internal/connection_threads.h"
 #include "muster/serve/internal/http_connection.h"
 
@@ -49,7 +49,7 @@ Result<FileDescriptor> listen_at(const addrinfo& address) {
 
 // The first address of the host's at which it can listen.
 FileDescriptor listen_at(const std::string& host, int port) {
-  const std::string where = fmt::format("cannot listen at {}:{}", host, port);
+  const std::string where = "cannot listen at " + cluster::join_address(host, port);
   const auto refused = [&] {
     return invalid_argument(where, "name an address of this machine, and a port you may take");
   };

@@ -296,6 +296,8 @@ TEST_F(HttpServerTest, APortThatIsTakenIsSaid) {
   EXPECT_EQ(second(same).kind(), ErrorKind::kUnavailable);
   EXPECT_THAT(second(same).message(), StartsWith("cannot listen at 127.0.0.1:"));
   EXPECT_EQ(second({.host = "192.0.2.1", .port = 0}).kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(second({.host = "2001:db8::1", .port = 80}).message(),
+            "cannot listen at [2001:db8::1]:80");
 }
 
 }  // namespace
