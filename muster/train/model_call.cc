@@ -81,4 +81,17 @@ EstimatorSpec call_model(const ModelFn& model_fn, const Batch& batch, Mode mode,
   }
 }
 
+EstimatorSpec call_model_to_build(const ModelFn& model_fn, const Batch& batch, Mode mode,
+                                  ModelContext& context, const distribute::ReplicaPlace* replica) {
+  const auto copied = [](const ElementView& view) {
+    return view.element().transform([](const Value& value) {
+      return value.is_tensor() ? Value(value.tensor().clone()) : value;
+    });
+  };
+  const Batch copy{Features(copied(batch.features)), Labels(copied(batch.labels)), batch.weights};
+  torch::NoGradGuard no_grad;
+  return call_model(model_fn, copy, mode, context,
+                    {.where = "while the model was built", .replica = replica});
+}
+
 }  // namespace muster::inline v0_1

@@ -23,4 +23,11 @@ struct CallPlace {
 EstimatorSpec call_model(const ModelFn& model_fn, const Batch& batch, Mode mode,
                          ModelContext& context, const CallPlace& place);
 
+// The call that only makes the variables, and comes before another one on the same batch: it is
+// given copies of the tensors, for a model function may change its features in place. Its errors
+// say "while the model was built". No gradients.
+EstimatorSpec call_model_to_build(const ModelFn& model_fn, const Batch& batch, Mode mode,
+                                  ModelContext& context,
+                                  const distribute::ReplicaPlace* replica = nullptr);
+
 }  // namespace muster::inline v0_1

@@ -81,11 +81,9 @@ void ModelRunner::restore() {
 
 void ModelRunner::build(const Batch& batch) {
   if (!built_) {
-    torch::NoGradGuard no_grad;
     context_.begin_step(global_step_, 0);
-    // This call only creates the variables, so that they can be given their values.
-    EstimatorSpec spec =
-        call_model(model_fn_, batch, mode_, context_, {.where = "while the model was built"});
+    // So that they can be given their values.
+    EstimatorSpec spec = call_model_to_build(model_fn_, batch, mode_, context_);
     hooks_ = std::move(mode_ == Mode::kEval ? spec.evaluation_hooks : spec.prediction_hooks);
     variables_.seal();
     built_ = true;

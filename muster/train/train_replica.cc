@@ -217,11 +217,7 @@ class Run {
   void build(const Element& element) {
     batch_ = to_batch(copy_(element));
     context_.begin_step(0, replica_.replica_id());
-    {
-      torch::NoGradGuard no_grad;
-      spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_,
-                         {.where = "while the model was built", .replica = &replica_.place()});
-    }
+    spec_ = call_model_to_build(model_fn_, batch_, Mode::kTrain, context_, &replica_.place());
     engine_.build(spec_.train_op);
     if (replica_.is_chief() && options_.summary_every_steps > 0) graph_ = graph_of_models(context_);
     if (replica_.is_chief()) {
