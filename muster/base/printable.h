@@ -16,7 +16,7 @@ std::string printable(std::string_view text);
 // The same, where line ends and tabs stay: for messages of several lines.
 std::string printable_lines(std::string_view text);
 
-// What printable() gives of the first `most` bytes; "..." stands behind a text that is longer. For
+// What printable() gives of the first `most` bytes; "..." follows a text that is longer. For
 // messages about a text that may have any length.
 std::string printable_beginning(std::string_view text, size_t most = 100);
 

@@ -5,7 +5,7 @@
 
 namespace muster::inline v0_1 {
 
-// Whether whoever writes `a` changes what is read from `b`: the same path or URI, or a file of this
+// Whether a write to `a` changes what a reader of `b` gets: the same path or URI, or a file of this
 // machine by two names ("a" and "./a", links). False for two names of which one is not there.
 bool is_same_file(const std::string& a, const std::string& b);
 

@@ -114,7 +114,7 @@ class Scope {
   }
   // This process makes no more steps. On parameter servers it waits until nobody does, so that all
   // see the same weights afterwards; for as long as others live and have data. The chief then saves
-  // once more where it has saved in this scope; one that was started again behind its last batch,
+  // once more where it has saved in this scope; one that was started again after its last batch,
   // where it restored from. Throws InvalidArgument where the others have data left, and the chief
   // has neither a batch nor the function of serve() to begin the run for them. The end of the scope
   // does the same, and warns of what goes wrong, which on the chief is then the exit code of
