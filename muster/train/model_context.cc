@@ -205,12 +205,13 @@ Model ModelContext::model(const std::string& name, const std::function<Layer()>&
   auto found = models_.find(name);
   if (found == models_.end()) {
     if (name.empty()) throw invalid_argument("a model needs a name", "context.model(\"net\", ...)");
-    found = models_
-                .emplace(name, NamedModel{.name = name,
-                                          .layer = make(),
-                                          .made_by = &make.target_type(),
-                                          .made_by_function = plain_function(make)})
-                .first;
+    found = models_.emplace(name, NamedModel{.name = name, .layer = make()}).first;
+  }
+  const bool asked_before = !asked_.insert(name).second;
+  // One place in each call: another branch of the function may ask for the model in another one.
+  if (!asked_before) {
+    found->second.made_by = &make.target_type();
+    found->second.made_by_function = plain_function(make);
   } else if (!made_by(found->second, make)) {
     throw invalid_argument(
         fmt::format("two places of the model function make a model of the name \"{}\": the second "
@@ -219,7 +220,7 @@ Model ModelContext::model(const std::string& name, const std::function<Layer()>&
         "give each a name of its own; to call one layer twice, keep what context.model() gave and "
         "call that");
   }
-  if (!asked_.insert(name).second && !found->second.told_shared && mode_ == Mode::kTrain) {
+  if (asked_before && !found->second.told_shared && mode_ == Mode::kTrain) {
     found->second.told_shared = true;
     if (replica_ == 0) {
       log::info(

@@ -28,7 +28,7 @@ struct NamedModel {
   std::string name{};
   Layer layer;
   std::vector<std::pair<Shape, DType>> inputs{};
-  const std::type_info* made_by = nullptr;  // the type of the function that made the layer
+  const std::type_info* made_by = nullptr;  // the type of the function that asked for it
   Layer (*made_by_function)() = nullptr;    // that function itself, where it is no lambda
   bool told_shared = false;                 // that a step uses it more than once
 };
