@@ -49,8 +49,25 @@ Division divided_by(const std::string& path, char delimiter, bool quotes) {
   return division;
 }
 
+// The delimiter that a first line "sep=;" names, as Excel reads and writes it.
+std::optional<char> named_delimiter(const std::string& path, bool quotes) {
+  constexpr std::string_view kNames = "sep=";
+  formats::CsvReader reader = open(path, ',', quotes);
+  const Result<bool> read = reader.next();
+  if (!read.ok() || !read.value()) return std::nullopt;
+  const auto& fields = reader.fields();
+  if (fields.size() == 2 && fields[0] == kNames && fields[1].empty()) return ',';
+  if (fields.size() != 1 || fields[0].size() != kNames.size() + 1 || !fields[0].starts_with(kNames))
+    return std::nullopt;
+  const char named = fields[0].back();
+  return std::string_view(";\t|:").find(named) != std::string_view::npos
+             ? std::optional<char>(named)
+             : std::nullopt;
+}
+
 char delimiter_of(const std::string& path, const TableFormat& format) {
   if (format.delimiter != 0) return format.delimiter;
+  if (const auto named = named_delimiter(path, format.quotes)) return *named;
   char best = ',';
   size_t most = 1;
   bool has_commas = false;
@@ -73,6 +90,7 @@ TableFile::TableFile(const std::string& path, const TableFormat& format)
     : path_(path),
       delimiter_(delimiter_of(path, format)),
       reader_(open(path, delimiter_, format.quotes)) {
+  if (named_delimiter(path, format.quotes) == delimiter_) reader_.next().value();
   if (!reader_.next().value())
     throw corrupt(path + " is empty", "the first row of a table names its columns");
   std::set<std::string> different;

@@ -13,7 +13,9 @@
 namespace muster::app {
 
 struct TableFormat {
-  char delimiter = 0;  // 0: the one of , ; tab | that divides the first rows best
+  // 0: the one that a first line "sep=;" names, or the one of , ; tab | that divides the first rows
+  // best.
+  char delimiter = 0;
   bool header = true;  // false: the columns are called "0", "1", ...
   bool quotes = true;  // false: a quote is a letter like others
 };

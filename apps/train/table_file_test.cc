@@ -60,6 +60,22 @@ TEST_F(TableFileTest, FindsTheDelimiter) {
 }
 
 // A comma that is the mark of fractions divides nothing, also where no row of names is in the way.
+TEST_F(TableFileTest, AFirstLineMayNameTheDelimiter) {
+  for (const std::string delimiter : {",", ";", "\t", "|"}) {
+    TableFile table(file("sep=" + delimiter + "\r\na" + delimiter + "b\r\n1" + delimiter + "2\r\n"),
+                    {});
+    EXPECT_EQ(std::string(1, table.delimiter()), delimiter);
+    EXPECT_THAT(table.names(), ElementsAre("a", "b"));
+    ASSERT_TRUE(table.next());
+    EXPECT_THAT(row_of(table), ElementsAre("1", "2"));
+  }
+  // It divides a table of one kind of row that would be divided otherwise.
+  EXPECT_THAT(TableFile(file("sep=;\na,b;c\n1,2;3\n"), {}).names(), ElementsAre("a,b", "c"));
+  // A column may be called so.
+  EXPECT_THAT(TableFile(file("sep=x\n1\n"), {}).names(), ElementsAre("sep=x"));
+  EXPECT_THAT(TableFile(file("sep=,b\n1,2\n"), {}).names(), ElementsAre("sep=", "b"));
+}
+
 TEST_F(TableFileTest, ADecimalCommaIsNoDelimiter) {
   for (const char delimiter : {';', '\t', '|'}) {
     const std::string text = "1,5_2,5_3,5\n1,25_2,5_7,5\n";

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
 #include "muster/formats/written_number.h"
@@ -10,6 +14,7 @@ namespace muster::app {
 namespace {
 
 constexpr size_t kShownNames = 5;
+constexpr double kLargestExactDouble = 9007199254740992;  // 2^53: above it double rounds
 
 // How many numbers have a unit, where not all have.
 std::string which_have(const ColumnProfile& profile) {
@@ -22,12 +27,8 @@ std::string which_have(const ColumnProfile& profile) {
 
 void TableNotes::look_at_label(const std::string& name, const ColumnProfile& label,
                                const std::set<std::string>& no_classes) {
-  for (const auto& [word, count] : label.missing_fields()) missing_[word] += count;
   for (const auto& [word, count] : label.words()) {
-    if (no_classes.contains(word)) {
-      missing_[word] += count;
-      continue;
-    }
+    if (no_classes.contains(word)) continue;
     own_.push_back(fmt::format(
         "'{0}' is a class of '{1}', in {2} rows; where it stands for a missing value, say "
         "--missing={0}",
@@ -61,6 +62,18 @@ void TableNotes::look_at_texts(const std::string& name, const ColumnProfile& pro
   }
 }
 
+void TableNotes::look_at_target(const std::string& name, const ColumnProfile& label) {
+  if (label.fits_float()) return;
+  const double most = std::max(std::abs(label.least()), std::abs(label.most()));
+  const auto rounded = static_cast<float>(most);
+  const float next = std::nextafter(rounded, std::numeric_limits<float>::infinity());
+  own_.push_back(fmt::format(
+      "'{}' is learned and predicted in 4 bytes, which hold its largest numbers to within {:.6g}; "
+      "where that is too coarse, subtract {:.15g} from all of them",
+      printable(name), (static_cast<double>(next) - static_cast<double>(rounded)) / 2,
+      label.least()));
+}
+
 void TableNotes::look_at_numbers(const std::string& name, const ColumnProfile& profile) {
   if (!profile.is_numeric()) return;
   const DecimalEvidence seen = profile.evidence();
@@ -69,6 +82,14 @@ void TableNotes::look_at_numbers(const std::string& name, const ColumnProfile& p
     (seen.maybe_point > seen.maybe_comma ? fractions_ : thousands_).push_back(name);
   } else if (format.decimal_comma && seen.comma + seen.maybe_comma + seen.maybe_point > 0) {
     commas_.push_back(name);
+  }
+  // Identifiers of 17 digits and more.
+  const double largest = std::max(std::abs(profile.least()), std::abs(profile.most()));
+  if (profile.all_whole() && largest > kLargestExactDouble) {
+    own_.push_back(fmt::format(
+        "'{}' holds whole numbers above {:.0f}, and neighbours of that size are one number; where "
+        "they are names, leave them out (--exclude), or write a letter in front of each",
+        printable(name), kLargestExactDouble));
   }
   if (format.unit == "%") {
     own_.push_back(fmt::format("'{}' is read as parts of 1: 50 % is 0.5{}", printable(name),

@@ -24,6 +24,8 @@ class TableNotes {
   void look_at(const std::string& name, const ColumnProfile& profile);
   // Of what a column of numbers is alone.
   void look_at_numbers(const std::string& name, const ColumnProfile& profile);
+  // Of a label that is a number.
+  void look_at_target(const std::string& name, const ColumnProfile& label);
   // Of a column of texts that looks like one of numbers, also where it is left out.
   void look_at_texts(const std::string& name, const ColumnProfile& profile);
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -178,6 +179,7 @@ void require_column(const TableFile& file, const char* flag, const std::string& 
 struct Scan {
   std::vector<ColumnProfile> profiles;
   int64_t rows = 0, without_label = 0, without_weight = 0;
+  std::map<std::string, int64_t> no_labels = {};  // what stands where the label is missing
 
   // `has_label` is asked of the label's text.
   Scan(TableFile& file, size_t label, std::optional<size_t> weight, const MissingWords& missing,
@@ -187,6 +189,7 @@ struct Scan {
     while (file.next()) {
       if (!has_label(file.field(label))) {
         ++without_label;
+        if (!file.field(label).empty()) ++no_labels[std::string(file.field(label))];
         continue;
       }
       if (weight && missing.of(file.field(*weight)) != Missing::kNo) {
@@ -221,16 +224,27 @@ std::set<std::string> words_that_are_no_classes(const ColumnProfile& label) {
   return rare;
 }
 
+// ": 'nan' in 12, taken for missing; ..."; "" where all fields without a label are empty.
+std::string what_stands_there(const std::map<std::string, int64_t>& no_labels) {
+  if (no_labels.empty()) return "";
+  std::vector<std::string> words;
+  for (const auto& [word, count] : no_labels)
+    words.push_back(fmt::format("'{}' in {}", printable(word), count));
+  return fmt::format(": {}, taken for missing; --missing=empty takes such words as they are",
+                     join(words, ", "));
+}
+
 void check_rows(const TableFile& file, const Scan& scan, const std::string& label) {
   if (scan.rows + scan.without_label + scan.without_weight == 0) {
-    throw invalid_argument(file.path() + " has no rows", "a table has rows behind its first line");
+    throw invalid_argument(file.path() + " has no rows", "a table has rows after its first line");
   }
   if (scan.rows < kLeastRows) {
     throw invalid_argument(
         fmt::format("{} has {} row{} with the label '{}' to learn from; at least {} are needed",
                     file.path(), scan.rows, scan.rows == 1 ? "" : "s", printable(label),
                     kLeastRows),
-        scan.without_label > 0 ? fmt::format("{} rows lack the label", scan.without_label)
+        scan.without_label > 0 ? fmt::format("{} rows lack the label{}", scan.without_label,
+                                             what_stands_there(scan.no_labels))
                                : "give a larger table, or a smaller --eval-fraction");
   }
 }
@@ -298,7 +312,9 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
     throw invalid_argument(
         fmt::format("the label '{}' is '{}' in all {} rows", printable(flags.label),
                     printable_beginning(labels.texts().front().first), scan.rows),
-        "there is nothing to predict; name another column with --label");
+        "there is nothing to predict; name another column with --label" +
+            (scan.no_labels.empty() ? ""
+                                    : "; rows without it" + what_stands_there(scan.no_labels)));
   }
   if (is_class(labels, flags)) {
     check_classes(labels, flags);
@@ -307,14 +323,15 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
   }
   put_positive_last(flags.positive, plan.classes);
   if (scan.without_label > 0)
-    plan.notes.push_back(
-        fmt::format("{} rows have no '{}' and are left out", scan.without_label, plan.label));
+    plan.notes.push_back(fmt::format("{} rows have no '{}' and are left out{}", scan.without_label,
+                                     plan.label, what_stands_there(scan.no_labels)));
   if (scan.without_weight > 0)
     plan.notes.push_back(
         fmt::format("{} rows have no '{}' and are left out", scan.without_weight, plan.weight));
   TableNotes notes(decimals);
   notes.look_at_label(plan.label, first.profiles[label], no_classes);
   notes.look_at_numbers(plan.label, labels);
+  if (!plan.classifies()) notes.look_at_target(plan.label, labels);
   for (size_t i = 0; i < file.names().size(); ++i) {
     const std::string& name = file.names()[i];
     const ColumnProfile& profile = scan.profiles[i];

@@ -99,7 +99,7 @@ TEST_F(TablePlanTest, LeavesOutRowsAndColumnsAsItIsTold) {
                               {.exclude = "town, age", .weight = "rooms"});
   EXPECT_EQ(made.rows, 55);
   EXPECT_EQ(made.without_label, 5);
-  EXPECT_THAT(made.notes, Contains("5 rows have no 'label' and are left out"));
+  EXPECT_THAT(made.notes, Contains(HasSubstr("5 rows have no 'label' and are left out: '?' in 5")));
   for (const PlannedColumn& column : made.columns) {
     EXPECT_NE(column.name, "town");
     EXPECT_NE(column.name, "age");
@@ -133,11 +133,22 @@ TEST_F(TablePlanTest, AFrequentWordIsAClass) {
     const TablePlan rare = plan(labels(word, 50));
     EXPECT_THAT(rare.classes, ElementsAre("no", "yes")) << word;
     EXPECT_EQ(rare.without_label, 4);
-    EXPECT_THAT(rare.notes,
-                Contains(HasSubstr("taken for missing beside empty fields: '" + word + "' (4)")));
+    EXPECT_THAT(rare.notes, Contains(HasSubstr("4 rows have no 'label' and are left out: '" + word +
+                                               "' in 4, taken for missing; --missing=empty")));
   }
-  // What no person writes never is one.
-  EXPECT_EQ(plan(labels("?", 4)).classes.size(), 2u);
+  // What no person writes never is one, and is told.
+  for (const std::string word : {"?", "nan"}) {
+    const TablePlan made = plan(labels(word, 4));
+    EXPECT_EQ(made.classes.size(), 2u);
+    EXPECT_THAT(made.notes, ElementsAre(AllOf(HasSubstr("50 rows have no 'label'"),
+                                              HasSubstr("'" + word + "' in 50"),
+                                              HasSubstr("--missing=empty"))));
+    EXPECT_THAT(
+        fails(rows("a,label", 60,
+                   [&](int i) { return fmt::format("{},{}", i % 9, i % 2 == 0 ? word : "sick"); })),
+        AllOf(HasSubstr("is 'sick' in all 30 rows"), HasSubstr("'" + word + "' in 30"),
+              HasSubstr("--missing=empty")));
+  }
   // One of two, however rare.
   const TablePlan two = plan(rows(
       "a,label", 100, [](int i) { return fmt::format("{},{}", i % 9, i % 50 == 0 ? "-" : "+"); }));
@@ -247,6 +258,28 @@ TEST_F(TablePlanTest, NumbersThatFloat32RoundsAreDoubles) {
   ASSERT_EQ(made.columns.size(), 2u);
   EXPECT_TRUE(made.columns[0].in_double);
   EXPECT_FALSE(made.columns[1].in_double);
+  EXPECT_THAT(made.notes, IsEmpty());
+}
+
+TEST_F(TablePlanTest, NumbersThatAreRoundedAreTold) {
+  // 8 bytes hold identifiers of 16 digits, and not those of 17.
+  const auto ids = [&](int64_t first) {
+    return plan(rows("user,x,label", 90,
+                     [&](int i) { return fmt::format("{},{},{}", first + i % 20, i, yes_no(i)); }));
+  };
+  EXPECT_THAT(ids(1234567890123456).notes, IsEmpty());
+  EXPECT_THAT(ids(12345678901234567).notes,
+              ElementsAre(AllOf(HasSubstr("'user' holds whole numbers above 9007199254740992"),
+                                HasSubstr("--exclude"))));
+  // A label has 4.
+  const auto label = [&](int first) {
+    return plan(
+        rows("x,label", 90, [&](int i) { return fmt::format("{},{}", i * 7 % 50, first + i); }));
+  };
+  EXPECT_THAT(label(180101).notes, IsEmpty());
+  EXPECT_THAT(label(20180101).notes,
+              ElementsAre(AllOf(HasSubstr("'label' is learned and predicted in 4 bytes"),
+                                HasSubstr("to within 1;"), HasSubstr("subtract 20180101"))));
 }
 
 TEST_F(TablePlanTest, AColumnWithACommaInItsNameIsExcluded) {
