@@ -13,8 +13,8 @@
 #include "muster/base/file_system.h"
 #include "muster/base/json.h"
 #include "muster/base/random.h"
+#include "muster/files/file_systems.h"
 #include "muster/formats/idx.h"
-#include "muster/stores/file_systems.h"
 
 namespace muster::app {
 namespace {
@@ -279,7 +279,7 @@ void write_set(const DigitOptions& options, DigitSet set, uint64_t count,
     }
     work();
   }
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   const auto path = [&](const char* rest) { return join_path(options.out, prefix + rest); };
   formats::write_idx(files, path("-images-idx3-ubyte"), images).value();
   formats::write_idx(files, path("-labels-idx1-ubyte"), labels).value();
@@ -377,7 +377,7 @@ bool write_digits(const DigitOptions& options) {
     throw invalid_argument(fmt::format("--train is {} and --test {}", options.train, options.test),
                            "each takes at least one image, and fewer than 2^32");
   }
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   // Packed files are not ours to replace, and with both there nobody could tell which of the two is
   // read.
   for (const char* name : kFiles) {

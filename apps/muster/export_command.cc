@@ -11,8 +11,8 @@
 #include "apps/muster/inspect.h"
 #include "muster/base/text_table.h"
 #include "muster/command/command_line.h"
+#include "muster/files/file_systems.h"
 #include "muster/formats/torch_export.h"
-#include "muster/stores/file_systems.h"
 
 namespace muster::app {
 namespace {
@@ -23,7 +23,7 @@ struct ExportFlags {
 };
 
 int export_for_torch(const ExportFlags& flags) {
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   const std::vector<std::string> found = checkpoint_files(files, flags.checkpoint);
   if (found.size() != 1) {
     throw invalid_argument(fmt::format("not supported: {} is a checkpoint of {} files",

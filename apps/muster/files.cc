@@ -20,12 +20,10 @@
 #include "muster/base/strings.h"
 #include "muster/base/text_table.h"
 #include "muster/base/uri.h"
-#include "muster/stores/glob.h"
+#include "muster/files/glob.h"
 
 namespace muster::app {
 namespace {
-
-using stores::FoundPath;
 
 constexpr size_t kBuffer = size_t{8} << 20;  // bytes
 constexpr size_t kLeastBuffer = size_t{64} << 10;
@@ -41,7 +39,7 @@ std::string modified_text(double seconds) {
 }
 
 Error nothing_at(FileSystem& files, const std::string& path) {
-  if (stores::has_wildcard(path)) return stores::nothing_matches(files, path);
+  if (has_wildcard(path)) return nothing_matches(files, path);
   // It names what is there instead.
   const auto reader = open_named_file(files, path);
   return reader.ok() ? not_found(fmt::format("there is nothing at {}", path)) : reader.error();
@@ -64,8 +62,8 @@ std::vector<FoundPath> matches(FileSystem& files, const std::string& path) {
   check_is_no_stream(path).value();
   const std::string_view name = without_trailing_slashes(path);
   std::vector<FoundPath> found;
-  if (stores::has_wildcard(name)) {
-    found = stores::find_paths(files, std::string(name), stores::Literal::kAny);
+  if (has_wildcard(name)) {
+    found = find_paths(files, std::string(name), Literal::kAny);
   }
   // As in a shell, a pattern that matches nothing may be a name.
   if (found.empty()) {
@@ -88,8 +86,7 @@ std::vector<FoundPath> listed(FileSystem& files, const std::string& path, bool r
     if (!each.info.is_directory) {
       all.push_back(std::move(each));
     } else if (recursive) {
-      for (FoundPath& below : stores::files_below(files, each.path))
-        all.push_back(std::move(below));
+      for (FoundPath& below : files_below(files, each.path)) all.push_back(std::move(below));
     } else if (each.path != without_trailing_slashes(path)) {
       each.path += "/";
       all.push_back(std::move(each));
@@ -165,7 +162,7 @@ std::vector<Copy> plan_copies(FileSystem& files, const std::vector<std::string>&
       continue;
     }
     const size_t below = join_path(source.path, "").size();
-    for (const FoundPath& file : stores::files_below(files, source.path))
+    for (const FoundPath& file : files_below(files, source.path))
       add(file, path_inside(at, file.path.substr(below), "'" + source.path + "'").value());
   }
   return copies;

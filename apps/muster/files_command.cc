@@ -15,7 +15,7 @@
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/command/command_line.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
 namespace muster::app {
 namespace {
@@ -83,8 +83,7 @@ int copy(const FilesFlags& flags) {
   };
   double shown = -1;
   const CopyProgress done = copy_paths(
-      stores::file_systems(), from, flags.paths.back(), flags.recursive,
-      [&](const CopyProgress& at) {
+      file_systems(), from, flags.paths.back(), flags.recursive, [&](const CopyProgress& at) {
         if (!log::shows_status() || seconds() - shown < 0.2) return;
         shown = seconds();
         log::status(fmt::format("copying: {} of {} files, {} of {}, {}/s", at.files, at.of_files,
@@ -101,7 +100,7 @@ int copy(const FilesFlags& flags) {
 int concatenate(const FilesFlags& flags) {
   std::optional<uint64_t> count;
   if (flags.bytes) count = static_cast<uint64_t>(*flags.bytes);
-  read_paths(stores::file_systems(), flags.paths, static_cast<uint64_t>(flags.offset), count,
+  read_paths(file_systems(), flags.paths, static_cast<uint64_t>(flags.offset), count,
              [](Bytes bytes) {
                if (std::fwrite(bytes.data(), 1, bytes.size(), stdout) != bytes.size())
                  throw from_errno(errno, "cannot write to standard output");
@@ -126,7 +125,7 @@ void add_files(CLI::App& app, Action& action) {
     action = [flags] {
       if (flags->paths.empty()) flags->paths = {"."};
       set_payers(*flags);
-      fputs(list_paths(stores::file_systems(), flags->paths, flags->recursive, flags->json).c_str(),
+      fputs(list_paths(file_systems(), flags->paths, flags->recursive, flags->json).c_str(),
             stdout);
       return 0;
     };

@@ -16,14 +16,12 @@
 #include "muster/base/error_of.h"
 #include "muster/base/fault_file_system.h"
 #include "muster/base/temp_directory.h"
-#include "muster/stores/file_systems.h"
-#include "muster/stores/testing/memory_store.h"
+#include "muster/files/file_systems.h"
+#include "muster/files/testing/memory_store.h"
 
 namespace muster::app {
 namespace {
 
-using stores::file_systems;
-using stores::memory_store;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::MatchesRegex;

@@ -5,7 +5,7 @@
 #include "apps/muster/commands.h"
 #include "apps/muster/inspect.h"
 #include "muster/command/command_line.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
 namespace muster::app {
 namespace {
@@ -43,9 +43,7 @@ void add_checkpoint(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flag
       "  muster inspect checkpoint model/model.ckpt-100 --json\n"
       "  muster inspect checkpoint weights.safetensors");
   checkpoint->callback([flags, &action] {
-    action = [flags] {
-      return show(inspect_checkpoint(stores::file_systems(), flags->path, flags->json));
-    };
+    action = [flags] { return show(inspect_checkpoint(file_systems(), flags->path, flags->json)); };
   });
 }
 
@@ -61,9 +59,7 @@ void add_export(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, A
       "  muster inspect export model/export\n"
       "  muster inspect export model/export/1732400000 --json");
   exported->callback([flags, &action] {
-    action = [flags] {
-      return show(inspect_export(stores::file_systems(), flags->path, flags->json));
-    };
+    action = [flags] { return show(inspect_export(file_systems(), flags->path, flags->json)); };
   });
 }
 
@@ -83,7 +79,7 @@ void add_events(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, A
   events->callback([flags, &action] {
     action = [flags] {
       const auto tag = flags->tag.empty() ? std::nullopt : std::optional(flags->tag);
-      return show(inspect_events(stores::file_systems(), flags->path, tag, flags->json));
+      return show(inspect_events(file_systems(), flags->path, tag, flags->json));
     };
   });
 }
@@ -111,8 +107,7 @@ void add_records(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, 
       "  muster inspect records train.tfrecord --skip 1000 --limit 1 --json");
   records->callback([flags, &action] {
     action = [flags] {
-      return show(
-          inspect_records(stores::file_systems(), flags->paths, flags->records, flags->json));
+      return show(inspect_records(file_systems(), flags->paths, flags->records, flags->json));
     };
   });
 }

@@ -11,11 +11,11 @@
 #include "muster/base/crc32c.h"
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/formats/checkpoint_header.h"
 #include "muster/formats/event.h"
 #include "muster/formats/safetensors.h"
 #include "muster/formats/tfrecord.h"
-#include "muster/stores/testing/memory_store.h"
 
 namespace muster::app {
 namespace {
@@ -328,7 +328,7 @@ TEST_F(InspectTest, BytesThatAreNoTextAreShownInJsonToo) {
 // A run joins its old files in a store: one may be gone when its turn comes, and what a run that
 // was killed there left twice is one event.
 TEST_F(InspectTest, EventsThatAreJoinedInAStoreAreShownOnce) {
-  stores::MemoryStore store;
+  MemoryStore store;
   const auto records = [&](std::initializer_list<int64_t> steps) {
     std::string bytes;
     for (const int64_t step : steps) {

@@ -17,7 +17,7 @@
 #include "muster/base/terminal.h"
 #include "muster/command/command_line.h"
 #include "muster/launch/run.h"
-#include "muster/stores/file_systems.h"
+#include "muster/stores/stores.h"
 
 namespace {
 

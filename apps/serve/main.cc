@@ -21,10 +21,10 @@
 #include "muster/base/terminal.h"
 #include "muster/cluster/address.h"
 #include "muster/command/command_line.h"
+#include "muster/files/file_systems.h"
 #include "muster/serve/http_server.h"
 #include "muster/serve/model_versions.h"
 #include "muster/serve/rest_api.h"
-#include "muster/stores/file_systems.h"
 #include "muster/tensor/threads.h"
 
 namespace muster::app {
@@ -48,7 +48,7 @@ serve::HttpServerOptions http_options(const ServeFlags& flags) {
 
 // Where the versions may be that are not in `directory`.
 std::string advice(const std::string& directory) {
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   if (files.exists(join_path(directory, "signatures.json")).value_or(false)) {
     return "it is a version itself: name the folder above it";
   }
@@ -105,7 +105,7 @@ int run(const ServeFlags& flags) {
   serve::ModelVersions versions(
       flags.directory,
       [](const std::string& folder) { return std::make_shared<ServableModel>(folder); },
-      static_cast<int>(flags.versions), batcher_options(flags), metrics, stores::file_systems());
+      static_cast<int>(flags.versions), batcher_options(flags), metrics, file_systems());
   load_first(versions, stop);
   require_version(versions, flags.directory);
   serve::RestApi api(name, versions, metrics);

@@ -9,15 +9,15 @@
 #include "muster/base/file_system.h"
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
+#include "muster/files/file_systems.h"
 #include "muster/formats/input_stream.h"
 #include "muster/formats/written_number.h"
-#include "muster/stores/file_systems.h"
 
 namespace muster::app {
 namespace {
 
 formats::CsvReader open(const std::string& path, char delimiter, bool quotes) {
-  auto stream = formats::InputStream::open(stores::file_systems(), path).value();
+  auto stream = formats::InputStream::open(file_systems(), path).value();
   return formats::CsvReader::open(
              std::move(stream),
              {.delimiter = delimiter, .use_quotes = quotes, .quotes_off = "give --quotes=false"})

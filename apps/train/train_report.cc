@@ -12,8 +12,8 @@
 #include "muster/base/strings.h"
 #include "muster/base/text_table.h"
 #include "muster/estimator/permutation_importance.h"
+#include "muster/files/file_systems.h"
 #include "muster/launch/run.h"
-#include "muster/stores/file_systems.h"
 #include "muster/tensor/batch.h"
 #include "muster/tensor/libtorch.h"
 
@@ -74,7 +74,7 @@ class Writer {
         plan_(trained.plan),
         folder_(join_path(trained.model_dir, "report")),
         report_(title()) {
-    stores::file_systems().make_directories(folder_).value();
+    file_systems().make_directories(folder_).value();
   }
 
   Report write() {
@@ -90,9 +90,7 @@ class Writer {
     save("held_out_predictions.csv", predictions_with_labels(predictions));
     say_importance();
     say_files();
-    stores::file_systems()
-        .write_atomically(join_path(folder_, "report.md"), report_.to_markdown())
-        .value();
+    file_systems().write_atomically(join_path(folder_, "report.md"), report_.to_markdown()).value();
     return report_;
   }
 
@@ -105,7 +103,7 @@ class Writer {
   }
 
   void save(const std::string& name, const std::string& csv) {
-    stores::file_systems().write_atomically(join_path(folder_, name), csv).value();
+    file_systems().write_atomically(join_path(folder_, name), csv).value();
   }
   void save(const std::string& name, const Report::Table& table) { save(name, to_csv(table)); }
 

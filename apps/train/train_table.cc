@@ -19,7 +19,7 @@
 #include "muster/checkpoint/manager.h"
 #include "muster/distribute/strategy.h"
 #include "muster/export/servable.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
 namespace muster::app {
 namespace {
@@ -43,7 +43,7 @@ RunConfig config_of(const TrainFlags& flags, const std::string& model_dir) {
 
 std::optional<TablePlan> plan_in(const std::string& model_dir) {
   const std::string path = join_path(model_dir, kPlanFile);
-  const Result<std::string> text = stores::file_systems().read_file(path);
+  const Result<std::string> text = file_systems().read_file(path);
   if (!text.ok() && text.error().kind() == ErrorKind::kNotFound) return std::nullopt;
   return plan_from_json(text.value(), path);
 }
@@ -99,7 +99,7 @@ void predict(const TrainFlags& flags, const std::string& model_dir) {
                              rows.strange));
   }
   const auto model = make_table_model(*plan, {}, config_of(flags, model_dir));
-  stores::file_systems()
+  file_systems()
       .write_atomically(path, to_csv(predictions_table(*plan, model->predict(rows))))
       .value();
   print(fmt::format("{} rows of {}: {}\n", rows.rows, flags.predict, path));
@@ -140,8 +140,8 @@ void train_table(const TrainFlags& flags) {
   const auto model = make_table_model(plan, {.trees = flags.trees, .epochs = flags.epochs},
                                       config_of(flags, model_dir));
   if (!before && model->is_chief()) {
-    stores::file_systems().make_directories(model_dir).value();
-    stores::file_systems()
+    file_systems().make_directories(model_dir).value();
+    file_systems()
         .write_atomically(join_path(model_dir, kPlanFile), to_json(plan).dump(1) + "\n")
         .value();
   }

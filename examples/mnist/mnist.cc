@@ -46,7 +46,7 @@ void write_predictions(Estimator& classifier, const InputFn& input_fn, const std
                            batch["probability"][row].item<float>());
     }
   }
-  stores::file_systems().write_atomically(path, table).value();
+  file_systems().write_atomically(path, table).value();
 }
 
 void program(const Flags& flags, const distribute::StrategyPtr& strategy) {

@@ -23,7 +23,7 @@ void write_reviews(const std::string& path) {
       {{"best", "of", "all"}, 5},
       {{"too", "long"}, std::nullopt},
       {{"again"}, 4}};
-  auto file = formats::TfrecordWriter::open(stores::file_systems(), path).value();
+  auto file = formats::TfrecordWriter::open(file_systems(), path).value();
   for (const auto& [words, stars] : reviews) {
     formats::Example example{{{"words", words}}};
     if (stars) example.features.emplace_back("stars", std::vector<float>{*stars});
@@ -65,7 +65,7 @@ void show(const Element& batch) {
 }
 
 void program(const Flags& flags) {
-  stores::file_systems().make_directories(flags.data_dir).value();
+  file_systems().make_directories(flags.data_dir).value();
   const std::string path = flags.data_dir + "/reviews.tfrecord";
   write_reviews(path);
   const Dataset dataset = reviews_of(path);

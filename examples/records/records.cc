@@ -24,12 +24,11 @@ std::string path_of(const std::string& folder, const std::string& split, int fil
 
 // Writes image i into file i % kFiles.
 void write_records(const Dataset& images, const std::string& folder, const std::string& split) {
-  stores::file_systems().make_directories(folder).value();
+  file_systems().make_directories(folder).value();
   std::vector<formats::TfrecordWriter> writers;
   for (int file = 0; file < kFiles; ++file) {
     writers.push_back(
-        formats::TfrecordWriter::open(stores::file_systems(), path_of(folder, split, file))
-            .value());
+        formats::TfrecordWriter::open(file_systems(), path_of(folder, split, file)).value());
   }
   const auto iterator = images.iterator();
   size_t next = 0;
@@ -88,7 +87,7 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
 void program(const Flags& flags, const std::string& records, const std::string& strategy) {
   for (const std::string split : {"train", "test"}) {
     // The last file: the others are there when it is.
-    if (!stores::file_systems().exists(path_of(records, split, kFiles - 1)).value()) {
+    if (!file_systems().exists(path_of(records, split, kFiles - 1)).value()) {
       write_records(data::mnist(flags.data_dir, split), records, split);
     }
   }

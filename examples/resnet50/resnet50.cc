@@ -64,7 +64,7 @@ Functional network(const Settings& settings, int64_t classes) {
 std::string job_file(const Settings& settings) { return settings.job_dir + "/job.json"; }
 
 nlohmann::json job_in(const Settings& settings) {
-  const Result<std::string> text = stores::file_systems().read_file(job_file(settings));
+  const Result<std::string> text = file_systems().read_file(job_file(settings));
   return text.ok() ? nlohmann::json::parse(text.value()) : nlohmann::json();
 }
 
@@ -104,7 +104,7 @@ void classify(Settings settings) {
 }
 
 void train(const Flags& flags, const Settings& settings) {
-  const bool has_validation = stores::file_systems().exists(flags.data_dir + "/val").value();
+  const bool has_validation = file_systems().exists(flags.data_dir + "/val").value();
   const std::string folder = has_validation ? flags.data_dir + "/train" : flags.data_dir;
   const std::vector<std::string> classes = data::image_classes(folder);
   const auto photos = [&](const std::string& from, data::ImageFit fit) {
@@ -118,7 +118,7 @@ void train(const Flags& flags, const Settings& settings) {
                             before.dump(), job.dump()),
                 "give another --job-dir; --weights begins with the weights of this one");
   }
-  if (stores::file_systems().exists(settings.job_dir + "/weights.safetensors").value()) {
+  if (file_systems().exists(settings.job_dir + "/weights.safetensors").value()) {
     throw Error(ErrorKind::kInvalidArgument, settings.job_dir + " holds a job that is done",
                 "give another --job-dir, and --weights=" + settings.job_dir +
                     "/weights.safetensors to go on from it");
@@ -141,8 +141,8 @@ void train(const Flags& flags, const Settings& settings) {
   keras::Model model(network(settings, static_cast<int64_t>(classes.size())),
                      {.name = "resnet", .seed = flags.seed});
   if (model.is_chief()) {
-    stores::file_systems().make_directories(settings.job_dir).value();
-    stores::file_systems().write_atomically(job_file(settings), job.dump(1) + "\n").value();
+    file_systems().make_directories(settings.job_dir).value();
+    file_systems().write_atomically(job_file(settings), job.dump(1) + "\n").value();
   }
   model.compile({.optimizer = optim::adam({.learning_rate = flags.learning_rate}),
                  .loss = keras::SparseCategoricalCrossentropy({.from_logits = true}),

@@ -46,10 +46,10 @@ int main(int argc, char** argv) {
   return run_main(
       argc, argv,
       [&](const Flags& flags) {
-        if (!stores::file_systems().exists(file).value()) {
+        if (!file_systems().exists(file).value()) {
           throw Error(ErrorKind::kNotFound, "there is no file " + file, "name a text: --text");
         }
-        const std::string text = stores::file_systems().read_file(file).value();
+        const std::string text = file_systems().read_file(file).value();
         if (text.size() <= kContext) {
           throw Error(
               ErrorKind::kInvalidArgument,

@@ -30,7 +30,7 @@ std::vector<std::string> words(int64_t count, bool reversed) {
 std::string write_words(const std::string& path, const std::vector<std::string>& all) {
   std::string text;
   for (const std::string& word : all) text += word + "\n";
-  stores::file_systems().write_atomically(path, text).value();
+  file_systems().write_atomically(path, text).value();
   return path;
 }
 
@@ -77,7 +77,7 @@ double learn(const std::vector<std::string>& vocabulary, int64_t count, RunConfi
 
 void program(const Flags& flags) {
   const std::string& folder = flags.model_dir;
-  stores::file_systems().make_directories(folder).value();
+  file_systems().make_directories(folder).value();
   const auto before = words(kOldWords, false), now = words(kNewWords, true);
   const std::string base = folder + "/base";
   const double known = learn(before, 4000, {.model_dir = base});

@@ -6,7 +6,7 @@
 // Nothing may assume a local rename: what must appear whole or not at all goes through
 // write_atomically() or a StagedWriter's commit(). The stores behind URIs keep whole objects:
 // open_writer() and rename() are refused there, and folders come and go with what is in them
-// (muster/stores/file_systems.h).
+// (muster/files/file_systems.h).
 #pragma once
 
 #include <cstdint>

@@ -17,7 +17,7 @@
 #include "muster/base/secret.h"
 #include "muster/base/uri.h"
 #include "muster/checkpoint/checkpoint.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -95,7 +95,7 @@ Lease::Lease(const std::string& model_dir, const std::string& name, LeaseContent
              LeaseOptions options)
     : path_(path_of(model_dir, name)),
       id_(random_secret().substr(0, 16)),
-      fs_(options.fs != nullptr ? *options.fs : stores::file_systems()),
+      fs_(options.fs != nullptr ? *options.fs : file_systems()),
       options_(std::move(options)),
       content_(std::move(content)) {
   if (Status made = fs_.make_directories(model_dir); !made.ok()) throw made.error();

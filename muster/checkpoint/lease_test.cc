@@ -11,7 +11,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/internal/test_checkpoints.h"
 #include "muster/checkpoint/manager.h"
-#include "muster/stores/testing/memory_store.h"
+#include "muster/files/testing/memory_store.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -121,7 +121,7 @@ TEST_F(WatchTest, ABeatChangesTheFileAndAsksBefore) {
 }
 
 TEST(LeaseTest, ABeatInABucketIsTwoRequests) {
-  stores::MemoryStore store;
+  MemoryStore store;
   Lease lease("mem://bucket/run", "far", {.holder = "me"}, {.fs = &store, .beat = kNever});
   store.set_plan({.writes_only = false});
   lease.change([](LeaseContent&) {});  // as a beat does

@@ -18,7 +18,7 @@
 #include "muster/checkpoint/internal/leftovers.h"
 #include "muster/checkpoint/internal/state_file.h"
 #include "muster/checkpoint/lease.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
 namespace muster::inline v0_1 {
 
@@ -69,7 +69,7 @@ struct CheckpointManager::Listing {
 CheckpointManager::CheckpointManager(std::string model_dir, CheckpointManagerOptions options)
     : model_dir_(std::move(model_dir)),
       options_(options),
-      fs_(options.fs != nullptr ? *options.fs : stores::file_systems()),
+      fs_(options.fs != nullptr ? *options.fs : file_systems()),
       clock_(options.clock != nullptr ? *options.clock : system_clock()),
       pins_(std::make_shared<Pins>()),
       leased_(std::make_unique<LeasedCheckpoints>(model_dir_, fs_, clock_)) {

@@ -14,13 +14,11 @@
 #include "muster/checkpoint/internal/test_checkpoints.h"
 #include "muster/checkpoint/lease.h"
 #include "muster/checkpoint/manager.h"
-#include "muster/stores/testing/memory_store.h"
+#include "muster/files/testing/memory_store.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
-using stores::MemoryStore;
-using stores::StorePlan;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::make_checkpoint;

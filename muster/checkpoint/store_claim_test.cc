@@ -9,13 +9,12 @@
 #include <thread>
 
 #include "muster/base/error_of.h"
-#include "muster/stores/testing/memory_store.h"
+#include "muster/files/testing/memory_store.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
 using namespace std::chrono_literals;
-using stores::MemoryStore;
 using ::testing::HasSubstr;
 
 constexpr const char* kClaimed = "mem://bucket/run";

@@ -10,7 +10,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/internal/test_checkpoints.h"
 #include "muster/checkpoint/manager.h"
-#include "muster/stores/testing/memory_store.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -296,7 +296,7 @@ TEST_F(WarmStartTest, ACheckpointThatIsNotThereOrNotOursIsTold) {
 // Nobody who could not look says that there is no checkpoint.
 TEST_F(WarmStartTest, ALookThatFailsIsNotTakenForNothing) {
   add_model();
-  stores::MemoryStore store;
+  MemoryStore store;
   const std::string run = "mem://bucket/run";
   CheckpointManager(run, {.fs = &store}).save(base());
   int64_t at = 0;

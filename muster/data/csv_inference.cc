@@ -6,7 +6,7 @@
 #include "muster/base/log.h"
 #include "muster/data/csv.h"
 #include "muster/data/internal/csv_table.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
 namespace muster::inline v0_1::data {
 namespace {
@@ -171,7 +171,7 @@ CsvOptions infer_csv(const std::vector<std::string>& files, CsvOptions options) 
   };
   for (const std::string& path : files) {
     if (enough(0)) break;
-    internal::CsvTable table = internal::open_csv(stores::file_systems(), path, options);
+    internal::CsvTable table = internal::open_csv(file_systems(), path, options);
     if (table.empty) continue;
     if (names.empty()) {
       for (const size_t field : selected(table, options)) {

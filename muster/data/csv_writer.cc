@@ -7,8 +7,8 @@
 #include "muster/base/file_system.h"
 #include "muster/base/strings.h"
 #include "muster/data/csv.h"
+#include "muster/files/file_systems.h"
 #include "muster/formats/csv.h"
-#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
@@ -118,7 +118,7 @@ CsvWriter::CsvWriter(const std::string& path, const CsvWriteOptions& options)
   formats::check_dialect({.delimiter = options.delimiter}).value();
   state_->path = path;
   state_->options = options;
-  state_->file = stores::file_systems().open_staged(path).value();
+  state_->file = file_systems().open_staged(path).value();
 }
 
 CsvWriter::~CsvWriter() = default;

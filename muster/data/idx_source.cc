@@ -9,8 +9,8 @@
 #include "muster/base/file_system.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
+#include "muster/files/file_systems.h"
 #include "muster/formats/idx.h"
-#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
@@ -137,7 +137,7 @@ MnistArray read_mnist(const std::string& dir, const std::vector<MnistFile>& foun
   for (const MnistFile& file : order) {
     if (file.prefix != order.front().prefix) continue;
     const std::string path = join_path(dir, file.name);
-    IdxArray array = formats::read_idx(stores::file_systems(), path).value();
+    IdxArray array = formats::read_idx(file_systems(), path).value();
     if (taken.path.empty()) {
       taken = {path, std::move(array)};
       continue;
@@ -169,7 +169,7 @@ void check_one_set(const std::string& dir, const std::vector<MnistFile>& found) 
 }  // namespace
 
 Dataset from_idx(const std::string& images_path, const std::string& labels_path) {
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   const IdxArray images = formats::read_idx(files, images_path).value();
   const IdxArray labels = formats::read_idx(files, labels_path).value();
   return rows_of(images, images_path, labels, labels_path);
@@ -184,7 +184,7 @@ Dataset mnist(const std::string& data_dir, const std::string& split) {
     throw invalid_argument("no data directory was given",
                            "pass --data_dir=DIR; muster data digits --out DIR makes one");
   }
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   const std::string wanted =
       own_name(split, true) + "[.gz] and " + own_name(split, false) + "[.gz]";
   const auto make_in = [](const std::string& folder) {

@@ -9,7 +9,7 @@
 #include "muster/base/uri.h"
 #include "muster/data/image.h"
 #include "muster/data/internal/image_options.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
@@ -69,7 +69,7 @@ void add_images_below(FileSystem& files, const std::string& dir,
 }
 
 Tensor read_image(std::string_view path, const ImageOptions& image, RandomKey key) {
-  const std::string bytes = stores::file_systems().read_file(std::string(path)).value();
+  const std::string bytes = file_systems().read_file(std::string(path)).value();
   return fit_image(bytes, image, key, path);
 }
 
@@ -122,7 +122,7 @@ void report_left_out(const std::string& dir, const std::vector<std::string>& nam
 }  // namespace
 
 std::vector<std::string> image_classes(const std::string& dir) {
-  return list_classes(stores::file_systems(), dir).directories;
+  return list_classes(file_systems(), dir).directories;
 }
 
 Dataset image_folder(const std::string& dir, const ImageOptions& image,
@@ -131,7 +131,7 @@ Dataset image_folder(const std::string& dir, const ImageOptions& image,
   if (options.extensions.empty()) {
     throw invalid_argument("ImageFolderOptions: extensions is empty", "give \".jpg\", for example");
   }
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   const Listing top = list_classes(files, dir);
   const std::vector<int64_t> labels = labels_of(dir, top.directories, options.classes);
 
@@ -186,7 +186,7 @@ Dataset images_at(const std::vector<std::string>& paths, const ImageOptions& ima
 
 std::vector<std::string> image_files(const std::string& dir,
                                      const std::vector<std::string>& extensions) {
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   check_folder(files, dir, "name a folder that holds images");
   std::vector<std::string> paths;
   add_images_below(files, dir, extensions, paths);

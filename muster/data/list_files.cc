@@ -4,8 +4,8 @@
 #include "muster/base/strings.h"
 #include "muster/data/dataset.h"
 #include "muster/data/internal/path_list.h"
-#include "muster/stores/file_systems.h"
-#include "muster/stores/glob.h"
+#include "muster/files/file_systems.h"
+#include "muster/files/glob.h"
 
 namespace muster::inline v0_1 {
 
@@ -16,11 +16,11 @@ Dataset Dataset::list_files(const std::vector<std::string>& patterns,
   for (const std::string& pattern : patterns) {
     if (pattern.empty()) throw invalid_argument("list_files(): a pattern is empty");
     std::set<std::string> matched;
-    for (const stores::FoundPath& each : stores::find_paths(stores::file_systems(), pattern)) {
+    for (const FoundPath& each : find_paths(file_systems(), pattern)) {
       if (!each.info.is_directory) matched.insert(each.path);
     }
     if (matched.empty()) {
-      const Error missing = stores::nothing_matches(stores::file_systems(), pattern);
+      const Error missing = nothing_matches(file_systems(), pattern);
       throw not_found(fmt::format("no file matches {}", pattern), missing.hint());
     }
     found.merge(matched);

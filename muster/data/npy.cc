@@ -3,9 +3,9 @@
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/base/missing_file.h"
+#include "muster/files/file_systems.h"
 #include "muster/formats/npy.h"
 #include "muster/formats/zip.h"
-#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {
@@ -103,7 +103,7 @@ NpyHeader header_of(const Tensor& tensor) {
 }  // namespace
 
 Value load_npy_value(const std::string& path) {
-  return read_value(*open_named_file(stores::file_systems(), path).value());
+  return read_value(*open_named_file(file_systems(), path).value());
 }
 
 Tensor load_npy(const std::string& path) {
@@ -115,7 +115,7 @@ Tensor load_npy(const std::string& path) {
 
 Element load_npz(const std::string& path) {
   const formats::ZipReader archive =
-      formats::ZipReader::open(open_named_file(stores::file_systems(), path).value()).value();
+      formats::ZipReader::open(open_named_file(file_systems(), path).value()).value();
   std::vector<std::pair<std::string, Element>> arrays;
   for (const formats::ZipEntry& entry : archive.entries()) {
     constexpr std::string_view kSuffix = ".npy";
@@ -140,7 +140,7 @@ Element load_npz(const std::string& path) {
 void save_npy(const std::string& path, const Tensor& tensor) {
   if (!tensor.defined()) throw invalid_argument("save_npy got an undefined tensor for " + path);
   const Tensor whole = tensor.detach().cpu().contiguous().resolve_conj().resolve_neg();
-  const auto file = stores::file_systems().open_staged(path).value();
+  const auto file = file_systems().open_staged(path).value();
   formats::write_npy(
       *file, header_of(whole),
       {static_cast<const std::byte*>(whole.data_ptr()), static_cast<size_t>(whole.nbytes())})

@@ -9,10 +9,10 @@
 #include "muster/base/file_system.h"
 #include "muster/base/missing_file.h"
 #include "muster/base/strings.h"
+#include "muster/files/file_systems.h"
 #include "muster/jobs/config_file.h"
 #include "muster/jobs/internal/config_formats.h"
 #include "muster/jobs/search_space.h"
-#include "muster/stores/file_systems.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
@@ -146,7 +146,7 @@ JobConfig read_job_config(const std::string& text, const std::string& name) {
 }
 
 JobConfig read_job_config_file(const std::string& path) {
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   const auto reader = open_named_file(files, path);
   if (!reader.ok()) throw reader.error();
   return read_job_config(files.read_file(path).value(), path);

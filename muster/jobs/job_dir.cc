@@ -12,7 +12,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/local_path.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
 namespace muster::inline v0_1::jobs {
 
@@ -20,7 +20,7 @@ void check_slashes(const std::string& what, const std::string& path) {
   const size_t colon = path.find(':');
   if (colon == std::string::npos || path.substr(colon).starts_with("://")) return;
   const std::string scheme = path.substr(0, colon);
-  const std::vector<std::string> schemes = stores::schemes();
+  const std::vector<std::string> schemes = path_schemes();
   if (std::ranges::find(schemes, scheme) == schemes.end()) return;
   const std::string rest =
       path.substr(std::min(path.find_first_not_of('/', colon + 1), path.size()));

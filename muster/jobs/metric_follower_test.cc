@@ -5,7 +5,7 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/temp_directory.h"
-#include "muster/stores/testing/memory_store.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/summary/event_writer.h"
 
 namespace muster::inline v0_1::jobs {
@@ -104,7 +104,7 @@ TEST_F(MetricFollowerTest, ADamagedFileIsLeftAndOthersAreRead) {
 
 // A look that fails is an error, and the next one finds all.
 TEST_F(MetricFollowerTest, ALookThatFailsIsNotTakenForNothing) {
-  stores::MemoryStore store;
+  MemoryStore store;
   const std::string run = "mem://bucket/run";
   {
     summary::EventWriter events(run + "/eval", store, system_clock());

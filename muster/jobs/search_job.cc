@@ -12,6 +12,7 @@
 #include "muster/base/json.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
+#include "muster/files/file_systems.h"
 #include "muster/jobs/internal/local_state.h"
 #include "muster/jobs/job_spec_json.h"
 #include "muster/jobs/search_report.h"
@@ -20,7 +21,6 @@
 #include "muster/jobs/target_trials.h"
 #include "muster/jobs/task_start.h"
 #include "muster/launch/run.h"
-#include "muster/stores/file_systems.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
@@ -83,8 +83,7 @@ void check_left(const JobRecord& earlier, const Target& target) {
 // the name that the job asks for.
 std::optional<JobRecord> goes_on_as(const JobStore& store, const Target& target, const JobSpec& job,
                                     const std::string& job_dir) {
-  if (job.name.empty() &&
-      !stores::file_systems().exists(join_path(job.job_dir, kSearchFile)).value()) {
+  if (job.name.empty() && !file_systems().exists(join_path(job.job_dir, kSearchFile)).value()) {
     return std::nullopt;
   }
   std::optional<JobRecord> newest;
@@ -116,7 +115,7 @@ Place place_of(const JobStore& store, const Target& target, JobSpec& job) {
 // The number that the first trial of the search has, for --dry-run; 1 where it would not be run.
 int first_number(const JobSpec& job, uint64_t seed) {
   try {
-    return known_search(job, stores::file_systems(), seed).first();
+    return known_search(job, file_systems(), seed).first();
   } catch (const Error&) {
     return 1;
   }
@@ -153,7 +152,7 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
   };
   const std::string wanted_name = job.name;
   const auto [place, is_new] = place_of(store, target, job);
-  (void)known_search(job, stores::file_systems(), options.seed);
+  (void)known_search(job, file_systems(), options.seed);
   for (const JobRecord& earlier : searches_in(store, place.job_dir)) check_left(earlier, target);
   // Another process may take a free name at this moment; then the claim finds the next.
   if (is_new) job.name = wanted_name;
@@ -175,7 +174,7 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
         end_trials(earlier, target, clock, kEndTime, options.interrupted);
     }
     TargetTrials trials(target, record, clock);
-    const Search search = run_search(job, trials, stores::file_systems(), clock,
+    const Search search = run_search(job, trials, file_systems(), clock,
                                      {.seed = options.seed, .interrupted = options.interrupted});
     SearchJobResult result{.table = search.trials().empty() ? "" : search_table(search),
                            .summary = summary_of(search, job)};
@@ -208,7 +207,7 @@ std::vector<std::string> reasons_against_search(const JobStore& store, const Tar
   const auto check = [&](const std::function<void()>& act) {
     if (auto reason = reason_of(act)) reasons.push_back(std::move(*reason));
   };
-  check([&] { (void)known_search(named, stores::file_systems(), options.seed); });
+  check([&] { (void)known_search(named, file_systems(), options.seed); });
   check([&] {
     for (const JobRecord& earlier : searches_in(store, place.job_dir)) check_left(earlier, target);
     if (!is_new) check_job_dir(store, job.job_dir, status_of);
@@ -288,7 +287,7 @@ std::optional<Search> found_by(const JobRecord& record, const std::vector<int>& 
   const std::string path = join_path(record.folder, internal::kJobFile);
   const JobSpec job = job_spec_from_json(local_file_system().read_file(path).value(), path);
   const std::string file = join_path(record.job_dir, kSearchFile);
-  const Result<std::string> saved = stores::file_systems().read_file(file);
+  const Result<std::string> saved = file_systems().read_file(file);
   if (!saved.ok() && saved.error().kind() == ErrorKind::kNotFound) return std::nullopt;
   const nlohmann::json json = parse_json(saved.value(), file).value();
   const auto seed = json.find("seed");

@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error_of.h"
+#include "muster/files/glob.h"
 #include "muster/stores/gcs_store.h"
-#include "muster/stores/glob.h"
 #include "muster/stores/internal/for_tests.h"
 #include "tests/support/gcs_stand_in.h"
 #include "tests/support/s3_stand_in.h"

@@ -1,4 +1,4 @@
-#include "muster/stores/shared_patience.h"
+#include "muster/files/shared_patience.h"
 
 #include <gtest/gtest.h>
 

@@ -11,15 +11,13 @@
 #include <vector>
 
 #include "muster/base/await.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/formats/event.h"
 #include "muster/formats/tfrecord.h"
-#include "muster/stores/testing/memory_store.h"
 #include "muster/summary/event_writer.h"
 
 namespace muster::inline v0_1::summary {
 namespace {
-
-using stores::MemoryStore;
 
 // As TensorBoard reads a directory: on from the name it read last, and never back.
 class ForwardReader {

@@ -9,15 +9,13 @@
 #include <vector>
 
 #include "muster/base/random.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/formats/event.h"
 #include "muster/formats/tfrecord.h"
-#include "muster/stores/testing/memory_store.h"
 #include "muster/summary/internal/event_file.h"
 
 namespace muster::inline v0_1::summary::internal {
 namespace {
-
-using stores::MemoryStore;
 
 constexpr const char* kRun = "mem://b/run";
 

@@ -9,8 +9,8 @@
 #include "muster/base/error.h"
 #include "muster/base/nearest.h"
 #include "muster/base/strings.h"
+#include "muster/files/file_systems.h"
 #include "muster/formats/safetensors.h"
-#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
@@ -94,7 +94,7 @@ class Weights::File {
 
   void open() {
     Result<formats::SafetensorsReader> opened =
-        formats::SafetensorsReader::open(stores::file_systems(), path_);
+        formats::SafetensorsReader::open(file_systems(), path_);
     if (!opened.ok()) {
       throw opened.error().with_context(fmt::format("cannot read the weights '{}'", path_));
     }

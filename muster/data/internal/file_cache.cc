@@ -8,7 +8,7 @@
 #include "muster/data/internal/element_codec.h"
 #include "muster/data/internal/fingerprint.h"
 #include "muster/data/internal/pass_numbers.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
 namespace muster::inline v0_1::data::internal {
 
@@ -54,7 +54,7 @@ void FileCacheStream::check(Bytes first) const {
 }
 
 bool FileCacheStream::open() {
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   if (!files.exists(path_).value()) return false;
   reader_ = formats::TfrecordReader::open(files, path_, keeping_.spec.compression).value();
   Bytes first;
@@ -63,7 +63,7 @@ bool FileCacheStream::open() {
 }
 
 void FileCacheStream::begin() {
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   if (keeping_.spec.snapshot) files.make_directories(keeping_.spec.path).value();
   writer_ = formats::TfrecordWriter::open(files, path_, {.compression = keeping_.spec.compression})
                 .value();

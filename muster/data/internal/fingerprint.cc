@@ -10,7 +10,7 @@
 #include "muster/data/internal/element_codec.h"
 #include "muster/data/internal/file_names.h"
 #include "muster/data/internal/path_list.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
 namespace muster::inline v0_1::data::internal {
 namespace {
@@ -84,7 +84,7 @@ std::string sample_of(const Node& node) {
     if (const auto* from = node.as<FromFiles>(); from != nullptr && !from->files.empty()) {
       Element row;
       const std::string& path = from->files.front().path;
-      if (from->format->open(stores::file_systems(), path)->read(1, &row) == 1) {
+      if (from->format->open(file_systems(), path)->read(1, &row) == 1) {
         return digest(encode_values(row.slice(0, 1)));
       }
     }

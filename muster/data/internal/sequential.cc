@@ -9,7 +9,7 @@
 #include "muster/base/log.h"
 #include "muster/data/internal/file_names.h"
 #include "muster/data/internal/identity.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
 namespace muster::inline v0_1::data::internal {
 namespace {
@@ -64,9 +64,9 @@ void SequentialStream::close() {
 bool SequentialStream::open() {
   if (file_ == files()) return false;
   if (reader_ == nullptr) {
-    reader_ = from_files_ == nullptr ? source_->open()
-                                     : from_files_->format->open(stores::file_systems(),
-                                                                 from_files_->files[file_].path);
+    reader_ = from_files_ == nullptr
+                  ? source_->open()
+                  : from_files_->format->open(file_systems(), from_files_->files[file_].path);
     remember_place();
   }
   return true;

@@ -14,11 +14,11 @@
 #include "muster/base/file_system.h"
 #include "muster/base/json.h"
 #include "muster/base/strings.h"
+#include "muster/files/shared_patience.h"
 #include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/digest.h"
 #include "muster/stores/internal/gcs_parts.h"
 #include "muster/stores/internal/gcs_upload.h"
-#include "muster/stores/shared_patience.h"
 
 namespace muster::inline v0_1::stores::internal {
 namespace {

@@ -7,9 +7,9 @@
 #include "muster/base/log.h"
 #include "muster/base/random.h"
 #include "muster/base/strings.h"
+#include "muster/files/shared_patience.h"
 #include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/http_client.h"
-#include "muster/stores/shared_patience.h"
 
 namespace muster::inline v0_1::stores::internal {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "muster/stores/shared_patience.h"
+#include "muster/files/shared_patience.h"
 
 namespace muster::inline v0_1::stores::internal {
 namespace {

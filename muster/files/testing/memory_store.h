@@ -15,7 +15,7 @@
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 
-namespace muster::inline v0_1::stores {
+namespace muster::inline v0_1 {
 
 // Which requests fail, by their number since the plan was set, from 0 on. What fails changes
 // nothing in the store, unless the plan says so.
@@ -86,4 +86,4 @@ class MemoryStore final : public FileSystem {
 // Tests of one program share it: each takes a bucket of its own.
 MemoryStore& memory_store();
 
-}  // namespace muster::inline v0_1::stores
+}  // namespace muster::inline v0_1

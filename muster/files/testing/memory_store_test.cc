@@ -1,4 +1,4 @@
-#include "muster/stores/testing/memory_store.h"
+#include "muster/files/testing/memory_store.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-namespace muster::inline v0_1::stores {
+namespace muster::inline v0_1 {
 namespace {
 
 using ::testing::ElementsAre;
@@ -71,4 +71,4 @@ TEST(MemoryStore, FailsAsPlanned) {
 }
 
 }  // namespace
-}  // namespace muster::inline v0_1::stores
+}  // namespace muster::inline v0_1

@@ -1,4 +1,4 @@
-#include "muster/stores/glob.h"
+#include "muster/files/glob.h"
 
 #include <fnmatch.h>
 
@@ -11,7 +11,7 @@
 #include "muster/base/printable.h"
 #include "muster/base/uri.h"
 
-namespace muster::inline v0_1::stores {
+namespace muster::inline v0_1 {
 namespace {
 
 // The folders that were listed for one answer.
@@ -195,4 +195,4 @@ std::vector<FoundPath> files_below(FileSystem& files, const std::string& folder,
   return found;
 }
 
-}  // namespace muster::inline v0_1::stores
+}  // namespace muster::inline v0_1

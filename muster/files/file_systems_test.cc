@@ -1,4 +1,4 @@
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,9 +10,9 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
-#include "muster/stores/testing/memory_store.h"
+#include "muster/files/testing/memory_store.h"
 
-namespace muster::inline v0_1::stores {
+namespace muster::inline v0_1 {
 namespace {
 
 // Lists a name that is none.
@@ -83,7 +83,7 @@ TEST(FileSystems, PathsGoToTheStoreOfTheirScheme) {
   EXPECT_FALSE(local_file_system().exists("mem://schemes/a/b").ok());
   files.remove_tree("mem://schemes").value();
   EXPECT_FALSE(files.exists("mem://schemes/a/b").value());
-  EXPECT_THAT(schemes(), Contains("mem"));
+  EXPECT_THAT(path_schemes(), Contains("mem"));
 }
 
 TEST(FileSystems, UnknownSchemesNameThoseThereAre) {
@@ -94,6 +94,16 @@ TEST(FileSystems, UnknownSchemesNameThoseThereAre) {
   EXPECT_THAT(error.message(), HasSubstr("'file', "));
   EXPECT_EQ(error.hint(), "did you mean mem://?");
   EXPECT_THAT(file_systems().info("quite-other://x").error().hint(), HasSubstr("a plain path"));
+}
+
+// This test is not linked with the stores.
+TEST(FileSystems, APathOfAStoreNamesThePartThatIsMissing) {
+  for (const char* path : {"s3://b/a", "gs://b/a", "http://h/a", "https://h/a"}) {
+    const Error error = file_systems().read_file(path).error();
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+    EXPECT_THAT(error.message(), HasSubstr(path));
+    EXPECT_THAT(error.hint(), HasSubstr("muster::stores"));
+  }
 }
 
 // "s3:/bucket" is no folder of this machine.
@@ -145,19 +155,6 @@ TEST(FileSystems, StoresAreMadeWhenTheyAreFirstAskedFor) {
   EXPECT_EQ(file_systems().list_directory("lazy://b").value().size(), 8u);
 }
 
-TEST(StoreOptions, TheEnvironmentSaysHowLongRequestsAreTriedAgain) {
-  EXPECT_EQ(StoreOptions::from({}).retry_seconds, 120);
-  EXPECT_EQ(StoreOptions::from({{kRetryVariable, ""}}).retry_seconds, 120);
-  EXPECT_EQ(StoreOptions::from({{kRetryVariable, "0"}}).retry_seconds, 0);
-  EXPECT_EQ(StoreOptions::from({{kRetryVariable, "2.5"}}).retry_seconds, 2.5);
-  for (const char* wrong : {"-1", "1e9", "nan", "long", "5 s"}) {
-    const Error error = error_of([&] { StoreOptions::from({{kRetryVariable, wrong}}); });
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-    EXPECT_THAT(error.message(), HasSubstr(std::string(kRetryVariable) + " is '" + wrong + "'"));
-    EXPECT_THAT(error.hint(), HasSubstr("from 0 to 86400"));
-  }
-}
-
 TEST(FileSystems, RegistrationsThatCannotBe) {
   const auto none = [] { return std::unique_ptr<FileSystem>(); };
   for (const char* scheme : {"", "file", "a b", "3s", "a/b"})
@@ -175,4 +172,4 @@ TEST(FileSystems, RegistrationsThatCannotBe) {
 }
 
 }  // namespace
-}  // namespace muster::inline v0_1::stores
+}  // namespace muster::inline v0_1

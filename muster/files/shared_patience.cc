@@ -1,9 +1,9 @@
-#include "muster/stores/shared_patience.h"
+#include "muster/files/shared_patience.h"
 
 #include <algorithm>
 #include <utility>
 
-namespace muster::inline v0_1::stores {
+namespace muster::inline v0_1 {
 namespace {
 
 thread_local std::shared_ptr<SharedPatience::Outage> outage_here;
@@ -36,4 +36,4 @@ SharedPatience::Part::Part(std::shared_ptr<Outage> outage)
 
 SharedPatience::Part::~Part() { outage_here = std::move(former_); }
 
-}  // namespace muster::inline v0_1::stores
+}  // namespace muster::inline v0_1

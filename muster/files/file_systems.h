@@ -5,7 +5,7 @@
 // local_file_system(), and every other scheme to the store that is registered for it, which is made
 // when a path first asks for it. Registered are s3, gs, http and https, and what a program adds:
 //
-//   stores::register_file_system("ours", [] { return std::make_unique<OurStore>(...); });
+//   register_file_system("ours", [] { return std::make_unique<OurStore>(...); });
 #pragma once
 
 #include <functional>
@@ -15,15 +15,15 @@
 
 #include "muster/base/file_system.h"
 
-namespace muster::inline v0_1::stores {
+namespace muster::inline v0_1 {
 
 // Makes the file system of a scheme. What it throws as Error is the answer to the call that asked
 // for the scheme; the next call tries again.
 using FileSystemFactory = std::function<std::unique_ptr<FileSystem>()>;
 
 // Sends each path to the file system of its scheme. A scheme that nobody registered is an
-// InvalidArgument that lists those there are, and names the nearest; so are rename() from one
-// scheme to another, and "s3:/bucket", which lacks a slash.
+// InvalidArgument that lists those there are, and names the nearest, or the part of Muster that has
+// it; so are rename() from one scheme to another, and "s3:/bucket", which lacks a slash.
 FileSystem& file_systems();
 
 // From now on paths "<scheme>://..." go to what `make` gives, which is called once, when the first
@@ -33,12 +33,7 @@ FileSystem& file_systems();
 // digits, "+", "-" and "."; a letter first), and for a scheme that is in use already.
 void register_file_system(const std::string& scheme, FileSystemFactory make);
 
-// Sets for how many seconds requests to s3, gs, http and https are tried again where
-// MUSTER_STORE_RETRY_SECONDS does not say, in place of the 120 of StoreOptions. It counts for
-// schemes of which no path has been asked for yet. For programs at which somebody sits and waits.
-void set_retry_seconds(double seconds);
-
 // The schemes that paths may have, sorted, "file" among them.
-std::vector<std::string> schemes();
+std::vector<std::string> path_schemes();
 
-}  // namespace muster::inline v0_1::stores
+}  // namespace muster::inline v0_1

@@ -1,24 +1,19 @@
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
 #include <algorithm>
-#include <atomic>
 #include <map>
 #include <mutex>
 #include <optional>
 #include <utility>
 
-#include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/nearest.h"
 #include "muster/base/outside_name.h"
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
 #include "muster/base/uri.h"
-#include "muster/stores/gcs_store.h"
-#include "muster/stores/http_store.h"
-#include "muster/stores/s3_store.h"
 
-namespace muster::inline v0_1::stores {
+namespace muster::inline v0_1 {
 namespace {
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
@@ -27,6 +22,11 @@ bool is_scheme(const std::string& text) {
   return !text.empty() && is_letter(text.front()) && std::ranges::all_of(text, [](char c) {
     return is_letter(c) || (c >= '0' && c <= '9') || c == '+' || c == '-' || c == '.';
   });
+}
+
+// What a program has that links muster::stores.
+bool is_scheme_of_stores(const std::string& scheme) {
+  return scheme == "s3" || scheme == "gs" || scheme == "http" || scheme == "https";
 }
 
 class FileSystems final : public FileSystem {
@@ -48,7 +48,7 @@ class FileSystems final : public FileSystem {
     entry.make = std::move(make);
   }
 
-  std::vector<std::string> schemes() {
+  std::vector<std::string> path_schemes() {
     const std::lock_guard lock(mutex_);
     std::vector<std::string> names = {"file"};
     for (const auto& [name, entry] : entries_) names.push_back(name);
@@ -183,7 +183,7 @@ class FileSystems final : public FileSystem {
     const size_t mark = path.find(":/");
     if (mark == std::string::npos) return std::nullopt;
     const std::string scheme = path.substr(0, mark);
-    if (scheme != "file") {
+    if (scheme != "file" && !is_scheme_of_stores(scheme)) {
       const std::lock_guard lock(mutex_);
       if (!entries_.contains(scheme)) return std::nullopt;
     }
@@ -194,7 +194,13 @@ class FileSystems final : public FileSystem {
   }
 
   Error unknown(const std::string& scheme, const std::string& path) {
-    const std::vector<std::string> known = schemes();
+    if (is_scheme_of_stores(scheme)) {
+      return invalid_argument(
+          "'" + path + "' lies in a store, and this program is not linked with Muster's stores",
+          "link the part: find_package(muster COMPONENTS stores) and target_link_libraries(... "
+          "muster::stores)");
+    }
+    const std::vector<std::string> known = path_schemes();
     const std::optional<std::string> near = nearest(scheme, known);
     return invalid_argument("there is no file system for the scheme '" + scheme + "' of '" + path +
                                 "'; there are " + join_quoted(known),
@@ -206,27 +212,8 @@ class FileSystems final : public FileSystem {
   std::map<std::string, Entry> entries_;  // none is ever removed
 };
 
-std::atomic<double> retry_seconds{StoreOptions().retry_seconds};
-
-// The options of a store of this process.
-template <typename Options>
-Options options_here() {
-  const Environment environment = Environment::process();
-  Options options = Options::from(environment);
-  if (environment.get_or(kRetryVariable, "").empty())
-    options.limits.retry_seconds = retry_seconds.load();
-  return options;
-}
-
 FileSystems& instance() {
-  static FileSystems* const all = [] {
-    auto* files = new FileSystems();
-    files->add("s3", [] { return make_s3_store(options_here<S3Options>()); });
-    files->add("gs", [] { return make_gcs_store(options_here<GcsOptions>()); });
-    for (const char* scheme : {"http", "https"})
-      files->add(scheme, [] { return make_http_store(options_here<HttpOptions>()); });
-    return files;
-  }();
+  static FileSystems* const all = new FileSystems();
   return *all;
 }
 
@@ -238,8 +225,6 @@ void register_file_system(const std::string& scheme, FileSystemFactory make) {
   instance().add(scheme, std::move(make));
 }
 
-void set_retry_seconds(double seconds) { retry_seconds.store(seconds); }
+std::vector<std::string> path_schemes() { return instance().path_schemes(); }
 
-std::vector<std::string> schemes() { return instance().schemes(); }
-
-}  // namespace muster::inline v0_1::stores
+}  // namespace muster::inline v0_1

@@ -9,7 +9,7 @@
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 
-namespace muster::inline v0_1::stores {
+namespace muster::inline v0_1 {
 
 // A file or folder, and what the listing said of it.
 struct FoundPath {
@@ -56,4 +56,4 @@ Error nothing_matches(FileSystem& files, const std::string& pattern);
 std::vector<FoundPath> files_below(FileSystem& files, const std::string& folder,
                                    const WalkLimits& limits = {});
 
-}  // namespace muster::inline v0_1::stores
+}  // namespace muster::inline v0_1

@@ -1,12 +1,12 @@
-#include "muster/stores/testing/memory_store.h"
+#include "muster/files/testing/memory_store.h"
 
 #include <algorithm>
 #include <utility>
 
 #include "muster/base/uri.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
-namespace muster::inline v0_1::stores {
+namespace muster::inline v0_1 {
 namespace {
 
 std::string key_of(const std::string& path) { return std::string(without_trailing_slashes(path)); }
@@ -218,4 +218,4 @@ MemoryStore& memory_store() {
   return *store;
 }
 
-}  // namespace muster::inline v0_1::stores
+}  // namespace muster::inline v0_1

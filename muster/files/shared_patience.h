@@ -9,7 +9,7 @@
 
 #include "muster/base/clock.h"
 
-namespace muster::inline v0_1::stores {
+namespace muster::inline v0_1 {
 
 // While it lives, requests of this thread, and those that threads of a store make for it, have one
 // StoreOptions::retry_seconds together: the time counts from the first failure behind which nothing
@@ -52,4 +52,4 @@ class SharedPatience {
   bool outermost_;
 };
 
-}  // namespace muster::inline v0_1::stores
+}  // namespace muster::inline v0_1

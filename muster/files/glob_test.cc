@@ -1,4 +1,4 @@
-#include "muster/stores/glob.h"
+#include "muster/files/glob.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,9 +9,9 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
-#include "muster/stores/testing/memory_store.h"
+#include "muster/files/testing/memory_store.h"
 
-namespace muster::inline v0_1::stores {
+namespace muster::inline v0_1 {
 namespace {
 
 using ::testing::ElementsAre;
@@ -211,4 +211,4 @@ TEST(Glob, AStoreThatForbidsIsNamed) {
 }
 
 }  // namespace
-}  // namespace muster::inline v0_1::stores
+}  // namespace muster::inline v0_1

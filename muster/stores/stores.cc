@@ -1,0 +1,45 @@
+#include "muster/stores/stores.h"
+
+#include <atomic>
+
+#include "muster/base/environment.h"
+#include "muster/files/file_systems.h"
+#include "muster/stores/gcs_store.h"
+#include "muster/stores/http_store.h"
+#include "muster/stores/s3_store.h"
+
+// Whoever links the part refers to this name, so that the linker takes this file out of the
+// archive.
+extern "C" {
+extern const int muster_stores_linked;
+const int muster_stores_linked = 1;
+}
+
+namespace muster::inline v0_1::stores {
+namespace {
+
+std::atomic<double> retry_seconds{StoreOptions().retry_seconds};
+
+// The options of a store of this process.
+template <typename Options>
+Options options_here() {
+  const Environment environment = Environment::process();
+  Options options = Options::from(environment);
+  if (environment.get_or(kRetryVariable, "").empty())
+    options.limits.retry_seconds = retry_seconds.load();
+  return options;
+}
+
+[[maybe_unused]] const bool registered = [] {
+  register_file_system("s3", [] { return make_s3_store(options_here<S3Options>()); });
+  register_file_system("gs", [] { return make_gcs_store(options_here<GcsOptions>()); });
+  for (const char* scheme : {"http", "https"})
+    register_file_system(scheme, [] { return make_http_store(options_here<HttpOptions>()); });
+  return true;
+}();
+
+}  // namespace
+
+void set_retry_seconds(double seconds) { retry_seconds.store(seconds); }
+
+}  // namespace muster::inline v0_1::stores
