@@ -13,10 +13,9 @@
 #include "muster/base/unknown_name.h"
 #include "muster/base/uri.h"
 #include "muster/export/internal/description.h"
-#include "muster/export/internal/raw_features.h"
 #include "muster/export/internal/text_ids.h"
 #include "muster/export/internal/trace.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
 
@@ -64,7 +63,7 @@ struct Servable::Impl {
   torch::jit::Module module;
   std::optional<torch::jit::Method> forward;
   std::map<std::string, Call> calls;
-  std::optional<internal::RawFeatures> raw;  // where feature columns stand in front of the model
+  std::unique_ptr<const RequestReader> raw;  // where columns stand in front of the model
   std::optional<data::ExampleParser> parser;
   std::map<std::string, internal::TextIds> texts;
 
@@ -128,12 +127,12 @@ struct Servable::Impl {
 
   // How what a client gives becomes the inputs, which all signatures share.
   void read_features() {
-    if (description.columns.empty() || description.signatures.empty()) {
+    if (!description.columns || description.signatures.empty()) {
       if (description.parsing) parser.emplace(*description.parsing);
       return;
     }
-    raw.emplace(description.columns, description.signatures.begin()->second.inputs,
-                description.parsing);
+    raw = description.columns->reader(description.signatures.begin()->second.inputs,
+                                      description.parsing);
     parser = raw->parser();
     for (auto& [name, signature] : description.signatures) {
       signature.features = raw->features();
@@ -260,8 +259,7 @@ struct Servable::Impl {
 };
 
 Servable::Servable(const std::string& directory, FileSystem* files)
-    : impl_(std::make_unique<Impl>(directory, files != nullptr ? *files : stores::file_systems())) {
-}
+    : impl_(std::make_unique<Impl>(directory, files != nullptr ? *files : file_systems())) {}
 Servable::~Servable() = default;
 Servable::Servable(Servable&&) noexcept = default;
 Servable& Servable::operator=(Servable&&) noexcept = default;
@@ -321,7 +319,7 @@ std::optional<int64_t> Servable::version() const {
 int64_t Servable::global_step() const { return impl_->description.global_step; }
 
 std::vector<int64_t> model_versions(const std::string& directory, FileSystem* files) {
-  FileSystem& fs = files != nullptr ? *files : stores::file_systems();
+  FileSystem& fs = files != nullptr ? *files : file_systems();
   std::vector<int64_t> versions = internal::numbered_folders(fs, directory);
   if (is_remote(directory)) {
     std::erase_if(versions, [&](int64_t version) {

@@ -3,13 +3,13 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "muster/data/example.h"
+#include "muster/export/request_columns.h"
 #include "muster/export/signature.h"
-#include "muster/features/feature_column.h"
 
 namespace muster::inline v0_1 {
 
@@ -33,9 +33,9 @@ struct ServingInputReceiver {
   // How serialized tf.Examples become `features`, but for those that `columns` make; unset where
   // only tensors are taken.
   std::optional<data::FeatureSpec> parsing = std::nullopt;
-  // Columns that stand in front of the model: a client gives what they read, and they make the
-  // features that resolve() calls "<name>/ids" and "<name>/weights".
-  std::vector<FeatureColumn> columns = {};
+  // Columns that stand in front of the model: a client gives what they read, and they make some of
+  // the features. Unset where there are none; feature_column::serving_input_receiver() sets it.
+  std::shared_ptr<const RequestColumns> columns = nullptr;
 };
 
 // Takes tensors: {"x": {kFloat32, {28, 28, 1}}}. Throws InvalidArgument where there is no feature,

@@ -12,7 +12,7 @@
 #include "muster/features/internal/embedding_lookup.h"
 #include "muster/features/internal/exact_numbers.h"
 #include "muster/features/internal/feature_specs.h"
-#include "muster/preprocessing/discretization.h"
+#include "muster/tensor/bucketize.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::feature_column {
@@ -141,8 +141,7 @@ class BucketizedColumn final : public CategoricalColumn {
       : CategoricalColumn(source->name() + "_bucketized"),
         source_(std::move(source)),
         buckets_(static_cast<int64_t>(boundaries.size()) + 1),
-        boundaries_(std::move(boundaries)),
-        discretization_({.bin_boundaries = boundaries_}) {}
+        boundaries_(std::move(boundaries)) {}
 
   bool is_dense() const override { return true; }
   Shape variable_shape() const override { return {source_->variable_shape()[0], buckets_}; }
@@ -159,7 +158,7 @@ class BucketizedColumn final : public CategoricalColumn {
   ColumnValues resolve(const FeatureReader& features) const override {
     const Tensor numbers = source_->read(features);
     internal::check_dtype_of_requests(numbers, source_->dtype(), source_->name());
-    const Tensor buckets = discretization_(numbers);
+    const Tensor buckets = bucketize(numbers, boundaries_);
     if (buckets.size(1) == 1) return {.values = buckets};
     const Tensor first = at::arange(buckets.size(1), buckets.options()) * buckets_;
     return {.values = buckets + first};
@@ -193,7 +192,6 @@ class BucketizedColumn final : public CategoricalColumn {
   const std::shared_ptr<const NumericColumn> source_;
   const int64_t buckets_;  // of one number
   const std::vector<double> boundaries_;
-  const Discretization discretization_;
 };
 
 class IndicatorColumn final : public Column {

@@ -11,7 +11,7 @@
 #include "muster/features/dense_column.h"
 #include "muster/features/internal/column.h"
 #include "muster/features/internal/embedding_lookup.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::feature_column {
@@ -65,7 +65,7 @@ class EmbeddingColumn final : public Column {
 // Takes a tensor of a checkpoint as the initial value.
 Initializer from_checkpoint(const std::string& checkpoint, const std::string& name) {
   return [=](const Shape& shape, DType dtype, RandomKey) {
-    const Checkpoint saved = read_checkpoint(stores::file_systems(), checkpoint);
+    const Checkpoint saved = read_checkpoint(file_systems(), checkpoint);
     const auto found = saved.tensors.find(name);
     if (found == saved.tensors.end()) {
       std::vector<std::string> names;

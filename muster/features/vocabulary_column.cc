@@ -15,8 +15,8 @@
 #include "muster/features/categorical_column.h"
 #include "muster/features/internal/column.h"
 #include "muster/features/internal/feature_specs.h"
+#include "muster/files/file_systems.h"
 #include "muster/formats/vocabulary_file.h"
-#include "muster/stores/file_systems.h"
 
 namespace muster::inline v0_1::feature_column {
 namespace {
@@ -147,7 +147,7 @@ FeatureColumn vocabulary_column(const VocabularyRules& rules) {
 
 // Reads at most `size` lines. Integers come as their shortest digits.
 void read_values(const std::string& file, std::optional<int64_t> size, VocabularyRules& rules) {
-  auto read = formats::read_vocabulary_file(stores::file_systems(), file, size);
+  auto read = formats::read_vocabulary_file(file_systems(), file, size);
   if (!read.ok()) {
     const Error& error = read.error();
     throw Error(error.kind(),

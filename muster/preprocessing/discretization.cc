@@ -12,8 +12,7 @@
 #include "muster/preprocessing/internal/encode.h"
 #include "muster/preprocessing/internal/quantile_sketch.h"
 #include "muster/preprocessing/internal/tensor_layer.h"
-#include "muster/tensor/libtorch.h"
-#include "muster/tensor/tracing.h"
+#include "muster/tensor/bucketize.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -47,19 +46,6 @@ void check_discretization(const DiscretizationOptions& options) {
       {OutputMode::kInt, OutputMode::kOneHot, OutputMode::kMultiHot, OutputMode::kCount});
 }
 
-// LibTorch's own search wakes its threads for a few hundred numbers.
-template <typename Number>
-Tensor bins_of(const Tensor& numbers, const std::vector<double>& boundaries) {
-  const std::vector<Number> cuts(boundaries.begin(), boundaries.end());
-  const Number* number = numbers.data_ptr<Number>();
-  Tensor bins = torch::empty(numbers.sizes(), at::TensorOptions(kInt64));
-  int64_t* bin = bins.data_ptr<int64_t>();
-  for (int64_t i = 0; i < numbers.numel(); ++i) {
-    bin[i] = std::upper_bound(cuts.begin(), cuts.end(), number[i]) - cuts.begin();
-  }
-  return bins;
-}
-
 }  // namespace
 
 class Discretization::Impl final : public internal::TensorLayerImpl {
@@ -74,17 +60,7 @@ class Discretization::Impl final : public internal::TensorLayerImpl {
       throw invalid_argument("Discretization: there are no boundaries yet",
                              "give bin_boundaries, or use what adapt() returns");
     }
-    const DType dtype = input.scalar_type() == kFloat32 ? kFloat32 : kFloat64;
-    const auto options = at::TensorOptions(dtype).device(input.device());
-    const Tensor numbers = input.detach().to(options).contiguous();
-    Tensor bins;
-    if (numbers.is_cpu() && !is_tracing()) {
-      bins = dtype == kFloat32 ? bins_of<float>(numbers, options_.bin_boundaries)
-                               : bins_of<double>(numbers, options_.bin_boundaries);
-    } else {
-      const Tensor boundaries = torch::tensor(options_.bin_boundaries, kFloat64).to(options);
-      bins = at::bucketize(numbers, boundaries, /*out_int32=*/false, /*right=*/true);
-    }
+    const Tensor bins = bucketize(input, options_.bin_boundaries);
     return internal::encode(bins, options_.output_mode,
                             static_cast<int64_t>(options_.bin_boundaries.size()) + 1);
   }

@@ -8,7 +8,6 @@
 
 #include "muster/base/error.h"
 #include "muster/base/json.h"
-#include "muster/features/recipe.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
@@ -110,7 +109,7 @@ ServableDescription read(const json& all) {
     for (const auto& [key, fields] : all.at("parsing").items())
       (*result.parsing)[key] = feature_of(fields);
   }
-  if (all.contains("columns")) result.columns = feature_column::columns_of(all.at("columns"));
+  if (all.contains("columns")) result.columns = read_request_columns(all.at("columns"));
   if (all.contains("texts")) {
     for (const auto& [name, fields] : all.at("texts").items()) {
       result.texts[name] = {fields.at("words").get<std::vector<std::string>>(),
@@ -141,7 +140,7 @@ std::string to_json(const ServableDescription& description) {
   for (const auto& [name, texts] : description.texts)
     all["texts"][name] = {{"words", texts.words}, {"unknown", texts.unknown}};
   if (!description.may_be_missing.empty()) all["may_be_missing"] = description.may_be_missing;
-  if (!description.columns.empty()) all["columns"] = feature_column::recipe_of(description.columns);
+  if (description.columns) all["columns"] = description.columns->recipe();
   if (description.parsing) {
     all["parsing"] = json::object();
     for (const auto& [key, feature] : *description.parsing)

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -10,8 +11,8 @@
 
 #include "muster/base/file_system.h"
 #include "muster/data/example.h"
+#include "muster/export/request_columns.h"
 #include "muster/export/signature.h"
-#include "muster/features/feature_column.h"
 #include "muster/formats/file_digests.h"
 
 namespace muster::inline v0_1::internal {
@@ -32,11 +33,11 @@ struct ServableDescription {
   std::string checkpoint;
   std::vector<std::string> arguments;  // the features, in the order forward() takes them
   std::map<std::string, Signature> signatures;
-  std::map<std::string, OutputKeys> keys;    // by signature
-  std::map<std::string, TextInput> texts;    // by input
-  std::set<std::string> may_be_missing;      // inputs
-  std::optional<data::FeatureSpec> parsing;  // FixedLenFeatures of numbers
-  std::vector<FeatureColumn> columns;        // in front of the model
+  std::map<std::string, OutputKeys> keys;         // by signature
+  std::map<std::string, TextInput> texts;         // by input
+  std::set<std::string> may_be_missing;           // inputs
+  std::optional<data::FeatureSpec> parsing;       // FixedLenFeatures of numbers
+  std::shared_ptr<const RequestColumns> columns;  // in front of the model; unset: none
   // Of the other files of the folder; nothing in what an older Muster wrote.
   std::optional<formats::FileDigests> files;
 };

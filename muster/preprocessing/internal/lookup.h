@@ -15,9 +15,9 @@
 #include "muster/base/error.h"
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
+#include "muster/files/file_systems.h"
 #include "muster/formats/vocabulary_file.h"
 #include "muster/preprocessing/internal/lookup_table.h"
-#include "muster/stores/file_systems.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::internal {
@@ -41,7 +41,7 @@ LookupRules<TokenOf<Options>> rules_of(const char* layer, const Options& options
 // that is none, and for one that stands twice.
 template <typename Token>
 std::vector<Token> read_vocabulary(const char* layer, const std::string& file) {
-  auto read = formats::read_vocabulary_file(stores::file_systems(), file);
+  auto read = formats::read_vocabulary_file(file_systems(), file);
   if (!read.ok()) {
     const Error& error = read.error();
     throw Error(error.kind(), fmt::format("{}: {}", layer, error.message()), error.hint());

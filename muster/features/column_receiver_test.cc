@@ -1,4 +1,4 @@
-#include "muster/export/column_receiver.h"
+#include "muster/features/column_receiver.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

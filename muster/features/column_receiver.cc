@@ -1,17 +1,27 @@
-#include "muster/export/column_receiver.h"
+#include "muster/features/column_receiver.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/export/request_columns.h"
+#include "muster/features/internal/raw_features.h"
 #include "muster/features/parse_spec.h"
 #include "muster/features/recipe.h"
 #include "muster/features/resolve.h"
+
+// Whoever links the part refers to this name, so that the linker takes this file out of the
+// archive.
+extern "C" {
+extern const int muster_tabular_linked;
+const int muster_tabular_linked = 1;
+}
 
 namespace muster::inline v0_1::feature_column {
 namespace {
@@ -19,6 +29,28 @@ namespace {
 bool is_parsed(const data::FeatureDType& dtype) {
   return dtype == data::FeatureDType(kFloat32) || dtype == data::FeatureDType(kInt64);
 }
+
+class ExportedColumns final : public RequestColumns {
+ public:
+  explicit ExportedColumns(std::vector<FeatureColumn> columns) : columns_(std::move(columns)) {}
+  nlohmann::json recipe() const override { return recipe_of(columns_); }
+  std::unique_ptr<const RequestReader> reader(
+      const std::map<std::string, TensorInfo>& inputs,
+      const std::optional<data::FeatureSpec>& numbers) const override {
+    return std::make_unique<internal::RawFeatures>(columns_, inputs, numbers);
+  }
+
+ private:
+  const std::vector<FeatureColumn> columns_;
+};
+
+[[maybe_unused]] const bool registered = [] {
+  register_request_columns(
+      [](const nlohmann::json& recipe) -> std::shared_ptr<const RequestColumns> {
+        return std::make_shared<ExportedColumns>(columns_of(recipe));
+      });
+  return true;
+}();
 
 }  // namespace
 
@@ -48,7 +80,8 @@ ServingInputReceiver serving_input_receiver(const std::vector<FeatureColumn>& co
     features[key] = {.dtype = std::get<DType>(number.dtype), .shape = number.shape};
   }
   ServingInputReceiver receiver = raw_serving_input_receiver(std::move(features));
-  receiver.columns = std::move(categories);
+  if (!categories.empty())
+    receiver.columns = std::make_shared<ExportedColumns>(std::move(categories));
   if (std::ranges::all_of(spec, [](const auto& each) {
         return is_parsed(std::get<data::FixedLenFeature>(each.second).dtype);
       })) {

@@ -1,4 +1,4 @@
-#include "muster/export/internal/raw_features.h"
+#include "muster/features/internal/raw_features.h"
 
 #include <fmt/format.h>
 
@@ -12,7 +12,7 @@
 #include "muster/features/parse_spec.h"
 #include "muster/tensor/libtorch.h"
 
-namespace muster::inline v0_1::internal {
+namespace muster::inline v0_1::feature_column::internal {
 namespace {
 
 // The dtype that tf.Examples hold in place of this one.
@@ -135,4 +135,4 @@ RawFeatures::Tensors RawFeatures::inputs_of(const Element& batch) const {
   return inputs;
 }
 
-}  // namespace muster::inline v0_1::internal
+}  // namespace muster::inline v0_1::feature_column::internal
