@@ -29,6 +29,7 @@
 #include "muster/distribute/strategy.h"
 #include "muster/optim/optimizer.h"
 #include "muster/optim/train_op.h"
+#include "muster/ps/parameter_server.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 

@@ -14,13 +14,14 @@
 #include <vector>
 
 #include "muster/collectives/transport.h"
-#include "muster/distribute/parameter_server.h"
 #include "muster/distribute/per_replica.h"
 #include "muster/distribute/reduce_op.h"
 #include "muster/distribute/replica_call.h"
 #include "muster/losses/reduction.h"
+#include "muster/optim/train_op.h"
 #include "muster/tensor/batch.h"
 #include "muster/tensor/device.h"
+#include "muster/tensor/variable.h"
 
 namespace muster::inline v0_1 {
 class Dataset;
@@ -51,6 +52,11 @@ struct RunOptions {
   LossReduction loss_reduction = LossReduction::kMean;
 };
 
+// Calls the model function once, on zero rows of the form of batch that the chief told, so that its
+// variables come into being in `variables`, and returns what it trains.
+using BuildModel =
+    std::function<optim::TrainOp(VariableStore& variables, const std::string& batch_form)>;
+
 class Strategy : public std::enable_shared_from_this<Strategy> {
  public:
   virtual ~Strategy() = default;
@@ -59,6 +65,8 @@ class Strategy : public std::enable_shared_from_this<Strategy> {
   // Whether workers are peers that train in step: then a cluster of workers alone is valid, worker
   // 0 being the chief.
   virtual bool multi_worker() const = 0;
+  // Whether the weights live on tasks of type "ps", so that a cluster must have some.
+  virtual bool needs_servers() const { return false; }
   // Where the first replica of this process is; what needs one replica alone, as predictions do, is
   // computed there.
   virtual Device device() const = 0;
@@ -198,14 +206,10 @@ struct CommunicationOptions {
 // mirrored().
 StrategyPtr multi_worker_mirrored(const CommunicationOptions& options = {});
 
-// The chief and the workers of the cluster train at their own pace, each with its part of the data;
-// weights and optimizers live on the tasks of type "ps". Without a cluster it is one_device().
-StrategyPtr parameter_server(const ParameterServerOptions& options = {});
-
 // For flags: "one_device", "mirrored" (the default of mirrored()) or "mirrored:4" (replicas),
 // "multi_worker" or "multi_worker:4" (replicas in each worker); on devices "one_device:cuda:1",
-// "mirrored:cuda" (every GPU), "mirrored:cuda:0,cuda:2", "multi_worker:cuda"; "parameter_server".
-// Throws InvalidArgument listing them.
+// "mirrored:cuda" (every GPU), "mirrored:cuda:0,cuda:2", "multi_worker:cuda"; and, in programs that
+// link muster::servers, "parameter_server". Throws InvalidArgument listing them.
 StrategyPtr strategy_by_name(const std::string& name);
 
 template <typename Fn, typename... Args>

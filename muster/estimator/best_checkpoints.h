@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "muster/base/file_system.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
 namespace muster::inline v0_1 {
 
@@ -41,6 +41,6 @@ struct BestCheckpoint {
 // when nothing was kept for being good. Throws Corrupt, naming the file, when it is damaged, and
 // what reading it throws.
 std::vector<BestCheckpoint> best_checkpoints(const std::string& model_dir,
-                                             FileSystem& fs = stores::file_systems());
+                                             FileSystem& fs = file_systems());
 
 }  // namespace muster::inline v0_1

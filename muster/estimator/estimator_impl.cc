@@ -9,7 +9,6 @@
 #include "muster/base/log.h"
 #include "muster/base/uri.h"
 #include "muster/estimator/run_end.h"
-#include "muster/ps/closures.h"
 #include "muster/summary/tuning_report.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
@@ -101,7 +100,7 @@ const cluster::ResolvedCluster& Estimator::Impl::resolve() {
   if (!cluster) {
     cluster::ResolveOptions options{
         .worker_zero_may_be_chief = strategy()->multi_worker() || eval_strategy()->multi_worker(),
-        .wants_servers = ps::options_of(*strategy()) != nullptr};
+        .wants_servers = strategy()->needs_servers()};
     if (!config.model_dir.empty()) options.model_dir = config.model_dir;
     cluster = cluster::resolve_cluster(environment(), options);
     cluster::announce(*cluster);

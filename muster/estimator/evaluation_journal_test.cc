@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "muster/base/temp_directory.h"
-#include "muster/stores/testing/memory_store.h"
+#include "muster/files/testing/memory_store.h"
 
 namespace muster::inline v0_1::internal {
 namespace {
@@ -53,7 +53,7 @@ TEST_F(JournalTest, IsReadAsItGrows) {
 
 // In a store each entry is an object of its own, whoever writes it and whenever.
 TEST_F(JournalTest, InAStoreEachEntryIsAnObject) {
-  stores::MemoryStore store;
+  MemoryStore store;
   ManualClock clock;
   EvaluationJournal one("mem://b/m", store, clock), other("mem://b/m", store, clock),
       reads("mem://b/m", store, clock);
@@ -76,7 +76,7 @@ TEST_F(JournalTest, InAStoreEachEntryIsAnObject) {
 
 // A model_dir that was copied from a disk to a store, or back, has its history.
 TEST_F(JournalTest, WhatWasCopiedFromElsewhereIsRead) {
-  stores::MemoryStore store;
+  MemoryStore store;
   EvaluationJournal there("mem://b/m", store, system_clock());
   there.append(entry_at(1));
   const std::string name = store.list_directory("mem://b/m/evaluations").value().at(0);

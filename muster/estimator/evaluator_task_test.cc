@@ -12,8 +12,8 @@
 #include "muster/estimator/internal/scripted_model.h"
 #include "muster/estimator/internal/task_leases.h"
 #include "muster/estimator/internal/training_watch.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/formats/event.h"
-#include "muster/stores/testing/memory_store.h"
 #include "muster/train/early_stopping.h"
 
 namespace muster::inline v0_1 {
@@ -81,23 +81,23 @@ TEST(EvaluatorTaskTest, EvaluatesWhatTheChiefSavesAndTheChiefDoesNot) {
 }
 
 TEST(EvaluatorTaskTest, ABucketStandsBetweenThemAsWell) {
-  stores::memory_store();
+  memory_store();
   evaluate_beside_a_chief("mem://evaluator/m");
 }
 
 // docs/buckets.md says what an evaluator costs.
 TEST(EvaluatorTaskTest, ALookAtABucketIsSoManyRequests) {
   const std::string model_dir = "mem://looks/m";
-  stores::memory_store();
+  memory_store();
   Estimator trains(two_layers, quiet_config(model_dir));
   trains.train(shuffled_batches(64, 8), {.max_steps = 20});
   internal::TrainingWatch watch(internal::EstimatorAccess::impl(trains), std::nullopt);
   watch.look();
   ASSERT_EQ(watch.checkpoints().size(), 3u);
-  stores::memory_store().set_plan({.writes_only = false});
+  memory_store().set_plan({.writes_only = false});
   watch.look();
-  EXPECT_EQ(stores::memory_store().requests(), 5 + 3);
-  stores::memory_store().clear();
+  EXPECT_EQ(memory_store().requests(), 5 + 3);
+  memory_store().clear();
 }
 
 // One long evaluation, behind which training is through.

@@ -19,7 +19,7 @@
 #include "muster/estimator/internal/metrics_json.h"
 #include "muster/export/servable.h"
 #include "muster/export/write_version.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -50,7 +50,7 @@ CompareFn comparison(std::string metric, bool higher) {
 }
 
 FileSystem& files_of(const Estimator& estimator) {
-  return estimator.config().fs != nullptr ? *estimator.config().fs : stores::file_systems();
+  return estimator.config().fs != nullptr ? *estimator.config().fs : file_systems();
 }
 
 void retire_version(FileSystem& files, const std::string& directory, int64_t version) {

@@ -1,4 +1,6 @@
 // Laws of training on parameter servers; each task is a thread with its own TF_CONFIG.
+#include "muster/ps/parameter_server.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 #include "muster/base/error.h"
 #include "muster/estimator/internal/estimator_impl.h"
 #include "muster/export/servable.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/optimizer_tensors.h"
@@ -160,7 +160,7 @@ Predictor::Predictor(Estimator& estimator, const PredictorOptions& options)
 Predictor::Predictor(const std::string& export_dir, const ExportedPredictorOptions& options)
     : impl_(std::make_unique<Impl>()) {
   set_threads(0);
-  FileSystem& files = options.fs != nullptr ? *options.fs : stores::file_systems();
+  FileSystem& files = options.fs != nullptr ? *options.fs : file_systems();
   // What no one takes for a version may be one itself.
   const bool one = !newest_version(export_dir, &files);
   impl_->load = [export_dir, one, signature = options.signature,

@@ -9,7 +9,7 @@
 #include <string>
 
 #include "muster/base/file_system.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
 namespace muster::inline v0_1 {
 
@@ -33,14 +33,13 @@ struct RunEnd {
 
 // Reads it. Nothing when there is none. Throws Corrupt, naming the file, when it is not of this
 // form, and Unavailable when it cannot be read.
-std::optional<RunEnd> read_run_end(const std::string& model_dir,
-                                   FileSystem& fs = stores::file_systems());
+std::optional<RunEnd> read_run_end(const std::string& model_dir, FileSystem& fs = file_systems());
 
 // Writes it: aside, then in place of what was there. Throws what the file system says.
 void write_run_end(const std::string& model_dir, const RunEnd& end,
-                   FileSystem& fs = stores::file_systems());
+                   FileSystem& fs = file_systems());
 
 // Removes it, when there is one: a run begins. Throws what the file system says when it stays.
-void remove_run_end(const std::string& model_dir, FileSystem& fs = stores::file_systems());
+void remove_run_end(const std::string& model_dir, FileSystem& fs = file_systems());
 
 }  // namespace muster::inline v0_1

@@ -13,8 +13,9 @@
 #include "muster/checkpoint/checkpoint_parts.h"
 #include "muster/checkpoint/checkpoint_reader.h"
 #include "muster/estimator/internal/test_model.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/layers/embedding.h"
-#include "muster/stores/testing/memory_store.h"
+#include "muster/ps/parameter_server.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 
@@ -257,18 +258,17 @@ TEST(ServerCheckpointsTest, AServerWithoutSpaceIsNamed) {
 
 // The second server cannot write its parts of these steps to the store.
 void fail_second_part_of(const std::vector<int64_t>& steps) {
-  stores::memory_store().set_plan({.fail_from = 0, .only = [steps](const std::string& path) {
-                                     const std::string name(base_name(path));
-                                     return name.find(".part-1-of-2") != std::string::npos &&
-                                            std::ranges::count(steps, checkpoint_part_step(name)) >
-                                                0;
-                                   }});
+  memory_store().set_plan({.fail_from = 0, .only = [steps](const std::string& path) {
+                             const std::string name(base_name(path));
+                             return name.find(".part-1-of-2") != std::string::npos &&
+                                    std::ranges::count(steps, checkpoint_part_step(name)) > 0;
+                           }});
 }
 
 TEST(ServerCheckpointsTest, ARunGoesOnWithoutACheckpointThatAServerCannotWrite) {
   TempDirectory directory;
   train_here(directory / "alone", 45);
-  stores::MemoryStore& store = stores::memory_store();
+  MemoryStore& store = memory_store();
   store.clear();
   const std::string run = "mem://servers/mine";
   const auto names = [&] {

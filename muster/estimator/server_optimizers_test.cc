@@ -11,6 +11,7 @@
 #include "muster/optim/loss_scaling.h"
 #include "muster/optim/reduce_on_plateau.h"
 #include "muster/optim/schedules.h"
+#include "muster/ps/parameter_server.h"
 #include "tests/support/served_run.h"
 
 namespace muster::inline v0_1 {

@@ -16,15 +16,13 @@
 #include "muster/estimator/run_end.h"
 #include "muster/estimator/train_and_evaluate.h"
 #include "muster/export/servable.h"
+#include "muster/files/file_systems.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/formats/event.h"
-#include "muster/stores/file_systems.h"
-#include "muster/stores/testing/memory_store.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
-using stores::file_systems;
-using stores::memory_store;
 using ::testing::ElementsAre;
 using testing::examples;
 using ::testing::HasSubstr;

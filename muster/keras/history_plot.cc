@@ -6,9 +6,9 @@
 #include <limits>
 
 #include "muster/base/error.h"
+#include "muster/files/file_systems.h"
 #include "muster/formats/svg.h"
 #include "muster/keras/history.h"
-#include "muster/stores/file_systems.h"
 #include "muster/train/progress_line.h"
 
 namespace muster::inline v0_1::keras {
@@ -137,7 +137,7 @@ void History::plot(const std::string& path) const {
     body += panels[p].draw(kWidth * static_cast<double>(p % columns),
                            kHeight * static_cast<double>(p / columns));
   }
-  stores::file_systems()
+  file_systems()
       .write_atomically(path, formats::svg_picture(
                                   kWidth * static_cast<double>(columns),
                                   kHeight * static_cast<double>(std::max<size_t>(1, rows)), body))

@@ -14,10 +14,10 @@
 #include "muster/base/unknown_name.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/checkpoint/manager.h"
+#include "muster/files/file_systems.h"
 #include "muster/keras/internal/model_impl.h"
 #include "muster/keras/internal/structure.h"
 #include "muster/loop/named_call.h"
-#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/model_context.h"
 
@@ -149,10 +149,10 @@ std::map<std::string, ServingFeature> served_features(const Model::Impl& impl) {
 class PassingFolder {
  public:
   explicit PassingFolder(std::string path) : path_(std::move(path)) {
-    stores::file_systems().make_directories(path_).value();
+    file_systems().make_directories(path_).value();
   }
   ~PassingFolder() {
-    if (const Status removed = stores::file_systems().remove_tree(path_); !removed.ok())
+    if (const Status removed = file_systems().remove_tree(path_); !removed.ok())
       log::warning(fmt::format("cannot remove {}: {}", path_, removed.error().message()));
   }
   PassingFolder(const PassingFolder&) = delete;
@@ -187,7 +187,7 @@ Estimator model_to_estimator(Model& model, RunConfig config,
   const std::string prefix = join_path(named.model_dir(), "keras/keras_model.ckpt-0");
   Checkpoint weights;
   for (auto& [name, value] : model.get_weights()) weights.tensors[name] = std::move(value);
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   if (named.is_chief() && !named.latest_checkpoint()) {
     files.make_directories(join_path(named.model_dir(), "keras")).value();
     write_checkpoint(files, checkpoint_file(prefix), weights);

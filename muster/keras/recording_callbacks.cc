@@ -13,10 +13,10 @@
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/command/job_dir.h"
+#include "muster/files/file_systems.h"
 #include "muster/keras/callbacks.h"
 #include "muster/keras/model.h"
 #include "muster/layers/model_graph.h"
-#include "muster/stores/file_systems.h"
 #include "muster/summary/event_writer.h"
 #include "muster/summary/tuning_report.h"
 #include "muster/tensor/libtorch.h"
@@ -47,7 +47,7 @@ std::string TensorBoard::default_log_dir() {
 void TensorBoard::on_train_begin(const FitInfo& /*info*/) {
   if (!model().is_chief()) return;
   const auto writer = [&](const char* name) {
-    return std::make_unique<summary::EventWriter>(join_path(log_dir_, name), stores::file_systems(),
+    return std::make_unique<summary::EventWriter>(join_path(log_dir_, name), file_systems(),
                                                   system_clock());
   };
   train_ = writer("train");
@@ -112,7 +112,7 @@ void CSVLogger::on_train_begin(const FitInfo& info) {
   columns_.clear();
   text_.clear();
   written_ = true;
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   if (append_ && model().is_chief() && files.exists(path_).value())
     take(files.read_file(path_).value());
 }
@@ -184,7 +184,7 @@ void CSVLogger::on_train_end(const Logs& /*logs*/) {
   written_ = true;
 }
 
-void CSVLogger::write() const { stores::file_systems().write_atomically(path_, text_).value(); }
+void CSVLogger::write() const { file_systems().write_atomically(path_, text_).value(); }
 
 nlohmann::json CSVLogger::state() const { return {{"columns", columns_}, {"text", text_}}; }
 

@@ -12,12 +12,13 @@
 #include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/manager.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/keras/backup_and_restore.h"
 #include "muster/keras/callbacks.h"
 #include "muster/keras/internal/test_models.h"
 #include "muster/keras/model_to_estimator.h"
 #include "muster/layers/normalization.h"
-#include "muster/stores/testing/memory_store.h"
+#include "muster/ps/parameter_server.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 
@@ -228,7 +229,7 @@ TEST(FitOnServers, ARunThatFailedGoesOnFromItsBackup) {
 
 // As without servers: what fails between the first backup and the end is tried again.
 TEST(FitOnServers, ABackupThatFailsIsTriedAgain) {
-  stores::MemoryStore& store = stores::memory_store();
+  MemoryStore& store = memory_store();
   const std::string backup = "mem://keras/served";
   for (const std::set<int64_t>& failing : {std::set<int64_t>{1, 2}, std::set<int64_t>{1, 3, 4}}) {
     store.clear();

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "muster/base/error_of.h"
+#include "muster/files/file_systems.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/keras/backup_and_restore.h"
 #include "muster/keras/callbacks.h"
 #include "muster/keras/internal/test_models.h"
-#include "muster/stores/file_systems.h"
-#include "muster/stores/testing/memory_store.h"
 
 namespace muster::inline v0_1::keras {
 namespace {
@@ -33,8 +33,8 @@ using testing::weights_of;
 // What fails between the first save and the last is tried again.
 class StoreCallbacks : public ::testing::Test {
  protected:
-  StoreCallbacks() { stores::memory_store().clear(); }
-  ~StoreCallbacks() override { stores::memory_store().clear(); }
+  StoreCallbacks() { memory_store().clear(); }
+  ~StoreCallbacks() override { memory_store().clear(); }
 
   // Behind these epochs, from 0, nothing can be written whose name has this in it.
   struct Fails : Callback {
@@ -42,13 +42,13 @@ class StoreCallbacks : public ::testing::Test {
         : epochs(std::move(in)), name(std::move(what)), done(all_the_same) {}
     void on_epoch_begin(int64_t epoch) override {
       const bool fails = std::ranges::find(epochs, epoch) != epochs.end();
-      stores::memory_store().set_plan(
+      memory_store().set_plan(
           {.fail_from = fails ? 0 : -1,
            .only = [what = name](
                        const std::string& path) { return path.find(what) != std::string::npos; },
            .loses_answers = done});
     }
-    void on_train_end(const Logs& /*logs*/) override { stores::memory_store().set_plan({}); }
+    void on_train_end(const Logs& /*logs*/) override { memory_store().set_plan({}); }
     const std::vector<int64_t> epochs;
     const std::string name;
     const bool done;
@@ -56,7 +56,7 @@ class StoreCallbacks : public ::testing::Test {
   // Ends the program where fit() has made all epochs, before callbacks hear of it.
   struct KilledAtTheEnd : Callback {
     void on_train_end(const Logs& /*logs*/) override {
-      stores::memory_store().set_plan({});
+      memory_store().set_plan({});
       throw std::runtime_error("killed");
     }
   };
@@ -72,7 +72,7 @@ class StoreCallbacks : public ::testing::Test {
       return history;
     } catch (...) {
       said() = ::testing::internal::GetCapturedStderr();
-      stores::memory_store().set_plan({});
+      memory_store().set_plan({});
       throw;
     }
   }
@@ -84,7 +84,7 @@ class StoreCallbacks : public ::testing::Test {
 
 TEST_F(StoreCallbacks, ModelCheckpointTriesAgain) {
   for (const bool weights_only : {true, false}) {
-    stores::memory_store().clear();
+    memory_store().clear();
     const std::string path = weights_only ? "mem://keras/w.safetensors" : "mem://keras/model";
     const auto saves = [&] {
       return std::make_shared<ModelCheckpoint>(
@@ -135,7 +135,7 @@ TEST_F(StoreCallbacks, CSVLoggerBringsAllLinesLater) {
     Model model = compiled();
     const History history =
         fit(model, failing, "log.csv", {std::make_shared<CSVLogger>("mem://keras/log.csv")});
-    EXPECT_EQ(stores::file_systems().read_file("mem://keras/log.csv").value(), history.to_csv());
+    EXPECT_EQ(file_systems().read_file("mem://keras/log.csv").value(), history.to_csv());
   }
   Model model = compiled();
   const Error error = error_of([&] {
@@ -165,7 +165,7 @@ TEST_F(StoreCallbacks, WhatWasNotSavedIsByTheRunThatGoesOn) {
   Model second = compiled();
   second.build({4});
   const History history = fit(second, {}, "", callbacks(false));
-  EXPECT_EQ(stores::file_systems().read_file("mem://keras/out/log.csv").value(), history.to_csv());
+  EXPECT_EQ(file_systems().read_file("mem://keras/out/log.csv").value(), history.to_csv());
   Model other = compiled();
   other.build({4});
   other.load_weights("mem://keras/out/w.safetensors");
@@ -187,7 +187,7 @@ TEST_F(StoreCallbacks, ABackupWhoseAnswerIsLostHasItsTensors) {
   };
   Model whole = compiled();
   fit(whole, {}, "", callbacks(false));
-  stores::memory_store().clear();
+  memory_store().clear();
   {
     Model first = compiled();
     EXPECT_THROW(fit(first, {2}, "backup/checkpoint", callbacks(true), /*epochs=*/3, /*done=*/true),
@@ -220,13 +220,13 @@ TEST_F(StoreCallbacks, BackupAndRestoreTriesAgain) {
   Model whole = compiled();
   fit(whole, {}, "", callbacks(false));
   for (const std::string what : {"model.ckpt-", "callbacks-"}) {
-    stores::memory_store().clear();
+    memory_store().clear();
     {
       Model first = compiled();
       EXPECT_THROW(fit(first, {1, 2}, what, callbacks(true)), std::exception);
       EXPECT_THAT(said(), HasSubstr("2 of the 2 that may fail in a row"));
     }
-    const std::vector<std::string> left = stores::memory_store().objects();
+    const std::vector<std::string> left = memory_store().objects();
     EXPECT_EQ(std::ranges::count_if(
                   left, [](const auto& name) { return name.ends_with(".safetensors"); }),
               2)
@@ -236,7 +236,7 @@ TEST_F(StoreCallbacks, BackupAndRestoreTriesAgain) {
     EXPECT_THAT(history.epoch, ElementsAre(0, 1, 2, 3, 4));
     EXPECT_EQ(difference(weights_of(whole), weights_of(second)), 0) << what;
   }
-  stores::memory_store().clear();
+  memory_store().clear();
   Model model = compiled();
   const Error error = error_of([&] { fit(model, {1, 2, 3}, "model.ckpt-", callbacks(false)); });
   EXPECT_THAT(error.hint(), HasSubstr("max_failed_saves"));

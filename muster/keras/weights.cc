@@ -14,11 +14,11 @@
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/checkpoint/read_tensors.h"
+#include "muster/files/file_systems.h"
 #include "muster/keras/internal/model_files.h"
 #include "muster/keras/internal/model_impl.h"
 #include "muster/loop/named_call.h"
 #include "muster/loop/replica_context.h"
-#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::keras {
@@ -121,8 +121,8 @@ bool internal::save_weights(Model& model, const std::string& path, FailedSaves* 
   return write_on_chief(
       model,
       [&] {
-        stores::file_systems().make_directories(directory_of(path)).value();
-        write_checkpoint(stores::file_systems(), path, weights);
+        file_systems().make_directories(directory_of(path)).value();
+        write_checkpoint(file_systems(), path, weights);
       },
       failures, must);
 }
@@ -136,7 +136,7 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
                            "set both: {.by_name = true, .skip_mismatch = true}");
   }
   const distribute::Scope here = impl_->scope();
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   const std::string file = file_of(files, path);
   const std::map<std::string, Tensor> stored = read_tensors(files, file);
   std::vector<std::string> in_file, in_model;

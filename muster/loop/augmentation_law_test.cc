@@ -6,9 +6,9 @@
 #include "muster/distribute/strategy.h"
 #include "muster/layers/core.h"
 #include "muster/loop/distributed_dataset.h"
-#include "muster/loop/internal/test_loops.h"
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"
+#include "muster/loop/test_loops.h"
 #include "muster/preprocessing/image_augmentation.h"
 #include "muster/tensor/libtorch.h"
 

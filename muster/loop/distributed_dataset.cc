@@ -206,4 +206,22 @@ void DistributedDataset::Progress::restore(const json& state) {
   pipeline = state.value("pipeline", json());
 }
 
+namespace {
+
+Loop& loop_of(const Strategy& strategy, const char* verb) {
+  return static_cast<Loop&>(entered_loop(strategy, verb));
+}
+
+}  // namespace
+
+DistributedDataset distribute_data(const Strategy& strategy, const Dataset& dataset) {
+  return loop_of(strategy, "distribute()").distribute(dataset, /*for_this_process=*/false);
+}
+
+DistributedDataset distribute_data(const Strategy& strategy,
+                                   const std::function<Dataset(const InputContext&)>& fn) {
+  Loop& loop = loop_of(strategy, "distribute_from_function()");
+  return loop.distribute(fn(loop.first().input_context()), /*for_this_process=*/true);
+}
+
 }  // namespace muster::inline v0_1::distribute

@@ -12,6 +12,7 @@
 
 #include "muster/data/dataset.h"
 #include "muster/distribute/per_replica.h"
+#include "muster/distribute/strategy.h"
 #include "muster/tensor/batch.h"
 #include "muster/tensor/input_context.h"
 
@@ -63,5 +64,19 @@ class DistributedDataset {
   bool for_this_process_;  // else it describes all data, in global batches
   std::shared_ptr<Progress> progress_;
 };
+
+// Do what Strategy::distribute() and distribute_from_function() say.
+DistributedDataset distribute_data(const Strategy& strategy, const Dataset& dataset);
+DistributedDataset distribute_data(const Strategy& strategy,
+                                   const std::function<Dataset(const InputContext&)>& fn);
+
+// Strategy's calls whose results this folder defines.
+inline DistributedDataset Strategy::distribute(const Dataset& dataset) const {
+  return distribute_data(*this, dataset);
+}
+inline DistributedDataset Strategy::distribute_from_function(
+    const std::function<Dataset(const InputContext&)>& fn) const {
+  return distribute_data(*this, fn);
+}
 
 }  // namespace muster::inline v0_1::distribute

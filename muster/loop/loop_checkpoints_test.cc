@@ -15,15 +15,15 @@
 #include "muster/checkpoint/directory_lock.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/distribute/strategy.h"
+#include "muster/files/file_systems.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/layers/core.h"
 #include "muster/loop/distributed_dataset.h"
-#include "muster/loop/internal/test_loops.h"
 #include "muster/loop/scope.h"
+#include "muster/loop/test_loops.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
 #include "muster/optim/train_op.h"
-#include "muster/stores/file_systems.h"
-#include "muster/stores/testing/memory_store.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -103,15 +103,15 @@ TEST(LoopCheckpointsTest, WhatItSavedItselfIsNoObstacle) {
 
 // Checkpoints cannot be written to the store from now on.
 void fail_saves() {
-  stores::memory_store().set_plan({.fail_from = 0, .only = [](const std::string& path) {
-                                     return path.ends_with(".safetensors");
-                                   }});
+  memory_store().set_plan({.fail_from = 0, .only = [](const std::string& path) {
+                             return path.ends_with(".safetensors");
+                           }});
 }
 
 // On any number of replicas, in a store that fails: the loop goes on, tries again until the limit,
 // and the last good one stays.
 TEST(LoopCheckpointsTest, ASaveThatMayFailIsTriedAgain) {
-  stores::MemoryStore& store = stores::memory_store();
+  MemoryStore& store = memory_store();
   const std::string dir = "mem://loops/mine";
   for (const auto& strategy : {one_device(), mirrored({.replicas = 2})}) {
     store.clear();
@@ -148,7 +148,7 @@ TEST(LoopCheckpointsTest, ASaveThatMayFailIsTriedAgain) {
 
 // While a save failed somebody else took the directory: no patience helps there.
 TEST(LoopCheckpointsTest, WhoLostTheDirectoryDoesNotGoOn) {
-  stores::MemoryStore& store = stores::memory_store();
+  MemoryStore& store = memory_store();
   store.clear();
   const std::string dir = "mem://loops/mine";
   const auto strategy = one_device();
@@ -173,7 +173,7 @@ TEST(LoopCheckpointsTest, WhoLostTheDirectoryDoesNotGoOn) {
 
 // The first save shows that it can be written.
 TEST(LoopCheckpointsTest, TheFirstSaveMustNotFail) {
-  stores::memory_store().clear();
+  memory_store().clear();
   fail_saves();
   const auto strategy = one_device();
   const auto scope = strategy->scope(alone());
@@ -181,12 +181,12 @@ TEST(LoopCheckpointsTest, TheFirstSaveMustNotFail) {
   line.train();
   EXPECT_EQ(error_of([&] { scope.save("mem://loops/mine", {.max_failed_saves = 2}); }).kind(),
             ErrorKind::kUnavailable);
-  stores::memory_store().clear();
+  memory_store().clear();
 }
 
 // Whoever says nothing is told of each; so is a task that was told to stop.
 TEST(LoopCheckpointsTest, WhatMustNotFailIsAnError) {
-  stores::MemoryStore& store = stores::memory_store();
+  MemoryStore& store = memory_store();
   const std::string dir = "mem://loops/mine";
   for (const bool stopped : {false, true}) {
     store.clear();

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/distribute/entered_loop.h"
 #include "muster/distribute/exchange.h"
 #include "muster/distribute/replica.h"
 #include "muster/loop/internal/loop.h"
@@ -10,23 +11,18 @@
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
-namespace {
-
-thread_local ReplicaContext* current_context = nullptr;
-
-}  // namespace
 
 ReplicaContext& ReplicaContext::current() {
-  if (current_context != nullptr) return *current_context;
+  if (entered().replica != nullptr) return *entered().replica;
   throw invalid_argument("there is no replica here",
                          "a ReplicaContext exists inside of functions that Strategy::run() calls");
 }
 
-bool ReplicaContext::inside() { return current_context != nullptr; }
+bool ReplicaContext::inside() { return entered().replica != nullptr; }
 
 ReplicaContext::Enter::Enter(ReplicaContext& context)
-    : outer_(std::exchange(current_context, &context)) {}
-ReplicaContext::Enter::~Enter() { current_context = outer_; }
+    : outer_(std::exchange(entered().replica, &context)) {}
+ReplicaContext::Enter::~Enter() { entered().replica = outer_; }
 
 ReplicaContext::ReplicaContext(Replica& replica) : ReplicaContext(replica, replica.variables()) {}
 ReplicaContext::ReplicaContext(Replica& replica, VariableStore& variables)
@@ -56,10 +52,10 @@ void ReplicaContext::meet(const std::string& kind, std::shared_ptr<void> mine,
   merge_point_->meet(static_cast<size_t>(replica_.place().local), kind, std::move(mine),
                      [&](const Visits& all) {
                        // Outside of replicas, as the program between two calls of run().
-                       ReplicaContext* const here = std::exchange(current_context, nullptr);
+                       ReplicaContext* const here = std::exchange(entered().replica, nullptr);
                        struct Back {
                          ReplicaContext* context;
-                         ~Back() { current_context = context; }
+                         ~Back() { entered().replica = context; }
                        } back{here};
                        body(all);
                      });

@@ -11,6 +11,19 @@
 
 namespace muster::inline v0_1::distribute {
 
+Scope enter_scope(StrategyPtr strategy, const ScopeOptions& options) {
+  if (ReplicaContext::inside()) {
+    throw invalid_argument("scope() was called inside of a replica function",
+                           "enter the scope once, around the loop");
+  }
+  Loop* const around = Loop::current();
+  if (around == nullptr) return Scope(std::make_shared<Loop>(std::move(strategy), options));
+  if (&around->strategy() == strategy.get()) return Scope(around->shared_from_this());
+  throw invalid_argument(fmt::format("the scope of {} was entered inside of that of {}",
+                                     strategy->name(), around->strategy().name()),
+                         "leave the other one first: strategies do not mix");
+}
+
 Scope::Scope(std::shared_ptr<Loop> loop)
     : loop_(std::move(loop)), exceptions_(std::uncaught_exceptions()) {
   loop_->enter();

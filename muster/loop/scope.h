@@ -199,12 +199,21 @@ class Scope {
 
  private:
   friend class Session;
-  friend class Strategy;
+  friend Scope enter_scope(StrategyPtr strategy, const ScopeOptions& options);
   explicit Scope(std::shared_ptr<Loop> loop);
   bool serve_by(const std::function<void(const Batch&)>& call) const;
 
   std::shared_ptr<Loop> loop_;
   int exceptions_;
 };
+
+// Does what Strategy::scope() says.
+Scope enter_scope(StrategyPtr strategy, const ScopeOptions& options);
+
+// Strategy's calls whose results this folder defines.
+inline Scope Strategy::scope() const { return scope(ScopeOptions()); }
+inline Scope Strategy::scope(const ScopeOptions& options) const {
+  return enter_scope(shared_from_this(), options);
+}
 
 }  // namespace muster::inline v0_1::distribute

@@ -11,13 +11,13 @@
 namespace muster::inline v0_1::distribute {
 
 StrategyPtr entered_strategy() {
-  const Loop* const entered = Loop::entered();
+  const Loop* const entered = Loop::current();
   return entered == nullptr ? nullptr : entered->strategy().shared_from_this();
 }
 
 Session::Session(StrategyPtr strategy, const ScopeOptions& options)
     : strategy_(std::move(strategy)), exceptions_(std::uncaught_exceptions()) {
-  Loop* const entered = Loop::entered();
+  Loop* const entered = Loop::current();
   shares_scope_ = entered != nullptr && &entered->strategy() == strategy_.get();
   if (shares_scope_ && entered->kept()) {
     if (strategy_->multi_worker()) {

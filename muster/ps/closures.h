@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "muster/base/error.h"
-#include "muster/distribute/parameter_server.h"
 #include "muster/distribute/start_options.h"
+#include "muster/ps/parameter_server.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::distribute {

@@ -1,3 +1,5 @@
+#include "muster/ps/parameter_server.h"
+
 #include <fmt/format.h>
 
 #include <utility>
@@ -5,6 +7,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/distribute/group.h"
+#include "muster/distribute/register_strategy.h"
 #include "muster/distribute/replica.h"
 #include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
@@ -118,6 +121,7 @@ class ParameterServer final : public distribute::Strategy {
 
   std::string_view name() const override { return "ParameterServer"; }
   bool multi_worker() const override { return false; }
+  bool needs_servers() const override { return true; }
   Device device() const override { return at::kCPU; }
   double rejoin_seconds() const override { return options_.restart_timeout_seconds; }
 
@@ -194,3 +198,20 @@ distribute::StrategyPtr distribute::parameter_server(const ParameterServerOption
 }
 
 }  // namespace muster::inline v0_1
+
+// Whoever links the part refers to this name, so that the linker takes this file out of the
+// archive.
+extern "C" {
+extern const int muster_servers_linked;
+const int muster_servers_linked = 1;
+}
+
+namespace {
+
+[[maybe_unused]] const bool registered = [] {
+  muster::distribute::register_strategy("parameter_server",
+                                        [] { return muster::distribute::parameter_server(); });
+  return true;
+}();
+
+}  // namespace

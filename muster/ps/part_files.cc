@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/files/file_systems.h"
 #include "muster/ps/internal/wire.h"
-#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::ps {
@@ -55,7 +55,7 @@ WrittenPart WrittenPart::of_json(const json& told) {
 }
 
 PartFiles::PartFiles(std::string model_dir, FileSystem* fs)
-    : model_dir_(std::move(model_dir)), fs_(fs != nullptr ? *fs : stores::file_systems()) {}
+    : model_dir_(std::move(model_dir)), fs_(fs != nullptr ? *fs : file_systems()) {}
 
 bool PartFiles::sees(const std::string& text) const {
   if (model_dir_.empty()) return false;

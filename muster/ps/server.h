@@ -7,8 +7,8 @@
 #include <functional>
 #include <string>
 
-#include "muster/distribute/parameter_server.h"
 #include "muster/distribute/start_options.h"
+#include "muster/ps/parameter_server.h"
 
 namespace muster::inline v0_1::ps {
 

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "muster/base/uri.h"
-#include "muster/stores/file_systems.h"
-#include "muster/stores/shared_patience.h"
+#include "muster/files/file_systems.h"
+#include "muster/files/shared_patience.h"
 
 namespace muster::inline v0_1 {
 
@@ -15,8 +15,7 @@ CheckpointWriter::CheckpointWriter(const std::string& model_dir,
     : checkpoints_(std::in_place, model_dir, options) {
   checkpoints_->ensure_writable();
   if (is_remote(model_dir)) {
-    claim_.emplace(model_dir, options.fs != nullptr ? *options.fs : stores::file_systems(),
-                   cancelled);
+    claim_.emplace(model_dir, options.fs != nullptr ? *options.fs : file_systems(), cancelled);
   } else if (options.fs == nullptr) {
     lock_.emplace(model_dir, std::chrono::seconds(10), cancelled);
   }
@@ -28,7 +27,7 @@ void CheckpointWriter::check() const {
 }
 
 std::string CheckpointWriter::save(const Checkpoint& checkpoint) {
-  const stores::SharedPatience patience;
+  const SharedPatience patience;
   check();
   return checkpoints_->save(checkpoint);
 }

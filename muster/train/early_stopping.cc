@@ -10,7 +10,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 #include "muster/train/evaluation_history.h"
 #include "muster/train/progress_line.h"
 
@@ -67,7 +67,7 @@ class StopIf : public Hook {
     model_dir_ = info.model_dir;
     timer_.reset();
     if (!decides_) return;
-    history_.emplace(options_.fs != nullptr ? *options_.fs : stores::file_systems(),
+    history_.emplace(options_.fs != nullptr ? *options_.fs : file_systems(),
                      options_.eval_dir.empty() ? dir_of("") : options_.eval_dir);
     history_->read();
     decide(info.start_step);

@@ -8,8 +8,8 @@
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/formats/event.h"
-#include "muster/stores/testing/memory_store.h"
 #include "muster/summary/event_writer.h"
 #include "muster/train/evaluation_history.h"
 
@@ -171,7 +171,7 @@ TEST(EvaluationHistoryTest, LaterValuesOfAStepCountAndADamagedTailDoesNot) {
 
 // In a store events are many small files: each is read once.
 TEST(EvaluationHistoryTest, InAStoreOnlyWhatIsNewIsRead) {
-  stores::MemoryStore store;
+  MemoryStore store;
   EvaluationHistory history(store, "mem://b/eval");
   EXPECT_FALSE(history.read());
   write_evaluations("mem://b/eval", "m", {{10, 1}, {20, 2}}, store);
@@ -188,7 +188,7 @@ TEST(EvaluationHistoryTest, InAStoreOnlyWhatIsNewIsRead) {
 // Whoever writes into a store joins old files: what a slow reader has not seen is in one that it
 // knew, and what it is about to read may be gone.
 TEST(EvaluationHistoryTest, FilesThatAreJoinedMeanwhileLoseNothing) {
-  stores::MemoryStore store;
+  MemoryStore store;
   EvaluationHistory history(store, "mem://b/eval");
   write_evaluations("mem://b/eval", "m", {{10, 1}}, store);
   EXPECT_TRUE(history.read());

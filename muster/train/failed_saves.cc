@@ -8,7 +8,7 @@
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/base/uri.h"
-#include "muster/stores/shared_patience.h"
+#include "muster/files/shared_patience.h"
 
 namespace muster::inline v0_1 {
 
@@ -45,7 +45,7 @@ void FailedSaves::note(const Error& error) {
 
 bool FailedSaves::attempt(bool must, const std::function<void()>& save) {
   try {
-    const stores::SharedPatience patience;
+    const SharedPatience patience;
     save();
   } catch (const Error& error) {
     if (must || !patient()) throw;

@@ -7,7 +7,7 @@
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/base/unknown_name.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 #include "muster/summary/event_writer.h"
 #include "muster/train/hooks.h"
 #include "muster/train/progress_line.h"
@@ -98,7 +98,7 @@ class StepCounter : public Hook {
         timer_(options.every.or_else(kHundredSteps), "hooks::step_counter", clock_) {
     if (options.output_dir.empty()) return;
     writer_ = std::make_unique<summary::EventWriter>(
-        options.output_dir, options.fs != nullptr ? *options.fs : stores::file_systems(), clock_);
+        options.output_dir, options.fs != nullptr ? *options.fs : file_systems(), clock_);
   }
 
   void begin(const RunInfo&) override {

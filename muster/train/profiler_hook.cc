@@ -5,8 +5,8 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/files/file_systems.h"
 #include "muster/formats/timeline.h"
-#include "muster/stores/file_systems.h"
 #include "muster/train/hooks.h"
 
 namespace muster::inline v0_1::hooks {
@@ -17,7 +17,7 @@ class Profiler : public Hook {
   explicit Profiler(const ProfilerOptions& options)
       : options_(options),
         timer_(options.every, "hooks::profiler", clock_or_system(options.clock)),
-        fs_(options.fs != nullptr ? *options.fs : stores::file_systems()) {
+        fs_(options.fs != nullptr ? *options.fs : file_systems()) {
     if (options.steps_in_a_row < 1) {
       throw invalid_argument(fmt::format(
           "hooks::profiler got steps_in_a_row = {}; it must be 1 or more", options.steps_in_a_row));

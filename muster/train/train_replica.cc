@@ -9,7 +9,7 @@
 #include "muster/base/log.h"
 #include "muster/distribute/agree.h"
 #include "muster/distribute/replica_input.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 #include "muster/tensor/device_copier.h"
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/libtorch.h"
@@ -71,7 +71,7 @@ class Run {
     restored_ = engine_.find_checkpoint(saves_.checkpoints());
     if (options_.warm_start_from) {
       engine_.warm_start(*options_.warm_start_from,
-                         options_.fs != nullptr ? *options_.fs : stores::file_systems());
+                         options_.fs != nullptr ? *options_.fs : file_systems());
     }
     if (options_.max_steps && engine_.step() >= *options_.max_steps) return nothing_to_do();
     const Dataset dataset = input_fn(replica_.input_context());

@@ -15,7 +15,7 @@
 #include "muster/cluster/resolve.h"
 #include "muster/estimator/estimator.h"
 #include "muster/export/write_version.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 #include "muster/summary/event_writer.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
@@ -136,7 +136,7 @@ struct BoostedTrees::Impl {
   Estimator place;
 
   FileSystem& fs() const {
-    return place.config().fs != nullptr ? *place.config().fs : stores::file_systems();
+    return place.config().fs != nullptr ? *place.config().fs : file_systems();
   }
 
   // The trees of a checkpoint, of the latest when none is named, and its step.

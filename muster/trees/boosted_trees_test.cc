@@ -9,7 +9,7 @@
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/manager.h"
-#include "muster/stores/testing/memory_store.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/trees/internal/test_rows.h"
 
 namespace muster::inline v0_1 {
@@ -68,7 +68,7 @@ TEST(BoostedTreesTest, PenaltiesMakeLeavesSmall) {
 // In a store that fails: the run goes on, tries again until the limit, and the last good checkpoint
 // stays; what it ends with is what it would have been.
 TEST(BoostedTreesTest, SavesThatFailAreTriedAgain) {
-  stores::MemoryStore& store = stores::memory_store();
+  MemoryStore& store = memory_store();
   const std::string dir = "mem://trees/mine";
   const auto train = [&](const std::string& model_dir, const std::vector<int64_t>& failing) {
     store.clear();

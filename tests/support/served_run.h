@@ -4,6 +4,7 @@
 #include "muster/checkpoint/manager.h"
 #include "muster/distribute/strategy.h"
 #include "muster/estimator/estimator.h"
+#include "muster/ps/parameter_server.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 

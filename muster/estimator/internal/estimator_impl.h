@@ -17,7 +17,7 @@
 #include "muster/checkpoint/manager.h"
 #include "muster/estimator/estimator.h"
 #include "muster/estimator/internal/best_list.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 #include "muster/summary/event_writer.h"
 #include "muster/train/evaluator.h"
 #include "muster/train/trainer.h"
@@ -60,7 +60,7 @@ struct Estimator::Impl {
   std::optional<Error> unreadable;
 
   Clock& clock() const { return config.clock != nullptr ? *config.clock : system_clock(); }
-  FileSystem& fs() const { return config.fs != nullptr ? *config.fs : stores::file_systems(); }
+  FileSystem& fs() const { return config.fs != nullptr ? *config.fs : file_systems(); }
   uint64_t seed() const { return config.random_seed.value_or(0); }
   distribute::StrategyPtr strategy() const;
   distribute::StrategyPtr eval_strategy() const;

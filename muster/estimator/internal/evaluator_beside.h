@@ -21,11 +21,11 @@
 #include "muster/estimator/exporter.h"
 #include "muster/estimator/internal/evaluation_journal.h"
 #include "muster/estimator/internal/test_model.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 
 namespace muster::inline v0_1::testing {
 
-inline FileSystem& disk() { return stores::file_systems(); }
+inline FileSystem& disk() { return file_systems(); }
 
 inline Environment evaluator_environment(int index = 0) {
   return Environment{{"TF_CONFIG", fmt::format(R"({{"cluster":{{"chief":["host0:2222"]}},)"

@@ -17,9 +17,9 @@
 #include "muster/checkpoint/manager.h"
 #include "muster/checkpoint/read_tensors.h"
 #include "muster/command/job_dir.h"
+#include "muster/files/file_systems.h"
 #include "muster/keras/internal/fit.h"
 #include "muster/loop/replica_context.h"
-#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::keras::internal {
@@ -191,8 +191,8 @@ void Fit::resume() {
   });
   tensors_at_ = note.value("tensors_at", impl_.step());
   const std::string beside = tensors_of_callbacks(tensors_at_);
-  if (scope_.is_chief() && stores::file_systems().exists(beside).value()) {
-    const std::map<std::string, Tensor> tensors = read_tensors(stores::file_systems(), beside);
+  if (scope_.is_chief() && file_systems().exists(beside).value()) {
+    const std::map<std::string, Tensor> tensors = read_tensors(file_systems(), beside);
     tell([&](Callback& callback) {
       std::map<std::string, Tensor> own;
       const std::string prefix = key_of(callback) + kOfCallback;
@@ -268,7 +268,7 @@ void Fit::save_tensors_of_callbacks() {
       tensors[key_of(*callback) + kOfCallback + name] = tensor;
   }
   if (tensors.empty()) return;
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   files.make_directories(backups_->backup_dir()).value();
   write_checkpoint(files, tensors_of_callbacks(tensors_at_), {.tensors = std::move(tensors)});
 }
@@ -300,13 +300,13 @@ void Fit::backup(int64_t epoch, int64_t step, bool must) {
     // The backup before is the good one, and so are its tensors; unless this one is there all the
     // same, where only an answer got lost.
     if (scope_.is_chief() && tensors_before != tensors_at_ && !backup_may_be_there(tensors_at_))
-      (void)stores::file_systems().remove(tensors_of_callbacks(tensors_at_));
+      (void)file_systems().remove(tensors_of_callbacks(tensors_at_));
     tensors_at_ = tensors_before;
     return;
   }
   if (scope_.is_chief() && tensors_before >= 0 && tensors_before != tensors_at_) {
     // Those of the backup before; where there are none, nothing has to go.
-    (void)stores::file_systems().remove(tensors_of_callbacks(tensors_before));
+    (void)file_systems().remove(tensors_of_callbacks(tensors_before));
   }
   saved_ = impl_.step();
 }
@@ -323,7 +323,7 @@ bool Fit::backup_may_be_there(int64_t step) const {
 void Fit::note_missing_folders() {
   const std::string& folder = backups_->backup_dir();
   if (!scope_.is_chief() || is_remote(folder) || !made_folders_.empty()) return;
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   for (std::string around = directory_of(folder); !around.empty() && around != ".";) {
     const Result<bool> there = files.exists(around);
     if (!there.ok() || there.value()) break;
@@ -338,7 +338,7 @@ void Fit::end_backups() {
   if (backups_ == nullptr) return;
   if (!impl_.served()) scope_.end_saving(backups_->backup_dir());
   if (!backups_->options().delete_checkpoint || !scope_.is_chief()) return;
-  FileSystem& files = stores::file_systems();
+  FileSystem& files = file_systems();
   const Result<bool> there = files.exists(backups_->backup_dir());
   if (there.ok() && !there.value()) return;
   if (const Status removed = files.remove_tree(backups_->backup_dir()); !removed.ok()) {

@@ -13,7 +13,6 @@
 #include "muster/keras/internal/tally.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/replica_context.h"
-#include "muster/ps/closures.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/added_losses.h"
 
@@ -49,7 +48,7 @@ Model::Impl::Impl(std::optional<Layer> of_layer, Model::Function of_function,
   if (strategy_ == nullptr) strategy_ = distribute::entered_strategy();
   if (strategy_ == nullptr) strategy_ = distribute::one_device();
   given_ = strategy_;
-  if (ps::options_of(*strategy_) != nullptr) {
+  if (strategy_->needs_servers()) {
     const cluster::ResolvedCluster cluster = cluster::resolve_cluster(
         options.environment ? *options.environment : Environment::process());
     served_ = !cluster.addresses.empty();

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "muster/calls/cluster_coordinator.h"
 #include "muster/keras/internal/model_impl.h"
-#include "muster/loop/cluster_coordinator.h"
 #include "muster/optim/optimizer.h"
 
 namespace muster::inline v0_1::keras::internal {

@@ -11,9 +11,10 @@
 #include "muster/cluster/resolve.h"
 #include "muster/distribute/absence.h"
 #include "muster/distribute/agree.h"
+#include "muster/files/file_systems.h"
 #include "muster/loop/named_call.h"
-#include "muster/ps/closures.h"
-#include "muster/stores/file_systems.h"
+#include "muster/loop/recorded_step.h"
+#include "muster/optim/train_op.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 #include "muster/train/late_error.h"
@@ -23,8 +24,6 @@
 
 namespace muster::inline v0_1::distribute {
 namespace {
-
-thread_local std::vector<Loop*> entered_loops;
 
 constexpr const char* kEnd = "the end of its scope, or of its Model";
 constexpr const char* kJoining = "strategy->scope()";
@@ -79,12 +78,11 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
   set_threads(0);
   const Environment environment =
       options.environment ? *options.environment : Environment::process();
-  const cluster::ResolvedCluster resolved = cluster::resolve_cluster(
-      environment, {.worker_zero_may_be_chief = strategy_->multi_worker(),
-                    .wants_servers = ps::options_of(*strategy_) != nullptr});
+  const cluster::ResolvedCluster resolved =
+      cluster::resolve_cluster(environment, {.worker_zero_may_be_chief = strategy_->multi_worker(),
+                                             .wants_servers = strategy_->needs_servers()});
   cluster::announce(resolved);
-  if (resolved.is_evaluator || ps::options_of(*strategy_) == nullptr)
-    check_worker(resolved, "train");
+  if (resolved.is_evaluator || !strategy_->needs_servers()) check_worker(resolved, "train");
   start_ = {.cluster = resolved,
             .seed = options.seed,
             .join_timeout = options.join_timeout,
@@ -94,8 +92,7 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
   start_replicas();
   if (first().is_chief() && summary_steps(options) > 0) {
     summary_hook_ = std::make_unique<SummaryHook>(
-        std::make_shared<summary::EventWriter>(options.summary_dir, stores::file_systems(),
-                                               system_clock()),
+        std::make_shared<summary::EventWriter>(options.summary_dir, file_systems(), system_clock()),
         options.save_summary_steps, options.save_summary_steps, system_clock());
   }
   threads_ = std::make_unique<ReplicaThreads>(replicas_.size());
@@ -125,19 +122,20 @@ const Replica& Loop::first() const {
       "(scope.serve(step)) return;");
 }
 
-Loop* Loop::entered() { return entered_loops.empty() ? nullptr : entered_loops.back(); }
+Loop* Loop::current() { return static_cast<Loop*>(entered().loop()); }
 
 void Loop::enter() {
   if (scopes_++ == 0 && !replicas_.empty() && first().place().replicas() > 1)
     watch_ = std::make_unique<BackwardWatch>(/*leaves=*/false);
-  entered_loops.push_back(this);
+  entered().loops.push_back(this);
 }
 
 void Loop::leave(bool by_exception) noexcept {
   if (--scopes_ == 0) watch_.reset();
   // Scopes of one loop may end in any order.
-  const auto last = std::find(entered_loops.rbegin(), entered_loops.rend(), this);
-  if (last != entered_loops.rend()) entered_loops.erase(std::next(last).base());
+  std::vector<EnteredLoop*>& loops = entered().loops;
+  const auto last = std::find(loops.rbegin(), loops.rend(), this);
+  if (last != loops.rend()) loops.erase(std::next(last).base());
   end_if_left(by_exception);
 }
 

@@ -14,6 +14,7 @@
 
 #include "muster/base/error.h"
 #include "muster/checkpoint/manager.h"
+#include "muster/distribute/entered_loop.h"
 #include "muster/distribute/replica.h"
 #include "muster/distribute/replica_threads.h"
 #include "muster/distribute/shared_run.h"
@@ -36,12 +37,12 @@ namespace muster::inline v0_1::distribute {
 // Throws InvalidArgument for what needs all workers, where they go at their own pace.
 void check_meets(const Replica& replica, const char* what);
 
-class Loop : public std::enable_shared_from_this<Loop> {
+class Loop final : public EnteredLoop, public std::enable_shared_from_this<Loop> {
  public:
   Loop(StrategyPtr strategy, const ScopeOptions& options);
 
   // The one entered last on this thread; nullptr when there is none.
-  static Loop* entered();
+  static Loop* current();
   // Makes it the one that is entered on this thread, until leave().
   void enter();
   void leave(bool by_exception) noexcept;
@@ -51,12 +52,11 @@ class Loop : public std::enable_shared_from_this<Loop> {
   bool kept() const { return keepers_ > 0; }
   void release(bool by_exception) noexcept;
 
-  const Strategy& strategy() const { return *strategy_; }
-  size_t num_local_replicas() const { return replicas_.size(); }
+  const Strategy& strategy() const override { return *strategy_; }
+  int num_replicas_in_sync() const override { return first().num_replicas_in_sync(); }
+  size_t num_local_replicas() const override { return replicas_.size(); }
   bool is_chief() const { return !replicas_.empty() && first().is_chief(); }
-  // Throws InvalidArgument unless `size`, of values given to `what`, is the number of replicas
-  // here.
-  void check_values(size_t size, const char* what) const;
+  void check_values(size_t size, const char* what) const override;
   // Throws InvalidArgument in a parameter server's task, and after the end.
   const Replica& first() const;
   int64_t step() const { return step_; }
@@ -64,11 +64,9 @@ class Loop : public std::enable_shared_from_this<Loop> {
   bool built() const { return !replicas_.empty() && replicas_.front()->engine.built(); }
   const StepResult& last_step() const { return last_step_; }
 
-  // Calls `body` on every replica; `rows(r)` are the examples local replica r has, and `batch(r)`
-  // its batch, if there is one.
   void run(const RunOptions& options, const std::function<void(size_t)>& body,
            const std::function<int64_t(size_t)>& rows,
-           const std::function<const Batch*(size_t)>& batch);
+           const std::function<const Batch*(size_t)>& batch) override;
   // Throws InvalidArgument where the program trains between the calls, by itself, on what it reads
   // from its distributed data.
   void check_own_training() const;
@@ -109,9 +107,9 @@ class Loop : public std::enable_shared_from_this<Loop> {
   // later call works.
   void each(const char* call, const std::function<void(Replica&, size_t)>& fn);
 
-  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& value, std::optional<int64_t> axis);
-  Metric reduce(const PerReplica<Metric>& value);
-  Tensor gather(const PerReplica<Tensor>& value, int64_t axis);
+  Tensor reduce(ReduceOp op, const PerReplica<Tensor>& value, std::optional<int64_t> axis) override;
+  Metric reduce(const PerReplica<Metric>& value) override;
+  Tensor gather(const PerReplica<Tensor>& value, int64_t axis) override;
   DistributedDataset distribute(const Dataset& dataset, bool for_this_process);
 
  private:

@@ -8,7 +8,7 @@
 #include "muster/base/log.h"
 #include "muster/distribute/agree.h"
 #include "muster/loop/internal/loop.h"
-#include "muster/loop/internal/recorded_step.h"
+#include "muster/loop/recorded_step.h"
 #include "muster/optim/train_op.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/user_call.h"

@@ -10,10 +10,10 @@
 #include "muster/base/log.h"
 #include "muster/base/uri.h"
 #include "muster/distribute/agree.h"
+#include "muster/files/file_systems.h"
 #include "muster/loop/internal/data_progress.h"
 #include "muster/loop/internal/loop.h"
 #include "muster/loop/internal/served_positions.h"
-#include "muster/stores/file_systems.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -228,7 +228,7 @@ void Loop::warm_start(const WarmStartSettings& settings) {
   }
   settings.validate();
   warm_start_ = settings.ckpt_to_initialize_from;
-  for (const auto& member : replicas_) member->engine.warm_start(settings, stores::file_systems());
+  for (const auto& member : replicas_) member->engine.warm_start(settings, file_systems());
 }
 
 bool Loop::restore_variables(Member& member) {

@@ -14,7 +14,6 @@
 #include "muster/loop/internal/served_positions.h"
 #include "muster/optim/train_op.h"
 #include "muster/plan/failure.h"
-#include "muster/ps/closures.h"
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/stop_signal.h"
@@ -58,9 +57,7 @@ void check_meets(const Replica& replica, const char* what) {
       "distribute::multi_worker_mirrored()");
 }
 
-bool Loop::serves() const {
-  return start_.cluster.task.type == "ps" && ps::options_of(*strategy_) != nullptr;
-}
+bool Loop::serves() const { return start_.cluster.task.type == "ps" && strategy_->needs_servers(); }
 
 bool Loop::serve(const std::function<void(const Batch&)>& call) {
   served_ = call;

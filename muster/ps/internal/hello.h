@@ -9,7 +9,7 @@
 
 #include "muster/base/error.h"
 #include "muster/cluster/resolve.h"
-#include "muster/distribute/parameter_server.h"
+#include "muster/ps/parameter_server.h"
 
 namespace muster::inline v0_1::ps {
 

@@ -10,10 +10,10 @@
 
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/distribute/flat_parameters.h"
-#include "muster/distribute/parameter_server.h"
 #include "muster/distribute/variable_table.h"
 #include "muster/optim/train_op.h"
 #include "muster/plan/placement.h"
+#include "muster/ps/parameter_server.h"
 
 namespace muster::inline v0_1::ps {
 

@@ -16,12 +16,12 @@
 #include <thread>
 #include <vector>
 
-#include "muster/distribute/parameter_server.h"
 #include "muster/distribute/start_options.h"
+#include "muster/files/file_systems.h"
 #include "muster/net/message_socket.h"
 #include "muster/plan/phase.h"
 #include "muster/ps/internal/crew.h"
-#include "muster/stores/file_systems.h"
+#include "muster/ps/parameter_server.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::ps {
@@ -46,7 +46,7 @@ class Session {
   const std::string& task() const { return task_; }
   std::string server_name(size_t server) const;
   // Where checkpoints are.
-  FileSystem& files() const { return start_.fs != nullptr ? *start_.fs : stores::file_systems(); }
+  FileSystem& files() const { return start_.fs != nullptr ? *start_.fs : file_systems(); }
   // Whether the server is on this host, and can hand over files.
   bool carries_files(size_t server) const { return data_[server]->carries_files(); }
   bool told_to_stop() const { return start_.cancelled && start_.cancelled(); }

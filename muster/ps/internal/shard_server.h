@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include "muster/distribute/parameter_server.h"
 #include "muster/net/message_socket.h"
 #include "muster/ps/internal/part_files.h"
 #include "muster/ps/internal/shard_store.h"
 #include "muster/ps/internal/staged_gradients.h"
+#include "muster/ps/parameter_server.h"
 
 namespace muster::inline v0_1::ps {
 

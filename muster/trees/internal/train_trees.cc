@@ -20,7 +20,7 @@
 #include "muster/distribute/replica.h"
 #include "muster/distribute/replica_input.h"
 #include "muster/distribute/replica_threads.h"
-#include "muster/stores/file_systems.h"
+#include "muster/files/file_systems.h"
 #include "muster/summary/event_writer.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/checkpoint_writer.h"
@@ -162,7 +162,7 @@ class TrainTrees {
     }
     if (config_.save_summary_steps > 0) {
       events_ = std::make_unique<summary::EventWriter>(
-          options_.model_dir, config_.fs != nullptr ? *config_.fs : stores::file_systems(), clock_);
+          options_.model_dir, config_.fs != nullptr ? *config_.fs : file_systems(), clock_);
     }
   }
 

@@ -1,4 +1,4 @@
-#include "muster/loop/internal/call_maker.h"
+#include "muster/calls/internal/call_maker.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 // Laws of calls that a chief schedules; each task is a thread with its own TF_CONFIG.
-#include "muster/loop/cluster_coordinator.h"
+#include "muster/calls/cluster_coordinator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,13 +13,14 @@
 #include "muster/base/error_of.h"
 #include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
+#include "muster/calls/internal/test_coordinators.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/layers/core.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/normalization.h"
-#include "muster/loop/internal/test_coordinators.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
-#include "muster/stores/testing/memory_store.h"
+#include "muster/ps/parameter_server.h"
 #include "muster/tensor/libtorch.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
@@ -322,7 +323,7 @@ TEST(ClusterCoordinator, ContinuesFromItsCheckpointAlsoWithoutServers) {
 }
 
 TEST(ClusterCoordinator, ASaveThatMayFailIsTriedAgain) {
-  stores::MemoryStore& store = stores::memory_store();
+  MemoryStore& store = memory_store();
   store.clear();
   const std::string dir = "mem://coordinator/saves";
   const auto saves = [&](ClusterCoordinator& coordinator, const Program& program) {

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "muster/calls/cluster_coordinator.h"
 #include "muster/data/dataset.h"
 #include "muster/data/iterator.h"
-#include "muster/loop/cluster_coordinator.h"
 
 namespace muster::inline v0_1::distribute {
 

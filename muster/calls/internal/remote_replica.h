@@ -8,10 +8,10 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/calls/internal/remote_functions.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/distribute/replica.h"
 #include "muster/layers/call_context.h"
-#include "muster/loop/internal/remote_functions.h"
 #include "muster/train/engine.h"
 
 namespace muster::inline v0_1::distribute {

@@ -1,11 +1,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
+#include "muster/distribute/register_strategy.h"
 #include "muster/distribute/strategy.h"
 
 namespace muster::inline v0_1::distribute {
@@ -22,13 +26,47 @@ std::vector<std::string> split_at_commas(const std::string& names) {
   return parts;
 }
 
+struct Registry {
+  std::mutex mutex;
+  std::map<std::string, std::function<StrategyPtr()>> makers;
+};
+
+Registry& registry() {
+  static auto* const all = new Registry();
+  return *all;
+}
+
+// What another part of Muster makes under that name; nothing where none does.
+StrategyPtr registered(const std::string& name) {
+  std::function<StrategyPtr()> make;
+  {
+    const std::lock_guard lock(registry().mutex);
+    const auto found = registry().makers.find(name);
+    if (found == registry().makers.end()) return nullptr;
+    make = found->second;
+  }
+  return make();
+}
+
 }  // namespace
+
+void register_strategy(const std::string& name, std::function<StrategyPtr()> make) {
+  const std::lock_guard lock(registry().mutex);
+  registry().makers[name] = std::move(make);
+}
 
 StrategyPtr strategy_by_name(const std::string& name) {
   if (name == "one_device") return one_device();
   if (name == "multi_worker") return multi_worker_mirrored();
   if (name == "mirrored") return mirrored();
-  if (name == "parameter_server") return parameter_server();
+  if (StrategyPtr other = registered(name)) return other;
+  if (name == "parameter_server") {
+    throw invalid_argument(
+        "the strategy parameter_server is of Muster's servers, with which this program is not "
+        "linked",
+        "link the part: find_package(muster COMPONENTS servers) and target_link_libraries(... "
+        "muster::servers)");
+  }
   const size_t colon = name.find(':');
   if (colon != std::string::npos) {
     const std::string of = name.substr(colon + 1);

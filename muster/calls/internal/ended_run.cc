@@ -1,4 +1,4 @@
-#include "muster/loop/internal/ended_run.h"
+#include "muster/calls/internal/ended_run.h"
 
 #include <fmt/format.h>
 

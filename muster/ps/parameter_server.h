@@ -1,16 +1,14 @@
-// Workers that train at their own pace, on weights that live on servers: what may be chosen.
+// Workers that train at their own pace, on weights that live on servers: the strategy and what may
+// be chosen.
 // Thread safety: values.
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <string>
 
-#include "muster/optim/train_op.h"
+#include "muster/distribute/strategy.h"
 #include "muster/plan/placement.h"
 #include "muster/tensor/tensor.h"
-#include "muster/tensor/variable.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -51,9 +49,9 @@ struct ParameterServerOptions {
   double idle_timeout_seconds = 60;  // a transfer that stands still for so long has failed
 };
 
-// Calls the model function once, on zero rows of the form of batch that the chief told, so that its
-// variables come into being in `variables`, and returns what it trains.
-using BuildModel =
-    std::function<optim::TrainOp(VariableStore& variables, const std::string& batch_form)>;
+// The chief and the workers of the cluster train at their own pace, each with its part of the data;
+// weights and optimizers live on the tasks of type "ps". Without a cluster it is one_device().
+// Throws InvalidArgument for options outside of what is said there.
+StrategyPtr parameter_server(const ParameterServerOptions& options = {});
 
 }  // namespace muster::inline v0_1::distribute

@@ -1,4 +1,4 @@
-#include "muster/loop/internal/recorded_step.h"
+#include "muster/loop/recorded_step.h"
 
 #include <algorithm>
 #include <vector>

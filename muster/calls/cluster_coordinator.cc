@@ -1,4 +1,4 @@
-#include "muster/loop/cluster_coordinator.h"
+#include "muster/calls/cluster_coordinator.h"
 
 #include <fmt/format.h>
 
@@ -14,17 +14,18 @@
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
+#include "muster/calls/internal/call_maker.h"
+#include "muster/calls/internal/ended_run.h"
+#include "muster/calls/internal/remote_functions.h"
+#include "muster/calls/internal/remote_replica.h"
+#include "muster/calls/internal/run_watch.h"
 #include "muster/cluster/resolve.h"
 #include "muster/distribute/absence.h"
 #include "muster/distribute/start_options.h"
-#include "muster/loop/internal/call_maker.h"
-#include "muster/loop/internal/ended_run.h"
-#include "muster/loop/internal/remote_functions.h"
-#include "muster/loop/internal/remote_replica.h"
-#include "muster/loop/internal/run_watch.h"
+#include "muster/files/file_systems.h"
 #include "muster/loop/session.h"
 #include "muster/ps/closures.h"
-#include "muster/stores/file_systems.h"
+#include "muster/ps/parameter_server.h"
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
@@ -285,7 +286,7 @@ class ClusterCoordinator::Impl {
   // False where the run of this job has ended already: who is killed right behind that, and started
   // again, would wait for servers that are gone.
   bool begins(const RemoteFunctions::Function& training) {
-    const bool ended = run_has_ended(stores::file_systems(), options_.model_dir, cluster().job.id);
+    const bool ended = run_has_ended(file_systems(), options_.model_dir, cluster().job.id);
     if (ended) start_.join_timeout = std::min(start_.join_timeout, kEndedSeconds);
     try {
       begin(training);
@@ -404,7 +405,7 @@ class ClusterCoordinator::Impl {
       watch_->cancel("the chief has ended the run");
       host_->close(RunWatch::kRunningSeconds);
       replica_->replica().shared()->end_steps(SharedRun::End::kTold, {});
-      note_end_of_run(stores::file_systems(), options_.model_dir, cluster().job.id);
+      note_end_of_run(file_systems(), options_.model_dir, cluster().job.id);
     }
     replica_->engine().finish();
     over_ = true;

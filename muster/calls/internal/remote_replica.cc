@@ -1,4 +1,4 @@
-#include "muster/loop/internal/remote_replica.h"
+#include "muster/calls/internal/remote_replica.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "muster/base/foreign_error.h"
-#include "muster/loop/internal/recorded_step.h"
+#include "muster/loop/recorded_step.h"
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/user_call.h"

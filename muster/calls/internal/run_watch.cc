@@ -1,4 +1,4 @@
-#include "muster/loop/internal/run_watch.h"
+#include "muster/calls/internal/run_watch.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "muster/base/clock.h"
-#include "muster/loop/internal/remote_replica.h"
+#include "muster/calls/internal/remote_replica.h"
 #include "muster/ps/closures.h"
 
 namespace muster::inline v0_1::distribute {

@@ -29,10 +29,10 @@
 #include <vector>
 
 #include "muster/base/environment.h"
+#include "muster/calls/remote_call.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/data/dataset.h"
 #include "muster/distribute/strategy.h"
-#include "muster/loop/remote_call.h"
 #include "muster/losses/reduction.h"
 #include "muster/tensor/input_context.h"
 #include "muster/tensor/tensor.h"

@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "muster/calls/internal/remote_functions.h"
+#include "muster/calls/internal/remote_replica.h"
 #include "muster/data/iterator.h"
 #include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
-#include "muster/loop/internal/remote_functions.h"
-#include "muster/loop/internal/remote_replica.h"
 #include "muster/ps/closures.h"
 
 namespace muster::inline v0_1::distribute {

@@ -12,14 +12,15 @@
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/base/uri.h"
+#include "muster/calls/cluster_coordinator.h"
+#include "muster/files/testing/memory_store.h"
 #include "muster/layers/core.h"
 #include "muster/layers/regularizers.h"
-#include "muster/loop/cluster_coordinator.h"
 #include "muster/loop/distributed_dataset.h"
-#include "muster/loop/internal/test_loops.h"
+#include "muster/loop/test_loops.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
-#include "muster/stores/testing/memory_store.h"
+#include "muster/ps/parameter_server.h"
 #include "muster/tensor/libtorch.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
@@ -196,7 +197,7 @@ class EndedRun : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EndedRun, LeavesAChiefThatIsStartedAgainNothingToDo) {
   const TempDirectory directory;
-  stores::memory_store().clear();
+  memory_store().clear();
   const std::string model_dir = is_remote(GetParam()) ? GetParam() : directory / GetParam();
   const LocalCluster cluster(2, /*chief=*/true, /*servers=*/1);
   const auto serve = [&](int task, const std::string& job, double join_timeout) {
@@ -228,7 +229,7 @@ TEST_P(EndedRun, LeavesAChiefThatIsStartedAgainNothingToDo) {
   // Another run waits for servers of its own.
   EXPECT_EQ(error_of([&] { (void)serve(0, "job 2", /*join_timeout=*/0.3); }).kind(),
             ErrorKind::kTimeout);
-  stores::memory_store().clear();
+  memory_store().clear();
 }
 
 INSTANTIATE_TEST_SUITE_P(OnADiskAndInABucket, EndedRun,

@@ -6,11 +6,12 @@
 #include <functional>
 #include <vector>
 
+#include "muster/calls/cluster_coordinator.h"
 #include "muster/layers/core.h"
-#include "muster/loop/cluster_coordinator.h"
-#include "muster/loop/internal/test_loops.h"
+#include "muster/loop/test_loops.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
+#include "muster/ps/parameter_server.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
