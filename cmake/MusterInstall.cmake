@@ -28,15 +28,14 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
           DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT library)
   # No commands of their own: `muster doctor`, `muster serve` and `muster train` start them.
   install(TARGETS muster-probe muster-serve muster-train RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT library)
-  foreach(row IN LISTS muster_floors)
-    string(REGEX REPLACE "^[0-9]+ +([a-z]+).*$" "\\1" folder "${row}")
+  foreach(folder IN LISTS MUSTER_FOLDERS)
     # Parts of the commands alone, which are in no library that is installed.
     if(folder MATCHES "^(serve|jobs)$")
       continue()
     endif()
     # What a folder keeps to itself, and what is for tests, stays here.
     file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/muster/${folder}/*.h)
-    list(FILTER headers EXCLUDE REGEX "/(await|compute_anyway|error_of|fault_file_system|temp_directory|communicator_suite|libtorch)\\.h$")
+    list(FILTER headers EXCLUDE REGEX "/(await|compute_anyway|error_of|fault_file_system|temp_directory|communicator_suite|libtorch|test_loops)\\.h$")
     if(NOT MUSTER_CONTROL_PLANE)
       list(FILTER headers EXCLUDE REGEX "/coordinator_store\\.h$")
     endif()

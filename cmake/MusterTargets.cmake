@@ -11,6 +11,36 @@
 #   ground storey; the others are looked at by ./dev check.
 # muster_executable(NAME mnist SOURCES ... [DEPS ...] [TORCH])
 
+# Stops unless a folder's archive knows lower floors and parts of the table alone. DEPS name targets, of which those of
+# muster/ know their folder.
+function(muster_check_floor target)
+  get_target_property(folder ${target} MUSTER_FOLDER)
+  if(NOT folder)
+    return()
+  endif()
+  foreach(dep IN LISTS ARGN)
+    if(NOT dep MATCHES "^muster::")
+      continue()
+    endif()
+    if(NOT TARGET ${dep})
+      message(FATAL_ERROR "${target} names ${dep}, which stands on no lower floor.\nhint: see FLOORS")
+    endif()
+    get_target_property(dep_folder ${dep} MUSTER_FOLDER)
+    if(NOT dep_folder OR dep_folder STREQUAL folder)
+      continue()
+    endif()
+    if(NOT MUSTER_FLOOR_${dep_folder} LESS MUSTER_FLOOR_${folder})
+      message(FATAL_ERROR "${target} (floor ${MUSTER_FLOOR_${folder}}) names ${dep} (floor ${MUSTER_FLOOR_${dep_folder}}).\n"
+        "hint: DEPS name lower floors; see FLOORS")
+    endif()
+    set(part ${MUSTER_PART_${folder}})
+    if(NOT MUSTER_PART_${dep_folder} IN_LIST MUSTER_KNOWS_${part})
+      message(FATAL_ERROR "${target}, of the part ${part}, names ${dep}, of the part ${MUSTER_PART_${dep_folder}}.\n"
+        "hint: the part ${part} knows: ${MUSTER_KNOWS_${part}}; see FLOORS")
+    endif()
+  endforeach()
+endfunction()
+
 # Several sources as one, where a folder is built as a whole: headers are read and templates instantiated once for all.
 function(muster_join_sources target)
   if(MUSTER_UNITY)
@@ -30,6 +60,11 @@ function(muster_library)
   add_library(muster::${arg_NAME} ALIAS ${target})
   if(NOT arg_NOT_INSTALLED)
     set_property(GLOBAL APPEND PROPERTY MUSTER_FOLDER_LIBRARIES ${target})
+  endif()
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR}/muster ${CMAKE_CURRENT_SOURCE_DIR})
+  if(DEFINED MUSTER_FLOOR_${folder})
+    set_target_properties(${target} PROPERTIES MUSTER_FOLDER ${folder})
+    muster_check_floor(${target} ${arg_DEPS} ${arg_PRIVATE_DEPS})
   endif()
   muster_join_sources(${target})
   target_link_libraries(${target} PUBLIC muster_flags ${arg_DEPS} PRIVATE ${arg_PRIVATE_DEPS})

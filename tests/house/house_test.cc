@@ -29,8 +29,8 @@ class PlantedTest : public ::testing::Test {
  protected:
   PlantedTest() {
     write("FLOORS",
-          "# a comment\n0 base ground\n1 plan ground\n1 net ground\n3 tensor tensor\n4 data "
-          "tensor\n");
+          "# a comment\n0 base ground core\n1 plan ground core\n1 net ground wires\n"
+          "3 tensor tensor core\n4 data tensor core\npart core\npart wires core\n");
     write("CMakeLists.txt", "project(muster VERSION 1.2.3)\n");
     write("muster/base/error.h", "// An error.\n#pragma once\n#include <string>\n");
     write("muster/plan/plan.h", "// A plan.\n#pragma once\n#include \"muster/base/error.h\"\n");
@@ -86,13 +86,27 @@ TEST_F(PlantedTest, FloorsAreKept) {
 TEST_F(PlantedTest, FoldersAndTableAgree) {
   write("muster/extra/CMakeLists.txt", "");
   EXPECT_EQ(violations(), "muster/extra: stands on no floor: add it to FLOORS\n");
-  write(
-      "FLOORS",
-      "0 base ground\n1 plan ground\n1 net ground\n2 extra ground\n2 gone ground\n3 tensor tensor\n"
-      "4 data tensor\n");
+  write("FLOORS",
+        "0 base ground core\n1 plan ground core\n1 net ground core\n2 extra ground core\n"
+        "2 gone ground core\n3 tensor tensor core\n4 data tensor core\npart core\n");
   EXPECT_EQ(violations(), "FLOORS: names muster/gone, which is not there\n");
-  write("FLOORS", "0 base cellar\n");
-  EXPECT_THROW(violations(), std::runtime_error);
+  for (const std::string wrong :
+       {"0 base cellar core\npart core\n", "0 base ground\npart core\n", "0 base ground core\n",
+        "0 base ground core\npart core attic\n"}) {
+    write("FLOORS", wrong);
+    EXPECT_THROW(violations(), std::runtime_error) << wrong;
+  }
+}
+
+TEST_F(PlantedTest, PartsKnowThoseOfTheTableAlone) {
+  const std::string net = "\n#include \"muster/net/net.h\"\n";
+  EXPECT_EQ(planted("muster/data/a.cc", net),
+            "muster/data/a.cc:2: data (part core) includes net (part wires), which the part core "
+            "does not know\n");
+  EXPECT_THAT(planted("muster/data/internal/a.h", "// A.\n#pragma once\n" + net),
+              HasSubstr("(part wires)"));
+  EXPECT_EQ(planted("muster/data/a_test.cc", net), "");
+  EXPECT_EQ(planted("apps/b.cc", net), "");
 }
 
 TEST_F(PlantedTest, HeadersStayLight) {
@@ -118,7 +132,7 @@ TEST_F(PlantedTest, FieldsOfOptionsHaveInitializers) {
     return "// A.\n#pragma once\nstruct RunOptions {\n  int steps = 1;\n" + field +
            "\n  void check() const;\n};\nstruct Place {\n  int row;\n};\n";
   };
-  for (const std::string& field : {"  std::string name;", "  int64_t* steps;  // so many",
+  for (const std::string field : {"  std::string name;", "  int64_t* steps;  // so many",
                                    "  std::function<int(const int&)> of;"}) {
     EXPECT_THAT(planted("muster/plan/a.h", with(field)),
                 HasSubstr("muster/plan/a.h:5: give this field an initializer"))
@@ -126,7 +140,7 @@ TEST_F(PlantedTest, FieldsOfOptionsHaveInitializers) {
     // What programs do not see may be as it likes.
     EXPECT_EQ(planted("muster/plan/internal/a.h", with(field)), "");
   }
-  for (const std::string& field : {"  std::string name{};", "  using Name = std::string;",
+  for (const std::string field : {"  std::string name{};", "  using Name = std::string;",
                                    "  std::string said() const;", "  // a comment;"}) {
     EXPECT_EQ(planted("muster/plan/a.h", with(field)), "") << field;
   }

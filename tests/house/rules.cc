@@ -32,28 +32,55 @@ constexpr std::array<std::string_view, 6> kRooms = {"muster",     "apps",  "exam
 struct Floor {
   int number = 0;
   bool tensor = false;
+  std::string part;
 };
 
-std::map<std::string, Floor> read_floors(const std::string& root) {
+struct Table {
+  std::map<std::string, Floor> floors;
+  std::map<std::string, std::set<std::string>>
+      parts;  // each with those it knows, itself among them
+};
+
+Table read_floors(const std::string& root) {
   std::ifstream file(root + "/FLOORS");
   if (!file) throw std::runtime_error("no FLOORS in " + root);
-  std::map<std::string, Floor> floors;
+  Table table;
   std::string line;
   while (std::getline(file, line)) {
     if (line.empty() || line[0] == '#') continue;
     std::istringstream words(line);
+    std::string word;
+    if (line.starts_with("part ")) {
+      std::string part;
+      words >> word >> part;
+      std::set<std::string>& knows = table.parts[part];
+      knows.insert(part);
+      while (words >> word) {
+        if (!table.parts.contains(word)) {
+          throw std::runtime_error("FLOORS: '" + line + "': no line above is of the part " + word);
+        }
+        knows.insert(word);
+      }
+      continue;
+    }
     Floor floor;
     std::string folder;
     std::string storey;
-    if (!(words >> floor.number >> folder >> storey) ||
+    if (!(words >> floor.number >> folder >> storey >> floor.part) ||
         (storey != "ground" && storey != "tensor")) {
       throw std::runtime_error("FLOORS: cannot read '" + line + "'");
     }
     floor.tensor = storey == "tensor";
-    floors[folder] = floor;
+    table.floors[folder] = floor;
   }
-  if (floors.empty()) throw std::runtime_error("FLOORS is empty");
-  return floors;
+  if (table.floors.empty()) throw std::runtime_error("FLOORS is empty");
+  for (const auto& [folder, floor] : table.floors) {
+    if (!table.parts.contains(floor.part)) {
+      throw std::runtime_error("FLOORS: " + folder + " is of the part " + floor.part +
+                               ", which has no line");
+    }
+  }
+  return table;
 }
 
 // "namespace muster::inline v0_1" for a project of version 0.1.x.
@@ -93,8 +120,12 @@ std::string folder_of(const std::string& path) {
 
 class Checker {
  public:
-  explicit Checker(const std::string& root)
-      : root_(root), floors_(read_floors(root)), namespace_(versioned_namespace(root)) {}
+  explicit Checker(const std::string& root) : Checker(root, read_floors(root)) {}
+  Checker(const std::string& root, Table table)
+      : root_(root),
+        floors_(std::move(table.floors)),
+        parts_(std::move(table.parts)),
+        namespace_(versioned_namespace(root)) {}
 
   Report check() {
     check_folders();
@@ -212,8 +243,11 @@ class Checker {
     if (included.find("/internal/") != std::string::npos && ours && folder != target) {
       violate(file, line, included + ": private to its folder");
     }
-    if (!folder.empty() && !target.empty() && folder != target)
+    if (!folder.empty() && !target.empty() && folder != target) {
       check_floors(file, line, folder, target);
+      // Tests of a part may try it with what stands on it.
+      if (!test) check_parts(file, line, folder, target);
+    }
     if (!folder.empty() && included.starts_with("muster/") && target.empty()) {
       violate(file, line, included + ": folders of muster/ do not include the headers above them");
     }
@@ -237,6 +271,19 @@ class Checker {
       violate(file, line,
               folder + " (floor " + std::to_string(from->second.number) + ") includes " + target +
                   " (floor " + std::to_string(to->second.number) + ")");
+    }
+  }
+
+  void check_parts(const std::string& file, int line, const std::string& folder,
+                   const std::string& target) {
+    const auto from = floors_.find(folder);
+    const auto to = floors_.find(target);
+    if (from == floors_.end() || to == floors_.end()) return;  // said by check_floors
+    const std::string& part = from->second.part;
+    if (!parts_.at(part).contains(to->second.part)) {
+      violate(file, line,
+              folder + " (part " + part + ") includes " + target + " (part " + to->second.part +
+                  "), which the part " + part + " does not know");
     }
   }
 
@@ -265,6 +312,7 @@ class Checker {
 
   const std::string root_;
   const std::map<std::string, Floor> floors_;
+  const std::map<std::string, std::set<std::string>> parts_;
   const std::string namespace_;
   std::vector<std::string> files_;
   Report report_;
