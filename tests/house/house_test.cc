@@ -133,7 +133,7 @@ TEST_F(PlantedTest, FieldsOfOptionsHaveInitializers) {
            "\n  void check() const;\n};\nstruct Place {\n  int row;\n};\n";
   };
   for (const std::string field : {"  std::string name;", "  int64_t* steps;  // so many",
-                                   "  std::function<int(const int&)> of;"}) {
+                                  "  std::function<int(const int&)> of;"}) {
     EXPECT_THAT(planted("muster/plan/a.h", with(field)),
                 HasSubstr("muster/plan/a.h:5: give this field an initializer"))
         << field;
@@ -141,7 +141,7 @@ TEST_F(PlantedTest, FieldsOfOptionsHaveInitializers) {
     EXPECT_EQ(planted("muster/plan/internal/a.h", with(field)), "");
   }
   for (const std::string field : {"  std::string name{};", "  using Name = std::string;",
-                                   "  std::string said() const;", "  // a comment;"}) {
+                                  "  std::string said() const;", "  // a comment;"}) {
     EXPECT_EQ(planted("muster/plan/a.h", with(field)), "") << field;
   }
 }
