@@ -35,7 +35,8 @@ Better better_by_name(std::string_view name) {
   for (const std::string_view lower : {"false_positives", "false_negatives", "log_cosh", "brier"}) {
     if (words.find(lower) != std::string::npos) return Better::kLower;
   }
-  for (const std::string_view higher : {"true_positives", "true_negatives", "f_beta", "top_k"}) {
+  for (const std::string_view higher :
+       {"true_positives", "true_negatives", "f_beta", "top_k", "io_u"}) {
     if (words.find(higher) != std::string::npos) return Better::kHigher;
   }
   // What is always predicted says nothing about the model.

@@ -13,6 +13,7 @@ TEST(Better, IsToldByTheWordsOfAName) {
                            "auc_precision_recall",
                            "AUC",
                            "mean_iou",
+                           "val_mean_io_u",
                            "r2",
                            "r2_score",
                            "val_f1",

@@ -33,6 +33,11 @@ Result<std::vector<std::string>> read_vocabulary_file(FileSystem& files, const s
       if (line.starts_with(kMark)) line.remove_prefix(kMark.size());
     }
     const size_t number = words.size() + 1;
+    if (line.find('\r') != std::string_view::npos) {
+      return invalid_argument(
+          fmt::format("'{}': line {} holds \\r, which is no end of a line here", path, number),
+          "save it with other line ends: tr '\\r' '\\n' <FILE >FILE.txt");
+    }
     const auto [known, is_new] = places.try_emplace(std::string(line), number);
     if (!is_new && line.empty()) {
       return invalid_argument(

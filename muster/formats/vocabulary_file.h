@@ -16,7 +16,7 @@ namespace muster::inline v0_1::formats {
 // from 0, as in tf.lookup.TextFileInitializer. Lines end with \n or \r\n, and a byte-order mark in
 // front of the first is no part of it. A line that is blank keeps its id, and a warning names it.
 // Returns NotFound where there is no file; InvalidArgument, naming both lines (from 1), for a word
-// that stands twice and for two blank lines; InvalidArgument for UTF-16.
+// that stands twice, for two blank lines and for a \r within a line; InvalidArgument for UTF-16.
 Result<std::vector<std::string>> read_vocabulary_file(FileSystem& files, const std::string& path,
                                                       std::optional<int64_t> most = {});
 

@@ -57,6 +57,15 @@ TEST_F(VocabularyFileTest, ABlankLineKeepsItsIdAndIsTold) {
   EXPECT_THAT(read("a\n\nb\r\n\r\n").error().message(), HasSubstr("the lines 2 and 4 are blank"));
 }
 
+// Else all of an old Mac's file would be one word.
+TEST_F(VocabularyFileTest, OtherLineEndsAreRefused) {
+  const Error error = read("a\rb\r").error();
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("line 1 holds \\r"));
+  EXPECT_THAT(error.hint(), HasSubstr("tr '\\r' '\\n'"));
+  EXPECT_THAT(read("a\nb\rc\n").error().message(), HasSubstr("line 2 holds \\r"));
+}
+
 TEST_F(VocabularyFileTest, Utf16AndNoFileAreRefused) {
   EXPECT_THAT(read(std::string("\xff\xfe"
                                "a\0\n\0",
