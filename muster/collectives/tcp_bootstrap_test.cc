@@ -65,6 +65,30 @@ std::string address_of_rank(MemoryStore& store, int rank) {
   return store.get("group/at/" + std::to_string(rank), 10s);
 }
 
+// Whether a connection to the address is refused.
+bool is_refused(const std::string& address) {
+  try {
+    const FileDescriptor made = start_connect_tcp(address);
+    pollfd entry{.fd = made.get(), .events = POLLOUT, .revents = 0};
+    EXPECT_EQ(poll(&entry, 1, 30'000), 1);
+    int error = 0;
+    socklen_t size = sizeof error;
+    EXPECT_EQ(getsockopt(made.get(), SOL_SOCKET, SO_ERROR, &error, &size), 0);
+    return error == ECONNREFUSED;
+  } catch (const Error&) {
+    return true;
+  }
+}
+
+TEST(TcpBootstrap, WhoHasMetListensNoMore) {
+  MemoryStore store;
+  testing::run_ranks(3, [&](int rank) {
+    const TcpGroupOptions options = options_for(store, rank, 3);
+    const PointToPoint link(options);
+    EXPECT_TRUE(is_refused(address_of_rank(store, rank))) << rank;
+  });
+}
+
 // Hundreds connect and say nothing, or something, while the ranks meet; some hold on until the end.
 TEST(TcpBootstrap, StrangersHoldUpNobody) {
   MemoryStore store;

@@ -1,0 +1,171 @@
+// Numbers that the documents promise and that the code keeps to itself: constants of one source
+// file. Whoever changes one changes the sentence, and finds both here. Those that a header gives
+// are compared in limits_test.cc.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <string>
+#include <string_view>
+
+#include "muster/base/file_system.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using ::testing::HasSubstr;
+
+// On one line, so that a sentence is found wherever its lines end.
+std::string text_of(const std::string& path) {
+  const char* root = std::getenv("MUSTER_SOURCE_DIR");
+  const std::string text =
+      local_file_system().read_file(join_path(root == nullptr ? "" : root, path)).value();
+  std::string line;
+  for (const char letter : text) {
+    const char space = letter == '\n' ? ' ' : letter;
+    if (space != ' ' || !line.ends_with(' ')) line += space;
+  }
+  return line;
+}
+
+struct Number {
+  const char* document;
+  const char* sentence;
+  const char* source;
+  const char* code;
+};
+
+constexpr Number kNumbers[] = {
+    // A task tells why it ends; before all have joined it is told to those who come.
+    {"reliability.md", "| 2 s; before all have joined 5 s |",
+     "muster/control/coordinator_client.cc", "kReportSeconds = 2;"},
+    {"reliability.md", "| 2 s; before all have joined 5 s |", "muster/distribute/absence.cc",
+     "kPatience = std::chrono::seconds(5);"},
+    {"reliability.md", "and say every 10 s for whom", "muster/control/join_options.h",
+     "report_every = 10;"},
+    {"reliability.md", "finishes nothing for 6 h", "muster/estimator/evaluator_link.cc",
+     "kLongestEvaluation = 6 * 3600;"},
+    {"reliability.md", "and says so every 10 s", "muster/estimator/evaluator_link.cc",
+     "kTellSeconds = 10;"},
+    {"reliability.md", "| 60 s; a process of the same machine that is gone: at once |",
+     "muster/checkpoint/lease.h", "std::chrono::seconds kExpiry{60};"},
+    {"reliability.md", "less than a hundredth of a core over ten seconds",
+     "muster/launch/internal/idle_watch.cc", "kWorkingShare = 0.01;"},
+
+    // Of connections that have shown no token, and of calls that have.
+    {"security.md", "| 32 + 2 *n* |", "muster/net/coordinator_service.cc",
+     ".connections = 32 + 2 * count"},
+    {"security.md", "| time | 5 s |", "muster/net/coordinator_service.cc", "kHandshakeMs = 5000;"},
+    {"security.md",
+     "2 KiB + 300 bytes for each task + twice the token's and the job's name, and 24 KiB more with "
+     "certificates",
+     "muster/net/coordinator_service.cc",
+     "kCallBytes = 2 << 10, kHandshakeBytes = 24 << 10, kAddressBytes = 300;"},
+    {"security.md", "in at most 256 lines", "muster/net/internal/stranger_log.cc", "kMost = 256;"},
+    {"security.md", "8 calls at once on a connection", "muster/net/coordinator_service.cc",
+     "kStreams = 8;"},
+    {"security.md", "4 connections a member that watch the run", "muster/plan/coordinator_state.cc",
+     "kMost = 4;"},
+    {"security.md", "16 MiB a message", "muster/net/internal/coordinator_wire.h",
+     "kMaxMessageBytes = 16 << 20;"},
+    {"security.md", "64 + 4 threads a core + 8 for each task or guest",
+     "muster/net/coordinator_service.cc",
+     "quota.SetMaxThreads(64 + 4 * cores + kStreams * (tasks + "},
+    {"security.md", "16 to 1,024 characters", "muster/cluster/job.cc", "kLongestToken = 1024;"},
+    {"security.md", "a job's name at most 256", "muster/cluster/job.cc", "kLongestId = 256;"},
+
+    // What reading a file may take.
+    {"security.md", "1 MiB + 48 times its bytes", "muster/base/parse_limits.h",
+     "kParseBytesPerByte = 48;"},
+    {"security.md", "1,032 times its bytes", "muster/base/parse_limits.h", "kMostUnpacked = 1032;"},
+    {"security.md", "lines over 1 GiB", "muster/formats/lines.h",
+     "kLongestLine = uint64_t{1} << 30;"},
+    {"security.md", "CSV rows over 256 MiB", "muster/formats/csv.h",
+     "kLongestCsvRow = uint64_t{1} << 28;"},
+    {"security.md", "or 2^20 fields", "muster/formats/csv.h", "kMostCsvFields = size_t{1} << 20;"},
+    {"security.md", "headers over 1 MiB (npy)", "muster/formats/npy.cc", "kHeaderLimit = 1 << 20;"},
+    {"security.md", "headers over 100 MB; more than 300 values about one tensor",
+     "muster/formats/safetensors.h", "kSafetensorsHeaderLimit = 100'000'000;"},
+    {"security.md", "headers over 100 MB; more than 300 values about one tensor",
+     "muster/formats/safetensors.cc", "kMostValues = 300;"},
+    {"security.md", "JPEGs of more than 500 scans", "muster/formats/internal/jpeg.cc",
+     "kMostScans = 500;"},
+    {"security.md", "nesting beyond 200 levels", "muster/base/json.cc", "kMaxDepth = 200;"},
+    {"security.md", "(requests: 64)", "muster/serve/internal/json_tape.h", "kMaxDepth = 64;"},
+    {"security.md", "more than 1 MiB, 20,000 values, 64 levels", "muster/jobs/config_file.cc",
+     "kMostBytes = 1 << 20;"},
+    {"security.md", "more than 1 MiB, 20,000 values, 64 levels", "muster/jobs/config_file.cc",
+     "kMostValues = 20'000;"},
+    {"security.md", "more than 1 MiB, 20,000 values, 64 levels", "muster/jobs/config_file.cc",
+     "kMostDepth = 64;"},
+
+    {"serving.md", "nested deeper than 64 levels", "muster/serve/internal/json_tape.h",
+     "kMaxDepth = 64;"},
+    {"serving.md", "the path has more than 1,024 bytes", "muster/serve/internal/request_parser.h",
+     "path_bytes = 1024;"},
+    {"serving.md", "a head of more than 16 KiB", "muster/serve/internal/request_parser.h",
+     "head_bytes = 16 << 10;"},
+
+    {"buckets.md", "which the run rewrites every ten seconds", "muster/checkpoint/lease.cc",
+     "is_remote(path_) ? seconds(10)"},
+    {"buckets.md", "and up to 64 MiB wait", "muster/summary/internal/event_parts.h",
+     "most_bytes = size_t{64} << 20;"},
+    {"buckets.md", "ends waits 30 s for them at most", "muster/summary/internal/event_parts.h",
+     "end_seconds = 30;"},
+    {"buckets.md", "Those of ten minutes ago are joined", "muster/summary/internal/joined_events.h",
+     "after_seconds = 600;"},
+    {"buckets.md", "64 at a time, into files of 4 MiB", "muster/summary/internal/joined_events.h",
+     "files = 64;"},
+    {"buckets.md", "64 at a time, into files of 4 MiB", "muster/summary/internal/joined_events.h",
+     "most_bytes = size_t{4} << 20;"},
+    {"buckets.md", "removed by an export a day later", "muster/export/write_version.cc",
+     "kLongestExport = 24 * 3600;"},
+    {"buckets.md", "What ends is renewed five minutes before",
+     "muster/stores/internal/aws_credentials.cc", "kRenewBefore = 300;"},
+    {"buckets.md", "What ends is renewed five minutes before",
+     "muster/stores/internal/google_credentials.cc", "kRenewTokenBefore = 300;"},
+    {"buckets.md", "is asked every 20 s", "muster/stores/internal/aws_credentials.cc",
+     "kAskAgainAfter = 20;"},
+    {"buckets.md", "is asked every 20 s", "muster/stores/internal/google_credentials.cc",
+     "kAskForTokenAfter = 20;"},
+    {"buckets.md", "one part of 32 MiB goes", "muster/stores/internal/gcs_upload.cc",
+     "return 4 * service_.options_.limits.part_bytes;"},
+    {"buckets.md", "Up to 5 MiB all of it is sent", "muster/stores/internal/growing_object.h",
+     "kSmall = uint64_t{5} << 20;"},
+    {"buckets.md", "1,000 in a row bring nothing new", "muster/stores/internal/listing.cc",
+     "kMostIdlePages = 1000;"},
+    {"buckets.md", "more than 100,000 pages or 10,000,000 names",
+     "muster/stores/internal/listing.cc", "kMostPages = 100'000;"},
+    {"buckets.md", "more than 100,000 pages or 10,000,000 names",
+     "muster/stores/internal/listing.cc", "kMostNames = 10'000'000;"},
+    {"buckets.md", "what takes long is said every ten seconds", "muster/stores/internal/listing.cc",
+     "kSecondsBetweenLines = 10;"},
+    {"buckets.md", "folders without an end (512 in each other, or a million)",
+     "muster/files/glob.h", "folders = 1'000'000; size_t depth = 512;"},
+    {"buckets.md", "headers of more than 256 KiB", "muster/stores/internal/http_client.cc",
+     "kMostHeaders = 256 << 10;"},
+    {"buckets.md", "a page of a list of more than 8 MiB", "muster/stores/internal/http_client.h",
+     "kMostAnswer = size_t{8} << 20;"},
+    {"buckets.md", "gets what it asked for, 64 KiB at least",
+     "muster/stores/internal/object_reader.cc", "kLeastJump = size_t{64} << 10;"},
+    {"buckets.md", "brings the first 256 KiB", "muster/stores/internal/object_file_system.cc",
+     "kBeginning = size_t{256} << 10;"},
+    {"buckets.md", "it holds as much, but 5 parts at least",  // one is filled meanwhile
+     "muster/stores/internal/staged_object.cc", "kLeast = 4;"},
+    {"buckets.md", "and a second more for each 32 KiB", "muster/stores/internal/http_client.cc",
+     "kSecondsPerByte = 1.0 / (32 << 10);"},
+    {"buckets.md", "What has failed for a second", "muster/stores/internal/retry.cc",
+     "kSilentSeconds = 1;"},
+    {"buckets.md", "and again every ten seconds or a little later",
+     "muster/stores/internal/retry.cc", "kSecondsBetweenWarnings = 10;"},
+};
+
+TEST(DocumentedNumbers, AreThoseOfTheCode) {
+  for (const Number& number : kNumbers) {
+    EXPECT_THAT(text_of(std::string("docs/") + number.document), HasSubstr(number.sentence));
+    EXPECT_THAT(text_of(number.source), HasSubstr(number.code)) << number.source;
+  }
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1
