@@ -69,15 +69,20 @@ else()
   include(MusterTorch)
 endif()
 
-# Linked into executables only; the sanitizers bring their own allocator.
-add_library(muster_allocator INTERFACE)
+# What a program may link to be fast here, and no library decides for it; ours do. The sanitizers bring their own
+# allocator.
+add_library(muster_fast_allocator INTERFACE)
+add_library(muster::fast_allocator ALIAS muster_fast_allocator)
+if(TARGET muster_fast_blas)
+  target_link_libraries(muster_fast_allocator INTERFACE muster_fast_blas)
+endif()
 if(NOT MUSTER_SANITIZE)
   find_package(mimalloc QUIET)
   # 3.0 was a trial release: on Debian 13 it breaks the heap of programs that trace a model to export it.
   if(mimalloc_FOUND AND mimalloc_VERSION MATCHES "^3\\.0")
     message(STATUS "mimalloc ${mimalloc_VERSION} is not used: it is a trial release that breaks the heap")
   elseif(mimalloc_FOUND)
-    target_link_libraries(muster_allocator INTERFACE -Wl,--no-as-needed mimalloc -Wl,--as-needed)
+    target_link_libraries(muster_fast_allocator INTERFACE -Wl,--no-as-needed mimalloc -Wl,--as-needed)
     # How it calls the time after which freed memory goes back to the system.
     set(MUSTER_MIMALLOC_DELAY mi_option_purge_delay)
     if(mimalloc_VERSION VERSION_LESS 2.1)

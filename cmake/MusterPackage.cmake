@@ -1,6 +1,6 @@
-# cpack -G DEB (./dev package): what the component "library" installs, as one Debian package that brings
-# what programs need to build against it. What the binaries link is found by dpkg-shlibdeps.
-if(NOT TARGET muster_shared)
+# cpack -G DEB (./dev package): a Debian package for each component that is installed. What the binaries link is found
+# by dpkg-shlibdeps; what they need of each other is said here.
+if(NOT TARGET muster_part_core)
   return()
 endif()
 set(CPACK_GENERATOR DEB)
@@ -8,18 +8,51 @@ set(CPACK_PACKAGE_NAME muster)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
 set(CPACK_PACKAGE_CONTACT "Muster developers")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "distributed training with Estimators, in C++")
-set(CPACK_PACKAGE_DESCRIPTION "Muster trains, evaluates, saves and resumes models that are written once, as a model
-function and an input function, on one process or on several that keep in step. This
-package holds the library, its headers and the muster command.")
 set(CPACK_PACKAGE_DIRECTORY ${CMAKE_BINARY_DIR}/package)
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
-set(CPACK_INSTALL_CMAKE_PROJECTS "${CMAKE_BINARY_DIR};muster;library;/")
-set(CPACK_DEB_COMPONENT_INSTALL OFF)
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_COMPONENTS_ALL ${muster_installed_parts} dev command serve train)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_PACKAGE_DEPENDS "libtorch-dev, libfmt-dev, nlohmann-json3-dev, libopenblas0-openmp")
-set(CPACK_DEBIAN_PACKAGE_RECOMMENDS "libmimalloc-dev, cmake, ninja-build")
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CMAKE_BINARY_DIR}/lib)
+
+# muster_package(COMPONENT NAME SECTION SUMMARY DEPENDS...)
+macro(muster_package component name section summary)
+  string(TOUPPER ${component} upper)
+  set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${name})
+  set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION ${section})
+  set(CPACK_COMPONENT_${upper}_DESCRIPTION "${summary}
+Muster trains, evaluates, saves and resumes models that are written once, as a model
+function and an input function, on one process or on several that keep in step.")
+  string(JOIN ", " CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS ${ARGN})
+endmacro()
+
+set(muster_what_core "library of distributed training in C++")
+set(muster_what_keras "models with compile() and fit() for Muster")
+set(muster_what_tabular "feature columns, ready-made Estimators and boosted trees for Muster")
+set(muster_what_servers "parameter servers for Muster")
+set(muster_what_stores "buckets and web servers as paths for Muster")
+set(muster_same "(= ${PROJECT_VERSION})")
+set(muster_all_parts)
+foreach(part IN LISTS muster_installed_parts)
+  set(known ${MUSTER_KNOWS_${part}})
+  list(REMOVE_ITEM known ${part})
+  list(TRANSFORM known REPLACE "(.+)" "libmuster-\\1 ${muster_same}")
+  if(NOT muster_what_${part})
+    message(FATAL_ERROR "MusterPackage.cmake does not say what the part ${part} is")
+  endif()
+  muster_package(${part} libmuster-${part} libs "${muster_what_${part}}" ${known})
+  list(APPEND muster_all_parts "libmuster-${part} ${muster_same}")
+endforeach()
+# Which BLAS is taken is no choice of a library.
+set(CPACK_DEBIAN_CORE_PACKAGE_RECOMMENDS libopenblas0-openmp)
+muster_package(dev libmuster-dev libdevel "headers and documents to build programs with Muster"
+  ${muster_all_parts} libtorch-dev libfmt-dev nlohmann-json3-dev)
+set(CPACK_DEBIAN_DEV_PACKAGE_RECOMMENDS "libmimalloc-dev, cmake, ninja-build")
+muster_package(command muster devel "the muster command: runs, inspects, begins and submits programs of Muster")
+set(CPACK_DEBIAN_COMMAND_PACKAGE_RECOMMENDS "libmuster-dev, muster-serve, muster-train")
+muster_package(serve muster-serve net "muster serve: exported models over HTTP" "muster ${muster_same}" libopenblas0-openmp)
+muster_package(train muster-train science "muster train: a model of a table" "muster ${muster_same}" libopenblas0-openmp)
 # Only what is installed has to be built.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
 include(CPack)

@@ -1,6 +1,7 @@
 # LibTorch: Debian's, or another one by CMAKE_PREFIX_PATH (an unpacked archive, or the folder of a Python package;
 # CPU or CUDA).
 #   muster_torch  what the tensor storey links
+#   muster_fast_blas  which BLAS LibTorch loads, for programs
 #   muster_nccl   for the one that talks to NCCL; only there where LibTorch has CUDA and NCCL is installed
 include(MusterTorchChecks)
 
@@ -66,10 +67,11 @@ endif()
 # Installed programs find a LibTorch that is not the system's.
 set(CMAKE_INSTALL_RPATH_USE_LINK_PATH ON)
 
-# RPATH, not RUNPATH: the BLAS is loaded by LibTorch, and only RPATH reaches a library's own
-# dependencies. The OpenMP build is five times faster than the reference BLAS.
+# Programs look for the OpenMP build of OpenBLAS first, which is five times faster than the reference BLAS. RPATH, not
+# RUNPATH: the BLAS is loaded by LibTorch, and only RPATH reaches a library's own dependencies.
+add_library(muster_fast_blas INTERFACE)
 find_path(MUSTER_OPENBLAS_DIR libblas.so.3
           PATHS /usr/lib/${CMAKE_LIBRARY_ARCHITECTURE}/openblas-openmp NO_DEFAULT_PATH)
 if(MUSTER_OPENBLAS_DIR)
-  target_link_options(muster_torch INTERFACE -Wl,--disable-new-dtags,-rpath,${MUSTER_OPENBLAS_DIR})
+  target_link_options(muster_fast_blas INTERFACE -Wl,--disable-new-dtags,-rpath,${MUSTER_OPENBLAS_DIR})
 endif()

@@ -15,7 +15,7 @@ function(muster_executable)
   cmake_parse_arguments(arg "TORCH" "NAME" "SOURCES;DEPS" ${ARGN})
   add_executable(${arg_NAME} ${arg_SOURCES})
   target_include_directories(${arg_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/..)
-  target_link_libraries(${arg_NAME} PRIVATE ${arg_DEPS} fmt::fmt)
+  target_link_libraries(${arg_NAME} PRIVATE ${arg_DEPS} muster::fast_allocator fmt::fmt)
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endfunction()
 

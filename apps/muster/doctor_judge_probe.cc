@@ -14,7 +14,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char* kLinkHint =
-    "find_package(muster) and muster::muster link it where it is installed";
+    "find_package(muster) and muster::fast_allocator link it where it is installed";
 
 // The name that Debian gives this architecture.
 #if defined(__x86_64__)

@@ -26,6 +26,8 @@ using std::chrono::seconds;
 constexpr std::array<const char*, 3> kEngines = {"podman", "buildah", "docker"};
 // What an engine or dpkg answers within, when it works.
 constexpr seconds kAnswerTime(20);
+// How the names of the parts' libraries begin.
+constexpr const char* kLibraries = "libmuster-";
 
 // What compiles a program, and what the library's headers include. The library says itself what it
 // loads.
@@ -61,8 +63,8 @@ class Context {
       : path_(fs::path(folder) / ".muster") {
     remove();
     try {
-      const std::string library = bring_library(self);
-      const std::string names = join(packages_to_build(library, ask), "\n") + "\n";
+      const std::vector<std::string> libraries = bring_libraries(self);
+      const std::string names = join(packages_to_build(libraries, ask), "\n") + "\n";
       local_file_system().write_atomically((path_ / "packages").string(), names).value();
     } catch (...) {
       remove();
@@ -79,8 +81,9 @@ class Context {
     fs::remove_all(path_, ignored);
   }
 
-  // Copies the library, its headers and what CMake needs to find it; returns the library's path.
-  std::string bring_library(const std::string& self) {
+  // Copies the libraries of the parts, their headers and what CMake needs to find them; returns the
+  // libraries' paths.
+  std::vector<std::string> bring_libraries(const std::string& self) {
     const Installation from = installation_of(self);
     const fs::path prefix = path_ / "prefix";
     if (!from.prefix.empty()) {
@@ -89,27 +92,37 @@ class Context {
       copy(source / from.folder / "cmake/muster", prefix / from.folder / "cmake/muster");
       fs::create_directories(prefix / from.folder);
       for (const auto& entry : fs::directory_iterator(source / from.folder)) {
-        if (entry.path().filename().string().starts_with("libmuster.so"))
+        if (entry.path().filename().string().starts_with(kLibraries))
           fs::copy(entry.path(), prefix / from.folder / entry.path().filename(),
                    fs::copy_options::copy_symlinks);
       }
-      return (prefix / from.folder / "libmuster.so").string();
+      return libraries_in(prefix / from.folder);
     }
     // A build folder knows how to install what was built in it.
     const fs::path build = fs::path(self).parent_path().parent_path();
-    const launch::CompletedProcess installed =
-        launch::run_to_end({program_in_path("cmake"), "--install", build.string(), "--prefix",
-                            prefix.string(), "--component", "library"},
-                           seconds(120));
+    const launch::CompletedProcess installed = launch::run_to_end(
+        {program_in_path("cmake"), "--install", build.string(), "--prefix", prefix.string()},
+        seconds(120));
     for (const char* folder : {"lib", "lib64"}) {
-      const fs::path library = prefix / folder / "libmuster.so";
-      if (fs::exists(library)) return library.string();
+      if (std::vector<std::string> all = libraries_in(prefix / folder); !all.empty()) return all;
     }
     throw Error(ErrorKind::kNotFound,
                 fmt::format("there is no library to put into the image: {} is not installed, and "
                             "its build folder does not install it: {}",
                             self, first_line(installed.err)),
                 fmt::format("cmake --build {} --target library", launch::shell_quoted(build)));
+  }
+
+  static std::vector<std::string> libraries_in(const fs::path& folder) {
+    std::vector<std::string> all;
+    std::error_code none;  // there may be no such folder
+    for (const auto& entry : fs::directory_iterator(folder, none)) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with(kLibraries) && name.ends_with(".so"))
+        all.push_back(entry.path().string());
+    }
+    std::ranges::sort(all);
+    return all;
   }
 
   static void copy(const fs::path& from, const fs::path& to) {
@@ -197,7 +210,8 @@ std::vector<std::vector<std::string>> image_commands(const ImageOptions& options
   return commands;
 }
 
-std::vector<std::string> packages_to_build(const std::string& library, const RunProgram& run) {
+std::vector<std::string> packages_to_build(const std::vector<std::string>& libraries,
+                                           const RunProgram& run) {
   std::set<std::string> packages(kCompilers.begin(), kCompilers.end());
   const std::string ldd = program_in_path("ldd"), dpkg = program_in_path("dpkg-query");
   if (ldd.empty() || dpkg.empty()) {
@@ -205,7 +219,9 @@ std::vector<std::string> packages_to_build(const std::string& library, const Run
                            "build it on Debian, or write a Dockerfile of your own");
   }
   std::vector<std::string> search{dpkg, "--search"};
-  for (const std::string& line : split(run({ldd, library}).out, '\n')) {
+  std::vector<std::string> list{ldd};
+  list.insert(list.end(), libraries.begin(), libraries.end());
+  for (const std::string& line : split(run(list).out, '\n')) {
     const size_t arrow = line.find("=> /");
     if (arrow == std::string::npos) continue;
     std::string path = line.substr(arrow + 3);

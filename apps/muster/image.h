@@ -42,10 +42,11 @@ std::string default_tag(const std::string& folder);
 std::vector<std::vector<std::string>> image_commands(const ImageOptions& options,
                                                      const std::string& engine);
 
-// Returns the Debian packages that compile a program with the library `library`: the compiler,
-// what the headers need, and what holds the libraries that it loads. Throws NotSupported where
-// dpkg does not know them.
-std::vector<std::string> packages_to_build(const std::string& library, const RunProgram& run);
+// Returns the Debian packages that compile a program with the libraries of `libraries`: the
+// compiler, what the headers need, and what holds the libraries that it loads. Throws NotSupported
+// where dpkg does not know them.
+std::vector<std::string> packages_to_build(const std::vector<std::string>& libraries,
+                                           const RunProgram& run);
 
 // Returns "debian:bookworm-slim" for this machine's /etc/os-release, given as text. Throws
 // InvalidArgument, which asks for --base, when it names no Debian.

@@ -134,7 +134,7 @@ std::string describe(const NewProject& made, const std::string& self) {
     const std::string build =
         launch::shell_quoted(fs::path(self).parent_path().parent_path().string());
     text += fmt::format("  cmake --build {} --target library\n", build);
-    text += fmt::format("  cmake --install {} --prefix $HOME/.local --component library\n", build);
+    text += fmt::format("  cmake --install {} --prefix $HOME/.local\n", build);
     found = " -DCMAKE_PREFIX_PATH=$HOME/.local";
   } else if (prefix != "/usr" && prefix != "/usr/local") {
     found = " -DCMAKE_PREFIX_PATH=" + launch::shell_quoted(prefix);

@@ -163,8 +163,8 @@ TEST(NewProject, TheNextCommandsFitTheInstallation) {
   // A build folder: install it first.
   files.make_directories(dir / "build/release/bin").value();
   const std::string text = describe(made, dir / "build/release/bin/muster");
-  EXPECT_THAT(text, HasSubstr("cmake --install " + dir / "build/release" +
-                              " --prefix $HOME/.local --component library\n"));
+  EXPECT_THAT(text,
+              HasSubstr("cmake --install " + dir / "build/release" + " --prefix $HOME/.local\n"));
   EXPECT_THAT(text, HasSubstr("cd shapes\n"));
   EXPECT_THAT(text, HasSubstr("-DCMAKE_PREFIX_PATH=$HOME/.local && cmake --build build\n"));
   EXPECT_THAT(text, HasSubstr("  build/shapes\n"));

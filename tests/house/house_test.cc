@@ -107,6 +107,11 @@ TEST_F(PlantedTest, PartsKnowThoseOfTheTableAlone) {
               HasSubstr("(part wires)"));
   EXPECT_EQ(planted("muster/data/a_test.cc", net), "");
   EXPECT_EQ(planted("apps/b.cc", net), "");
+  const std::string umbrella = "// A part.\n#pragma once" + net;
+  EXPECT_EQ(planted("muster/wires.h", umbrella), "");
+  EXPECT_EQ(planted("muster/core.h", umbrella),
+            "muster/core.h:3: net is of the part wires, and this header of core\n");
+  EXPECT_EQ(planted("muster/muster.h", umbrella), "");
 }
 
 TEST_F(PlantedTest, HeadersStayLight) {

@@ -248,6 +248,7 @@ class Checker {
       // Tests of a part may try it with what stands on it.
       if (!test) check_parts(file, line, folder, target);
     }
+    check_umbrella(file, line, target);
     if (!folder.empty() && included.starts_with("muster/") && target.empty()) {
       violate(file, line, included + ": folders of muster/ do not include the headers above them");
     }
@@ -284,6 +285,17 @@ class Checker {
       violate(file, line,
               folder + " (part " + part + ") includes " + target + " (part " + to->second.part +
                   "), which the part " + part + " does not know");
+    }
+  }
+
+  // The header of a part, muster/PART.h, brings that part alone.
+  void check_umbrella(const std::string& file, int line, const std::string& target) {
+    const auto to = floors_.find(target);
+    if (to == floors_.end() || !file.starts_with("muster/") || !file.ends_with(".h")) return;
+    const std::string part = file.substr(7, file.size() - 9);
+    if (parts_.contains(part) && to->second.part != part) {
+      violate(file, line,
+              target + " is of the part " + to->second.part + ", and this header of " + part);
     }
   }
 

@@ -5,13 +5,17 @@ set -euo pipefail
 build=$1 source=$2 workers=$3 prefix_path=${4:-}
 source "$(dirname "${BASH_SOURCE[0]}")/prefix.sh" "$build"
 
-# Nothing but our own names leaves the library, so nothing clashes with a program's gRPC or protobuf.
-library=$(find "$prefix" -name libmuster.so)
-foreign=$(nm -DC --defined-only "$library" | grep -v 'muster::' || true)
-if [ -n "$foreign" ]; then
-  printf 'error: the library exports what is not ours:\n%s\n' "$foreign" >&2
-  exit 1
-fi
+# Nothing but our own names leaves the libraries, so nothing clashes with a program's gRPC or protobuf.
+libraries=0
+for library in $(find "$prefix" -name 'libmuster-*.so'); do
+  libraries=$((libraries + 1))
+  foreign=$(nm -DC --defined-only "$library" | grep -v 'muster::' || true)
+  if [ -n "$foreign" ]; then
+    printf 'error: %s exports what is not ours:\n%s\n' "$library" "$foreign" >&2
+    exit 1
+  fi
+done
+[ "$libraries" = 5 ]
 
 # Every link of the documents leads to a file that is installed, outside of blocks of code.
 docs=$prefix/share/doc/muster

@@ -28,7 +28,7 @@ cat >engine/podman <<'ENGINE'
 echo "$@" >>"$0.calls"
 [ "$1" = build ] || exit 0
 for folder; do :; done
-test -e "$folder/.muster/prefix/include/muster/muster.h" && ls "$folder"/.muster/prefix/lib*/libmuster.so &&
+test -e "$folder/.muster/prefix/include/muster/muster.h" && ls "$folder"/.muster/prefix/lib*/libmuster-core.so &&
   grep -x libtorch-dev "$folder/.muster/packages" && grep '^COPY .muster/prefix' "$folder/Dockerfile"
 ENGINE
 chmod +x engine/podman

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# package_test.sh BUILD WORKERS: packs BUILD as a .deb and looks at it as dpkg and a user's CMake do.
+# package_test.sh BUILD WORKERS: packs BUILD as Debian packages and looks at them as dpkg and a user's CMake do.
 set -euo pipefail
 build=$1 workers=$2
 work=$(mktemp -d)
@@ -9,35 +9,62 @@ fail() {
   exit 1
 }
 
-(cd "$build" && cpack -G DEB -B "$work/package" >"$work/cpack.log") || fail "$(cat "$work/cpack.log")"
-package=$(find "$work/package" -maxdepth 1 -name 'muster_*.deb')
-[ -n "$package" ] || fail "no package: $(cat "$work/cpack.log")"
-
-# Besides what programs are built with, it needs what its binaries link.
-depends=$(dpkg-deb --field "$package" Depends)
-wanted_packages=(libtorch-dev nlohmann-json3-dev libopenblas0-openmp libc6)
-# One that trains on several workers talks by gRPC.
-[ "$workers" = 1 ] || wanted_packages+=(libgrpc++)
-for wanted in "${wanted_packages[@]}"; do
-  [[ $depends == *"$wanted"* ]] || fail "the package does not depend on $wanted: $depends"
+(cd "$build" && cpack -G DEB -B "$work/package" >"$work/cpack.log" 2>&1) || fail "$(cat "$work/cpack.log")"
+for name in libmuster-core libmuster-keras libmuster-tabular libmuster-servers libmuster-stores libmuster-dev muster \
+  muster-serve muster-train; do
+  ls "$work/package/${name}_"*.deb >/dev/null || fail "no package $name: $(cat "$work/cpack.log")"
 done
 
-dpkg-deb --extract "$package" "$work/root"
-cmake --install "$build" --prefix "$work/prefix" --component library >"$work/install.log"
+# depends NAME WANTED...: besides what its binaries link, a package needs what is built with it, and its own kind.
+depends() {
+  local name=$1 said wanted
+  shift
+  said=$(dpkg-deb --field "$work/package/${name}_"*.deb Depends)
+  for wanted in "$@"; do
+    [[ ", $said" == *", $wanted"* ]] || fail "the package $name does not depend on $wanted: $said"
+  done
+}
+depends libmuster-core libc6
+# One that trains on several workers talks by gRPC.
+[ "$workers" = 1 ] || depends libmuster-core libgrpc++
+depends libmuster-stores libcurl libmuster-core libpugixml
+depends libmuster-keras libmuster-core libmuster-servers
+depends libmuster-dev libtorch-dev nlohmann-json3-dev libmuster-core libmuster-keras libmuster-stores
+depends muster-serve muster libopenblas0-openmp
+core=$(dpkg-deb --field "$work/package/libmuster-core_"*.deb Depends)
+[[ ! $core =~ curl|pugixml|yaml|libmuster ]] || fail "libmuster-core depends on more than it is made of: $core"
+
+# Each file is in one package, and together they are what is installed.
+for package in "$work/package"/*.deb; do
+  dpkg-deb --contents "$package" | awk '$1 !~ /^d/ { print $6 }' >>"$work/files"
+  dpkg-deb --extract "$package" "$work/root"
+done
+twice=$(sort "$work/files" | uniq -d)
+[ -z "$twice" ] || fail "two packages have $twice"
+cmake --install "$build" --prefix "$work/prefix" >"$work/install.log"
 diff <(cd "$work/root/usr" && find . -type f -o -type l | sort) <(cd "$work/prefix" && find . -type f -o -type l | sort) ||
-  fail "the package (<) holds other files than cmake --install (>)"
+  fail "the packages (<) hold other files than cmake --install (>)"
 
 "$work/root/usr/bin/muster" --version
-mkdir "$work/project"
-cat >"$work/project/CMakeLists.txt" <<'CMAKE'
+# find NAME WORDS: what a project says that looks for Muster so.
+find_muster() {
+  mkdir -p "$work/$1"
+  cat >"$work/$1/CMakeLists.txt" <<CMAKE
 cmake_minimum_required(VERSION 3.18)
 project(outside LANGUAGES CXX)
-find_package(muster REQUIRED)
-get_target_property(library muster::library IMPORTED_LOCATION)
-if(NOT EXISTS ${library})
-  message(FATAL_ERROR "${library} is not there")
+find_package(muster REQUIRED $2)
+get_target_property(library muster::core_library IMPORTED_LOCATION)
+if(NOT EXISTS \${library})
+  message(FATAL_ERROR "\${library} is not there")
 endif()
 CMAKE
-cmake -S "$work/project" -B "$work/project/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/root/usr" >"$work/configure.log" 2>&1 ||
+  cmake -S "$work/$1" -B "$work/$1/build" -G Ninja -DCMAKE_PREFIX_PATH="$work/root/usr" >"$work/configure.log" 2>&1
+}
+find_muster all 'COMPONENTS core keras tabular servers stores' || fail "$(cat "$work/configure.log")"
+# A machine that has no package of one part is told which one is missing.
+find "$work/root" -name 'libmuster-keras.so*' -delete
+find_muster rest '' || fail "$(cat "$work/configure.log")"
+! find_muster keras 'COMPONENTS core keras' || fail 'a part that is not there was found'
+tr -s ' \n' ' ' <"$work/configure.log" | grep -q "part 'keras' of Muster is not in .*apt-get install libmuster-keras" ||
   fail "$(cat "$work/configure.log")"
-echo "$(basename "$package"): $(du -h "$package" | cut -f1), depends on $depends"
+du -h "$work/package"/*.deb

@@ -2,5 +2,5 @@
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 prefix=$work/prefix
-cmake --install "$1" --prefix "$prefix" --component library >"$work/install.log"
+cmake --install "$1" --prefix "$prefix" >"$work/install.log"
 export PATH=$prefix/bin:$PATH OMP_NUM_THREADS=1

@@ -1,0 +1,9 @@
+// Paths of buckets and web servers (s3://, gs://, http://). A program that links the library,
+// muster::stores, has them without a word; this is for limits of its own.
+#pragma once
+
+#include "muster/stores/gcs_store.h"
+#include "muster/stores/http_store.h"
+#include "muster/stores/s3_store.h"
+#include "muster/stores/store_options.h"
+#include "muster/stores/stores.h"

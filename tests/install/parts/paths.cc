@@ -1,0 +1,23 @@
+// Counts the lines of a file as a data set has them, and says what becomes of a path in a bucket in
+// a program that links these parts.
+#include <fmt/format.h>
+#include <muster/core.h>
+
+int lines_of(const char* path) {
+  const auto files = muster::Dataset::from_files({path}, muster::data::text_line_format());
+  const auto iterator = files.iterator();
+  int lines = 0;
+  for (muster::Element line; iterator->next(&line);) ++lines;
+  return lines;
+}
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  fmt::print("{} lines\n", lines_of(argv[1]));
+  try {
+    // It names no bucket: with the stores, that is said, and nobody is asked.
+    lines_of("s3:///a");
+  } catch (const muster::Error& error) {
+    fmt::print("{}\n{}\n", error.message(), error.hint());
+  }
+}
