@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <atomic>
 #include <deque>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -127,6 +128,30 @@ int64_t status_of(pid_t pid, const std::string& name) {
   return -1;
 }
 
+// The TCP ports at which a process listens.
+std::set<int> listening_ports(pid_t pid) {
+  std::set<std::string> sockets;  // "socket:[12345]"
+  std::error_code gone;           // descriptors come and go
+  for (const auto& entry :
+       std::filesystem::directory_iterator(fmt::format("/proc/{}/fd", pid), gone))
+    sockets.insert(std::filesystem::read_symlink(entry.path(), gone).string());
+  std::set<int> ports;
+  for (const char* table : {"tcp", "tcp6"}) {
+    std::istringstream file(read_file(fmt::format("/proc/{}/net/{}", pid, table)));
+    for (std::string line; std::getline(file, line);) {
+      // "0: 0100007F:1F90 00000000:0000 0A ...": its address, the other's, the state, and the
+      // tenth word is the number of the socket. 0A is LISTEN.
+      std::istringstream words(line);
+      std::vector<std::string> word;
+      for (std::string one; words >> one;) word.push_back(one);
+      if (word.size() < 10 || word[3] != "0A" || !sockets.contains("socket:[" + word[9] + "]"))
+        continue;
+      ports.insert(std::stoi(word[1].substr(word[1].find(':') + 1), nullptr, 16));
+    }
+  }
+  return ports;
+}
+
 // A run of two workers, whose chief waits behind each step until it is let go on.
 class GatedRun {
  public:
@@ -157,6 +182,8 @@ class GatedRun {
     for (int64_t step = 1; step <= kSteps; ++step) {
       chief.wait_for(fmt::format("gate: {}\n", step), 60s);
       at_gate();
+      for (const int port : listening_ports(chief.pid())) chief_ports_.insert(port);
+      for (const int port : listening_ports(worker.pid())) worker_ports_.insert(port);
       threads_ = std::max(threads_, status_of(chief.pid(), "Threads"));
       kilobytes_ = std::max(kilobytes_, status_of(chief.pid(), "VmRSS"));
       open_gate(step);
@@ -170,6 +197,9 @@ class GatedRun {
   // The most the chief had at a gate.
   int64_t threads() const { return threads_; }
   int64_t kilobytes() const { return kilobytes_; }
+  // Where they listened at a gate.
+  const std::set<int>& chief_ports() const { return chief_ports_; }
+  const std::set<int>& worker_ports() const { return worker_ports_; }
   const std::string& chief_output() const { return chief_output_; }
   const std::string& worker_output() const { return worker_output_; }
 
@@ -178,6 +208,7 @@ class GatedRun {
   const std::vector<int> ports_ = free_ports(2);
   std::vector<std::string> addresses_;
   int64_t threads_ = 0, kilobytes_ = 0;
+  std::set<int> chief_ports_, worker_ports_;
   std::string chief_output_, worker_output_;
 };
 
@@ -195,10 +226,25 @@ std::string told_of_strangers(const std::string& output) {
   return told;
 }
 
+TEST(Strangers, CannotReachATaskThatTrainsAlone) {
+  const TempDirectory directory;
+  Program task({binary("fault_victim"), "--model_dir=" + directory / "model"},
+               {{"FAULT_GATES", directory.path()}});
+  for (int64_t step = 1; step <= kSteps; ++step) {
+    task.wait_for(fmt::format("gate: {}\n", step), 60s);
+    EXPECT_EQ(listening_ports(task.pid()), std::set<int>{});
+    write_file(directory / std::to_string(step), "");
+  }
+  EXPECT_EQ(task.wait(60s), 0) << task.output();
+}
+
 TEST(Strangers, DoNotChangeABitOfARunThatTrains) {
   GatedRun alone;
   alone.train([] {}, [] {});
   ASSERT_FALSE(HasFailure());
+  // The coordinator listens, and nothing else does while a run trains.
+  EXPECT_EQ(alone.chief_ports(), std::set<int>{alone.port()});
+  EXPECT_EQ(alone.worker_ports(), std::set<int>{});
 
   GatedRun attacked;
   std::optional<Strangers> strangers;

@@ -199,6 +199,27 @@ TEST_F(EncryptedTest, ProxiesAreThoseOfTheEnvironment) {
 }
 
 // Neither gets better by trying again, and what stands there holds a password.
+// They give secrets, and are near.
+TEST_F(EncryptedTest, CredentialsOfThisMachinesSurroundingsComeWithoutAProxy) {
+  WebServer container([](const httplib::Request&, httplib::Response& response) {
+    response.body = R"({"AccessKeyId": "K", "SecretAccessKey": "S", "Token": "T",
+                        "Expiration": "2099-01-01T00:00:00Z"})";
+  });
+  WebServer proxy([](const httplib::Request& request, httplib::Response& response) {
+    response.body = request.target + "\n";
+  });
+  EXPECT_EQ(output_of_muster({"cat", "s3://bucket/f"},
+                             {{"AWS_ENDPOINT_URL", "http://bucket.example"},
+                              {"AWS_SHARED_CREDENTIALS_FILE", folder_ / "none"},
+                              {"AWS_CONFIG_FILE", folder_ / "none"},
+                              {"AWS_CONTAINER_CREDENTIALS_FULL_URI", container.url() + "/creds"},
+                              {"AWS_CONTAINER_AUTHORIZATION_TOKEN", "the token"},
+                              {"http_proxy", proxy.url()}}),
+            "http://bucket.example/bucket/f\n");
+  EXPECT_THAT(container.requests(), Contains("GET /creds"));
+  EXPECT_THAT(proxy.requests("creds"), IsEmpty());
+}
+
 TEST_F(EncryptedTest, ProxiesThatAreWrongAreErrorsAtOnceAndShowNoPassword) {
   for (const std::string proxy :
        {"http://me:gehe#im@127.0.0.1:1", "ftp://me:geheim@127.0.0.1:1", "http://me:geheim@h:x"}) {
