@@ -86,7 +86,7 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
     endif()
     # What a folder keeps to itself, and what is for tests, stays here.
     file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/muster/${folder}/*.h)
-    list(FILTER headers EXCLUDE REGEX "/(await|compute_anyway|error_of|fault_file_system|temp_directory|communicator_suite|libtorch|test_loops)\\.h$")
+    list(FILTER headers EXCLUDE REGEX "/(await|compute_anyway|error_of|fault_file_system|temp_directory|communicator_suite|libtorch)\\.h$")
     if(NOT MUSTER_CONTROL_PLANE)
       list(FILTER headers EXCLUDE REGEX "/coordinator_store\\.h$")
     endif()

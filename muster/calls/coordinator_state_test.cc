@@ -17,7 +17,7 @@
 #include "muster/layers/core.h"
 #include "muster/layers/regularizers.h"
 #include "muster/loop/distributed_dataset.h"
-#include "muster/loop/test_loops.h"
+#include "muster/loop/testing/test_loops.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
 #include "muster/ps/parameter_server.h"

@@ -24,7 +24,7 @@
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"
 #include "muster/loop/session.h"
-#include "muster/loop/test_loops.h"
+#include "muster/loop/testing/test_loops.h"
 #include "muster/losses/losses.h"
 #include "muster/metrics/metrics.h"
 #include "muster/optim/optimizer.h"

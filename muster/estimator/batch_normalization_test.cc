@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "muster/base/temp_directory.h"
-#include "muster/estimator/internal/test_model.h"
+#include "muster/estimator/testing/test_model.h"
 #include "muster/layers/normalization.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"

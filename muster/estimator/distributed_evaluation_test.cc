@@ -9,7 +9,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
-#include "muster/estimator/internal/test_model.h"
+#include "muster/estimator/testing/test_model.h"
 #include "muster/formats/event.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/process_tasks.h"

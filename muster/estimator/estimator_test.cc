@@ -11,7 +11,7 @@
 #include "muster/base/error_of.h"
 #include "muster/base/fault_file_system.h"
 #include "muster/base/temp_directory.h"
-#include "muster/estimator/internal/test_model.h"
+#include "muster/estimator/testing/test_model.h"
 #include "muster/formats/event.h"
 #include "muster/train/stop_signal.h"
 

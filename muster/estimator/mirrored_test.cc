@@ -9,7 +9,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/distribute/replica.h"
 #include "muster/distribute/start_options.h"
-#include "muster/estimator/internal/test_model.h"
+#include "muster/estimator/testing/test_model.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 

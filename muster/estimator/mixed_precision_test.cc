@@ -10,7 +10,7 @@
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/estimator.h"
-#include "muster/estimator/internal/test_model.h"
+#include "muster/estimator/testing/test_model.h"
 #include "muster/layers/compute_anyway.h"
 #include "muster/layers/normalization.h"
 

@@ -8,7 +8,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/estimator.h"
-#include "muster/estimator/internal/test_model.h"
+#include "muster/estimator/testing/test_model.h"
 
 namespace muster::inline v0_1 {
 namespace {

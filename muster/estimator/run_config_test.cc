@@ -5,7 +5,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/estimator/estimator.h"
-#include "muster/estimator/internal/test_model.h"
+#include "muster/estimator/testing/test_model.h"
 
 namespace muster::inline v0_1 {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "muster/base/temp_directory.h"
 #include "muster/distribute/strategy.h"
-#include "muster/estimator/internal/test_model.h"
+#include "muster/estimator/testing/test_model.h"
 #include "muster/formats/event.h"
 
 namespace muster::inline v0_1 {

@@ -11,7 +11,7 @@
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
 #include "muster/data/text_lines.h"
-#include "muster/estimator/internal/test_model.h"
+#include "muster/estimator/testing/test_model.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/scope.h"
 #include "tests/support/local_cluster.h"

@@ -16,6 +16,7 @@
 #include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/checkpoint.h"
+#include "muster/export/request_columns.h"
 #include "muster/export/write_servable.h"
 #include "muster/formats/example.h"
 #include "muster/tensor/libtorch.h"
@@ -432,6 +433,13 @@ TEST_F(ServableTest, AProgramOfLibTorchLoadsTheModule) {
   for (double number; lines >> number;) numbers.push_back(number);
   const Tensor expected = logits_of(torch::ones({2, 2, 2})).detach().to(kFloat64).flatten();
   EXPECT_TRUE(torch::tensor(numbers, at::kDouble).allclose(expected, 1e-4, 1e-5));
+}
+
+// This test is not linked with feature columns.
+TEST(RequestColumnsTest, InAProgramWithoutThemTheErrorSaysWhichPartToLink) {
+  const Error error = error_of([] { read_request_columns(nlohmann::json::array()); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.hint(), HasSubstr("find_package(muster COMPONENTS tabular)"));
 }
 
 TEST_F(ServableTest, WeightsAreACheckpoint) {

@@ -20,7 +20,7 @@
 #include "muster/layers/core.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/scope.h"
-#include "muster/loop/test_loops.h"
+#include "muster/loop/testing/test_loops.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
 #include "muster/optim/train_op.h"

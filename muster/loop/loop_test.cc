@@ -16,7 +16,7 @@
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"
-#include "muster/loop/test_loops.h"
+#include "muster/loop/testing/test_loops.h"
 #include "muster/losses/losses.h"
 #include "muster/metrics/metrics.h"
 #include "muster/optim/optimizer.h"

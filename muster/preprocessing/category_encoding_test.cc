@@ -29,6 +29,12 @@ TEST(CategoryEncodingTest, DocumentedExamples) {
   expect_equal(count(pairs), floats({1, 1, 0, 0, 2, 0, 0, 0, 0, 1, 1, 0, 0, 1, 0, 1}, {4, 4}));
 }
 
+TEST(CategoryEncodingTest, ListsFilledUpWithMinusOneBecomeLabelsOfSeveralClasses) {
+  const Tensor ids = ints({2, 0, 1, -1, -1, -1}, {3, 2});
+  expect_equal(CategoryEncoding(4)(ids + 1).narrow(-1, 1, 3),
+               floats({1, 0, 1, 0, 1, 0, 0, 0, 0}, {3, 3}));
+}
+
 TEST(CategoryEncodingTest, ShapesFollowTheLastAxis) {
   const CategoryEncoding one_hot(3, {.output_mode = OutputMode::kOneHot}), multi_hot(3);
   expect_equal(one_hot(ints({2}, {})), floats({0, 0, 1}, {3}));

@@ -13,6 +13,7 @@
 #include "muster/base/error_of.h"
 #include "muster/base/free_ports.h"
 #include "muster/base/temp_directory.h"
+#include "muster/distribute/strategy.h"
 #include "muster/net/message_server.h"
 #include "muster/ps/internal/crew.h"
 #include "muster/ps/internal/hello.h"
@@ -63,6 +64,11 @@ std::vector<ShardOf> cut(const std::vector<VariableSpec>& variables, int64_t par
     shards.push_back({.variable = variables[static_cast<size_t>(shard.variable)], .shard = shard});
   }
   return shards;
+}
+
+// No function of this folder is called: that the test is linked with it is enough.
+TEST(ParameterServer, IsAStrategyByName) {
+  EXPECT_TRUE(distribute::strategy_by_name("parameter_server")->needs_servers());
 }
 
 TEST(ShardStore, ValuesDoNotDependOnHowVariablesAreCut) {

@@ -105,7 +105,7 @@ TEST_F(PlantedTest, PartsKnowThoseOfTheTableAlone) {
             "does not know\n");
   EXPECT_THAT(planted("muster/data/internal/a.h", "// A.\n#pragma once\n" + net),
               HasSubstr("(part wires)"));
-  EXPECT_EQ(planted("muster/data/a_test.cc", net), "");
+  EXPECT_THAT(planted("muster/data/a_test.cc", net), HasSubstr("(part wires)"));
   EXPECT_EQ(planted("apps/b.cc", net), "");
   const std::string umbrella = "// A part.\n#pragma once" + net;
   EXPECT_EQ(planted("muster/wires.h", umbrella), "");
@@ -144,6 +144,7 @@ TEST_F(PlantedTest, FieldsOfOptionsHaveInitializers) {
         << field;
     // What programs do not see may be as it likes.
     EXPECT_EQ(planted("muster/plan/internal/a.h", with(field)), "");
+    EXPECT_EQ(planted("muster/plan/testing/a.h", with(field)), "");
   }
   for (const std::string field : {"  std::string name{};", "  using Name = std::string;",
                                   "  std::string said() const;", "  // a comment;"}) {

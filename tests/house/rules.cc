@@ -118,6 +118,12 @@ std::string folder_of(const std::string& path) {
   return end == std::string::npos ? "" : path.substr(7, end - 7);
 }
 
+// Whether users may include it: what a folder keeps to itself, and what tests share, they may not.
+bool is_public(const std::string& header) {
+  return header.find("/internal/") == std::string::npos &&
+         header.find("/testing/") == std::string::npos;
+}
+
 class Checker {
  public:
   explicit Checker(const std::string& root) : Checker(root, read_floors(root)) {}
@@ -185,8 +191,7 @@ class Checker {
     static const RegularExpression kBareField("^ *[A-Za-z_][A-Za-z0-9_:<>,*& ()]*[ >*]\\w+;");
     static const RegularExpression kNoField(
         "^ *(using|static|friend|return|typedef) |\\) *(const)?;");
-    const bool options_are_public =
-        header && file.starts_with("muster/") && file.find("/internal/") == std::string::npos;
+    const bool options_are_public = header && file.starts_with("muster/") && is_public(file);
     std::string options_end;  // of the struct that is being read; empty outside of one
     std::string line;
     int number = 0;
@@ -245,8 +250,7 @@ class Checker {
     }
     if (!folder.empty() && !target.empty() && folder != target) {
       check_floors(file, line, folder, target);
-      // Tests of a part may try it with what stands on it.
-      if (!test) check_parts(file, line, folder, target);
+      check_parts(file, line, folder, target);
     }
     check_umbrella(file, line, target);
     if (!folder.empty() && included.starts_with("muster/") && target.empty()) {
@@ -309,8 +313,7 @@ class Checker {
       return;
     }
     const bool header = file.ends_with(".h");
-    const bool is_private = file.find("/internal/") != std::string::npos;
-    if (!header || is_private) return;
+    if (!header || !is_public(file)) return;
     if (is_heavy(included)) violate(file, line, included + ": heavy headers belong into .cc files");
     if (included == kTorchForSources ||
         (is_libtorch(included) && included != "ATen/core/Tensor.h")) {

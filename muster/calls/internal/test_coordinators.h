@@ -8,7 +8,7 @@
 
 #include "muster/calls/cluster_coordinator.h"
 #include "muster/layers/core.h"
-#include "muster/loop/test_loops.h"
+#include "muster/loop/testing/test_loops.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
 #include "muster/ps/parameter_server.h"

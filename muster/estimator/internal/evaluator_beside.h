@@ -20,7 +20,7 @@
 #include "muster/base/file_system.h"
 #include "muster/estimator/exporter.h"
 #include "muster/estimator/internal/evaluation_journal.h"
-#include "muster/estimator/internal/test_model.h"
+#include "muster/estimator/testing/test_model.h"
 #include "muster/files/file_systems.h"
 
 namespace muster::inline v0_1::testing {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "muster/estimator/internal/test_model.h"
+#include "muster/estimator/testing/test_model.h"
 #include "muster/layers/normalization.h"
 
 namespace muster::inline v0_1::testing {

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "muster/estimator/internal/test_model.h"
+#include "muster/estimator/testing/test_model.h"
 #include "muster/layers/attention.h"
 #include "muster/layers/convolution.h"
 #include "muster/layers/embedding.h"

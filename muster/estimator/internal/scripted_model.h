@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "muster/estimator/internal/test_model.h"
+#include "muster/estimator/testing/test_model.h"
 #include "muster/metrics/metrics.h"
 
 namespace muster::inline v0_1::testing {

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "muster/base/temp_directory.h"
-#include "muster/estimator/internal/test_model.h"
+#include "muster/estimator/testing/test_model.h"
 #include "muster/layers/embedding.h"
 #include "muster/optim/loss_scaling.h"
 #include "muster/optim/reduce_on_plateau.h"

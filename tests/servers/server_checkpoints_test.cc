@@ -12,7 +12,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/checkpoint_parts.h"
 #include "muster/checkpoint/checkpoint_reader.h"
-#include "muster/estimator/internal/test_model.h"
+#include "muster/estimator/testing/test_model.h"
 #include "muster/files/testing/memory_store.h"
 #include "muster/layers/embedding.h"
 #include "muster/ps/parameter_server.h"

@@ -8,7 +8,7 @@
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"
-#include "muster/loop/test_loops.h"
+#include "muster/loop/testing/test_loops.h"
 #include "muster/preprocessing/image_augmentation.h"
 #include "muster/tensor/libtorch.h"
 

@@ -1,4 +1,4 @@
-#include "muster/loop/test_loops.h"
+#include "muster/loop/testing/test_loops.h"
 
 #include "muster/tensor/libtorch.h"
 
