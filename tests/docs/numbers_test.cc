@@ -108,6 +108,12 @@ constexpr Number kNumbers[] = {
 
     {"buckets.md", "which the run rewrites every ten seconds", "muster/checkpoint/lease.cc",
      "is_remote(path_) ? seconds(10)"},
+    {"buckets.md", "Who comes second waits ten seconds", "muster/checkpoint/store_claim.h",
+     "std::chrono::milliseconds wait = std::chrono::seconds(10);"},
+    {"buckets.md", "when nothing has changed for a minute", "muster/checkpoint/lease.h",
+     "std::chrono::seconds kExpiry{60};"},
+    {"buckets.md", "at least one every two minutes", "muster/summary/event_writer.h",
+     "flush_seconds = 120;"},
     {"buckets.md", "and up to 64 MiB wait", "muster/summary/internal/event_parts.h",
      "most_bytes = size_t{64} << 20;"},
     {"buckets.md", "ends waits 30 s for them at most", "muster/summary/internal/event_parts.h",
