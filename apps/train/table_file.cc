@@ -125,12 +125,23 @@ bool TableFile::next() {
     return false;
   }
   ++row_;
-  const size_t count = reader_.fields().size();
+  const auto& fields = reader_.fields();
+  const size_t count = fields.size();
   if (count == names_.size()) return true;
+  const char* hint =
+      "put fields that hold the delimiter into quotes, or name the delimiter: --delimiter";
+  const auto has_return = [](std::string_view field) { return field.find('\r') != field.npos; };
+  if (std::ranges::any_of(fields, has_return)) {
+    hint =
+        "the row holds \\r, which ends some lines and not this one: save the file with line "
+        "ends of one kind";
+  } else if (count == names_.size() + 1 && fields.back().empty()) {
+    hint = "the row ends with a delimiter, and the first row does not: let both do, or neither";
+  }
   throw corrupt(
       fmt::format("{}:{}: the row has {} field{}, and the table {} columns", path_,
                   reader_.row_line().value(), count, count == 1 ? "" : "s", names_.size()),
-      "put fields that hold the delimiter into quotes, or name the delimiter: --delimiter");
+      hint);
 }
 
 std::string_view TableFile::field(size_t column) const {

@@ -123,6 +123,22 @@ TEST_F(TableFileTest, SaysWhatIsWrong) {
               HasSubstr("t.csv:3: the row has 1 field, and the table 2 columns"));
 }
 
+// What ends the rows is often the cause.
+TEST_F(TableFileTest, RowsOfOtherLengthsNameTheirCause) {
+  const auto hint = [&](std::string_view text) {
+    return error_of([&] {
+             TableFile table(file(text), {});
+             while (table.next()) {
+             }
+           })
+        .hint();
+  };
+  EXPECT_THAT(hint("a,b\n1,2\r3,4\n"), HasSubstr("holds \\r"));
+  EXPECT_THAT(hint("a,b\n1,2,\n"), HasSubstr("ends with a delimiter, and the first row does not"));
+  EXPECT_THAT(hint("a,b\n1,2,3\n"), HasSubstr("--delimiter"));
+  EXPECT_THAT(hint("a,b\n1\n"), HasSubstr("--delimiter"));
+}
+
 TEST_F(TableFileTest, ErrorsNameTheCommandsOwnFlags) {
   const std::string path = file("a,b\n1,x\n5\" y,2\n");
   TableFile table(path, {.delimiter = ','});
