@@ -248,5 +248,19 @@ TEST(Command, DamageIsOne) {
   EXPECT_THAT(ran.text, Not(HasSubstr("terminate")));
 }
 
+TEST(Command, CommandsForJobsSayWhereTheyAreWhenTheyAreNotInstalled) {
+  const TempDirectory bin;
+  const std::string muster = bin / "muster";
+  ASSERT_EQ(run_shell("cp " + muster_line("") + muster).code, 0);
+  EXPECT_EQ(run_shell(muster + " --version").code, 0);
+  for (const std::string words : {" submit true", " jobs list", " job init", " image ."}) {
+    const ShellOutput ran = run_shell(muster + words);
+    EXPECT_EQ(ran.code, 2) << ran.text;
+    EXPECT_THAT(ran.text,
+                ::testing::AllOf(HasSubstr("muster-jobs, which has the commands for jobs"),
+                                 HasSubstr("./dev build muster-jobs")));
+  }
+}
+
 }  // namespace
 }  // namespace muster::app

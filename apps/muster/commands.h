@@ -21,10 +21,12 @@ void add_run(CLI::App& app, const std::vector<std::string>& program, const std::
 void add_data(CLI::App& app, Action& action);
 // `self` is the path of the muster binary.
 void add_new(CLI::App& app, const std::string& self, Action& action);
-// `self` as for add_new().
-void add_image(CLI::App& app, const std::string& self, Action& action);
 void add_certificates(CLI::App& app, Action& action);
-void add_completion(CLI::App& app, Action& action);
+// The commands that muster-jobs has, so that --help lists them.
+void add_commands_of_jobs(CLI::App& app);
+void add_completion(CLI::App& app, const std::string& own_folder, Action& action);
+// Returns what completes the words of `app`, a command, and of those below it.
+std::string completion_of(const CLI::App& app);
 void add_inspect(CLI::App& app, Action& action);
 // ls, cp and cat.
 void add_files(CLI::App& app, Action& action);
@@ -35,12 +37,6 @@ void add_serve(CLI::App& app, const std::vector<std::string>& words, const std::
 // `words` as for add_serve().
 void add_train(CLI::App& app, const std::vector<std::string>& words, const std::string& own_folder,
                Action& action);
-// `arguments` is what follows "--" on the command line.
-void add_submit(CLI::App& app, const std::vector<std::string>& arguments,
-                const std::string& own_folder, Action& action);
-// `arguments` as for add_submit().
-void add_job(CLI::App& app, const std::vector<std::string>& arguments, Action& action);
-void add_jobs(CLI::App& app, const std::string& own_folder, Action& action);
 void add_doctor(CLI::App& app, const std::string& own_folder, Action& action);
 
 }  // namespace muster::app

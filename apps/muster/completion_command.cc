@@ -1,12 +1,17 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 
+#include "apps/jobs/commands.h"
 #include "apps/muster/commands.h"
+#include "apps/muster/helper_program.h"
 #include "muster/base/strings.h"
 #include "muster/command/command_line.h"
 #include "muster/command/shared_flags.h"
+#include "muster/launch/subprocess.h"
 
 namespace muster::app {
 namespace {
@@ -18,6 +23,13 @@ std::string kind_of(const CLI::Option& option) {
   if (placeholder == "DIR") return "directory";
   if (placeholder == "PATH" || placeholder == "FILE") return "file";
   return "nothing";
+}
+
+// What muster-jobs says of its commands; nothing where it is not installed.
+std::string branches_of_jobs(const std::string& own_folder) {
+  const HelperProgram jobs = find_helper_program(own_folder, "muster-jobs");
+  if (jobs.path.empty()) return "";
+  return launch::run_to_end({jobs.path, "completion"}, std::chrono::seconds(20)).out;
 }
 
 // Returns the branch of the script's `case` for `app`, and those of its commands.
@@ -39,7 +51,12 @@ std::string branches(const CLI::App& app) {
   std::string text = fmt::format("    '{}') commands='{}' flags='{}' values='{}' word={} ;;\n",
                                  command::full_name(app), join(commands, " "), join(flags, " "),
                                  join(values, " "), word);
-  for (const CLI::App* command : shown) text += branches(*command);
+  for (const CLI::App* command : shown) {
+    const bool elsewhere = std::ranges::any_of(kCommandsOfJobs, [&](const JobsCommand& other) {
+      return app.get_parent() == nullptr && command->get_name() == other.name;
+    });
+    if (!elsewhere) text += branches(*command);
+  }
   return text;
 }
 
@@ -137,7 +154,9 @@ complete -F _muster muster
 
 }  // namespace
 
-void add_completion(CLI::App& app, Action& action) {
+std::string completion_of(const CLI::App& app) { return branches(app); }
+
+void add_completion(CLI::App& app, const std::string& own_folder, Action& action) {
   auto* command = app.add_subcommand("completion", "Print what a shell needs to complete words");
   command->require_subcommand(1);
   command->footer("Example:\n  source <(muster completion bash)");
@@ -149,9 +168,11 @@ void add_completion(CLI::App& app, Action& action) {
       "\nExamples:\n"
       "  source <(muster completion bash)\n"
       "  echo 'source <(muster completion bash)' >> ~/.bashrc");
-  bash->callback([&app, &action] {
-    action = [&app] {
-      fputs((kBefore + branches(app) + branch_of_programs() + kAfter).c_str(), stdout);
+  bash->callback([&app, own_folder, &action] {
+    action = [&app, own_folder] {
+      fputs((kBefore + branches(app) + branches_of_jobs(own_folder) + branch_of_programs() + kAfter)
+                .c_str(),
+            stdout);
       return 0;
     };
   });

@@ -27,25 +27,32 @@ HelperProgram find_helper_program(const std::string& own_folder, const std::stri
   return found;
 }
 
-int become_helper(const HelperCommand& helper, const std::vector<std::string>& words,
-                  const std::string& own_folder) {
-  const HelperProgram found = find_helper_program(own_folder, helper.name);
+void become_program(const OtherProgram& program, const std::vector<std::string>& arguments,
+                    const std::string& own_folder) {
+  const HelperProgram found = find_helper_program(own_folder, program.name);
   if (found.path.empty()) {
-    throw not_found(fmt::format("{}, {}, is not in {}", helper.name, helper.what,
+    throw not_found(fmt::format("{}, {}, is not in {}", program.name, program.what,
                                 join(found.looked_in, " or ")),
-                    fmt::format("build it: ./dev build {}; an installation of all of Muster has it",
-                                helper.name));
+                    fmt::format("build it: ./dev build {}; an installation of all of Muster has it "
+                                "(Debian: apt-get install {})",
+                                program.name, program.name));
   }
   std::vector<std::string> line = {found.path};
-  line.insert(line.end(), std::ranges::find(words, helper.command) + 1, words.end());
-  std::vector<char*> arguments;
-  for (std::string& word : line) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
+  line.insert(line.end(), arguments.begin(), arguments.end());
+  std::vector<char*> words;
+  for (std::string& word : line) words.push_back(word.data());
+  words.push_back(nullptr);
+  std::fflush(stdout);
+  execv(found.path.c_str(), words.data());
+  throw from_errno(errno, "cannot start " + found.path);
+}
+
+int become_helper(const HelperCommand& helper, const std::vector<std::string>& words,
+                  const std::string& own_folder) {
   // GNU OpenMP reads it before main(): its threads must not spin where others want the cores.
   if (std::getenv("OMP_WAIT_POLICY") == nullptr) setenv("GOMP_SPINCOUNT", "2000", 0);
-  std::fflush(stdout);
-  execv(found.path.c_str(), arguments.data());
-  throw from_errno(errno, "cannot start " + found.path);
+  become_program({.name = helper.name, .what = helper.what},
+                 {std::ranges::find(words, helper.command) + 1, words.end()}, own_folder);
 }
 
 }  // namespace muster::app

@@ -1,5 +1,5 @@
-// Finds the programs that link LibTorch, which the muster command starts instead of doing so
-// itself. Thread safety: any thread.
+// Finds the programs that link LibTorch, or what submits jobs, which the muster command starts
+// instead of doing so itself. Thread safety: any thread.
 #pragma once
 
 #include <string>
@@ -23,6 +23,18 @@ struct HelperCommand {
   std::string what;     // "which loads LibTorch and the model", for the error that it is missing
   std::string command;  // "serve": the words behind it are the helper's
 };
+
+// A program that `muster` becomes.
+struct OtherProgram {
+  std::string name;  // "muster-jobs"
+  std::string what;  // "which has the commands for jobs", for the error that it is missing
+};
+
+// Becomes the program, with these arguments: signals and the exit code are then its own. Throws
+// NotFound where it is not there, and what starting a program throws; it does not return.
+[[noreturn]] void become_program(const OtherProgram& program,
+                                 const std::vector<std::string>& arguments,
+                                 const std::string& own_folder);
 
 // Becomes the program that links LibTorch: signals and the exit code are then its own. `words` are
 // those of the command line, without the program's name. Throws NotFound where it is not there, and

@@ -1,4 +1,4 @@
-// What is decided about jobs of this machine; real ones: apps/muster/jobs_command_test.cc.
+// What is decided about jobs of this machine; real ones: apps/jobs/jobs_command_test.cc.
 #include "muster/jobs/local_target.h"
 
 #include <gmock/gmock.h>

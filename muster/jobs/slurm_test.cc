@@ -1,4 +1,4 @@
-// What is decided about jobs on Slurm; on a real one: apps/muster/slurm_jobs_test.cc.
+// What is decided about jobs on Slurm; on a real one: apps/jobs/slurm_jobs_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>

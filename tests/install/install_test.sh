@@ -43,6 +43,8 @@ grep -q '^result: {"global_step":5,' one.log
 grep -q 'result: {"global_step":10,' two.log
 muster inspect checkpoint model >inspected.log  # a pipe to grep -q would break it off
 grep -q 'global_step: 10' inspected.log
+# It finds the commands for jobs where they are installed.
+XDG_STATE_HOME=$work/state muster jobs list | grep -q 'no jobs' || { echo 'error: muster jobs does not answer' >&2; exit 1; }
 # It finds the program that looks at LibTorch where it is installed.
 muster doctor | tee doctor.log
 grep -q '^ok  *LibTorch  ' doctor.log

@@ -11,7 +11,7 @@ fail() {
 
 (cd "$build" && cpack -G DEB -B "$work/package" >"$work/cpack.log" 2>&1) || fail "$(cat "$work/cpack.log")"
 for name in libmuster-core libmuster-keras libmuster-tabular libmuster-servers libmuster-stores libmuster-dev muster \
-  muster-serve muster-train; do
+  muster-jobs muster-serve muster-train; do
   ls "$work/package/${name}_"*.deb >/dev/null || fail "no package $name: $(cat "$work/cpack.log")"
 done
 
@@ -31,6 +31,8 @@ depends libmuster-stores libcurl libmuster-core libpugixml
 depends libmuster-keras libmuster-core libmuster-servers
 depends libmuster-dev libtorch-dev nlohmann-json3-dev libmuster-core libmuster-keras libmuster-stores
 depends muster-serve muster libopenblas0-openmp
+depends muster-jobs libyaml-cpp muster
+[[ ! $(dpkg-deb --field "$work/package/muster_"*.deb Depends) =~ yaml ]] || fail "muster depends on what reads jobs"
 core=$(dpkg-deb --field "$work/package/libmuster-core_"*.deb Depends)
 [[ ! $core =~ curl|pugixml|yaml|libmuster ]] || fail "libmuster-core depends on more than it is made of: $core"
 

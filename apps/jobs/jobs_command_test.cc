@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "apps/muster/job_commands.h"
+#include "apps/jobs/job_commands.h"
 
 namespace muster::app {
 namespace {

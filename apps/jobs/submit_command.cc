@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <memory>
 
-#include "apps/muster/commands.h"
-#include "apps/muster/follow_job.h"
-#include "apps/muster/target_flags.h"
+#include "apps/jobs/commands.h"
+#include "apps/jobs/follow_job.h"
+#include "apps/jobs/target_flags.h"
 #include "muster/base/clock.h"
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
@@ -165,11 +165,11 @@ std::string whole_path(const std::string& path) {
 
 // Gives the program its path, so that it is found wherever it is started, and is known again
 // however it was written.
-void find_program(jobs::JobSpec& job, const std::string& own_folder) {
+void find_program(jobs::JobSpec& job, const std::string& muster_folder) {
   const auto resolve = [&](std::vector<std::string>& words) {
     if (words.empty()) return;
     const char* path = std::getenv("PATH");
-    words[0] = whole_path(launch::find_program(words[0], path ? path : "", own_folder));
+    words[0] = whole_path(launch::find_program(words[0], path ? path : "", muster_folder));
   };
   resolve(job.program);
   if (job.program.empty()) {
@@ -199,7 +199,7 @@ int search(const SubmitFlags& flags, const jobs::JobSpec& job, jobs::JobStore& s
 }
 
 int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::string> arguments,
-           const std::string& own_folder) {
+           const std::string& muster_folder) {
   JobFlags job_flags = flags.job;
   // As behind `muster run`: the first word names the program where nothing else does.
   const bool program_behind = job_flags.config.empty() && job_flags.program.empty() &&
@@ -212,10 +212,10 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
   check_search_flags(command, flags, job);
   check_searched(job, arguments);
   jobs::TargetOptions options = target_options(command, flags.target, flags.to);
-  options.muster = own_folder + "/muster";
+  options.muster = muster_folder + "/muster";
   options.vertex.only_described = flags.dry_run;
   const auto target = jobs::make_target(flags.to, options);
-  if (runs_programs(flags.to)) find_program(job, own_folder);
+  if (runs_programs(flags.to)) find_program(job, muster_folder);
   for (const std::string& note : target->check(job)) log::info(note);
   // Vertex AI searches by itself.
   const bool searches = job.search && flags.to != "vertex";
@@ -315,9 +315,8 @@ int init(const InitFlags& flags, const std::vector<std::string>& arguments) {
 }  // namespace
 
 void add_submit(CLI::App& app, const std::vector<std::string>& arguments,
-                const std::string& own_folder, Action& action) {
-  auto* command = app.add_subcommand(
-      "submit", "Start a program as a job: on this machine, Slurm, Kubernetes, Vertex AI");
+                const std::string& muster_folder, Action& action) {
+  auto* command = app.add_subcommand(kSubmitCommand.name, kSubmitCommand.help);
   auto flags = std::make_shared<SubmitFlags>();
   command->formatter(std::make_shared<WithArguments>());
   const auto flag = [&](const Flag& it) { command::add_flag(*command, it); };
@@ -368,15 +367,15 @@ void add_submit(CLI::App& app, const std::vector<std::string>& arguments,
       "  muster submit --config=config.yaml --job-dir=runs/7 mnist -- --data_dir=digits "
       "--epochs=5\n"
       "  muster submit --config=config.yaml --to=slurm --slurm=--partition=gpu --dry-run mnist");
-  command->callback([command, flags, arguments, own_folder, &action] {
-    action = [command, flags, arguments, own_folder] {
-      return submit(*command, *flags, arguments, own_folder);
+  command->callback([command, flags, arguments, muster_folder, &action] {
+    action = [command, flags, arguments, muster_folder] {
+      return submit(*command, *flags, arguments, muster_folder);
     };
   });
 }
 
 void add_job(CLI::App& app, const std::vector<std::string>& arguments, Action& action) {
-  auto* job = app.add_subcommand("job", "Write the configuration of a job");
+  auto* job = app.add_subcommand(kJobCommand.name, kJobCommand.help);
   job->require_subcommand(1);
   job->footer("Example:\n  muster job init --workers=2 --out=config.yaml");
   auto* command = job->add_subcommand("init", "From flags, as AI Platform has it: trainingInput");

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "apps/muster/search_commands.h"
+#include "apps/jobs/search_commands.h"
 
 namespace muster::app {
 namespace {

@@ -1,4 +1,4 @@
-#include "apps/muster/target_flags.h"
+#include "apps/jobs/target_flags.h"
 
 #include <fmt/format.h>
 

@@ -3,15 +3,15 @@
 #include <CLI/CLI.hpp>
 #include <memory>
 
-#include "apps/muster/commands.h"
-#include "apps/muster/follow_job.h"
+#include "apps/jobs/commands.h"
+#include "apps/jobs/follow_job.h"
 #include "apps/muster/image.h"
 #include "muster/command/command_line.h"
 
 namespace muster::app {
 
 void add_image(CLI::App& app, const std::string& self, Action& action) {
-  auto* command = app.add_subcommand("image", "Build a container image of a project");
+  auto* command = app.add_subcommand(kImageCommand.name, kImageCommand.help);
   auto options = std::make_shared<ImageOptions>();
   auto dry_run = std::make_shared<bool>(false);
   command::add_argument(*command, {"DIR", &options->folder, "Folder of the project"});

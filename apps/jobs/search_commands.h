@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "apps/muster/job_commands.h"
+#include "apps/jobs/job_commands.h"
 
 namespace muster::app {
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "apps/muster/job_commands.h"
+#include "apps/jobs/job_commands.h"
 
 namespace muster::app {
 namespace {

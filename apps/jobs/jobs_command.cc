@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "apps/muster/commands.h"
-#include "apps/muster/follow_job.h"
+#include "apps/jobs/commands.h"
+#include "apps/jobs/follow_job.h"
 #include "apps/muster/report_error.h"
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
@@ -324,8 +324,8 @@ void remove(const std::string& name, const jobs::TargetOptions& options) {
 
 }  // namespace
 
-void add_jobs(CLI::App& app, const std::string& own_folder, Action& action) {
-  auto* command = app.add_subcommand("jobs", "Show, follow and end the jobs that were submitted");
+void add_jobs(CLI::App& app, const std::string& muster_folder, Action& action) {
+  auto* command = app.add_subcommand(kJobsCommand.name, kJobsCommand.help);
   command->require_subcommand(1);
   const std::string where =
       "\nRecords of jobs lie in $XDG_STATE_HOME/muster/jobs, else in ~/.local/state/muster/jobs.";
@@ -337,7 +337,7 @@ void add_jobs(CLI::App& app, const std::string& own_folder, Action& action) {
       "  muster jobs cancel mnist-1 mnist-2\n" +
       where);
   auto flags = std::make_shared<JobsFlags>();
-  flags->options.muster = own_folder + "/muster";
+  flags->options.muster = muster_folder + "/muster";
   const auto add = [&](const char* name, const char* help, int (*run)(const JobsFlags&)) {
     CLI::App* one = command->add_subcommand(name, help);
     one->callback([flags, run, &action] { action = [flags, run] { return run(*flags); }; });

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <string>
 
-#include "apps/muster/search_commands.h"
+#include "apps/jobs/search_commands.h"
 
 namespace muster::app {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "apps/muster/job_commands.h"
+#include "apps/jobs/job_commands.h"
 
 namespace muster::app {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <thread>
 
-#include "apps/muster/job_commands.h"
+#include "apps/jobs/job_commands.h"
 #include "tests/support/slurm_cluster.h"
 
 namespace muster::app {

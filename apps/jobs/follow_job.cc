@@ -1,4 +1,4 @@
-#include "apps/muster/follow_job.h"
+#include "apps/jobs/follow_job.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

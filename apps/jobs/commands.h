@@ -1,0 +1,38 @@
+// The commands of `muster` that muster-jobs has, which links what submits jobs. Each function adds
+// the options of its command, as those of apps/muster/commands.h do.
+#pragma once
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "apps/muster/commands.h"
+
+namespace muster::app {
+
+struct JobsCommand {
+  const char* name;
+  const char* help;
+};
+
+inline constexpr JobsCommand kSubmitCommand = {
+    "submit", "Start a program as a job: on this machine, Slurm, Kubernetes, Vertex AI"};
+inline constexpr JobsCommand kJobsCommand = {"jobs",
+                                             "Show, follow and end the jobs that were submitted"};
+inline constexpr JobsCommand kJobCommand = {"job", "Write the configuration of a job"};
+inline constexpr JobsCommand kImageCommand = {"image", "Build a container image of a project"};
+inline constexpr std::array<JobsCommand, 4> kCommandsOfJobs = {kSubmitCommand, kJobsCommand,
+                                                               kJobCommand, kImageCommand};
+
+// `arguments` is what follows "--" on the command line; `muster_folder` is where `muster` lies,
+// which jobs start.
+void add_submit(CLI::App& app, const std::vector<std::string>& arguments,
+                const std::string& muster_folder, Action& action);
+// `arguments` as for add_submit().
+void add_job(CLI::App& app, const std::vector<std::string>& arguments, Action& action);
+// `muster_folder` as for add_submit().
+void add_jobs(CLI::App& app, const std::string& muster_folder, Action& action);
+// `muster` is its path.
+void add_image(CLI::App& app, const std::string& muster, Action& action);
+
+}  // namespace muster::app
