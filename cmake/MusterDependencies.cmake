@@ -1,20 +1,25 @@
 # Everything Muster stands on, found once. All of it comes from Debian's packages; LibTorch may come
-# from elsewhere through CMAKE_PREFIX_PATH.
+# from elsewhere through CMAKE_PREFIX_PATH. Where some targets alone are built (MUSTER_ONLY), what is not here may be
+# what they do not need; CMake names it when they do.
+set(muster_required REQUIRED)
+if(MUSTER_ONLY)
+  set(muster_required QUIET)
+endif()
 find_package(Threads REQUIRED)
-find_package(ZLIB REQUIRED)
-find_package(JPEG REQUIRED)
-find_package(PNG REQUIRED)
-find_package(OpenSSL REQUIRED)
+find_package(ZLIB ${muster_required})
+find_package(JPEG ${muster_required})
+find_package(PNG ${muster_required})
+find_package(OpenSSL ${muster_required})
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
 find_package(nlohmann_json REQUIRED)
-find_package(CLI11 REQUIRED)
-find_package(yaml-cpp REQUIRED)
-find_package(CURL REQUIRED)
-find_package(pugixml REQUIRED)
+find_package(CLI11 ${muster_required})
+find_package(yaml-cpp ${muster_required})
+find_package(CURL ${muster_required})
+find_package(pugixml ${muster_required})
 # Headers alone.
 find_path(MUSTER_PROTOZERO_DIR protozero/pbf_builder.hpp)
-if(NOT MUSTER_PROTOZERO_DIR)
+if(NOT MUSTER_PROTOZERO_DIR AND NOT MUSTER_ONLY)
   message(FATAL_ERROR "protozero's headers are not here.\n"
     "hint: Debian: apt-get install libprotozero-dev; elsewhere: -DMUSTER_PROTOZERO_DIR=FOLDER_WITH_protozero")
 endif()
@@ -22,7 +27,7 @@ add_library(muster_protozero INTERFACE)
 target_include_directories(muster_protozero SYSTEM INTERFACE ${MUSTER_PROTOZERO_DIR})
 # Headers alone, as well.
 find_path(MUSTER_BOOST_DIR boost/beast/http/basic_parser.hpp)
-if(NOT MUSTER_BOOST_DIR)
+if(NOT MUSTER_BOOST_DIR AND NOT MUSTER_ONLY)
   message(FATAL_ERROR "Boost.Beast's headers are not here.\n"
     "hint: Debian: apt-get install libboost-dev; elsewhere: -DMUSTER_BOOST_DIR=FOLDER_WITH_boost")
 endif()
@@ -44,7 +49,7 @@ target_include_directories(muster_farmhash SYSTEM INTERFACE ${MUSTER_FARMHASH_DI
 target_link_libraries(muster_farmhash INTERFACE -Wl,--push-state,--as-needed ${MUSTER_FARMHASH_LIBRARY} -Wl,--pop-state)
 
 # Before LibTorch: one that carries its own protobuf puts an empty target where none is.
-if(MUSTER_CONTROL_PLANE)
+if(MUSTER_CONTROL_PLANE AND (NOT MUSTER_ONLY OR "net" IN_LIST MUSTER_ONLY))
   # The headers of a protobuf that a LibTorch in CMAKE_PREFIX_PATH brings along are not of the one that is linked.
   find_path(Protobuf_INCLUDE_DIR google/protobuf/service.h)
   if(EXISTS ${Protobuf_INCLUDE_DIR}/ATen)
@@ -60,9 +65,9 @@ if(MUSTER_CONTROL_PLANE)
   endif()
 endif()
 
-if(MUSTER_SANITIZE STREQUAL "thread" OR MUSTER_FUZZ)
+if(MUSTER_SANITIZE STREQUAL "thread" OR MUSTER_FUZZ OR (MUSTER_ONLY AND NOT "TORCH" IN_LIST MUSTER_ONLY))
   # LibTorch under libgomp floods the thread sanitizer, and parsers of bytes do without it: these presets build the
-  # ground storey alone.
+  # ground storey alone. MUSTER_ONLY has the word TORCH where a target needs it.
   set(MUSTER_GROUND_ONLY ON)
 else()
   set(MUSTER_GROUND_ONLY OFF)
@@ -94,14 +99,16 @@ endif()
 if(MUSTER_BUILD_TESTS)
   find_package(GTest REQUIRED)
   # Its header depends on macros that its compiled half was built with; Debian's says them to pkg-config.
-  find_package(PkgConfig REQUIRED)
-  pkg_check_modules(MUSTER_HTTPLIB QUIET IMPORTED_TARGET cpp-httplib)
+  find_package(PkgConfig ${muster_required})
+  if(PkgConfig_FOUND)
+    pkg_check_modules(MUSTER_HTTPLIB QUIET IMPORTED_TARGET cpp-httplib)
+  endif()
   add_library(muster_httplib INTERFACE)
   if(MUSTER_HTTPLIB_FOUND)
     target_link_libraries(muster_httplib INTERFACE PkgConfig::MUSTER_HTTPLIB)
   else()
     find_package(httplib CONFIG QUIET)
-    if(NOT httplib_FOUND)
+    if(NOT httplib_FOUND AND NOT MUSTER_ONLY)
       message(FATAL_ERROR "cpp-httplib is not here.\n"
         "hint: Debian: apt-get install libcpp-httplib-dev; elsewhere: CMAKE_PREFIX_PATH of one that CMake finds")
     endif()

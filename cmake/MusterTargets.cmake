@@ -12,7 +12,17 @@
 #   SHARDS: so many CTest entries, which run beside each other; each has its share of the binary's tests.
 #   LAW: sanitizers look at it in every run of .ci/run (target and label "laws" and "law"), as at all tests of the
 #   ground storey; the others are looked at by ./dev check.
-# muster_executable(NAME mnist SOURCES ... [DEPS ...] [TORCH])
+# muster_executable(NAME mnist SOURCES ... [DEPS ...] [OPTIONAL_DEPS ...] [TORCH])
+#   OPTIONAL_DEPS: the program can do more when these are built; `./dev quickstart` does not build them.
+
+# Whether the target is declared: it can be built here, and is one of MUSTER_ONLY.
+function(muster_wanted variable name torch)
+  set(wanted ON)
+  if((torch AND MUSTER_GROUND_ONLY) OR (MUSTER_ONLY AND NOT name IN_LIST MUSTER_ONLY))
+    set(wanted OFF)
+  endif()
+  set(${variable} ${wanted} PARENT_SCOPE)
+endfunction()
 
 # Stops unless a folder's archive knows lower floors and parts of the table alone. DEPS name targets, of which those of
 # muster/ know their folder.
@@ -56,7 +66,8 @@ endfunction()
 function(muster_library)
   cmake_parse_arguments(arg "TORCH;NOT_INSTALLED" "NAME;REGISTERS" "SOURCES;DEPS;PRIVATE_DEPS" ${ARGN})
   set(target muster_${arg_NAME})
-  if(arg_TORCH AND MUSTER_GROUND_ONLY)
+  muster_wanted(wanted ${arg_NAME} ${arg_TORCH})
+  if(NOT wanted)
     return()
   endif()
   add_library(${target} STATIC ${arg_SOURCES})
@@ -92,13 +103,19 @@ function(muster_library)
 endfunction()
 
 function(muster_executable)
-  cmake_parse_arguments(arg "TORCH" "NAME" "SOURCES;DEPS" ${ARGN})
-  if(arg_TORCH AND MUSTER_GROUND_ONLY)
+  cmake_parse_arguments(arg "TORCH" "NAME" "SOURCES;DEPS;OPTIONAL_DEPS" ${ARGN})
+  muster_wanted(wanted ${arg_NAME} ${arg_TORCH})
+  if(NOT wanted)
     return()
   endif()
   add_executable(${arg_NAME} ${arg_SOURCES})
   muster_join_sources(${arg_NAME})
   target_link_libraries(${arg_NAME} PRIVATE muster_flags muster::fast_allocator ${arg_DEPS})
+  foreach(dep IN LISTS arg_OPTIONAL_DEPS)
+    if(TARGET ${dep})
+      target_link_libraries(${arg_NAME} PRIVATE ${dep})
+    endif()
+  endforeach()
   if(arg_TORCH)
     target_link_libraries(${arg_NAME} PRIVATE muster_torch)
     target_precompile_headers(${arg_NAME} REUSE_FROM muster_torch_pch)
@@ -116,7 +133,8 @@ endfunction()
 
 function(muster_test)
   cmake_parse_arguments(arg "TORCH;LAW" "NAME;TIMEOUT;LABELS;SHARDS" "SOURCES;DEPS" ${ARGN})
-  if(NOT MUSTER_BUILD_TESTS OR (arg_TORCH AND MUSTER_GROUND_ONLY))
+  muster_wanted(wanted ${arg_NAME} ${arg_TORCH})
+  if(NOT MUSTER_BUILD_TESTS OR NOT wanted)
     return()
   endif()
   if(NOT arg_TIMEOUT)
