@@ -59,7 +59,7 @@ struct JobSecrets {
 struct KubernetesManifests {
   std::string name{};  // of the job, as Kubernetes allows it; label app.kubernetes.io/instance
   // The first belongs to the task that leads. Without secrets: kubernetes_secret() makes those.
-  std::vector<nlohmann::ordered_json> documents{};
+  std::vector<nlohmann::ordered_json> documents;
   std::vector<std::string> notes{};  // what the user should know of, one sentence each
 };
 
