@@ -240,6 +240,42 @@ TEST_F(GcsStoreTest, ChecksumsAreCompared) {
   EXPECT_THAT(what(written), HasSubstr("the service has 7 bytes"));
 }
 
+// 200 is no success where the body is an error, in the words of either of the two APIs.
+TEST_F(GcsStoreTest, ABodyThatIsAnErrorIsNoSuccess) {
+  service_.set_parts(true);
+  const std::string large = random_bytes(1'000'000);
+  const std::vector<std::string> busy = {
+      "<Error><Code>InternalError</Code></Error>",
+      R"({"error": {"code": 503, "message": "busy", "errors": [{"reason": "backendError"}]}})"};
+  for (const std::string& body : busy) {
+    for (const char* only :
+         {"POST /bucket/f?uploads", "PUT /bucket/f?", "POST /bucket/f?uploadId"}) {
+      service_.server().fail({.only = only, .status = 200, .body = body});
+      EXPECT_EQ(what(files_->write_atomically("gs://bucket/f", large)), "") << only;
+      EXPECT_TRUE(service_.objects().at("f").content == large) << only;
+    }
+    service_.server().fail({.only = "uploadType=multipart", .status = 200, .body = body});
+    EXPECT_EQ(what(files_->write_atomically("gs://bucket/small", "few")), "");
+    service_.put("from", "x");
+    service_.server().fail({.only = "/rewriteTo/", .status = 200, .body = body});
+    EXPECT_EQ(what(files_->rename("gs://bucket/from", "gs://bucket/to")), "");
+    EXPECT_EQ(files_->read_file("gs://bucket/to").value(), "x");
+  }
+  // Whoever may not look at what it wrote has nothing but this answer.
+  service_.server().fail({.only = "POST /bucket/f?uploadId",
+                          .status = 200,
+                          .body = "<Error><Code>AccessDenied</Code></Error>"});
+  EXPECT_THAT(what(files_->write_atomically("gs://bucket/f", large)), HasSubstr("AccessDenied"));
+  // Services without uploads in parts.
+  service_.set_parts(false);
+  const auto resumable = make();
+  for (const std::string& body : busy) {
+    service_.server().fail({.only = "PUT /session/", .status = 200, .body = body});
+    EXPECT_EQ(what(resumable->write_atomically("gs://bucket/g", large)), "");
+    EXPECT_TRUE(service_.objects().at("g").content == large);
+  }
+}
+
 TEST_F(GcsStoreTest, AFileThatIsReplacedWhileItIsReadIsAnError) {
   service_.put("f", random_bytes(2'000'000, 1));
   const auto reader = files_->open_reader("gs://bucket/f").value();

@@ -230,6 +230,71 @@ TEST_F(S3StoreTest, AnErrorBehindAStatusOf200IsSeen) {
   EXPECT_THAT(service_.server().requests("POST /bucket/f?uploadId"), SizeIs(2));
 }
 
+// Whatever the request, 200 is no success where the body is an error: what would pass is tried
+// again, what would not is told.
+TEST_F(S3StoreTest, ABodyThatIsAnErrorIsNoSuccess) {
+  const std::string large = random_bytes(1'000'000);
+  service_.objects()["from"] = "x";
+  struct Try {
+    const char* only;
+    std::function<Status()> write;
+  };
+  const std::vector<Try> tries = {
+      {"PUT /bucket/small", [&] { return files_->write_atomically("s3://bucket/small", "few"); }},
+      {"POST /bucket/f?uploads", [&] { return files_->write_atomically("s3://bucket/f", large); }},
+      {"PUT /bucket/f?partNumber",
+       [&] { return files_->write_atomically("s3://bucket/f", large); }},
+      {"POST /bucket/f?uploadId", [&] { return files_->write_atomically("s3://bucket/f", large); }},
+      {"PUT /bucket/to", [&] { return files_->rename("s3://bucket/from", "s3://bucket/to"); }},
+      {"DELETE /bucket/to", [&] { return files_->remove("s3://bucket/to"); }},
+      {"POST /bucket?delete", [&] {
+         service_.objects()["d/a"] = "1";
+         return files_->remove_tree("s3://bucket/d");
+       }}};
+  for (const auto& [only, write] : tries) {
+    for (const char* code : {"InternalError", "SlowDown", "ServiceUnavailable"}) {
+      service_.server().forget_requests();
+      service_.objects()["from"] = "x";
+      service_.objects()["to"] = "y";
+      service_.server().fail({.only = only,
+                              .status = 200,
+                              .body = "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error><Code>" +
+                                      std::string(code) +
+                                      "</Code><Message>Try again.</Message></Error>"});
+      EXPECT_EQ(what(write()), "") << only;
+      EXPECT_THAT(service_.server().requests(only), SizeIs(::testing::Ge(2u))) << only << code;
+    }
+    service_.objects()["from"] = "x";
+    service_.objects()["to"] = "y";
+    service_.server().fail(
+        {.only = only,
+         .status = 200,
+         .body = "<Error><Code>AccessDenied</Code><Message>No.</Message></Error>"});
+    const Status refused = write();
+    ASSERT_FALSE(refused.ok()) << only;
+    EXPECT_EQ(refused.error().kind(), ErrorKind::kInvalidArgument) << only;
+    EXPECT_THAT(refused.error().what(), HasSubstr("AccessDenied (No.)")) << only;
+  }
+  EXPECT_EQ(service_.objects().at("small"), "few");
+  EXPECT_TRUE(service_.objects().at("f") == large);
+}
+
+// One of many that could not be removed is busy, or will never be.
+TEST_F(S3StoreTest, AnErrorOfOneOfManyIsThatError) {
+  service_.objects()["d/a"] = "1";
+  for (const auto& [code, kind] : {std::pair{"InternalError", ErrorKind::kUnavailable},
+                                   std::pair{"AccessDenied", ErrorKind::kInvalidArgument}}) {
+    service_.server().fail({.only = "POST /bucket?delete",
+                            .status = 200,
+                            .body = "<DeleteResult><Error><Key>d/a</Key><Code>" +
+                                    std::string(code) + "</Code></Error></DeleteResult>"});
+    const Status removed = files_->remove_tree("s3://bucket/d");
+    ASSERT_FALSE(removed.ok());
+    EXPECT_EQ(removed.error().kind(), kind);
+    EXPECT_THAT(removed.error().what(), AllOf(HasSubstr("s3://bucket/d/a"), HasSubstr(code)));
+  }
+}
+
 // The status comes before the work: an answer that ends early says nothing of the end.
 TEST_F(S3StoreTest, AnAnswerWithoutAResultIsNoCommit) {
   const std::string content = random_bytes(600'000);

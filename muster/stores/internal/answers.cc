@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdio>
 #include <ctime>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <pugixml.hpp>
 
 #include "muster/base/json.h"
 #include "muster/base/printable.h"
@@ -28,7 +30,8 @@ ErrorKind kind_of(const HttpResponse& response) {
   }
   const int status = response.status;
   if (status == 404 || status == 410) return ErrorKind::kNotFound;
-  if (status == 501 || status == 505) return ErrorKind::kInvalidArgument;  // which stays so
+  if (status == 501 || status == 505 || status == 507)
+    return ErrorKind::kInvalidArgument;  // which stays so
   if (status == 408 || status == 409 || status == 412 || status == 429 || status >= 500)
     return ErrorKind::kUnavailable;
   return ErrorKind::kInvalidArgument;
@@ -106,6 +109,56 @@ Error answer_error(const HttpResponse& response, const std::string& what, const 
             human_duration(response.seconds);
   }
   return Error(kind_of(response), text, advice);
+}
+
+int status_of_code(const std::string& code) {
+  static const std::map<std::string, int, std::less<>> kStatus = {{"InternalError", 500},
+                                                                  {"SlowDown", 503},
+                                                                  {"ServiceUnavailable", 503},
+                                                                  {"Busy", 503},
+                                                                  {"Throttling", 503},
+                                                                  {"ThrottlingException", 503},
+                                                                  {"TooManyRequests", 429},
+                                                                  {"RequestTimeout", 408},
+                                                                  {"RequestThrottled", 429},
+                                                                  {"RequestLimitExceeded", 503},
+                                                                  {"BandwidthLimitExceeded", 503},
+                                                                  {"OperationAborted", 409},
+                                                                  {"PreconditionFailed", 412},
+                                                                  {"NoSuchUpload", 404},
+                                                                  {"NoSuchKey", 404},
+                                                                  {"NoSuchBucket", 404},
+                                                                  {"NoSuchVersion", 404},
+                                                                  {"AccessDenied", 403},
+                                                                  {"InvalidAccessKeyId", 403},
+                                                                  {"SignatureDoesNotMatch", 403},
+                                                                  {"RequestTimeTooSkewed", 403},
+                                                                  {"AllAccessDisabled", 403},
+                                                                  {"AccountProblem", 403},
+                                                                  {"NotImplemented", 501}};
+  const auto found = kStatus.find(code);
+  return found == kStatus.end() ? 400 : found->second;
+}
+
+void take_status_of_body(HttpResponse& response) {
+  if (!response.ok()) return;
+  const std::string_view body = trim(response.body);
+  if (body.starts_with("<")) {
+    pugi::xml_document xml;
+    // One that was cut off is an error too: what could be read of it says so.
+    xml.load_buffer(body.data(), body.size());
+    if (const pugi::xml_node error = xml.child("Error"))
+      response.status = status_of_code(error.child_value("Code"));
+  } else if (body.starts_with("{") && body.find("\"error\"") != std::string_view::npos) {
+    const auto json = nlohmann::json::parse(body, nullptr, false);
+    if (!json.is_object() || !json.contains("error")) return;
+    const nlohmann::json& error = json["error"];
+    const int code =
+        error.is_object() && error.contains("code") && error["code"].is_number_integer()
+            ? error["code"].get<int>()
+            : 0;
+    response.status = code >= 400 && code < 600 ? code : 500;
+  }
 }
 
 std::optional<uint64_t> parse_size(std::string_view text) {

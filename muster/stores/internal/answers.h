@@ -15,9 +15,19 @@ namespace muster::inline v0_1::stores::internal {
 // Makes the error of a request that failed. `what` is "read 's3://a/b'"; `code` and `message` are
 // the service's own words, if it had any; `hint` says what to do where the status alone decides
 // nothing better. The kind follows the status: 404 NotFound; 408, 429 and 5xx Unavailable; no
-// answer in time Timeout; others InvalidArgument.
+// answer in time Timeout; others, 501 and 507 (the disk of the service is full), InvalidArgument.
 Error answer_error(const HttpResponse& response, const std::string& what, const std::string& code,
                    const std::string& message, const std::string& hint);
+
+// The status that belongs to a code of S3's errors, as "SlowDown"; 400 for those that say nothing
+// of trying again, of what is not there, or of rights.
+int status_of_code(const std::string& code);
+
+// An answer of success whose body is an error gets the status of that error: <Error> of S3 and of
+// the XML API of Google, which CompleteMultipartUpload, CopyObject and others may send with 200
+// when they fail late, and {"error": ...} of the JSON API. Not for answers that are an object's
+// bytes.
+void take_status_of_body(HttpResponse& response);
 
 // "bytes 5-9/100".
 struct ContentRange {

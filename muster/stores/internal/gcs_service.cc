@@ -116,6 +116,7 @@ Result<HttpResponse> GcsService::send(const Call& call, Cancellation* cancellati
   Result<HttpResponse> answer = perform_with_retries(
       client_, {.what = call.what,
                 .make = [&] { return build(call); },
+                .amend = take_status_of_body,
                 .judge = [&](const HttpResponse& response) { return judge(response); },
                 .error_of = [&](const HttpResponse& response) { return error_of(call, response); },
                 .cancellation = cancellation});

@@ -82,6 +82,7 @@ Status GcsService::Upload::send(int, Bytes part, bool last, Cancellation& cancel
         service_.client_,
         {.what = call.what,
          .make = make,
+         .amend = take_status_of_body,
          .judge = judge,
          .error_of =
              [&](const HttpResponse& response) { return service_.error_of(call, response); },

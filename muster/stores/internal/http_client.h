@@ -123,6 +123,9 @@ struct Retried {
   std::string what;  // "read 's3://a/b'"
   // Builds each try: its time and its signature may differ.
   std::function<Result<HttpRequest>()> make;
+  // Sees each answer before all else, and may change its status: some services say 200, and in the
+  // body that it failed.
+  std::function<void(HttpResponse&)> amend = nullptr;
   // Empty: the status decides.
   std::function<Verdict(const HttpResponse&)> judge = nullptr;
   // What an answer that is no success says, in the service's own words. Empty: its status alone.

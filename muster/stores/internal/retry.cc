@@ -62,6 +62,7 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& req
     if (!made.ok()) return made.error();
     const TimePoint tried = clock.now();
     HttpResponse response = client.perform(made.value(), request.cancellation);
+    if (request.amend) request.amend(response);
     response.attempts = attempt;
     response.seconds = to_seconds(clock.now() - begin);
     const Verdict verdict = request.judge   ? request.judge(response)

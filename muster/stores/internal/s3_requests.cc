@@ -186,6 +186,7 @@ Result<HttpResponse> S3Service::send_call(Call& call, Cancellation* cancellation
   Result<HttpResponse> answer = perform_with_retries(
       client_, {.what = call.what,
                 .make = [&] { return build(call); },
+                .amend = take_status_of_body,
                 .judge = [&](const HttpResponse& response) { return judge(call, response); },
                 .error_of = [&](const HttpResponse& response) { return error_of(call, response); },
                 .cancellation = cancellation});

@@ -283,15 +283,18 @@ Status S3Service::remove_all(const ObjectName& bucket, const std::vector<std::st
             .query = {{"delete", ""}},
             .headers = {{"content-md5", to_base64(md5(bytes_of(body.text)))},
                         {"content-type", "application/xml"}},
-            .body = bytes_of(body.text)});
+            .body = bytes_of(body.text),
+            .answers_late = true});
   if (!answer.ok()) return answer.error();
   pugi::xml_document said;
   said.load_buffer(answer.value().body.data(), answer.value().body.size());
   const pugi::xml_node failed = said.child("DeleteResult").child("Error");
   if (!failed) return {};
-  return invalid_argument("cannot remove '" + whole.with_key(failed.child_value("Key")).uri() +
-                          "': " + failed.child_value("Code") + " (" +
-                          failed.child_value("Message") + ")");
+  HttpResponse said_of_one = answer.value();
+  said_of_one.status = status_of_code(failed.child_value("Code"));
+  return answer_error(said_of_one,
+                      "remove '" + whole.with_key(failed.child_value("Key")).uri() + "'",
+                      failed.child_value("Code"), failed.child_value("Message"), "");
 }
 
 }  // namespace muster::inline v0_1::stores::internal
