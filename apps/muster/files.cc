@@ -6,6 +6,7 @@
 #include <atomic>
 #include <ctime>
 #include <exception>
+#include <filesystem>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -109,6 +110,22 @@ std::string name_of_copy(std::string_view path) {
   return name == "." || name == ".." ? "" : name;
 }
 
+// Whether `path` is the folder or below it, by whatever names and links.
+bool is_in_folder(const std::string& path, const std::string& folder) {
+  if (path == folder || path.starts_with(join_path(folder, ""))) return true;
+  const Result<std::string> first = local_path(path), second = local_path(folder);
+  if (!first.ok() || !second.ok()) return false;
+  std::error_code failed;
+  // Links are followed as far as there is something.
+  const auto real = [&](const std::string& name) {
+    std::string text = std::filesystem::weakly_canonical(name, failed).string();
+    while (text.size() > 1 && text.ends_with('/')) text.pop_back();
+    return text;
+  };
+  const std::string inner = real(first.value()), outer = real(second.value());
+  return !failed && (inner == outer || inner.starts_with(join_path(outer, "")));
+}
+
 struct Copy {
   FoundPath from;
   std::string to;
@@ -161,6 +178,11 @@ std::vector<Copy> plan_copies(FileSystem& files, const std::vector<std::string>&
       add(source, at);
       continue;
     }
+    // It would never end, or leave a part of itself in itself.
+    if (is_in_folder(at, source.path))
+      throw invalid_argument(
+          fmt::format("the folder {} would be copied into itself, to {}", source.path, at),
+          "name a place outside of it");
     const size_t below = join_path(source.path, "").size();
     for (const FoundPath& file : files_below(files, source.path))
       add(file, path_inside(at, file.path.substr(below), "'" + source.path + "'").value());

@@ -94,6 +94,44 @@ TEST_F(FilesTest, WhereAFileGoes) {
   EXPECT_THAT(missing.hint(), HasSubstr("'a', 'b'"));
 }
 
+// By whatever names: links, file://, dots, and in a store.
+TEST_F(FilesTest, AFolderIsNotCopiedIntoItself) {
+  write(dir / "d/e/a", "1");
+  write("mem://self/d/a", "1");
+  std::filesystem::create_directory(dir / "empty");
+  std::filesystem::create_directory_symlink(dir / "d", dir / "link");
+  std::filesystem::create_symlink(dir / "d/e/a", dir / "link_to_a");
+  const std::vector<std::pair<std::string, std::string>> refused = {
+      {dir / "d", dir / "d/e"},
+      {dir / "d", dir / "d"},
+      {dir / "d", dir / "d/new/f"},
+      {dir / "d", dir / "d/"},
+      {dir / "d", dir.path()},
+      {dir / "d", dir / "link"},
+      {dir / "link", dir / "d/e"},
+      {dir / "d", dir / "link/e"},
+      {dir / "d", "file://" + dir / "d/new"},
+      {"file://" + dir / "d", dir / "d/./e/../new"},
+      {dir / "empty", dir / "empty/x"},
+      {"mem://self/d", "mem://self/d/e"},
+      {"mem://self/d", "mem://self/d"},
+      {"mem://self/d", "mem://self"}};
+  for (const auto& [from, to] : refused) {
+    const Error error = error_of([&] { copy_paths(files, {from}, to, true); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << from << " " << to;
+    EXPECT_THAT(error.message(), HasSubstr("into itself")) << from << " " << to;
+  }
+  EXPECT_THAT(
+      error_of([&] { copy_paths(files, {dir / "d/e/a"}, dir / "link_to_a", false); }).message(),
+      HasSubstr("to itself"));
+  EXPECT_FALSE(std::filesystem::exists(dir / "d/new"));
+  // Beside it is no part of it, though the name begins alike.
+  copy_paths(files, {dir / "d"}, dir / "d2", true);
+  EXPECT_EQ(read(dir / "d2/e/a"), "1");
+  copy_paths(files, {"mem://self/d"}, "mem://self/d2", true);
+  EXPECT_EQ(read("mem://self/d2/a"), "1");
+}
+
 // What fails leaves no half of a file, and says what was copied before.
 TEST_F(FilesTest, AFileIsWholeOrNotThere) {
   write(dir / "run/a", "1");
