@@ -112,7 +112,7 @@ TEST(NewProject, AFailedWriteLeavesNothingBehind) {
   for (const char* folder : {"deep/shapes", "empty"}) {
     const std::string limited = "trap '' XFSZ; ulimit -f 2; " + muster_line("new " + dir / folder);
     const ShellOutput ran = run_shell(limited);
-    EXPECT_EQ(ran.code, 1) << ran.text;
+    EXPECT_EQ(ran.code, 2) << ran.text;
     EXPECT_THAT(ran.text, HasSubstr("error: cannot write ")) << folder;
     EXPECT_THAT(files.list_directory(dir.path()).value(), testing::ElementsAre("empty"));
     EXPECT_THAT(files.list_directory(dir / "empty").value(), testing::IsEmpty());
@@ -140,7 +140,7 @@ TEST(NewProject, AFullDiskIsNamedAndLeftEmpty) {
     EXPECT_THAT(ran.text, ::testing::ContainsRegex("error: cannot write [0-9]+ bytes to '" + disk +
                                                    folder + "/.*': No space left on device\n"));
     EXPECT_THAT(ran.text, HasSubstr("hint: free space on the disk"));
-    EXPECT_TRUE(ran.text.ends_with("\ncode 1\n" + disk + "/shapes\n")) << ran.text;
+    EXPECT_TRUE(ran.text.ends_with("\ncode 2\n" + disk + "/shapes\n")) << ran.text;
   }
 }
 

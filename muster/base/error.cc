@@ -7,6 +7,10 @@
 namespace muster::inline v0_1 {
 namespace {
 
+constexpr const char* kNoRoomHint =
+    "free space on the disk that holds it (df -h and quota -s tell what is left) and run the "
+    "same command again, or choose another directory";
+
 std::string render(ErrorKind kind, const std::string& message,
                    const std::vector<std::string>& causes, const std::string& hint) {
   std::string text(to_string(kind));
@@ -86,8 +90,6 @@ Error from_errno(int error_number, std::string message, std::string hint) {
       break;
     case EAGAIN:
     case EADDRINUSE:
-    case ENOSPC:
-    case EDQUOT:
     case ECONNREFUSED:
     case EBUSY:
     case EMFILE:
@@ -102,6 +104,19 @@ Error from_errno(int error_number, std::string message, std::string hint) {
     case EISDIR:
     case ENAMETOOLONG:
       kind = ErrorKind::kInvalidArgument;
+      break;
+    // No room comes by itself: a scheduler that starts the run again would do so for ever.
+    case ENOSPC:
+    case EDQUOT:
+      kind = ErrorKind::kInvalidArgument;
+      if (hint.empty()) hint = kNoRoomHint;
+      break;
+    case EFBIG:
+      kind = ErrorKind::kInvalidArgument;
+      if (hint.empty())
+        hint =
+            "raise the limit on the size of a file (ulimit -f), or choose a directory of a file "
+            "system that takes larger ones";
       break;
     case ETIMEDOUT:
       kind = ErrorKind::kTimeout;

@@ -64,9 +64,9 @@ Error not_found(std::string message, std::string hint = {});
 Error corrupt(std::string message, std::string hint = {});
 Error internal_error(std::string message, std::string hint = {});
 
-// The error for a failed system call: errno 2 -> NotFound, EAGAIN, EADDRINUSE, ENOSPC, ECONNREFUSED
-// -> Unavailable, EACCES, EROFS, EINVAL -> InvalidArgument, ETIMEDOUT -> Timeout, the rest
-// Internal.
+// The error for a failed system call: errno 2 -> NotFound, EAGAIN, EADDRINUSE, ECONNREFUSED
+// -> Unavailable; EACCES, EROFS, EINVAL and a full disk (ENOSPC, EDQUOT, EFBIG, with a hint where
+// none is given) -> InvalidArgument; ETIMEDOUT -> Timeout; the rest Internal.
 Error from_errno(int error_number, std::string message, std::string hint = {});
 
 // The exit code a program owes its scheduler for this kind:

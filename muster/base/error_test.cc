@@ -28,7 +28,9 @@ TEST(Error, TellsItsStory) {
 
 TEST(Error, ErrnoAndExitCodes) {
   EXPECT_EQ(from_errno(ENOENT, "x").kind(), ErrorKind::kNotFound);
-  EXPECT_EQ(from_errno(ENOSPC, "x").kind(), ErrorKind::kUnavailable);
+  for (const int no_room : {ENOSPC, EDQUOT, EFBIG, EROFS, EACCES, EPERM})
+    EXPECT_EQ(exit_code(from_errno(no_room, "x").kind()), 2) << "it would fail again";
+  EXPECT_NE(from_errno(ENOSPC, "x").hint().find("free space"), std::string::npos);
   EXPECT_EQ(from_errno(EACCES, "x").kind(), ErrorKind::kInvalidArgument);
   EXPECT_EQ(from_errno(EIO, "x").kind(), ErrorKind::kInternal);
   EXPECT_EQ(exit_code(ErrorKind::kNonFinite), 1);

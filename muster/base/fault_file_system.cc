@@ -167,7 +167,7 @@ void FaultFileSystem::crash_locked() {
 }
 
 Status FaultFileSystem::refuse(Verdict verdict, const std::string& what) const {
-  if (verdict == Verdict::kNoSpace) return from_errno(ENOSPC, what, "a fault injected by a test");
+  if (verdict == Verdict::kNoSpace) return from_errno(ENOSPC, what);
   return internal_error("the machine crashed before " + what, "a fault injected by a test");
 }
 

@@ -41,9 +41,7 @@ mode_t mode_of(const std::string& local) {
 
 Error file_error(int error_number, const std::string& what, const std::string& path) {
   std::string hint;
-  if (error_number == ENOSPC || error_number == EDQUOT) {
-    hint = "free space on the disk that holds it, or choose another directory";
-  } else if (error_number == EACCES || error_number == EPERM || error_number == EROFS) {
+  if (error_number == EACCES || error_number == EPERM || error_number == EROFS) {
     hint = "check its permissions and owner, or choose another directory";
   }
   return from_errno(error_number, what + " '" + printable_beginning(path, kMostShown) + "'",

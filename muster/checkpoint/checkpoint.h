@@ -88,7 +88,7 @@ std::string checkpoint_file(const std::string& prefix_or_path);
 
 // Writes `checkpoint` to `path`: aside, synced, then committed, replacing what was there. When it
 // fails nothing of it stays behind, what was at `path` is as it was, and the error names the file:
-// Unavailable when the disk is full, InvalidArgument when a tensor cannot be stored (sparse,
+// InvalidArgument when the disk is full, and when a tensor cannot be stored (sparse,
 // complex, undefined, a reserved name) or `inputs` is not JSON.
 void write_checkpoint(FileSystem& fs, const std::string& path, const Checkpoint& checkpoint);
 

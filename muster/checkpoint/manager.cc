@@ -124,9 +124,9 @@ void CheckpointManager::ensure_writable() {
     throw Error(kind,
                 fmt::format("cannot write checkpoints to model_dir '{}': {}", model_dir_,
                             done.error().message()),
-                kind == ErrorKind::kUnavailable
-                    ? "free some space there, or pass another model_dir"
-                    : "pass the name of a folder you may write to; it is made when there is none");
+                done.error().hint().empty()
+                    ? "pass the name of a folder you may write to; it is made when there is none"
+                    : done.error().hint());
   }
 }
 
@@ -285,11 +285,7 @@ Error CheckpointManager::save_failed(const std::string& prefix, const Error& err
   std::string hint = before.all.empty()
                          ? "nothing was saved before"
                          : fmt::format("the checkpoints up to {} are untouched", before.latest);
-  hint = error.kind() == ErrorKind::kUnavailable && !is_remote(model_dir_)
-             ? fmt::format("free some space in '{}' and run the same command again; {}", model_dir_,
-                           hint)
-         : error.hint().empty() ? hint
-                                : error.hint() + "; " + hint;
+  if (!error.hint().empty()) hint = error.hint() + "; " + hint;
   return Error(error.kind(),
                fmt::format("cannot save the checkpoint '{}': {}", prefix, error.message()), hint);
 }

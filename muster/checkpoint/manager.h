@@ -63,8 +63,8 @@ class CheckpointManager {
   CheckpointManager& operator=(const CheckpointManager&) = delete;
 
   // Creates the directory and proves that files can be written there, so that a run fails before it
-  // trains and not at its first save. Throws InvalidArgument naming the directory; Unavailable when
-  // the disk is full; of a bucket, what the store says.
+  // trains and not at its first save. Throws InvalidArgument naming the directory, also when the
+  // disk is full; of a bucket, what the store says.
   void ensure_writable();
 
   // Saves under "<model_dir>/model.ckpt-<global_step>", replacing what was saved at that step

@@ -250,7 +250,7 @@ TEST(ServerCheckpointsTest, AServerWithoutSpaceIsNamed) {
                      }},
                 directory / "model", two_layers, 5);
   });
-  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+  EXPECT_EQ(exit_code(error.kind()), 2);
   EXPECT_THAT(error.message(),
               AllOf(HasSubstr("ps 1 cannot save its part"), HasSubstr("No space left")));
   EXPECT_EQ(files_of_parts(directory / "model"), 0u);
