@@ -7,17 +7,17 @@
 
 #include <chrono>
 #include <nlohmann/json.hpp>
-#include <thread>
 
+#include "muster/base/await.h"
 #include "tests/end_to_end/program.h"
 #include "tests/end_to_end/served_tasks.h"
 
 namespace muster::testing {
 namespace {
 
-using namespace std::chrono_literals;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using namespace std::chrono_literals;
 
 Words custom_loop(const std::string& model_dir, int epochs) {
   return {binary("custom_loop"), "--strategy=parameter_server", "--model_dir=" + model_dir,
@@ -33,15 +33,11 @@ class ServedLoopRun : public ServedTasks {
 
   // Waits until the newest checkpoint is that of this step.
   void wait_for_checkpoint(int64_t step) {
-    const auto deadline = std::chrono::steady_clock::now() + 60s;
     const std::string name = fmt::format("model.ckpt-{}\"", step);
-    for (;;) {
-      if (has_checkpoint(model_dir(), step) &&
-          read_file(model_dir() + "/checkpoint").find(name) != std::string::npos)
-        return;
-      ASSERT_LT(std::chrono::steady_clock::now(), deadline) << task("chief0").output();
-      std::this_thread::sleep_for(10ms);
-    }
+    ASSERT_TRUE(comes_true([&] {
+      return has_checkpoint(model_dir(), step) &&
+             read_file(model_dir() + "/checkpoint").find(name) != std::string::npos;
+    })) << task("chief0").output();
   }
 };
 

@@ -162,6 +162,8 @@ class FailingCallback final : public keras::Callback {
   }
 
  private:
+  // Of an epoch at least: without it, few epochs would take less time than whoever watches the
+  // backups needs to see one and to end this process, in the middle of the run.
   static constexpr auto kEpoch = std::chrono::milliseconds(30);
 };
 
