@@ -3,13 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
-#include <set>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -19,7 +15,6 @@
 #include "muster/checkpoint/manager.h"
 #include "muster/layers/core.h"
 #include "muster/layers/embedding.h"
-#include "muster/layers/normalization.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"
@@ -30,92 +25,13 @@
 #include "muster/optim/optimizer.h"
 #include "muster/ps/parameter_server.h"
 #include "muster/tensor/libtorch.h"
-#include "muster/train/late_error.h"
-#include "tests/support/local_cluster.h"
-#include "tests/support/run_ranks.h"
+#include "tests/support/served_loops.h"
 
 namespace muster::inline v0_1::distribute {
 namespace {
 
-using muster::testing::LocalCluster;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-
-// What one task of a loop has.
-struct Task {
-  int rank = 0;  // -1: a server
-  StrategyPtr strategy;
-  const Scope& scope;
-  Environment environment = {};
-};
-
-struct Tasks {
-  int workers = 1;  // the chief among them
-  int servers = 1;
-  ParameterServerOptions servers_options = {};
-  ScopeOptions scope = {};
-  std::function<bool(int rank)> cancelled = {};  // of each worker
-};
-
-// Every task of such a cluster enters the scope and does `body`.
-void run_cluster(const Tasks& tasks, const std::function<void(const Task&)>& body) {
-  const LocalCluster cluster(tasks.workers, /*chief=*/true, tasks.servers);
-  muster::testing::run_ranks(tasks.workers + tasks.servers, [&](int task) {
-    const int rank = task < tasks.workers ? task : -1;
-    ScopeOptions options = tasks.scope;
-    options.environment =
-        rank >= 0 ? cluster.environment(rank) : cluster.server_environment(task - tasks.workers);
-    options.cancelled = [&, rank] { return rank >= 0 && tasks.cancelled && tasks.cancelled(rank); };
-    const auto strategy = parameter_server(tasks.servers_options);
-    const auto scope = strategy->scope(options);
-    body({.rank = rank, .strategy = strategy, .scope = scope, .environment = *options.environment});
-  });
-}
-
-// A regression on points(), of a program that runs in every task.
-class Regression {
- public:
-  // Two passes over `data`; `seen` is called behind each step. Returns whether the task served.
-  bool train(const Task& task, const Dataset& data, int passes = 2,
-             const std::function<void()>& seen = {}) const {
-    const auto step = [this](const Features& x, const Labels& y) { minimize(x, y); };
-    if (task.scope.serve(step)) return true;
-    auto training = task.strategy->distribute(data);
-    while (training.completed_passes() < passes) {
-      for (const auto& batch : training) {
-        task.strategy->run(step, batch);
-        if (seen) seen();
-      }
-    }
-    return false;
-  }
-  Tensor loss(const Features& x, const Labels& y) const {
-    return losses::mean_squared_error(y, model(x));
-  }
-  void minimize(const Features& x, const Labels& y) const { adam.minimize(loss(x, y)); }
-
-  Layer model = Sequential({Dense(4), BatchNormalization(), Dense(1)});
-  optim::Optimizer adam = optim::adam({.learning_rate = 0.05});
-};
-
-using Values = std::map<std::string, Tensor>;
-
-void expect_same_bits(const Values& some, const Values& others) {
-  ASSERT_EQ(some.size(), others.size());
-  for (const auto& [name, value] : some) {
-    ASSERT_TRUE(others.contains(name)) << name;
-    EXPECT_TRUE(value.equal(others.at(name))) << name;
-  }
-}
-
-Values train_alone(const Dataset& data, int passes, int64_t accumulate = 1) {
-  ScopeOptions options = alone(3);
-  options.accumulate_steps = accumulate;
-  const auto strategy = one_device();
-  const auto scope = strategy->scope(options);
-  Regression().train({.strategy = strategy, .scope = scope}, data, passes);
-  return scope.state().tensors;
-}
 
 // --- one worker computes what this process computes alone ---
 
@@ -282,227 +198,6 @@ TEST(ServedLoop, AWorkerWithoutDataIsNoHindranceAndSeesTheSameWeights) {
   });
   ASSERT_EQ(weights.size(), 2u);
   EXPECT_TRUE(weights[0].equal(weights[1])) << weights[0] << weights[1];
-}
-
-// --- checkpoints ---
-
-TEST(ServedLoop, ARunThatWasInterruptedHasTheBitsOfOneThatWasNot) {
-  const Dataset data = points(53).shuffle(53).batch(12);
-  const Values alone = train_alone(data, 2);
-  for (const bool in_parts : {false, true}) {
-    TempDirectory directory;
-    const std::string model_dir = directory / "model";
-    const Tasks tasks{.servers = 2,
-                      .servers_options = {.partitioner = plan::Partitioner::fixed(2)},
-                      .scope = {.seed = 3, .model_dir = in_parts ? model_dir : ""}};
-    // In the middle of the second pass.
-    run_cluster(tasks, [&](const Task& task) {
-      const Regression regression;
-      const auto step = [&](const Features& x, const Labels& y) { regression.minimize(x, y); };
-      if (task.scope.serve(step)) return;
-      EXPECT_FALSE(task.scope.restore(model_dir));
-      auto training = task.strategy->distribute(data);
-      for (const auto& batch : training) task.strategy->run(step, batch);
-      for (const auto& batch : training) {
-        task.strategy->run(step, batch);
-        if (task.scope.step() == 7) break;
-      }
-      task.scope.save(model_dir, {.notes = {{"passes", "1"}}});
-    });
-    run_cluster(tasks, [&](const Task& task) {
-      const Regression regression;
-      const auto step = [&](const Features& x, const Labels& y) { regression.minimize(x, y); };
-      if (task.scope.serve(step)) return;
-      EXPECT_TRUE(task.scope.restore(model_dir));
-      EXPECT_EQ(task.scope.step(), 7);
-      EXPECT_EQ(task.scope.restored_notes().at("passes"), "1");
-      auto training = task.strategy->distribute(data);
-      while (training.completed_passes() < 2) {
-        for (const auto& batch : training) task.strategy->run(step, batch);
-      }
-      expect_same_bits(task.scope.state().tensors, alone);
-    });
-  }
-}
-
-TEST(ServedLoop, TheChiefSavesOnceMoreWhatTheOthersHaveMade) {
-  TempDirectory directory;
-  const std::string model_dir = directory / "model";
-  std::atomic<bool> saved = false;
-  run_cluster({.workers = 2, .scope = {.model_dir = model_dir}}, [&](const Task& task) {
-    const Regression regression;
-    if (regression.train(task, points(160).batch(8), 1, [&] {
-          if (task.rank == 0 && task.scope.step() > 0) {
-            task.scope.save(model_dir);
-            saved = true;
-          }
-          // The worker is the last to end. Bounded by the deadline of run_ranks().
-          while (task.rank == 1 && !saved) std::this_thread::yield();
-        }))
-      return;
-  });
-  const auto newest = CheckpointManager(model_dir).load_latest();
-  ASSERT_TRUE(newest.has_value());
-  EXPECT_EQ(newest->checkpoint.global_step, 20);
-}
-
-// A run of a chief and a worker that was interrupted where the chief had made the ten steps of its
-// pass, and the worker not all of its own: its checkpoint is in `middle`.
-void interrupt_behind_the_chief(const std::string& middle) {
-  const TempDirectory end;
-  std::atomic<bool> saved = false;
-  run_cluster({.workers = 2}, [&](const Task& task) {
-    const Regression regression;
-    const auto step = [&](const Features& x, const Labels& y) { regression.minimize(x, y); };
-    if (task.scope.serve(step)) return;
-    for (const auto& batch : task.strategy->distribute(points(160).batch(8))) {
-      task.strategy->run(step, batch);
-      while (task.rank == 1 && !saved) std::this_thread::yield();
-    }
-    if (task.rank != 0) return;
-    task.scope.save(middle, {.notes = {{"by", "the chief"}}});
-    task.scope.save(end / "end");  // once more when the others are through
-    saved = true;
-  });
-}
-
-// Goes on there. Returns how many steps the worker has made.
-int64_t go_on(const std::string& middle, bool ends_training) {
-  std::atomic<int64_t> made = 0;
-  run_cluster({.workers = 2}, [&](const Task& task) {
-    const Regression regression;
-    if (task.scope.serve([&](const Features& x, const Labels& y) { regression.minimize(x, y); }))
-      return;
-    task.scope.restore(middle);
-    auto training = task.strategy->distribute(points(160).batch(8));
-    while (training.completed_passes() < 1) {
-      for (const auto& batch : training) {
-        // The chief reads its position, which has no batch behind it.
-        EXPECT_EQ(task.rank, 1);
-        task.strategy->run([&](const Features& x, const Labels& y) { regression.minimize(x, y); },
-                           batch);
-        ++made;
-      }
-    }
-    if (ends_training) task.scope.end_training();
-  });
-  return made;
-}
-
-TEST(ServedLoop, AChiefBehindItsLastBatchBeginsTheRunForTheOthers) {
-  TempDirectory directory;
-  const std::string middle = directory / "middle";
-  interrupt_behind_the_chief(middle);
-  const int64_t saved = CheckpointManager(middle).load_latest()->checkpoint.global_step;
-  EXPECT_EQ(go_on(middle, /*ends_training=*/true), 20 - saved);
-  // What they have made is saved where the chief restored from, which has lost nothing.
-  const CheckpointManager manager(middle);
-  const auto newest = manager.load_latest();
-  ASSERT_TRUE(newest.has_value());
-  EXPECT_EQ(newest->checkpoint.global_step, 20);
-  EXPECT_EQ(newest->checkpoint.notes.at("by"), "the chief");
-  EXPECT_EQ(manager.all().size(), 2u);
-  // It says that nobody has anything left: the end of the scope has nothing to call.
-  EXPECT_EQ(go_on(middle, /*ends_training=*/false), 0);
-  EXPECT_FALSE(take_late_error().has_value());
-}
-
-// There its function may not be called any more.
-TEST(ServedLoop, AChiefBehindItsLastBatchThatOnlyLeavesSaysWhatIsNotTrainedOn) {
-  TempDirectory directory;
-  const std::string middle = directory / "middle";
-  interrupt_behind_the_chief(middle);
-  // The others learn it too.
-  EXPECT_THAT(message_of([&] { (void)go_on(middle, /*ends_training=*/false); }),
-              HasSubstr("was not trained on"));
-  const auto error = take_late_error();
-  ASSERT_TRUE(error.has_value());
-  EXPECT_EQ(error->kind(), ErrorKind::kInvalidArgument);
-  EXPECT_THAT(error->message(), AllOf(HasSubstr("started again behind its last batch"),
-                                      HasSubstr("what worker 0 had left behind step 1")));
-  EXPECT_THAT(error->hint(),
-              AllOf(HasSubstr("scope.end_training() behind it"), HasSubstr("middle/model.ckpt-")));
-}
-
-TEST(ServedLoop, AChiefWithoutAnyBatchIsTold) {
-  EXPECT_THAT(message_of([] {
-                run_cluster({.workers = 2}, [](const Task& task) {
-                  const Regression regression;
-                  (void)regression.train(task, points(160).batch(8).take(0), 1);
-                  if (task.rank >= 0) task.scope.end_training();
-                });
-              }),
-              HasSubstr("the chief's data gave no batch"));
-}
-
-TEST(ServedLoop, WhatIsDoneAlreadyIsNotDoneAgain) {
-  TempDirectory directory;
-  const std::string model_dir = directory / "model";
-  for (const int64_t made : {20, 0}) {
-    std::atomic<int64_t> steps = 0;
-    run_cluster({.workers = 2, .servers = 2}, [&](const Task& task) {
-      const Regression regression;
-      const auto step = [&](const Features& x, const Labels& y) { regression.minimize(x, y); };
-      if (task.scope.serve(step)) return;
-      // Of a worker it says whether the others have made steps already.
-      const bool found = task.scope.restore(model_dir);
-      if (task.rank == 0 || made == 0) {
-        EXPECT_EQ(found, made == 0);
-      }
-      auto training = task.strategy->distribute(points(160).batch(8));
-      while (training.completed_passes() < 1) {
-        for (const auto& batch : training) {
-          task.strategy->run(step, batch);
-          ++steps;
-        }
-      }
-      task.scope.end_training();
-      if (made > 0) task.scope.save(model_dir);
-    });
-    EXPECT_EQ(steps, made);
-  }
-}
-
-TEST(ServedLoop, WeightsOfALoopInStepGoOnWithItsPlacesInTheData) {
-  TempDirectory directory;
-  const std::string model_dir = directory / "model";
-  const Dataset data = points(53).shuffle(53).batch(12);
-  {
-    const auto strategy = one_device();
-    const auto scope = strategy->scope(alone(3));
-    const Regression regression;
-    auto training = strategy->distribute(data);
-    for (const auto& batch : training) {
-      strategy->run([&](const Features& x, const Labels& y) { regression.minimize(x, y); }, batch);
-      if (scope.step() == 3) break;
-    }
-    scope.save(model_dir);
-  }
-  const Values alone = train_alone(data, 2);
-  run_cluster({.scope = {.seed = 3}}, [&](const Task& task) {
-    if (task.rank >= 0) {
-      EXPECT_TRUE(task.scope.restore(model_dir));
-    }
-    if (Regression().train(task, data)) return;
-    expect_same_bits(task.scope.state().tensors, alone);
-  });
-}
-
-TEST(ServedLoop, AnotherNumberOfWorkersIsToldThatPlacesAreNotKnown) {
-  TempDirectory directory;
-  const std::string model_dir = directory / "model";
-  run_cluster({.workers = 2}, [&](const Task& task) {
-    if (Regression().train(task, points(80).batch(8))) return;
-    task.scope.end_training();
-    task.scope.save(model_dir);
-  });
-  EXPECT_THAT(message_of([&] {
-                run_cluster({}, [&](const Task& task) {
-                  if (task.rank >= 0) task.scope.restore(model_dir);
-                  (void)Regression().train(task, points(80).batch(8), 3);
-                });
-              }),
-              HasSubstr("holds the positions of 2 workers"));
 }
 
 // --- who is told to stop ---
