@@ -151,8 +151,8 @@ TEST(RunMainTest, WordsWithoutFlagsAndANameOfItsOwn) {
 }
 
 TEST(RunMainTest, AStopHasTheCodeOfItsSignal) {
-  for (const auto& [signal, code] :
-       {std::pair{SIGTERM, 143}, std::pair{SIGINT, 130}, std::pair{SIGUSR1, 138}}) {
+  for (const auto& [signal, code] : {std::pair{SIGTERM, 143}, std::pair{SIGINT, 130},
+                                     std::pair{SIGUSR1, 138}, std::pair{SIGHUP, 143}}) {
     const Outcome outcome = run({}, [signal = signal](const Flags&) {
       std::raise(signal);
       throw Error(ErrorKind::kCancelled, "stopped after saving");

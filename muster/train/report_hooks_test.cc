@@ -235,6 +235,20 @@ TEST(StopSignalTest, RemembersTheSignalUntilCleared) {
   EXPECT_EQ(stop_signal(), 0);
 }
 
+TEST(StopSignalTest, AHangUpIsAWishToStopUnlessItIsIgnored) {
+  std::signal(SIGHUP, SIG_DFL);
+  install_stop_handlers();
+  std::raise(SIGHUP);
+  EXPECT_EQ(stop_signal(), SIGTERM) << "it saves and ends as that does";
+  EXPECT_STREQ(stop_signal_name(), "SIGHUP");
+  clear_stop_signal();
+  std::signal(SIGHUP, SIG_IGN);  // as nohup does
+  install_stop_handlers();
+  std::raise(SIGHUP);
+  EXPECT_EQ(stop_signal(), 0);
+  std::signal(SIGHUP, SIG_DFL);
+}
+
 TEST(StopSignalDeathTest, ASecondCtrlCEndsAtOnce) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

@@ -11,10 +11,16 @@ namespace {
 
 // A signal handler can reach nothing but globals.
 std::atomic<int> requested{0};
+std::atomic<bool> hung_up{false};
 
 bool on_terminal = false;
 
 void on_signal(int number) {
+  // Who started it is gone, as a terminal that was closed: it is asked to stop as by SIGTERM.
+  if (number == SIGHUP) {
+    hung_up = true;
+    number = SIGTERM;
+  }
   if (requested.exchange(number) != 0) {
     if (number == SIGINT) _exit(128 + SIGINT);
     return;
@@ -38,6 +44,9 @@ void install_stop_handlers() {
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
   sigaction(SIGUSR1, &action, nullptr);
+  struct sigaction hangup {};
+  sigaction(SIGHUP, nullptr, &hangup);
+  if (hangup.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup wants it ignored
 }
 
 int stop_signal() { return requested.load(); }
@@ -47,7 +56,7 @@ const char* stop_signal_name() {
     case SIGINT:
       return "Ctrl-C";
     case SIGTERM:
-      return "SIGTERM";
+      return hung_up ? "SIGHUP" : "SIGTERM";
     case SIGUSR1:
       return "SIGUSR1";
     default:
@@ -55,6 +64,9 @@ const char* stop_signal_name() {
   }
 }
 
-void clear_stop_signal() { requested.store(0); }
+void clear_stop_signal() {
+  requested.store(0);
+  hung_up = false;
+}
 
 }  // namespace muster::inline v0_1
