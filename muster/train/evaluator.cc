@@ -6,6 +6,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
+#include "muster/base/log.h"
 #include "muster/distribute/replica_threads.h"
 #include "muster/tensor/device_copier.h"
 #include "muster/tensor/libtorch.h"
@@ -242,6 +243,26 @@ void evaluate_batch(HookList& hooks, ModelRunner& runner, const Batch& batch, in
                     .rows = batch.rows()});
 }
 
+// A line for data that may never end, before whoever waits asks why; `made` batches were evaluated.
+void tell_of_no_end(const Dataset& dataset, const EvaluateLoop& loop, int64_t made) {
+  constexpr int64_t kMany = 10'000;
+  const bool endless = dataset.cardinality() == kInfinite;
+  if (loop.steps || made != (endless ? 0 : kMany)) return;
+  const char* remedy =
+      "set steps of EvaluateOptions or EvalSpec to the batches that are wanted, or leave out "
+      "repeat() in the input function";
+  if (endless) {
+    log::warning(fmt::format(
+        "the evaluation has no end: its steps are not set, and its data repeat without end: {}; {}",
+        dataset.describe(), remedy));
+  } else {
+    log::info(fmt::format(
+        "the evaluation has read {} batches and goes on, since its steps are not set; if its data "
+        "never end, {}",
+        made, remedy));
+  }
+}
+
 EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
                          const EvaluateLoop& loop) {
   const int64_t n = replica.num_replicas_in_sync();
@@ -275,6 +296,7 @@ EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
   runner.summaries().clear();
   for (int64_t made = 0; has_data;
        index += n, has_data = !ended_by_hook(hooks, replica) && next()) {
+    if (replica.is_chief()) tell_of_no_end(dataset, loop, made);
     replica.group().check_failure();
     if (loop.interrupted && loop.interrupted()) {
       throw Error(ErrorKind::kCancelled, fmt::format("evaluation was stopped after {} batch{}",

@@ -16,7 +16,10 @@ namespace muster::inline v0_1 {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::SizeIs;
 
 // The first batch is given to the model function twice: to make its variables, and to compute.
@@ -63,6 +66,29 @@ TEST_F(ChangedInPlace, ABatchOfAnEvaluationIsChangedOnce) {
   evaluate(runner, *session, {.input_fn = ones});
   EXPECT_THAT(sums_, SizeIs(4));
   EXPECT_THAT(sums_, Each(8.0));
+}
+
+// Data without an end are told at once, where nothing else ends the evaluation.
+TEST_F(ChangedInPlace, AnEvaluationWithoutAnEndIsTold) {
+  const auto endless = [] {
+    return Dataset::from_tensor_slices(torch::ones({4})).repeat().batch(4);
+  };
+  const auto said = [&](std::optional<int64_t> steps) {
+    ModelRunner runner(model_, Mode::kEval, 0, no_params_);
+    const auto session = distribute::one_device()->start({});
+    int asked = 0;
+    ::testing::internal::CaptureStderr();
+    try {
+      evaluate(runner, *session,
+               {.input_fn = endless, .steps = steps, .interrupted = [&] { return ++asked > 3; }});
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
+    }
+    return ::testing::internal::GetCapturedStderr();
+  };
+  EXPECT_THAT(said(std::nullopt), AllOf(HasSubstr("the evaluation has no end"), HasSubstr("repeat"),
+                                        HasSubstr("set steps of EvaluateOptions or EvalSpec")));
+  EXPECT_THAT(said(2), Not(HasSubstr("no end")));
 }
 
 TEST_F(ChangedInPlace, ABatchOfAPredictionIsChangedOnce) {
