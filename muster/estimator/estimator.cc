@@ -5,6 +5,7 @@
 #include <set>
 
 #include "muster/base/error.h"
+#include "muster/base/nearest_hint.h"
 #include "muster/estimator/internal/estimator_impl.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/optimizer_tensors.h"
@@ -57,8 +58,9 @@ Tensor Estimator::get_variable_value(const std::string& name) const {
   const auto found = loaded.checkpoint.tensors.find(name);
   if (found == loaded.checkpoint.tensors.end()) {
     if (name == kGlobalStep) return torch::scalar_tensor(loaded.checkpoint.global_step, at::kLong);
-    throw not_found(fmt::format("{} holds no variable \"{}\"", loaded.prefix, name),
-                    "get_variable_names() lists those there are");
+    throw not_found(
+        fmt::format("{} holds no variable \"{}\"", loaded.prefix, name),
+        nearest_hint(name, get_variable_names(), "get_variable_names() lists those there are"));
   }
   return found->second;
 }

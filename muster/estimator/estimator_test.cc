@@ -248,6 +248,8 @@ TEST(EstimatorTest, VariablesAreReadByName) {
   EXPECT_EQ(estimator.get_variable_value("global_step").item<int64_t>(), 3);
   EXPECT_EQ(estimator.get_variable_value("SGD/iterations").item<int64_t>(), 3);
   EXPECT_EQ(estimator.get_variable_value("net/dense/kernel").sizes(), (at::IntArrayRef{10, 16}));
+  EXPECT_EQ(error_of([&] { (void)estimator.get_variable_value("net/dense/kernal"); }).hint(),
+            "did you mean 'net/dense/kernel'?");
   EXPECT_EQ(error_of([&] { (void)estimator.get_variable_value("no"); }).kind(),
             ErrorKind::kNotFound);
 }

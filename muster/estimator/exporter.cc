@@ -12,6 +12,7 @@
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/base/log.h"
+#include "muster/base/nearest_hint.h"
 #include "muster/base/strings.h"
 #include "muster/cluster/resolve.h"
 #include "muster/estimator/estimator.h"
@@ -37,7 +38,7 @@ double metric_of(const EvalResult& result, const std::string& metric) {
   throw invalid_argument(
       fmt::format("best_exporter: the evaluation has no metric \"{}\"; it has {}", metric,
                   join_quoted(names)),
-      "compare by one of these");
+      nearest_hint(metric, names, "compare by one of these"));
 }
 
 // A number is better than what is none.

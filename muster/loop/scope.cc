@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "muster/base/error.h"
+#include "muster/base/nearest_hint.h"
 #include "muster/base/strings.h"
 #include "muster/distribute/strategy.h"
 #include "muster/loop/internal/loop.h"
@@ -60,8 +61,9 @@ const StepResult& Scope::last_step() const { return loop_->last_step(); }
 Tensor Scope::variable(const std::string& name) const {
   const Variable* found = loop_->first().variables().find(name);
   if (found == nullptr) {
-    throw not_found(fmt::format("there is no variable \"{}\"", name),
-                    "there are " + join_quoted(variable_names()));
+    throw not_found(
+        fmt::format("there is no variable \"{}\"", name),
+        nearest_hint(name, variable_names(), "there are " + join_quoted(variable_names())));
   }
   return loop_->value(*found);
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/nearest_hint.h"
 #include "muster/tensor/features.h"
 #include "muster/tensor/leaf_name.h"
 
@@ -217,7 +218,8 @@ size_t index_of(const Element& element, const std::string& key) {
     }
     throw not_found(
         fmt::format("there is no feature \"{}\"; there are {}", key, element.describe()),
-        "use one of the keys the input function gives, or add this one to it");
+        nearest_hint(key, structure.keys,
+                     "use one of the keys the input function gives, or add this one to it"));
   }
   throw not_found(fmt::format("there is no feature \"{}\": the input is {}, without names", key,
                               element.describe()),
