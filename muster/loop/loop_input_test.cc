@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <mutex>
+
 #include "muster/base/error_of.h"
 #include "muster/distribute/strategy.h"
 #include "muster/layers/core.h"
@@ -49,6 +51,46 @@ TEST(LoopInputTest, ReplicasThatDifferAreToldSo) {
               }).message(),
               HasSubstr("after the model was built"))
       << "a new layer at every call";
+}
+
+// The first call makes the variables, and must not change what the second one sees: values, and
+// shapes.
+TEST(LoopInputTest, ABatchThatIsChangedInPlaceIsChangedOnce) {
+  for (const int replicas : {1, 2}) {
+    const StrategyPtr strategy = mirrored({.replicas = replicas});
+    const auto scope = strategy->scope(alone());
+    const Layer model = Dense(1);
+    std::mutex mutex;
+    std::vector<double> sums;
+    const auto step = [&](const Features& x, const Labels& y) {
+      Tensor inputs = x.tensor();
+      inputs.mul_(2);
+      {
+        const std::lock_guard lock(mutex);
+        sums.push_back(inputs.sum().item<double>() + 100.0 * static_cast<double>(inputs.dim()));
+      }
+      Tensor wanted = y.tensor();
+      wanted.squeeze_(1);
+      optim::sgd().minimize(losses::mean_squared_error(wanted.unsqueeze(1), model(inputs)));
+    };
+    for (const auto& batch : strategy->distribute(ones(8).batch(4 * replicas)))
+      strategy->run(step, batch);
+    // Two batches of four rows of two ones, and the call that made the variables.
+    EXPECT_THAT(sums,
+                testing::SizeIs(static_cast<size_t>(8 / (4 * replicas) * replicas + replicas)));
+    EXPECT_THAT(sums, testing::Each(216.0));
+  }
+}
+
+TEST(LoopInputTest, ANameThatIsNearlyRightIsNamed) {
+  const StrategyPtr strategy = one_device();
+  const auto scope = strategy->scope(alone());
+  const Layer model = Dense(1);
+  strategy->run([&] { optim::sgd().minimize(model(torch::ones({1, 1})).sum()); });
+  const std::string name = scope.variable_names().front();
+  EXPECT_EQ(error_of([&] { (void)scope.variable(name + "s"); }).hint(),
+            "did you mean '" + name + "'?");
+  EXPECT_THAT(error_of([&] { (void)scope.variable("other"); }).hint(), HasSubstr(name));
 }
 
 // Found at once: the wait of a collective is half an hour.

@@ -34,6 +34,8 @@
 
 namespace muster::inline v0_1::distribute {
 
+class KeptBatch;
+
 // Throws InvalidArgument for what needs all workers, where they go at their own pace.
 void check_meets(const Replica& replica, const char* what);
 
@@ -133,7 +135,9 @@ class Loop final : public EnteredLoop, public std::enable_shared_from_this<Loop>
   void end_if_left(bool by_exception) noexcept;
   // The call that makes the variables, before the first step that trains. False when it did not
   // train.
-  bool build(Member& member, Call& call, const std::function<optim::TrainOp()>& invoke);
+  bool build(Member& member, Call& call, const KeptBatch& kept,
+             const std::function<optim::TrainOp()>& invoke);
+  const Batch* batch_of(const Call& call, size_t local) const;
   // Builds the model by `body`, a function that trains and is given `batch`, and makes no step.
   void build_by(const std::function<void(size_t)>& body, const Batch* batch);
   // Before the first step that trains: gives variables that are new since the last call the values

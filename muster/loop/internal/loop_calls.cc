@@ -7,6 +7,7 @@
 
 #include "muster/base/log.h"
 #include "muster/distribute/agree.h"
+#include "muster/loop/internal/kept_batch.h"
 #include "muster/loop/internal/loop.h"
 #include "muster/loop/recorded_step.h"
 #include "muster/optim/train_op.h"
@@ -81,12 +82,22 @@ void Loop::build_by(const std::function<void(size_t)>& body, const Batch* batch)
     Member& member = *replicas_[local];
     replica.group().report(Phase::kBuilding, step_);
     tell_form(member, batch);
-    if (!build(member, call, [&] { return invoke(member, local, call); })) {
+    if (!build(member, call, KeptBatch(nullptr), [&] { return invoke(member, local, call); })) {
       throw invalid_argument("the function that serve() was given called no Optimizer::minimize()",
                              "give it the one that run() trains with");
     }
     replica.group().report(Phase::kEvaluating, step_);
   });
+}
+
+// The batch of a replica, where no other one here has the same: what they changed in one they would
+// change together.
+const Batch* Loop::batch_of(const Call& call, size_t local) const {
+  const Batch* mine = call.batch(local);
+  for (size_t other = 0; other < num_local_replicas(); ++other) {
+    if (other != local && call.batch(other) == mine) return nullptr;
+  }
+  return mine;
 }
 
 optim::TrainOp Loop::invoke(Member& member, size_t local, Call& call) {
@@ -123,7 +134,8 @@ optim::TrainOp Loop::invoke(Member& member, size_t local, Call& call) {
   return described;
 }
 
-bool Loop::build(Member& member, Call& call, const std::function<optim::TrainOp()>& invoke) {
+bool Loop::build(Member& member, Call& call, const KeptBatch& kept,
+                 const std::function<optim::TrainOp()>& invoke) {
   const optim::TrainOp described = invoke();
   call.compare(described.defined());
   member.replica->exchange().end_of_function();
@@ -136,7 +148,10 @@ bool Loop::build(Member& member, Call& call, const std::function<optim::TrainOp(
       summary_hook_->begin({.start_step = step_});
     return true;
   }
-  if (restored_ && restore_variables(member)) (void)invoke();
+  if (restored_ && restore_variables(member)) {
+    kept.put_back();
+    (void)invoke();
+  }
   return false;
 }
 
@@ -152,7 +167,9 @@ void Loop::make(Member& member, size_t local, Call& call) {
   replica.group().report(builds ? Phase::kBuilding : Phase::kTraining, step_);
   if (builds) {
     tell_form(member, call.batch(local));
-    if (!build(member, call, call_function)) return;
+    const KeptBatch kept(batch_of(call, local));
+    if (!build(member, call, kept, call_function)) return;
+    kept.put_back();
   }
   begin_call_on_servers(member, call.options.training);
   const int64_t examples = call.rows(local);
@@ -162,6 +179,9 @@ void Loop::make(Member& member, size_t local, Call& call) {
     member.context.summary().begin({});
   }
   std::optional<ZeroRowGuard> guard(std::in_place, replica.variables(), examples);
+  const bool may_come_again =
+      restored_ && !member.engine.built() && replica.variables().variables().empty();
+  const KeptBatch kept(may_come_again ? batch_of(call, local) : nullptr);
   optim::TrainOp train_op = call_function();
   if (restored_ && !member.engine.built()) {
     // A function that evaluates what was restored: where it made variables, it is called again with
@@ -169,7 +189,10 @@ void Loop::make(Member& member, size_t local, Call& call) {
     guard.reset();
     const bool again = restore_variables(member);
     guard.emplace(replica.variables(), examples);
-    if (again) train_op = call_function();
+    if (again) {
+      kept.put_back();
+      train_op = call_function();
+    }
   }
   call.compare(train_op.defined());
   if (!train_op.defined()) return replica.exchange().end_of_function();
