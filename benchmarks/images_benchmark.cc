@@ -57,7 +57,7 @@ void read_folder(const std::string& dir, data::ImageFit fit) {
 }
 
 struct Photo {
-  std::string path;
+  std::string path{};
   int eighths = 8;
 };
 

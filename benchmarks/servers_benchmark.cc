@@ -119,7 +119,7 @@ struct Course {
 
 // The seconds of each counted step of the chief, and of all steps together.
 struct Times {
-  std::vector<double> steps;
+  std::vector<double> steps{};
   double all = 0;
 };
 

@@ -15,7 +15,7 @@ set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
 set(CMAKE_CXX_FLAGS_RELWITHDEBINFO "-O1 -g1 -fno-omit-frame-pointer")
 
 add_library(muster_flags INTERFACE)
-target_compile_options(muster_flags INTERFACE -Wall -Wextra -Wno-missing-field-initializers)
+target_compile_options(muster_flags INTERFACE -Wall -Wextra)
 target_include_directories(muster_flags INTERFACE ${CMAKE_SOURCE_DIR})
 if(NOT CMAKE_BUILD_TYPE STREQUAL Release)
   add_compile_options(-ffile-prefix-map=${CMAKE_SOURCE_DIR}=.)

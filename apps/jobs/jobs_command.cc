@@ -164,8 +164,8 @@ std::optional<jobs::TaskError> task_error_of(const JobRecord& record, const JobS
 struct Shown {
   JobRecord record;
   JobStatus status;
-  std::optional<jobs::Search> found;
-  std::optional<jobs::TaskError> error;
+  std::optional<jobs::Search> found{};
+  std::optional<jobs::TaskError> error{};
 };
 
 Shown look_at(const std::string& name, Asking& asking, const jobs::TargetOptions& options) {

@@ -14,9 +14,9 @@ namespace muster::app {
 namespace {
 
 struct CertificatesFlags {
-  std::string out;
+  std::string out{};
   int days = 30;
-  std::vector<std::string> hosts;
+  std::vector<std::string> hosts{};
 };
 
 int make(const CertificatesFlags& flags) {

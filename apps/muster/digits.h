@@ -28,7 +28,7 @@ int digit_label(uint64_t seed, DigitSet set, uint64_t index);
 DigitImage digit_image(uint64_t seed, DigitSet set, uint64_t index);
 
 struct DigitOptions {
-  std::string out;  // the folder; made when missing
+  std::string out{};  // the folder; made when missing
   uint64_t train = 60'000;
   uint64_t test = 10'000;
   uint64_t seed = 1;

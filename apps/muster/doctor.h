@@ -24,33 +24,33 @@ namespace muster::app {
 using Addresses = std::vector<std::string>;
 
 struct MachineFacts {
-  launch::Machine cores;
+  launch::Machine cores{};
   uint64_t memory = 0;            // bytes
   uint64_t memory_available = 0;  // bytes
   uint64_t memory_limit = 0;      // bytes, of the container or service; 0 without one
   uint64_t open_files = 0;        // the soft limit; 0 without one
-  std::vector<NetworkInterface> interfaces;
-  std::string host_name;
+  std::vector<NetworkInterface> interfaces{};
+  std::string host_name{};
   // The addresses of this host's name and of every host in TF_CONFIG. A host that is not known has
   // none; one that could not be looked up in time has no entry.
-  std::map<std::string, Addresses> hosts;
+  std::map<std::string, Addresses> hosts{};
 };
 
 struct ProbeFacts {
-  std::vector<std::string> looked_in;  // folders, when there is no probe to start
-  std::string path;                    // empty: not found
-  std::optional<Error> not_started;
-  std::optional<launch::CompletedProcess> ran;
+  std::vector<std::string> looked_in{};  // folders, when there is no probe to start
+  std::string path{};                    // empty: not found
+  std::optional<Error> not_started{};
+  std::optional<launch::CompletedProcess> ran{};
   double deadline = 0;        // seconds
-  std::string doing;          // what it was at when it ended; empty when it said nothing
+  std::string doing{};        // what it was at when it ended; empty when it said nothing
   nlohmann::json facts = {};  // an object; see apps/probe/probe.cc
 };
 
 struct DoctorFacts {
-  std::string version;  // of the muster command
-  Environment environment;
-  MachineFacts machine;
-  ProbeFacts probe;
+  std::string version{};  // of the muster command
+  Environment environment{};
+  MachineFacts machine{};
+  ProbeFacts probe{};
 };
 
 enum class Level { kOk, kNote, kWarning, kProblem };
@@ -59,10 +59,10 @@ std::string_view to_string(Level level);
 
 struct Finding {
   Level level = Level::kOk;
-  std::string name;                  // "BLAS"
-  std::string text;                  // one line
-  std::string fix;                   // what to do; never empty for a warning or a problem
-  std::vector<std::string> details;  // lines, such as where a library lies
+  std::string name{};                  // "BLAS"
+  std::string text{};                  // one line
+  std::string fix{};                   // what to do; never empty for a warning or a problem
+  std::vector<std::string> details{};  // lines, such as where a library lies
 };
 
 // Gathers the facts of this machine. It blocks for about three seconds at most, while it looks up

@@ -285,10 +285,10 @@ Finding judge_allocator(const std::string& library) {
 
 void judge_talk(const json& talk, const Environment& environment, std::vector<Finding>* findings) {
   struct Check {
-    const char* key;
-    const char* name;
-    const char* good;
-    const char* fix;  // behind the error's own hint
+    const char* key{};
+    const char* name{};
+    const char* good{};
+    const char* fix{};  // behind the error's own hint
   };
   constexpr std::array<Check, 3> kChecks{{
       {"coordinator", "Coordinator", "two processes met over gRPC on 127.0.0.1",

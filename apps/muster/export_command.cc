@@ -18,8 +18,8 @@ namespace muster::app {
 namespace {
 
 struct ExportFlags {
-  std::string checkpoint;
-  std::string out;
+  std::string checkpoint{};
+  std::string out{};
 };
 
 int export_for_torch(const ExportFlags& flags) {

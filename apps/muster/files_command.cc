@@ -21,13 +21,13 @@ namespace muster::app {
 namespace {
 
 struct FilesFlags {
-  std::vector<std::string> paths;
+  std::vector<std::string> paths{};
   bool recursive = false;
   bool json = false;
   int64_t offset = 0;
-  std::optional<int64_t> bytes;
-  std::string request_payer;
-  std::string billing_project;
+  std::optional<int64_t> bytes{};
+  std::string request_payer{};
+  std::string billing_project{};
 };
 
 constexpr const char* kPlaces =

@@ -13,9 +13,9 @@ namespace muster::app {
 // The flags of `muster image`.
 struct ImageOptions {
   std::string folder = ".";  // the project, with its Dockerfile
-  std::string tag;           // "registry/name:version"; empty: the folder's name, with :latest
-  std::string base;          // the Debian it stands on; empty: the slim one of this machine's
-  std::string engine;        // "podman", "buildah" or "docker"; empty: the first that works
+  std::string tag{};         // "registry/name:version"; empty: the folder's name, with :latest
+  std::string base{};        // the Debian it stands on; empty: the slim one of this machine's
+  std::string engine{};      // "podman", "buildah" or "docker"; empty: the first that works
   bool push = false;
 };
 

@@ -13,8 +13,8 @@
 namespace muster::app {
 
 struct Inspection {
-  std::string text;
-  std::optional<Error> damage;  // what is wrong with the bytes; `text` holds what could be read
+  std::string text{};
+  std::optional<Error> damage{};  // what is wrong with the bytes; `text` holds what could be read
 };
 
 // Returns the files of the checkpoint that `path` means: a model_dir, of which it is the newest, a

@@ -201,9 +201,9 @@ struct Contents {
   nlohmann::json about = nlohmann::json::object();    // what Muster says of the whole
   nlohmann::json foreign = nlohmann::json::object();  // what others wrote in the metadata
   TextTable table{{"name", "dtype", "shape", ">bytes", "digest"}};
-  uint64_t total = 0;                // bytes
-  std::vector<std::string> damaged;  // names of tensors
-  std::optional<Error> header;       // what is wrong with the first header that is damaged
+  uint64_t total = 0;                  // bytes
+  std::vector<std::string> damaged{};  // names of tensors
+  std::optional<Error> header{};       // what is wrong with the first header that is damaged
 };
 
 // Looks whether the header is the one that Muster wrote. One without a word of Muster's is another

@@ -11,9 +11,9 @@ namespace muster::app {
 namespace {
 
 struct InspectFlags {
-  std::string path;
-  std::vector<std::string> paths;
-  std::string tag;
+  std::string path{};
+  std::vector<std::string> paths{};
+  std::string tag{};
   RecordsOptions records;
   bool json = false;
 };

@@ -27,13 +27,13 @@ constexpr int kDeepest = 16;
 struct Point {
   int64_t step = 0;
   double wall_time = 0;
-  Value value;
+  Value value{};
 };
 
 struct Folder {
-  std::vector<std::string> files;
-  std::optional<formats::GraphDef> graph;  // the last one
-  std::map<std::string, std::vector<Point>> tags;
+  std::vector<std::string> files{};
+  std::optional<formats::GraphDef> graph{};  // the last one
+  std::map<std::string, std::vector<Point>> tags{};
   // Of a store: the steps and times of tags. A run that was killed while it joined its files leaves
   // some events twice.
   std::set<std::tuple<std::string, int64_t, double>> seen;

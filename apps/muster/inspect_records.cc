@@ -71,20 +71,20 @@ struct Record {
   uint64_t bytes = 0;
   MessageKind kind = MessageKind::kOther;
   SequenceExample content;
-  std::string head;  // of kOther
+  std::string head{};  // of kOther
 };
 
 struct File {
-  std::string path;
+  std::string path{};
   uint64_t bytes = 0;
   formats::Compression compression = formats::Compression::kNone;
   std::array<int64_t, 3> kinds{};  // records of each MessageKind
-  Range sizes;
+  Range sizes{};
   double total = 0;  // bytes of all records
-  Columns features;
-  Columns feature_lists;
-  std::vector<Record> shown;
-  std::vector<Error> damages;
+  Columns features{};
+  Columns feature_lists{};
+  std::vector<Record> shown{};
+  std::vector<Error> damages{};
 
   int64_t records() const { return kinds[0] + kinds[1] + kinds[2]; }
 };

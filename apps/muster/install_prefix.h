@@ -9,8 +9,8 @@ namespace muster::app {
 
 // The installation that a muster binary belongs to.
 struct Installation {
-  std::string prefix;  // "/usr"
-  std::string folder;  // of the library, in the prefix: "lib/x86_64-linux-gnu"
+  std::string prefix{};  // "/usr"
+  std::string folder{};  // of the library, in the prefix: "lib/x86_64-linux-gnu"
 };
 
 // Returns the installation of the binary `self`; its prefix is "" when the library is not beside

@@ -9,16 +9,16 @@ namespace muster::app {
 
 // One file of the project. In its path and text the name stands as "my_project".
 struct TemplateFile {
-  std::string path;
-  std::string text;
+  std::string path{};
+  std::string text{};
 };
 // The files that are built into the binary, sorted by path.
 const std::vector<TemplateFile>& new_project_template();
 
 struct NewProject {
-  std::string folder;
-  std::string name;
-  std::vector<std::string> files;  // paths inside of the folder
+  std::string folder{};
+  std::string name{};
+  std::vector<std::string> files{};  // paths inside of the folder
 };
 
 // Makes `folder` and writes the project into it; its last part is the name. Throws InvalidArgument

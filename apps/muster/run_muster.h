@@ -12,8 +12,8 @@ namespace muster::app {
 
 // The exit code and the output of a shell.
 struct ShellOutput {
-  int code = -1;     // the exit code; 128 + the signal that ended it
-  std::string text;  // both streams
+  int code = -1;       // the exit code; 128 + the signal that ended it
+  std::string text{};  // both streams
 };
 
 // Runs `line` in a shell, without input.

@@ -12,8 +12,8 @@ class App;
 namespace muster::app {
 
 struct ServeFlags {
-  std::string directory;
-  std::string name;  // empty: the last word of the directory's path
+  std::string directory{};
+  std::string name{};  // empty: the last word of the directory's path
   std::string host = "127.0.0.1";
   int64_t port = 8501;
   int64_t max_batch_size = 32;
@@ -27,7 +27,7 @@ struct ServeFlags {
   int64_t max_body = 32;  // MiB
   int64_t max_waiting = 256;
   int64_t max_connections = 512;
-  std::string log_format;
+  std::string log_format{};
 };
 
 // Adds them, with help and limits. `flags` must outlive `app`.

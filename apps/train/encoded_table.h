@@ -17,11 +17,11 @@ namespace muster::app {
 
 struct EncodedTable {
   int64_t rows = 0;
-  std::map<std::string, Tensor> features;  // float32, float64 or int64 [rows]
-  Tensor labels;                           // int64 [rows] of classes, float32 of numbers
-  Tensor weights;                          // float32 [rows]; undefined: 1
-  int64_t without_label = 0;               // rows that are not among these
-  int64_t strange = 0;                     // values of columns of numbers that are none
+  std::map<std::string, Tensor> features{};  // float32, float64 or int64 [rows]
+  Tensor labels{};                           // int64 [rows] of classes, float32 of numbers
+  Tensor weights{};                          // float32 [rows]; undefined: 1
+  int64_t without_label = 0;                 // rows that are not among these
+  int64_t strange = 0;                       // values of columns of numbers that are none
 
   // (features, labels), or features alone where there are no labels. Weights are a feature.
   Dataset dataset(const TablePlan& plan) const;
@@ -31,7 +31,7 @@ struct EncodedTable {
 
 // The rows that are learned from, and those that are held out.
 struct EncodedSplit {
-  EncodedTable train, eval;
+  EncodedTable train{}, eval{};
 };
 
 // Reads a file again, as the plan has it. Throws InvalidArgument for weights that are negative or

@@ -10,8 +10,8 @@ class Report {
  public:
   // A title that begins with '>' names a column that is set to the right.
   struct Table {
-    std::vector<std::string> titles;
-    std::vector<std::vector<std::string>> rows;
+    std::vector<std::string> titles{};
+    std::vector<std::vector<std::string>> rows{};
   };
 
   explicit Report(std::string title) : title_(std::move(title)) {}
@@ -28,8 +28,8 @@ class Report {
  private:
   enum class Kind { kSection, kLine, kCommand, kTable };
   struct Part {
-    Kind kind;
-    std::string text;
+    Kind kind{};
+    std::string text{};
     Table table = {};
   };
 

@@ -38,8 +38,8 @@ class TableModel {
 
 // How much is trained; unset is chosen by the number of rows.
 struct TableModelOptions {
-  std::optional<int64_t> trees;
-  std::optional<int64_t> epochs;
+  std::optional<int64_t> trees{};
+  std::optional<int64_t> epochs{};
 };
 
 // Makes the model of the plan, which has its statistics.

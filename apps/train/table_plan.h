@@ -26,7 +26,7 @@ enum class ColumnKind {
 
 // A column that the model is given.
 struct PlannedColumn {
-  std::string name;
+  std::string name{};
   ColumnKind kind = ColumnKind::kNumber;
   int64_t missing = 0;    // rows without a value, or one that is no number
   int64_t different = 0;  // values; of numbers that are not few, 0
@@ -43,13 +43,13 @@ struct PlannedColumn {
 
 // A column that it is not given, and why.
 struct LeftOut {
-  std::string name;
-  std::string why;
+  std::string name{};
+  std::string why{};
   bool operator==(const LeftOut&) const = default;
 };
 
 struct TablePlan {
-  std::string label;
+  std::string label{};
   std::vector<std::string> classes = {};  // of a label that is a class; empty: it is a number
   bool label_is_number = false;           // how texts are compared with the classes
   std::string weight = {};

@@ -12,20 +12,20 @@
 namespace muster::app {
 
 struct TrainFlags {
-  std::string csv;
-  std::string label;
-  std::string eval;
+  std::string csv{};
+  std::string label{};
+  std::string eval{};
   double eval_fraction = 0.2;
   std::string model = "auto";
   std::string task = "auto";
-  std::string exclude;
-  std::string weight;
-  std::string positive;
-  std::string model_dir;
-  std::string predict;
-  std::string out;
-  std::optional<int64_t> trees;
-  std::optional<int64_t> epochs;
+  std::string exclude{};
+  std::string weight{};
+  std::string positive{};
+  std::string model_dir{};
+  std::string predict{};
+  std::string out{};
+  std::optional<int64_t> trees{};
+  std::optional<int64_t> epochs{};
   uint64_t seed = 0;
   std::string strategy = "multi_worker";
   std::string delimiter = "auto";

@@ -19,9 +19,9 @@ struct TrainedTable {
   const EncodedTable& train;
   const EncodedTable& eval;  // with one row at least
   TableModel& model;
-  TrainResult training;
-  std::string model_dir;
-  std::string export_path;
+  TrainResult training{};
+  std::string model_dir{};
+  std::string export_path{};
 };
 
 // Measures the model on the rows that were held out, shuffles columns, writes report.md and CSV

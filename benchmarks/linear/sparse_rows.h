@@ -8,8 +8,8 @@ namespace muster::bench {
 
 // The files of a folder, in the format of LIBSVM, and the loss that is asked for.
 struct SparseRows {
-  std::string train;
-  std::string test;
+  std::string train{};
+  std::string test{};
   double target = 0;  // mean log-loss on the test part
   bool real = false;
 };

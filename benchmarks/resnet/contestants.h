@@ -27,7 +27,7 @@ struct Entry {
   bool barrier = false;               // it meets others, and exchanges nothing with them
   // Photos in folders, in place of random numbers: decoded in the pipeline beside the steps, or
   // once, before the first.
-  std::string photos;
+  std::string photos{};
   bool decoded = false;
 
   int64_t rows() const { return network == "gpt" ? kTexts : kBatch; }

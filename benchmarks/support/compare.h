@@ -17,14 +17,14 @@ struct Host {
 };
 
 struct Contestant {
-  std::string name;               // of the row
-  std::vector<std::string> argv;  // argv[0] is a path
-  std::vector<std::pair<std::string, std::string>> environment;
-  int workers = 1;          // processes, one core and one thread each
-  int64_t rows = 64;        // examples a step, over all workers
-  std::vector<Host> hosts;  // by worker; none: all run here
+  std::string name{};               // of the row
+  std::vector<std::string> argv{};  // argv[0] is a path
+  std::vector<std::pair<std::string, std::string>> environment{};
+  int workers = 1;            // processes, one core and one thread each
+  int64_t rows = 64;          // examples a step, over all workers
+  std::vector<Host> hosts{};  // by worker; none: all run here
   // Contestants with the same mark compute the same: their losses must agree after warming up.
-  std::string same;
+  std::string same{};
   int cores = 1;  // of a worker that is alone
 };
 
@@ -40,11 +40,11 @@ struct Plan {
 };
 
 struct Result {
-  Contestant contestant;
-  std::vector<double> seconds;  // a step, one for each sample; the slowest worker's
-  std::vector<double> cpu;      // seconds a step, over all workers and all threads
-  std::vector<double> steps;    // seconds of every single step of the first worker
-  double peak_mib = 0;          // the largest memory of its processes together (VmHWM)
+  Contestant contestant{};
+  std::vector<double> seconds{};  // a step, one for each sample; the slowest worker's
+  std::vector<double> cpu{};      // seconds a step, over all workers and all threads
+  std::vector<double> steps{};    // seconds of every single step of the first worker
+  double peak_mib = 0;            // the largest memory of its processes together (VmHWM)
 };
 
 // Sample i of all contestants was taken in the same moment: ratios of them are paired. Throws

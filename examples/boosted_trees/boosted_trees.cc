@@ -29,8 +29,8 @@ struct Options {
 // What is known before training starts.
 struct Table {
   data::CsvOptions csv;
-  std::map<std::string, StringLookup> texts;  // of each column of texts
-  std::vector<std::string> classes;           // of labels that are texts
+  std::map<std::string, StringLookup> texts{};  // of each column of texts
+  std::vector<std::string> classes{};           // of labels that are texts
 
   Dataset rows(const std::string& file) const {
     return Dataset::from_files({file}, data::csv_format(csv)).batch(1000);

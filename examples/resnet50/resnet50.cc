@@ -25,7 +25,7 @@ const std::vector<double> kMeans{0.485, 0.456, 0.406}, kDeviations{0.229, 0.224,
 
 struct Settings {
   int64_t image_size = 224, depth = 50, batch_size = 64;
-  std::string job_dir, weights, freeze, classify;
+  std::string job_dir{}, weights{}, freeze{}, classify{};
 };
 
 data::ImageOptions photo_options(const Settings& settings, data::ImageFit fit) {

@@ -20,7 +20,7 @@ constexpr int64_t kBuckets = 64;
 // What is known before training starts: which columns there are, and what 1 is among the labels.
 struct Table {
   data::CsvOptions csv;
-  std::string positive;  // empty: labels are numbers
+  std::string positive{};  // empty: labels are numbers
 
   // The files' rows without their labels, which they need not have.
   Dataset features(const std::string& file) const {
@@ -161,8 +161,8 @@ void write_predictions(Estimator& classifier, const Table& table, const std::str
 // The flags of this program alone.
 struct Options {
   std::string label = "label";
-  std::string positive;
-  std::string predict;
+  std::string positive{};
+  std::string predict{};
   std::string strategy = "multi_worker";
 };
 

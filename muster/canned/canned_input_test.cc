@@ -141,9 +141,9 @@ TEST(CannedInputTest, SaysWhatIsWrongWithABatchInEachMode) {
   const auto city = feature_column::categorical_column_with_identity("city", 3);
   const auto shares = feature_column::weighted_categorical_column(city, "share");
   struct Case {
-    std::vector<FeatureColumn> columns;
+    std::vector<FeatureColumn> columns{};
     std::vector<std::pair<std::string, Element>> features;
-    const char* message;
+    const char* message{};
   };
   const std::vector<Case> cases = {
       {kAge,

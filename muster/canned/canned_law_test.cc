@@ -104,9 +104,9 @@ TEST_P(CannedLawTest, IsExportedForResolvedFeatures) {
 // Estimators with an input of their own.
 struct OwnInput {
   testing::MakeEstimator make;
-  InputFn train;
-  InputFn evaluate;
-  int64_t steps;  // that training makes
+  InputFn train{};
+  InputFn evaluate{};
+  int64_t steps{};  // that training makes
   // Whether one replica computes that too: LinearSDCA takes other steps, to the same end.
   bool as_one = true;
 };

@@ -65,7 +65,7 @@ double duality_gap(const SdcaRule& rule, const SdcaExamples& examples,
 }
 
 struct RuleCase {
-  const char* name;
+  const char* name{};
   SdcaRule rule;
   bool drawn = false;
 };

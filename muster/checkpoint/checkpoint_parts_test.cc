@@ -26,7 +26,7 @@ using testing::same;
 
 // Which rows of which tensor a part has.
 struct Held {
-  std::string name;
+  std::string name{};
   int64_t begin = 0, end = -1;  // end < 0: all of it
 };
 

@@ -46,8 +46,8 @@ std::string process_space() {
 
 struct Written {
   LeaseContent content;
-  std::string id;
-  std::string space;
+  std::string id{};
+  std::string space{};
   int64_t process = 0;
 };
 

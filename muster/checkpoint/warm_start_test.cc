@@ -132,8 +132,8 @@ TEST_F(WarmStartTest, AListReachesStatisticsAndAnExpressionBeginsWithTheName) {
 // --- vocabularies ---
 
 struct Remap {
-  bool oov_first;
-  int64_t axis;
+  bool oov_first{};
+  int64_t axis{};
 };
 class VocabularyTest : public WarmStartTest, public ::testing::WithParamInterface<Remap> {};
 

@@ -22,7 +22,7 @@ constexpr const char* kAlone = "local";
 // A launcher that started this process, directly or not.
 struct Seen {
   const ClusterSource* source = nullptr;
-  std::string as;  // "Slurm step 12.0"
+  std::string as{};  // "Slurm step 12.0"
 };
 
 std::optional<std::string> read_small_file(const std::string& path) {

@@ -19,11 +19,11 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
 struct Case {
-  const char* name;
+  const char* name{};
   Variables variables;
-  const char* source;
+  const char* source{};
   int rank, size, local_rank, local_size;
-  const char* coordinator;
+  const char* coordinator{};
 };
 
 TEST(Guest, FindsItsPlaceUnderEachLauncher) {

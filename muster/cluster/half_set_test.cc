@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 struct Launcher {
-  const char* name;
+  const char* name{};
   Variables variables;
 };
 

@@ -17,12 +17,12 @@ namespace {
 
 // The variables of one kind of launcher.
 struct MpiNames {
-  const char* kind;
-  const char* rank;
-  const char* size;
-  const char* local_rank;
-  const char* local_size;
-  const char* pass;  // how it hands a variable on to all processes
+  const char* kind{};
+  const char* rank{};
+  const char* size{};
+  const char* local_rank{};
+  const char* local_size{};
+  const char* pass{};  // how it hands a variable on to all processes
 };
 
 constexpr std::array kKinds = {

@@ -53,9 +53,9 @@ TEST(Resolve, AloneWithoutTfConfig) {
 
 TEST(Resolve, ChiefAndWorkers) {
   struct Case {
-    std::string type;
+    std::string type{};
     int index, rank;
-    bool chief;
+    bool chief{};
   };
   for (const Case& c : {Case{"chief", 0, 0, true}, Case{"worker", 0, 1, false},
                         Case{"worker", 1, 2, false}, Case{"ps", 0, -1, false}}) {

@@ -101,8 +101,8 @@ INSTANTIATE_TEST_SUITE_P(Staged, CommunicatorSuite,
                          ::testing::Values(TransportCase{"staged", run_staged}));
 
 struct Kind {
-  const char* name;
-  std::function<void(const GroupOptions&, const RankBody&)> run;
+  const char* name{};
+  std::function<void(const GroupOptions&, const RankBody&)> run{};
 };
 void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 

@@ -149,9 +149,9 @@ struct CoordinatorClient::Impl {
   Clock& clock;
   const Joined joined;
   net::CoordinatorChannel& channel;
-  std::mutex mutex;
-  std::map<std::string, int64_t> generations;  // of barriers
-  Membership membership;                       // last: its threads use what is above
+  std::mutex mutex{};
+  std::map<std::string, int64_t> generations{};  // of barriers
+  Membership membership;                         // last: its threads use what is above
 };
 
 std::unique_ptr<CoordinatorClient> CoordinatorClient::join(JoinOptions options) {

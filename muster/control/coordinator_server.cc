@@ -31,11 +31,11 @@ struct CoordinatorServer::Impl {
     if (ticker.joinable()) ticker.join();
   }
 
-  const std::string address;
-  const int tasks;
+  const std::string address{};
+  const int tasks{};
   Coordinator coordinator;
-  std::thread ticker;
-  std::unique_ptr<net::CoordinatorService> service;  // last: it calls the coordinator
+  std::thread ticker{};
+  std::unique_ptr<net::CoordinatorService> service{};  // last: it calls the coordinator
 };
 
 CoordinatorServer::CoordinatorServer(ServerOptions options)

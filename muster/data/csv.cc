@@ -31,13 +31,13 @@ struct Target {
   size_t field = 0;   // of a row
   double number = 0;  // what a missing value becomes, by kind
   int64_t integer = 0;
-  std::string text;
+  std::string text{};
   bool told = false;  // that float32 rounds its numbers
 
-  Tensor tensor;
+  Tensor tensor{};
   void* data = nullptr;
-  std::vector<int64_t> offsets;
-  std::string bytes;
+  std::vector<int64_t> offsets{};
+  std::string bytes{};
 
   template <typename Number>
   Number& at(int64_t row) {

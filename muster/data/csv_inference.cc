@@ -26,7 +26,7 @@ struct Seen {
   bool fits_double = true;
   // Texts that are numbers with other marks.
   int64_t written = 0, with_point = 0, with_comma = 0;
-  std::string first_text;
+  std::string first_text{};
 };
 
 // So many texts of a column tell what their marks are.

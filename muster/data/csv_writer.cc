@@ -17,8 +17,8 @@ namespace {
 constexpr size_t kFlushAt = 256 * 1024;
 
 struct NamedColumn {
-  std::string name;
-  Value value;
+  std::string name{};
+  Value value{};
 };
 
 void add_columns(const Element& element, const std::string& leaf_name,
@@ -101,11 +101,11 @@ bool is_scalar(const Value& value) {
 }  // namespace
 
 struct CsvWriter::State {
-  std::string path;
+  std::string path{};
   CsvWriteOptions options;
-  std::unique_ptr<StagedWriter> file;
-  std::vector<std::string> names;  // of the columns; empty before the first row
-  std::string text;                // not yet in the file
+  std::unique_ptr<StagedWriter> file{};
+  std::vector<std::string> names{};  // of the columns; empty before the first row
+  std::string text{};                // not yet in the file
 
   void flush() {
     file->append(bytes_of(text)).value();

@@ -94,9 +94,9 @@ Strings padded(const FeatureColumn& column, const Shape& shape, int64_t width,
 
 struct ExampleParser::Compiled {
   ExamplePlan plan;
-  std::vector<formats::Feature> paddings;       // one per feature of the plan
-  std::shared_ptr<const Structure> structure;   // of what a call returns
-  std::vector<std::pair<size_t, bool>> leaves;  // feature, and whether it is its row_lengths
+  std::vector<formats::Feature> paddings{};      // one per feature of the plan
+  std::shared_ptr<const Structure> structure{};  // of what a call returns
+  std::vector<std::pair<size_t, bool>> leaves;   // feature, and whether it is its row_lengths
 
   // The feature's values for all rows; what the parser appended is used up.
   // Throws InvalidArgument where rows of unequal lengths are too much for the bytes they came in.

@@ -71,8 +71,8 @@ Dataset rows_of(const IdxArray& images, const std::string& images_path, const Id
 
 // A file that may be one of MNIST's.
 struct MnistFile {
-  std::string name;
-  std::string prefix;  // what stands in front of the split: "emnist-letters-"; mostly nothing
+  std::string name{};
+  std::string prefix{};  // what stands in front of the split: "emnist-letters-"; mostly nothing
 };
 
 // MNIST's own name of the images or the labels of a split.
@@ -124,7 +124,7 @@ std::vector<std::string> file_names(FileSystem& files, const std::string& dir,
 // The file that is meant, with what it holds. Files of one prefix are one data set: the first of
 // them is taken, its own name first and packed ones last, when the others hold the same.
 struct MnistArray {
-  std::string path;
+  std::string path{};
   IdxArray array;
 };
 MnistArray read_mnist(const std::string& dir, const std::vector<MnistFile>& found) {

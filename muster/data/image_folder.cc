@@ -21,8 +21,8 @@ bool is_hidden(const std::string& name) { return name.starts_with('.'); }
 
 // What is directly inside of a directory, hidden names left out.
 struct Listing {
-  std::vector<std::string> directories;
-  std::vector<std::string> files;
+  std::vector<std::string> directories{};
+  std::vector<std::string> files{};
 };
 
 Listing list(FileSystem& files, const std::string& dir) {

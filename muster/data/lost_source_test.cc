@@ -26,8 +26,8 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 
 struct Stage {
-  std::string name;
-  std::function<Dataset(const Dataset&)> of;  // scalars from scalars
+  std::string name{};
+  std::function<Dataset(const Dataset&)> of{};  // scalars from scalars
 };
 
 Element total(const Element& x) { return Element(x.value().tensor().sum()); }
@@ -154,8 +154,8 @@ std::vector<Stage> stages() {
 }
 
 struct Lost {
-  std::string name;
-  std::vector<std::string> files;
+  std::string name{};
+  std::vector<std::string> files{};
 };
 // The number of a file that is lost is even and odd, so that it is no shard's alone.
 const std::vector<Lost>& lost_sources() {

@@ -8,8 +8,8 @@ namespace {
 
 // A value and how errors call it: x["age"].
 struct Named {
-  std::string name;
-  Value value;
+  std::string name{};
+  Value value{};
 };
 
 std::vector<Named> named_values(const std::string& argument, const Element& element) {

@@ -13,8 +13,8 @@ using nlohmann::json;
 
 // A batch that was read ahead, and where the iterator stood before it.
 struct ReplicaBatches::Ahead {
-  Element batch;
-  json state;
+  Element batch{};
+  json state{};
   Position position;
 };
 

@@ -22,9 +22,9 @@ using formats::FeatureKind;
 
 // How the steps of one list are read.
 struct StepPlan {
-  std::string key;
+  std::string key{};
   FeatureKind kind = FeatureKind::kFloat;
-  Shape shape;         // of a step; unused where steps vary
+  Shape shape{};       // of a step; unused where steps vary
   int64_t width = -1;  // values of a step; -1: any number
   bool allow_missing = false;
   Feature padding;  // one value

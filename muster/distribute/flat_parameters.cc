@@ -90,8 +90,8 @@ std::optional<size_t> FlatParameters::owner_of(const Variable& variable,
 void FlatParameters::assign(VariableTable& table, const optim::TrainOp& train_op) {
   name_optimizers(train_op);
   struct Claim {
-    Variable* variable;
-    size_t entry;
+    Variable* variable{};
+    size_t entry{};
   };
   std::vector<Claim> claims;
   entry_tables_.resize(train_op.entries.size());

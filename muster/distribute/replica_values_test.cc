@@ -108,8 +108,8 @@ TEST(ReplicaValuesTest, WhatIsAssignedBeforeTheBuildPassIsOverStays) {
 // --- over replicas -------------------------------------------------------------------------------
 
 struct TwoSteps {
-  std::map<std::string, Tensor> checkpoint;              // to start from; empty: fresh
-  std::map<std::string, Tensor> saved;                   // the chief's
+  std::map<std::string, Tensor> checkpoint{};            // to start from; empty: fresh
+  std::map<std::string, Tensor> saved{};                 // the chief's
   std::vector<std::map<std::string, Tensor>> kept = {};  // by replica
 };
 

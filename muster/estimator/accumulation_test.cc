@@ -57,8 +57,8 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
 struct Trained {
   Checkpoint checkpoint;
   std::vector<double> losses, metrics;
-  std::vector<int64_t> rows;
-  TrainResult result;
+  std::vector<int64_t> rows{};
+  TrainResult result{};
 };
 
 Trained train(const std::string& model_dir, const distribute::StrategyPtr& strategy,
@@ -76,9 +76,9 @@ Trained train(const std::string& model_dir, const distribute::StrategyPtr& strat
 }
 
 struct AccumulationLawCase {
-  std::string optimizer;  // or "sum"
-  int64_t rows;
-  int64_t epochs;
+  std::string optimizer{};  // or "sum"
+  int64_t rows{};
+  int64_t epochs{};
 };
 
 class AccumulationLawTest : public ::testing::TestWithParam<AccumulationLawCase> {};
@@ -251,8 +251,8 @@ TEST(AccumulationTest, WorkersAgreeOnHowManyBatchesMakeAnUpdate) {
 // --- loops written by hand ---
 
 struct Looped {
-  Tensor kernel;
-  std::vector<double> losses;
+  Tensor kernel{};
+  std::vector<double> losses{};
   int64_t steps = 0;
 };
 

@@ -24,7 +24,7 @@ using nlohmann::json;
 // What the file holds.
 struct Kept {
   KeepBest policy;
-  std::vector<BestCheckpoint> best;
+  std::vector<BestCheckpoint> best{};
 };
 
 std::string path_in(const std::string& model_dir) {

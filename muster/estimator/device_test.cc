@@ -53,9 +53,9 @@ constexpr double kRounding = 1e-4;
 std::string name_of(int device) { return test_device(device).str(); }
 
 struct Case {
-  std::string name;
+  std::string name{};
   ModelFn model_fn;
-  json params;
+  json params{};
 };
 void PrintTo(const Case& law, std::ostream* out) { *out << law.name; }
 

@@ -60,8 +60,8 @@ void train(const std::string& model_dir, int64_t steps = 10) {
 }
 
 struct LawCase {
-  int64_t rows;  // in batches of 10
-  std::optional<int64_t> steps;
+  int64_t rows{};  // in batches of 10
+  std::optional<int64_t> steps{};
 };
 
 class EvaluationLawTest : public ::testing::TestWithParam<LawCase> {};

@@ -73,9 +73,9 @@ struct PlainModel {
 };
 
 struct NumericsCase {
-  std::string optimizer;
-  DType dtype;
-  double tolerance;  // relative to the largest weight
+  std::string optimizer{};
+  DType dtype{};
+  double tolerance{};  // relative to the largest weight
 };
 
 class NumericsTest : public ::testing::TestWithParam<NumericsCase> {};

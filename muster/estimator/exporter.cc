@@ -132,8 +132,8 @@ class LatestExporter final : public ExporterBase {
 // One evaluation, and the export that was made of it.
 struct Entry {
   int64_t version = 0;
-  std::string checkpoint;
-  EvalResult metrics;
+  std::string checkpoint{};
+  EvalResult metrics{};
 };
 
 json json_of(const Entry& entry) {
@@ -150,8 +150,8 @@ Entry entry_of(const json& fields) {
 
 // What best.json holds: the best evaluation so far, and those of the exports that are kept.
 struct BestSoFar {
-  std::optional<Entry> best;
-  std::vector<Entry> exports;  // in the order they were made
+  std::optional<Entry> best{};
+  std::vector<Entry> exports{};  // in the order they were made
 };
 
 BestSoFar read_best(FileSystem& files, const std::string& path) {

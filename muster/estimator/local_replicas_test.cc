@@ -35,11 +35,11 @@ using testing::same_bits;
 using testing::two_layers;
 
 struct Case {
-  int workers;
-  int locals;
+  int workers{};
+  int locals{};
   Transport transport;
-  std::string optimizer;
-  int64_t rows;  // of 2 epochs in batches of 12
+  std::string optimizer{};
+  int64_t rows{};  // of 2 epochs in batches of 12
 };
 
 class LocalReplicasLawTest : public ::testing::TestWithParam<Case> {};

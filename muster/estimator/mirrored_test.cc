@@ -33,9 +33,9 @@ Estimator on_replicas(int replicas, const std::string& model_dir, const ModelFn&
 }
 
 struct MirroredCase {
-  std::string optimizer;
-  int64_t rows;  // 53: a ragged last batch; 25, 1: replicas without data in the last step
-  int64_t epochs;
+  std::string optimizer{};
+  int64_t rows{};  // 53: a ragged last batch; 25, 1: replicas without data in the last step
+  int64_t epochs{};
 };
 
 class MirroredLawTest : public ::testing::TestWithParam<MirroredCase> {};

@@ -45,10 +45,10 @@ void on_workers(int n, const std::string& model_dir, const ModelFn& model_fn, co
 // --- promise 2: n replicas with batch b compute what one computes with n*b ---
 
 struct WorkersCase {
-  std::string optimizer;
-  int64_t
-      rows;  // 60: full batches; 53: a ragged last one; 25: replicas without data in the last step
-  int64_t epochs;
+  std::string optimizer{};
+  int64_t rows{};  // 60: full batches; 53: a ragged last one; 25: replicas without data in the last
+                   // step
+  int64_t epochs{};
 };
 
 class OneLawTest : public ::testing::TestWithParam<WorkersCase> {};

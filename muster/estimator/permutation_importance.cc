@@ -92,10 +92,10 @@ Value joined(std::vector<Value> parts, const std::string& key) {
 
 // The whole input, joined, with the places of each feature's values in it.
 struct Rows {
-  Element element;  // features, or (features, labels, ...)
+  Element element{};  // features, or (features, labels, ...)
   int64_t count = 0;
   int64_t batch = 0;
-  std::map<std::string, std::vector<size_t>> features;
+  std::map<std::string, std::vector<size_t>> features{};
 
   Dataset dataset(const Element& rows, const Dataset::MapFunction& transform) const {
     const Dataset batches = Dataset::from_tensor_slices(rows).batch(batch);

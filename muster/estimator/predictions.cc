@@ -20,20 +20,20 @@ struct Predictions::Impl {
   explicit Impl(std::unique_ptr<ModelRunner> model)
       : runner(std::move(model)), copy(runner->device()) {}
 
-  const std::unique_ptr<ModelRunner> runner;
+  const std::unique_ptr<ModelRunner> runner{};
   const DeviceCopier copy;
-  std::function<std::unique_ptr<Iterator>()> open;  // at the first call
-  std::unique_ptr<Iterator> iterator;
+  std::function<std::unique_ptr<Iterator>()> open{};  // at the first call
+  std::unique_ptr<Iterator> iterator{};
   PredictOptions options;
   Prediction::Outputs batch;
   int64_t batches = 0;
   int64_t row = 0;
   int64_t rows = 0;
   // Makes the writer of the summaries; unset where none are wanted.
-  std::function<std::unique_ptr<summary::EventWriter>()> open_writer;
+  std::function<std::unique_ptr<summary::EventWriter>()> open_writer{};
 
   HookList hooks;
-  std::string model_dir;  // for hooks
+  std::string model_dir{};  // for hooks
   bool ended = false;
 
   ~Impl() {

@@ -87,12 +87,12 @@ using ModelPtr = std::shared_ptr<Model>;
 
 struct Predictor::Impl {
   // Loads what is newest, unless that is `current`: then it gives nullptr.
-  std::function<ModelPtr(const std::string& current)> load;
-  mutable std::mutex mutex;
+  std::function<ModelPtr(const std::string& current)> load{};
+  mutable std::mutex mutex{};
   ModelPtr model;
   mutable Tensors recent;  // features that were answered, for the next model to get ready with
   mutable std::atomic<bool> remembers{false};
-  std::mutex reloading;  // one at a time
+  std::mutex reloading{};  // one at a time
 
   ModelPtr in_use() const {
     const std::lock_guard lock(mutex);

@@ -76,9 +76,9 @@ Checkpoint train(const std::string& model_dir, const distribute::StrategyPtr& st
 }
 
 struct RowSparseLawCase {
-  std::string optimizer;
-  int64_t rows;  // 53: a ragged last batch; 25: replicas without data in the last step
-  int64_t accumulate_steps;
+  std::string optimizer{};
+  int64_t rows{};  // 53: a ragged last batch; 25: replicas without data in the last step
+  int64_t accumulate_steps{};
 };
 
 class RowSparseLawTest : public ::testing::TestWithParam<RowSparseLawCase> {};

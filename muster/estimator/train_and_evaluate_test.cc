@@ -94,10 +94,10 @@ TEST(TrainAndEvaluateTest, RefusesBadSpecs) {
 class RecordingExporter : public Exporter {
  public:
   struct Call {
-    std::string export_path;
-    int64_t step;
-    double loss;
-    bool is_final;
+    std::string export_path{};
+    int64_t step{};
+    double loss{};
+    bool is_final{};
   };
   RecordingExporter(std::string name, std::function<bool(const Call&)> wants)
       : name_(std::move(name)), wants_(std::move(wants)) {}

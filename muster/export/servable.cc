@@ -50,22 +50,22 @@ bool fits(const Tensor& tensor, const TensorInfo& info) {
 
 // A module with what calling it needs, made for one signature: which outputs to take.
 struct Call {
-  const std::string* name;
-  const Signature* signature;
+  const std::string* name{};
+  const Signature* signature{};
   std::vector<std::pair<std::string, c10::IValue>> outputs;  // name, and key of the module's dict
 };
 
 }  // namespace
 
 struct Servable::Impl {
-  std::string directory;
+  std::string directory{};
   internal::ServableDescription description;
   torch::jit::Module module;
-  std::optional<torch::jit::Method> forward;
-  std::map<std::string, Call> calls;
-  std::unique_ptr<const RequestReader> raw;  // where columns stand in front of the model
-  std::optional<data::ExampleParser> parser;
-  std::map<std::string, internal::TextIds> texts;
+  std::optional<torch::jit::Method> forward{};
+  std::map<std::string, Call> calls{};
+  std::unique_ptr<const RequestReader> raw{};  // where columns stand in front of the model
+  std::optional<data::ExampleParser> parser{};
+  std::map<std::string, internal::TextIds> texts{};
 
   Impl(const std::string& folder, FileSystem& files) : directory(folder) {
     const std::string path = join_path(directory, internal::kSignaturesFile);

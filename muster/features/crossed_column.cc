@@ -36,7 +36,7 @@ uint64_t fingerprint_cat64(uint64_t first, uint64_t second) {
 
 // A key of the cross: a feature, or a column.
 struct Leaf {
-  std::string key;  // of the feature; empty: a column
+  std::string key{};  // of the feature; empty: a column
   std::shared_ptr<const CategoricalColumn> column{};
 
   const std::string& name() const { return column ? column->name() : key; }

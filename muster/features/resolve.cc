@@ -14,9 +14,9 @@
 namespace muster::inline v0_1::feature_column {
 
 struct FeatureTransform::Plan {
-  std::vector<std::shared_ptr<const internal::Column>> columns;  // keep the sources
-  std::vector<const internal::Source*> sources;
-  std::set<std::string> keys;  // of the features that are read
+  std::vector<std::shared_ptr<const internal::Column>> columns{};  // keep the sources
+  std::vector<const internal::Source*> sources{};
+  std::set<std::string> keys{};  // of the features that are read
 
   Element resolved(const Element& features) const;
 };

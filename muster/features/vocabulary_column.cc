@@ -33,12 +33,12 @@ struct TextHash {
 
 // What both kinds of vocabulary columns are made of. Integers are looked up as their digits.
 struct VocabularyRules {
-  const char* function;
-  std::string key;
-  std::vector<std::string> values;
+  const char* function{};
+  std::string key{};
+  std::vector<std::string> values{};
   data::FeatureDType dtype;
-  int64_t default_value;
-  int64_t num_oov_buckets;
+  int64_t default_value{};
+  int64_t num_oov_buckets{};
 
   [[noreturn]] void refuse(const std::string& what, const std::string& hint) const {
     throw invalid_argument(fmt::format("{} of '{}': {}", function, key, what), hint);

@@ -22,9 +22,9 @@ using Integers = std::vector<int64_t>;
 
 // Examples parsed into columns, in the order of the plan.
 struct Parsed {
-  std::vector<Floats> floats;  // memory of fixed columns
-  std::vector<Integers> integers;
-  std::vector<FeatureColumn> columns;
+  std::vector<Floats> floats{};  // memory of fixed columns
+  std::vector<Integers> integers{};
+  std::vector<FeatureColumn> columns{};
   Status status;
 };
 

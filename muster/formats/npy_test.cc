@@ -46,7 +46,7 @@ Result<NpyHeader> header_of(const std::string& file) {
 // Header and data.
 struct Array {
   NpyHeader header;
-  std::string data;
+  std::string data{};
 };
 Result<Array> array_of(const std::string& file) {
   const auto reader = memory_reader(bytes_of(file), "x.npy");

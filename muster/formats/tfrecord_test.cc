@@ -302,9 +302,9 @@ TEST(RealFiles, RecordsOfOthers) {
   const std::string folder_of_records = join_path(folder, "tensorflow/records");
   Bytes payload;
   struct Known {
-    const char* name;
+    const char* name{};
     Compression compression;
-    int records;
+    int records{};
   };
   for (const Known& known :
        {Known{"taxi_examples.tfrecord", Compression::kNone, 10},

@@ -123,9 +123,9 @@ Result<std::string> read_checked(const SafetensorsReader& reader, const std::str
 
 // What is exported: the records, and the bytes of each.
 struct Exported {
-  std::vector<TorchExported> tensors;
-  std::vector<std::string> dtypes;
-  std::vector<std::string> bytes;
+  std::vector<TorchExported> tensors{};
+  std::vector<std::string> dtypes{};
+  std::vector<std::string> bytes{};
 };
 
 Result<Exported> read_all(const SafetensorsReader& reader, const std::string& file) {

@@ -66,9 +66,9 @@ class TorchExportTest : public ::testing::Test {
   }
 
   struct Array {
-    std::vector<int64_t> shape;
-    std::string bytes;
-    std::string dtype;
+    std::vector<int64_t> shape{};
+    std::string bytes{};
+    std::string dtype{};
   };
   TempDirectory directory_;
   std::map<std::string, Array> data_;

@@ -10,7 +10,7 @@ namespace {
 constexpr std::optional<double> kNone;
 
 struct Written {
-  const char* text;
+  const char* text{};
   std::optional<double> point, comma;
   const char* unit = "";
 };

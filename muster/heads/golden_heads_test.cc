@@ -23,14 +23,14 @@ using Row = std::vector<double>;
 constexpr auto kAdds = losses::Reduction::kSum;
 
 struct GoldenHead {
-  const char* id;
+  const char* id{};
   Head head;
-  Shape shape;  // of the logits
+  Shape shape{};  // of the logits
   Row logits;
   Row labels;  // of multi-class heads class numbers, else of the shape of the logits
   Row weights;
-  std::map<std::string, double> expected;  // "loss", and metrics
-  double tolerance;                        // relative and absolute
+  std::map<std::string, double> expected{};  // "loss", and metrics
+  double tolerance{};                        // relative and absolute
   std::vector<double> regularization = {};
 };
 

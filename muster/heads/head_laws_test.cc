@@ -45,9 +45,9 @@ Tensor drawn(uint64_t seed, const Shape& shape, double least, double width, int6
 
 // A head with weights, and labels it takes.
 struct HeadCase {
-  const char* name;
-  std::function<Head(losses::Reduction reduction, std::string name)> make;
-  std::function<Tensor(int64_t rows)> labels;
+  const char* name{};
+  std::function<Head(losses::Reduction reduction, std::string name)> make{};
+  std::function<Tensor(int64_t rows)> labels{};
 };
 
 Tensor whole(uint64_t seed, const Shape& shape, double kinds) {

@@ -18,9 +18,9 @@ using testing::results_of;
 using testing::test_device;
 
 struct DeviceCase {
-  const char* name;
+  const char* name{};
   Head head;
-  Value labels;
+  Value labels{};
 };
 
 const std::vector<DeviceCase>& on_devices() {
@@ -48,10 +48,10 @@ const std::vector<DeviceCase>& on_devices() {
 
 // Loss, its gradient, metrics and predictions of logits there.
 struct Answers {
-  double loss;
-  Tensor gradient;
-  std::map<std::string, double> metrics;
-  std::map<std::string, Tensor> predictions;
+  double loss{};
+  Tensor gradient{};
+  std::map<std::string, double> metrics{};
+  std::map<std::string, Tensor> predictions{};
 };
 
 Answers answers(const Head& head, const Labels& labels, const Tensor& logits_here, at::Device to) {

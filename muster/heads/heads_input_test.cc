@@ -26,9 +26,9 @@ using testing::labels_of;
 using testing::numbers;
 
 struct Refused {
-  const char* name;
-  std::function<void()> call;
-  std::string message;
+  const char* name{};
+  std::function<void()> call{};
+  std::string message{};
 };
 
 Tensor two_rows(int64_t last = 1) { return torch::zeros({2, last}); }

@@ -21,8 +21,8 @@ using LossOfLabels = std::function<Tensor(const Tensor& labels, const Tensor& lo
 
 // What one kind of regression differs in from another.
 struct Regression {
-  std::string kind;
-  std::string name;
+  std::string kind{};
+  std::string name{};
   WeightColumn weight_column;
   losses::Reduction loss_reduction;
   HeadLossFn loss_fn{};

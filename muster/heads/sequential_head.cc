@@ -15,9 +15,9 @@ constexpr const char* kSequential = "SequentialHeadWrapper";
 
 // The steps of a batch that count.
 struct Steps {
-  std::string head;
-  Shape shape;     // [batch, steps]
-  Tensor indices;  // of [batch * steps], on the CPU
+  std::string head{};
+  Shape shape{};     // [batch, steps]
+  Tensor indices{};  // of [batch * steps], on the CPU
 
   // Gives the values of these steps: [batch, steps, ...] becomes [steps that count, ...].
   Value of(const std::string& what, const Value& value) const {

@@ -13,8 +13,8 @@ namespace {
 
 // A role, and the words that the format has for it.
 struct RoleWords {
-  const char* role;
-  const char* name;  // masterType, masterConfig, and workerCount
+  const char* role{};
+  const char* name{};  // masterType, masterConfig, and workerCount
 };
 constexpr std::array<RoleWords, 4> kAiPlatformRoles = {{{"chief", "master"},
                                                         {"worker", "worker"},
@@ -23,9 +23,9 @@ constexpr std::array<RoleWords, 4> kAiPlatformRoles = {{{"chief", "master"},
 
 // The machines of a tier that is not CUSTOM.
 struct Tier {
-  const char* name;
-  int workers;
-  int servers;
+  const char* name{};
+  int workers{};
+  int servers{};
   Accelerator accelerator;
 };
 const std::array<Tier, 6>& tiers() {

@@ -40,8 +40,8 @@ std::string_view line_of(std::string_view text, int line) {
 
 // A part of the line around a byte of it, for messages: JSON of programs is mostly one line.
 struct LinePart {
-  std::string_view text;
-  size_t begin;  // where it begins in the line
+  std::string_view text{};
+  size_t begin{};  // where it begins in the line
 };
 LinePart part_of(std::string_view line, size_t at) {
   constexpr size_t kMost = 120, kBefore = 60;

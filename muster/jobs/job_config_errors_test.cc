@@ -23,10 +23,10 @@ Error failure(const std::string& text) {
 
 // Each rule, and what its error says: the place, the value, the fix.
 struct Broken {
-  const char* text;
-  const char* place;
-  const char* message;
-  const char* hint;
+  const char* text{};
+  const char* place{};
+  const char* message{};
+  const char* hint{};
 };
 
 class BrokenConfigTest : public ::testing::TestWithParam<Broken> {};

@@ -228,7 +228,8 @@ std::string kubernetes_name(const std::string& name) {
 KubernetesManifests kubernetes_manifests(const JobSpec& job, const std::string& name,
                                          const KubernetesOptions& options, bool tls) {
   check(job, options);
-  KubernetesManifests result{.name = kubernetes_name(name)};
+  KubernetesManifests result;
+  result.name = kubernetes_name(name);
   const KubernetesMaking making{.job = job,
                                 .options = options,
                                 .name = result.name,

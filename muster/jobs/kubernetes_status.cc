@@ -108,9 +108,9 @@ KubernetesPod read_pod(const json& item) {
 
 // One Job, TFJob or PyTorchJob.
 struct Document {
-  std::string role;  // empty: of the whole job
+  std::string role{};  // empty: of the whole job
   JobState state = JobState::kQueued;
-  std::string why;
+  std::string why{};
   bool is_being_deleted = false;
 };
 

@@ -32,8 +32,8 @@ std::map<int, JobRecord> submitted_trials(const JobRecord& search) {
 
 // The trial and the task that `--task` names: "trial-3/worker-0".
 struct Chosen {
-  std::string trial;  // empty: all
-  std::string task;   // empty: all of the trial
+  std::string trial{};  // empty: all
+  std::string task{};   // empty: all of the trial
 };
 
 Chosen chosen_by(const std::string& words) {

@@ -50,7 +50,7 @@ bool follows_another(const std::string& error) {
 // What one task said at its end.
 struct Words {
   TaskError error;
-  std::string first_line;  // of an error that it printed; empty: none
+  std::string first_line{};  // of an error that it printed; empty: none
 };
 
 // Reads the logs of tasks as long as there is time.

@@ -314,7 +314,7 @@ class VertexReader {
   static HyperParameter read_parameter(const ConfigFields& fields) {
     using Type = HyperParameter::Type;
     struct Kind {
-      const char* key;
+      const char* key{};
       Type type;
     };
     constexpr std::array<Kind, 4> kKinds = {{{"doubleValueSpec", Type::kDouble},

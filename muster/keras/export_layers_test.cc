@@ -54,7 +54,7 @@ using ::testing::HasSubstr;
 
 struct Example {
   Layer layer;
-  Shape shape;  // of one row
+  Shape shape{};  // of one row
   DType dtype = kFloat32;
 };
 

@@ -26,13 +26,13 @@ namespace {
 
 // What the model function computes with: values that outlive the Model.
 struct Parts {
-  std::optional<Layer> layer;
+  std::optional<Layer> layer{};
   Model::Function function;
   std::vector<std::string> input_names, output_names;
   internal::Objective objective;
   optim::Optimizer optimizer;
-  std::vector<std::string> metric_names;  // as the Estimator calls them
-  std::shared_ptr<const internal::FrozenLayers> frozen;
+  std::vector<std::string> metric_names{};  // as the Estimator calls them
+  std::shared_ptr<const internal::FrozenLayers> frozen{};
 
   EstimatorSpec operator()(const Features& features, const Labels& labels, Mode mode,
                            ModelContext& context) const;

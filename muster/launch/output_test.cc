@@ -53,7 +53,8 @@ TEST(LineSplitter, KeepsOnlyTheLastOfPassingLines) {
 
 // What a terminal is sent.
 std::string on_terminal(const std::function<void(internal::Output&)>& speak,
-                        const winsize& size = {.ws_row = 24, .ws_col = 80}) {
+                        const winsize& size = {
+                            .ws_row = 24, .ws_col = 80, .ws_xpixel = 0, .ws_ypixel = 0}) {
   const int master = posix_openpt(O_RDWR | O_NOCTTY | O_NONBLOCK);
   if (master < 0 || grantpt(master) != 0 || unlockpt(master) != 0) return "no terminal";
   const int slave = open(ptsname(master), O_RDWR | O_NOCTTY);
@@ -120,7 +121,7 @@ TEST(Output, TheBlockFitsTheTerminal) {
           output.passing(1, "worker " + std::to_string(task), task, "a long\tline of progress");
         }
       },
-      {.ws_row = 4, .ws_col = 20});
+      {.ws_row = 4, .ws_col = 20, .ws_xpixel = 0, .ws_ypixel = 0});
   unsetenv("NO_COLOR");
   EXPECT_THAT(text, HasSubstr("[worker 0] a longli\r\r\n[worker 1] a longli\r\r\nand 2 more"));
 }

@@ -15,9 +15,9 @@ namespace muster::inline v0_1 {
 namespace {
 
 struct Formula {
-  std::string name;
+  std::string name{};
   Activation activation;
-  std::function<double(double)> value;
+  std::function<double(double)> value{};
 };
 
 double leaky(double x, double slope) { return x > 0 ? x : slope * x; }

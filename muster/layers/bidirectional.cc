@@ -16,7 +16,7 @@ namespace {
 // One of the two directions.
 struct Direction {
   internal::RecurrentSpec spec;
-  std::string prefix;  // of its variables
+  std::string prefix{};  // of its variables
 };
 
 class BidirectionalImpl final : public LayerImpl {

@@ -260,9 +260,9 @@ TEST(Conv3D, AgreesWithPlainLoops) {
 TEST(Conv2DTranspose, IsTheTransposeOfAConvolution) {
   struct Case {
     Size2D kernel, strides, dilation;
-    std::optional<Size2D> output_padding;
+    std::optional<Size2D> output_padding{};
     Padding padding;
-    std::vector<int64_t> result;  // of 4 x 5
+    std::vector<int64_t> result{};  // of 4 x 5
   };
   const auto none = std::nullopt;
   for (const Case& c :

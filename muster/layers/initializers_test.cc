@@ -59,9 +59,9 @@ TEST(VarianceScaling, HasItsVarianceInAllModesAndDistributions) {
   using initializers::Distribution;
   using initializers::FanMode;
   struct Case {
-    Shape shape;
+    Shape shape{};
     FanMode mode;
-    double fan;
+    double fan{};
   };
   for (const Case& c :
        {Case{{3, 3, 40, 60}, FanMode::kFanIn, 360}, Case{{3, 3, 40, 60}, FanMode::kFanOut, 540},

@@ -33,7 +33,7 @@ using testing::numbers;
 
 struct Example {
   Layer layer;
-  Shape shape;
+  Shape shape{};
 };
 
 // Attention of a sequence to itself.

@@ -88,7 +88,7 @@ struct Trial {
 
 struct MixedExample {
   Layer layer;
-  Shape shape;
+  Shape shape{};
 };
 
 std::vector<MixedExample> products() {

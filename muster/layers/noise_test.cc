@@ -22,7 +22,7 @@ double variance_of(const Tensor& x) { return x.to(at::kDouble).var().item<double
 TEST(SpatialDropout, DropsWholeChannels) {
   struct Case {
     Layer layer;
-    std::vector<int64_t> shape;
+    std::vector<int64_t> shape{};
   };
   for (const Case& c :
        {Case{SpatialDropout1D(0.4), {60, 5, 80}}, Case{SpatialDropout2D(0.4), {60, 3, 2, 80}},

@@ -20,8 +20,8 @@ namespace {
 // Mean and variance of the rows of a step.
 struct Moments {
   double count = 0;
-  Tensor mean;      // [channels]
-  Tensor variance;  // [channels]
+  Tensor mean{};      // [channels]
+  Tensor variance{};  // [channels]
 };
 
 // Computes them of the rows of this replica.

@@ -86,7 +86,7 @@ TEST(Margins, ThatDoNotFitAreRefused) {
 TEST(ZeroPadding2D, RunsAsOneWithTheConvolutionBehindIt) {
   struct Case {
     Margins2D margins;
-    int64_t size;
+    int64_t size{};
   };
   // The second is too small for the window alone, and the third has more below than above.
   for (const Case& c : {Case{{1, 2}, 6}, Case{2, 2}, Case{{{0, 1}, 1}, 6}}) {

@@ -38,7 +38,7 @@ struct RecomputedCall : torch::CustomClassHolder {
 struct ResultParts {
   size_t tensors = 0;
   size_t states = 0;
-  std::vector<Tensor> masks;
+  std::vector<Tensor> masks{};
 };
 
 // Calls the layer with `inputs` (tensors, then state) cut off from what made them. What its layers

@@ -182,7 +182,7 @@ TEST(ActivityRegularizerTest, PenalizesWhatALayerGivesDividedByTheBatch) {
   const Tensor images = numbers({3, 4, 4, 2}).to(kFloat32);
   struct Example {
     Layer layer;
-    Tensor input;
+    Tensor input{};
   };
   const std::vector<Example> examples{
       {Dense(3, options(DenseOptions{.activation = activations::relu})), numbers({3, 2})},

@@ -22,10 +22,10 @@ using losses::Reduction;
 
 // A loss of labels [rows, 3] in {0, 1}, of which the first of a row is 1 where the second is not.
 struct NamedLoss {
-  const char* name;
+  const char* name{};
   std::function<Tensor(const Tensor& labels, const Tensor& outputs, const Tensor& weights,
                        Reduction reduction)>
-      loss;
+      loss{};
 };
 
 // Calls `function` on outputs as they are, or made positive by `positive`.

@@ -15,15 +15,15 @@ enum class Head { kBinary, kMultiClass, kRegression };
 
 // Rows of one shape; the number of them follows from it.
 struct Golden {
-  const char* id;
+  const char* id{};
   Head head;
-  Shape shape;                 // of the logits
-  std::vector<double> logits;  // as tf.estimator's checkpoint or test gives them
-  std::vector<double> labels;  // one for each logit; of kMultiClass one for each row
-  std::vector<double> weights;
+  Shape shape{};                 // of the logits
+  std::vector<double> logits{};  // as tf.estimator's checkpoint or test gives them
+  std::vector<double> labels{};  // one for each logit; of kMultiClass one for each row
+  std::vector<double> weights{};
   Reduction reduction;
-  double expected;
-  double tolerance;  // relative
+  double expected{};
+  double tolerance{};  // relative
 };
 
 constexpr Reduction kOverBatch = Reduction::kSumOverBatchSize;

@@ -27,7 +27,7 @@ using OfExample = std::function<double(const Row& labels, const Row& predictions
 enum class Numbers { kReal, kProbabilities, kSigns, kOneHot };
 
 struct FormulaCase {
-  const char* name;
+  const char* name{};
   Numbers numbers;
   Measure measure;
   OfExample of_example;

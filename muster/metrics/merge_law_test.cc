@@ -49,10 +49,10 @@ Batch whole_batch() {
 }
 
 struct MergeCase {
-  const char* name;
+  const char* name{};
   // Whether every value has few binary digits, so that no sum is rounded: same bits.
-  bool exact;
-  std::function<Metric(const Batch&)> measure;
+  bool exact{};
+  std::function<Metric(const Batch&)> measure{};
 };
 
 const MergeCase kMerged[] = {

@@ -34,8 +34,8 @@ std::vector<double> sums(std::vector<double> a, const std::vector<double>& b) {
 
 // The thresholds, and where each of those that were given stands among the sorted ones.
 struct Sorted {
-  std::vector<double> thresholds;
-  std::vector<size_t> places;
+  std::vector<double> thresholds{};
+  std::vector<size_t> places{};
 };
 
 Sorted sorted(const std::vector<double>& given) {

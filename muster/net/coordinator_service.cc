@@ -149,11 +149,11 @@ struct CoordinatorService::Impl {
             [this](const std::string& peer) { acceptor->explained(peer_of(peer)); }) {}
   StrangerLog log;
   Adapter adapter;
-  std::unique_ptr<grpc::Server> server;
-  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> entrance;  // to the server
-  std::unique_ptr<Acceptor> acceptor;
+  std::unique_ptr<grpc::Server> server{};
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> entrance{};  // to the server
+  std::unique_ptr<Acceptor> acceptor{};
   int port = 0;
-  std::once_flag stopped;
+  std::once_flag stopped{};
 };
 
 CoordinatorService::CoordinatorService(CoordinatorHandler& handler, const std::string& address,

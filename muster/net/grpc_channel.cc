@@ -42,13 +42,13 @@ bool is_verification_failure(const std::string& message) {
 }  // namespace
 
 struct GrpcChannel::Impl {
-  std::string address;
+  std::string address{};
   cluster::Job job;
-  std::shared_ptr<grpc::Channel> channel;
-  std::unique_ptr<wire::Coordinator::Stub> stub;
-  std::mutex mutex;
+  std::shared_ptr<grpc::Channel> channel{};
+  std::unique_ptr<wire::Coordinator::Stub> stub{};
+  std::mutex mutex{};
   bool closed = false;
-  std::set<grpc::ClientContext*> running;
+  std::set<grpc::ClientContext*> running{};
 
   // Keeps the call in `running`, so that close() can end it.
   class Running {

@@ -67,7 +67,7 @@ struct MessageServer::Impl {
 
   // One that has been taken in.
   struct Connection {
-    std::thread thread;
+    std::thread thread{};
     MessageSocket* socket = nullptr;  // while the thread has one
     bool proved = false;
     bool over = false;
@@ -261,15 +261,15 @@ struct MessageServer::Impl {
 
   const MessageServerOptions options;
   const Serve serve;
-  std::optional<TlsContext> tls;
+  std::optional<TlsContext> tls{};
   int port = 0;
-  std::string address;
+  std::string address{};
   StrangerLog log;
-  std::mutex mutex;
+  std::mutex mutex{};
   bool stopping = false;
   Connections connections;
-  std::once_flag stopped;
-  std::optional<Acceptor> acceptor;  // last: its thread uses what is above
+  std::once_flag stopped{};
+  std::optional<Acceptor> acceptor{};  // last: its thread uses what is above
 };
 
 MessageServer::MessageServer(MessageServerOptions options, Serve serve)

@@ -244,14 +244,14 @@ struct MessageSocket::Impl {
     return head;
   }
 
-  const std::unique_ptr<Stream> stream;
+  const std::unique_ptr<Stream> stream{};
   MessageSocketOptions options;
   std::atomic<bool> closed = false;
-  std::mutex mutex;
-  std::optional<Error> failure;  // the first
+  std::mutex mutex{};
+  std::optional<Error> failure{};  // the first
 
   // Of who receives.
-  std::unique_ptr<std::array<std::byte, kBufferBytes>> buffer;
+  std::unique_ptr<std::array<std::byte, kBufferBytes>> buffer{};
   size_t begin = 0, end = 0;  // what of it was not handed on
   int64_t payload_left = 0;
 };

@@ -69,8 +69,8 @@ Tensor expected(const Shape& shape, int steps, const AdafactorOptions& o, bool f
 }
 
 struct AdafactorCase {
-  const char* label;
-  Shape shape;
+  const char* label{};
+  Shape shape{};
   AdafactorOptions options;
   bool row_sparse = false;
 };

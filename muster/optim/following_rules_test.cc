@@ -35,10 +35,10 @@ void step(const Optimizer& optimizer, Segment& segment, int64_t begin, int64_t i
 }
 
 struct Averages {
-  std::string label;
+  std::string label{};
   MovingAverageOptions options;
   // The decay of the update with so many before it, and whether it ends in the average.
-  std::function<double(int64_t)> decay;
+  std::function<double(int64_t)> decay{};
   int64_t overwrite_frequency = 0;
 };
 

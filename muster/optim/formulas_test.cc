@@ -39,10 +39,10 @@ Vectors random_vectors(std::mt19937& random, DType dtype, int64_t n) {
 
 // One formula: over tensors, by its kernel, and for one element by the arithmetic of plain numbers.
 struct Rule {
-  std::string name;
-  std::function<void(Vectors&)> tensors;
-  std::function<void(Vectors&)> kernel;
-  std::function<void(Vectors&, int64_t)> element;
+  std::string name{};
+  std::function<void(Vectors&)> tensors{};
+  std::function<void(Vectors&)> kernel{};
+  std::function<void(Vectors&, int64_t)> element{};
 };
 
 template <typename Formula>

@@ -75,7 +75,7 @@ TEST(ReadyMade, NamesSlotsAndDefaults) {
 // One update of each known case, in float32.
 TEST(ReadyMade, KnownCases) {
   struct Case {
-    const char* id;
+    const char* id{};
     Optimizer optimizer;
     double weight, gradient, expected;
   };

@@ -29,7 +29,7 @@ struct Outcome {
   int code = -1;
   std::string out, err;
   bool called = false;
-  Flags flags;
+  Flags flags{};
 };
 
 Outcome run(

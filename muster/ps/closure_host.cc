@@ -123,7 +123,7 @@ class Host final : public ClosureHost {
   struct Peer {
     int rank = 0;
     uint64_t incarnation = 0;
-    std::string purpose;
+    std::string purpose{};
   };
 
   static double now() { return to_seconds(system_clock().now().time_since_epoch()); }

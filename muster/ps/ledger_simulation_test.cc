@@ -55,12 +55,12 @@ class Simulation {
     int64_t generation = 0;
     int64_t ticket = 0;
     int64_t next = 0;  // row
-    json round;        // the last update of several workers
+    json round{};      // the last update of several workers
     // Of steps that overlap.
-    int64_t looked = 0;               // steps in the weights it has
-    std::optional<int64_t> fetched;   // and in those of the next step, where they are here
-    bool on_its_way = false;          // the one before
-    std::function<void()> on_return;  // what waits for that
+    int64_t looked = 0;                 // steps in the weights it has
+    std::optional<int64_t> fetched{};   // and in those of the next step, where they are here
+    bool on_its_way = false;            // the one before
+    std::function<void()> on_return{};  // what waits for that
   };
   using SessionPtr = std::shared_ptr<Session>;
   using Next = SimulatedServers::Next;

@@ -104,9 +104,9 @@ class Server {
   // Who is at the other end of a connection.
   struct Peer {
     int rank = -1;  // -1: a parameter server
-    std::string task;
+    std::string task{};
     uint64_t incarnation = 0;
-    std::string purpose;
+    std::string purpose{};
   };
 
   size_t workers() const { return static_cast<size_t>(start_.cluster.num_workers); }

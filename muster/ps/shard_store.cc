@@ -87,8 +87,8 @@ int64_t bytes_of(const FlatParameters::Buffer& buffer) {
 struct ShardStore::Group {
   explicit Group(uint64_t seed) : table(seed) {}
   VariableTable table;
-  std::unique_ptr<FlatParameters> parameters;
-  std::shared_mutex mutex;
+  std::unique_ptr<FlatParameters> parameters{};
+  std::shared_mutex mutex{};
 };
 
 ShardStore::ShardStore(const std::vector<ShardOf>& shards, const optim::TrainOp& train_op,

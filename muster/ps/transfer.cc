@@ -206,9 +206,9 @@ Tensor Transfer::read_rows(int table, const Tensor& ids) {
   const int64_t* numbers = ids.data_ptr<int64_t>();
   // Ids are sorted, and a part has consecutive rows: so what one server has is one piece.
   struct Piece {
-    size_t part;
-    int64_t begin;
-    int64_t end;
+    size_t part{};
+    int64_t begin{};
+    int64_t end{};
   };
   std::vector<std::vector<Piece>> pieces(session_.servers());
   int64_t at = 0;
@@ -296,7 +296,7 @@ Session::Request Transfer::packed(size_t server, const FlatParameters::Prepared&
   request["generation"] = generation_;
   const DType wire_dtype = session_.options().wire_dtype;
   struct Rows {
-    const Layout::Part* part;
+    const Layout::Part* part{};
     Tensor ids, values;
   };
   std::vector<std::pair<const Layout::Part*, Tensor>> dense;

@@ -11,15 +11,15 @@
 namespace muster::inline v0_1::serve {
 
 struct Batcher::Job {
-  std::string signature;
-  std::string key;  // equal where requests may be joined
+  std::string signature{};
+  std::string key{};  // equal where requests may be joined
   Arrays inputs;
   int64_t rows = 0;
   bool joins = false;
-  TimePoint arrived;
+  TimePoint arrived{};
   bool given_up = false;  // its deadline has passed, and nobody waits
-  std::optional<Result<Arrays>> result;
-  std::condition_variable answered;
+  std::optional<Result<Arrays>> result{};
+  std::condition_variable answered{};
 };
 
 namespace {

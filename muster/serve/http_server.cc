@@ -152,12 +152,12 @@ struct HttpServer::Impl {
   std::atomic<bool> stopping{false};
   const internal::ConnectionContext context;
   FileDescriptor listener;
-  const int port;
+  const int port{};
   const FileDescriptor wake;
-  std::mutex mutex;
-  std::condition_variable changed;
+  std::mutex mutex{};
+  std::condition_variable changed{};
   bool ended = false;
-  std::thread thread;  // the last: it uses all others
+  std::thread thread{};  // the last: it uses all others
 };
 
 void HttpServer::Impl::run() {

@@ -20,8 +20,8 @@ using internal::HttpResponse;
 
 // {"error": {"status": "NOT_FOUND", "message": "..."}}; the rest of it is the same in other words.
 struct GoogleWords {
-  std::string code;
-  std::string message;
+  std::string code{};
+  std::string message{};
 };
 GoogleWords words_of(const HttpResponse& response) {
   GoogleWords words{.message = response.body};

@@ -26,8 +26,8 @@ using ::testing::IsEmpty;
 
 // What a server says lies in "data/".
 struct Lie {
-  std::vector<std::string> keys;
-  std::vector<std::string> prefixes;
+  std::vector<std::string> keys{};
+  std::vector<std::string> prefixes{};
   std::string size = "1";
 };
 

@@ -236,8 +236,8 @@ TEST_F(S3StoreTest, ABodyThatIsAnErrorIsNoSuccess) {
   const std::string large = random_bytes(1'000'000);
   service_.objects()["from"] = "x";
   struct Try {
-    const char* only;
-    std::function<Status()> write;
+    const char* only{};
+    std::function<Status()> write{};
   };
   const std::vector<Try> tries = {
       {"PUT /bucket/small", [&] { return files_->write_atomically("s3://bucket/small", "few"); }},

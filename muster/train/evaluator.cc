@@ -91,8 +91,8 @@ class BatchMetrics {
 
  private:
   struct Measured {
-    double loss;
-    std::map<std::string, std::vector<double>> metrics;  // their states
+    double loss{};
+    std::map<std::string, std::vector<double>> metrics{};  // their states
   };
 
   void note(const std::string& name, const std::string& kind, size_t size,
@@ -149,9 +149,9 @@ class BatchMetrics {
 
   // What this replica makes of the batches of all.
   struct Merged {
-    double loss = 0;  // the mean
-    Tensor results;   // [1, numbers]: for each metric whether this replica knows its kind, its
-                      // result, and its parts
+    double loss = 0;   // the mean
+    Tensor results{};  // [1, numbers]: for each metric whether this replica knows its kind, its
+                       // result, and its parts
   };
 
   // A metric of that name with `state`; nothing when this replica does not know its kind.

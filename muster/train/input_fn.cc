@@ -8,9 +8,9 @@ namespace muster::inline v0_1 {
 
 InputFn called_once(const InputFn& input_fn) {
   struct Shared {
-    InputFn input_fn;
-    std::mutex mutex;
-    std::optional<Dataset> dataset;
+    InputFn input_fn{};
+    std::mutex mutex{};
+    std::optional<Dataset> dataset{};
   };
   auto shared = std::make_shared<Shared>();
   shared->input_fn = input_fn;

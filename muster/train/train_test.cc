@@ -57,7 +57,7 @@ TEST(EstimatorSpecTest, NamesTheFieldThatIsWrong) {
   const struct {
     EstimatorSpec spec;
     Mode mode;
-    const char* message;
+    const char* message{};
   } cases[] = {
       {{}, Mode::kTrain, "Missing loss: the model function gave none in mode train"},
       {{}, Mode::kEval, "Missing loss: the model function gave none in mode eval"},

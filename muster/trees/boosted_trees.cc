@@ -239,7 +239,7 @@ struct BoostedTreesPredictions::Impl {
   trees::InputForm form;
   trees::Ensemble ensemble;
   BoostedTreesPredictOptions options;
-  std::unique_ptr<Iterator> iterator;
+  std::unique_ptr<Iterator> iterator{};
   Prediction::Outputs batch;
   int64_t rows = 0;
   int64_t at = 0;  // the next row of the batch

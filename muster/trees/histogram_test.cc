@@ -15,9 +15,9 @@ namespace {
 struct Table {
   Bins bins;
   BinnedRows rows;
-  std::vector<int64_t> packed;
-  Scale scale;
-  Derivatives derivatives;
+  std::vector<int64_t> packed{};
+  Scale scale{};
+  Derivatives derivatives{};
 };
 
 Table random_table(int64_t rows, uint64_t seed, size_t features = 7) {

@@ -23,11 +23,11 @@
 namespace muster::docs {
 
 struct Block {
-  bool commands = false;  // ```sh, else ```text
-  std::string directive;  // "exit code 2"; empty without a line before
-  std::string text;       // whole lines
-  int line = 0;           // of the fence, counted from 1
-  size_t begin = 0;       // where `text` lies in the document
+  bool commands = false;    // ```sh, else ```text
+  std::string directive{};  // "exit code 2"; empty without a line before
+  std::string text{};       // whole lines
+  int line = 0;             // of the fence, counted from 1
+  size_t begin = 0;         // where `text` lies in the document
 };
 
 // The sh and text blocks in order. Throws std::invalid_argument, with the line, for a fence without

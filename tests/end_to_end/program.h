@@ -67,7 +67,7 @@ class Program {
 // A program that was run to its end.
 struct Ran {
   int code = 0;
-  std::string output;
+  std::string output{};
 };
 Ran run(const Words& command, const Variables& environment = {});
 // What a program printed behind "result: ", to the end of the line. Fails the test when there is

@@ -64,8 +64,8 @@ Checkpoint train_alone(const std::string& model_dir, const ModelFn& model_fn, co
 // --- one worker on servers computes what it computes alone ---
 
 struct AloneCase {
-  std::string optimizer;
-  int servers;
+  std::string optimizer{};
+  int servers{};
   bool shared_memory = true;
 };
 

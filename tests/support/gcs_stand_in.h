@@ -45,8 +45,8 @@ class GcsStandIn {
 
  private:
   struct Session {
-    std::string name;
-    std::string content;
+    std::string name{};
+    std::string content{};
   };
   void answer(const httplib::Request& request, httplib::Response& response);
   bool pays(const httplib::Request& request) const;

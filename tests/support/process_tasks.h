@@ -57,8 +57,8 @@ class Task {
 };
 
 struct TaskOptions {
-  Settings settings;     // for Task::setting
-  Settings environment;  // set on top of this process's environment
+  Settings settings{};     // for Task::setting
+  Settings environment{};  // set on top of this process's environment
 };
 
 class ProcessTasks {

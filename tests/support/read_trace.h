@@ -16,9 +16,9 @@
 namespace muster::inline v0_1::testing {
 
 struct TraceEvent {
-  std::string name;
+  std::string name{};
   int64_t begin = 0, end = 0;  // nanoseconds
-  nlohmann::json args;
+  nlohmann::json args{};
 };
 
 // By the names of process and thread, in the order of the file.

@@ -57,8 +57,8 @@ class S3StandIn {
 
  private:
   struct Upload {
-    std::string key;
-    std::map<int, std::string> parts;
+    std::string key{};
+    std::map<int, std::string> parts{};
     bool checked = false;  // all parts come with a checksum, and the end names them again
   };
   void answer(const httplib::Request& request, httplib::Response& response);

@@ -25,7 +25,7 @@ namespace muster::inline v0_1::distribute {
 // What one task of a loop has.
 struct Task {
   int rank = 0;  // -1: a server
-  StrategyPtr strategy;
+  StrategyPtr strategy{};
   const Scope& scope;
   Environment environment = {};
 };

@@ -17,10 +17,10 @@ namespace muster::inline v0_1 {
 
 // What goes wrong with one request.
 struct WebFault {
-  std::string only;          // only requests whose "METHOD target" holds this text
-  int status = 0;            // answers with this, without the handler; 0: the handler answers
-  std::string body;          // beside `status`
-  httplib::Headers headers;  // beside `status`
+  std::string only{};          // only requests whose "METHOD target" holds this text
+  int status = 0;              // answers with this, without the handler; 0: the handler answers
+  std::string body{};          // beside `status`
+  httplib::Headers headers{};  // beside `status`
   std::function<void(httplib::Response&)> lie = nullptr;  // changes what is about to be sent
   int64_t cut_after = -1;              // closes the connection behind so many bytes of the body
   std::chrono::milliseconds delay{0};  // before the answer
@@ -53,7 +53,7 @@ class WebServer {
  private:
   struct Seen {
     std::string line;
-    httplib::Headers headers;
+    httplib::Headers headers{};
   };
   void answer(const httplib::Request& request, httplib::Response& response);
   void apply_range(const httplib::Request& request, httplib::Response& response) const;

@@ -99,7 +99,7 @@ inline RunConfig config_of(const std::string& model_dir, std::optional<Environme
 }
 
 struct Training {
-  ModelFn model;
+  ModelFn model{};
   int workers = 1;
   int64_t max_steps = 20;
   InputFn input = [] { return dataset(60).shuffle(60).repeat().global_batch(12); };

@@ -16,21 +16,21 @@ namespace muster::inline v0_1::internal {
 
 // The options that all of them have.
 struct ImageNetworkOptions {
-  Shape input_shape;
+  Shape input_shape{};
   bool include_top = true;
   int64_t classes = 1000;
-  std::string pooling;
-  Activation classifier_activation;
-  std::string weights;
+  std::string pooling{};
+  Activation classifier_activation{};
+  std::string weights{};
   bool torchvision = false;
-  std::string name;
+  std::string name{};
 };
 
 // Numbers in which Keras's networks and torchvision's differ.
 struct ImageStyle {
   double epsilon = 1e-3;   // of normalizations
   double momentum = 0.99;  // of their moving statistics
-  Initializer kernel;
+  Initializer kernel{};
   bool symmetric = false;  // torchvision pads both sides alike, Keras what a stride leaves over
 };
 

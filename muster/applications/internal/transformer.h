@@ -16,12 +16,12 @@ struct TransformerStyle {
   int64_t width = 0;
   int64_t heads = 1;      // that divide the width
   int64_t mlp_width = 0;  // between the two dense layers
-  Activation activation;
+  Activation activation{};
   double dropout = 0;
   double epsilon = 1e-5;
   bool causal = false;
-  Initializer kernel;
-  Initializer last_kernel;  // of layers whose result is added to what came in
+  Initializer kernel{};
+  Initializer last_kernel{};  // of layers whose result is added to what came in
 };
 
 // Adds a block whose layers are named "<name>_norm_1", "<name>_attention", "<name>_norm_2",

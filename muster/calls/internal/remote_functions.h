@@ -16,17 +16,17 @@ namespace muster::inline v0_1::distribute {
 
 struct RemoteFunctions {
   struct Function {
-    std::string name;
-    RemoteFunction call;
-    FunctionOptions options;
+    std::string name{};
+    RemoteFunction call{};
+    FunctionOptions options{};
   };
   struct Data {
-    std::string name;
+    std::string name{};
     std::function<Dataset(const InputContext&)> make = {};
     std::optional<Dataset> divided = {};  // in place of `make`: all data, of which each has a part
   };
-  std::vector<Function> functions;
-  std::vector<Data> data;
+  std::vector<Function> functions{};
+  std::vector<Data> data{};
 
   // The one that trains; nullptr without one.
   const Function* training() const {

@@ -32,8 +32,8 @@ class RnnPart {
   RnnPart(std::string estimator, const RnnPartOptions& options, int64_t units);
 
   struct Output {
-    Tensor logits;  // [batch, units], or [batch, steps, units] of all steps
-    Tensor mask;    // bool [batch, steps]: those that are no padding
+    Tensor logits{};  // [batch, units], or [batch, steps, units] of all steps
+    Tensor mask{};    // bool [batch, steps]: those that are no padding
   };
   // Shows how long the sequences are. Throws InvalidArgument, which begins with the estimator, for
   // features that are no dict, or that the columns refuse.

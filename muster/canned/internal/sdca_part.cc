@@ -43,10 +43,10 @@ std::vector<double> doubles(const Tensor& tensor) {
 
 // Which weights of one column the examples of a batch ask for, each once.
 struct Rows {
-  Tensor weights;    // the variable of the model, [rows, 1] or [1]
-  Tensor unshrunk;   // float64 [rows]
-  Tensor ids;        // int64 [n], sorted
-  size_t first = 0;  // of the coordinates
+  Tensor weights{};   // the variable of the model, [rows, 1] or [1]
+  Tensor unshrunk{};  // float64 [rows]
+  Tensor ids{};       // int64 [n], sorted
+  size_t first = 0;   // of the coordinates
 };
 
 // The problem of one step: all columns and the bias as one list of coordinates.

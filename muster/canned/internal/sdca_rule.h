@@ -22,11 +22,11 @@ struct SdcaRule {
 // Examples, each a list of coordinates, none of them twice, and the numbers there.
 struct SdcaExamples {
   std::vector<size_t> offsets{0};  // example i has the entries [offsets[i], offsets[i + 1])
-  std::vector<size_t> coordinates;
-  std::vector<double> numbers;
-  std::vector<double> labels;   // of kLogistic 1 and -1
-  std::vector<double> weights;  // 0 or more
-  std::vector<size_t> duals;    // which dual variable is its own; a batch may have one twice
+  std::vector<size_t> coordinates{};
+  std::vector<double> numbers{};
+  std::vector<double> labels{};   // of kLogistic 1 and -1
+  std::vector<double> weights{};  // 0 or more
+  std::vector<size_t> duals{};    // which dual variable is its own; a batch may have one twice
 
   size_t size() const { return labels.size(); }
 };

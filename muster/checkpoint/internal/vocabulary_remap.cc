@@ -16,8 +16,8 @@ namespace {
 
 // The words of one file in their order, and the place of each.
 struct Vocabulary {
-  std::vector<std::string> words;
-  std::unordered_map<std::string, int64_t> places;
+  std::vector<std::string> words{};
+  std::unordered_map<std::string, int64_t> places{};
 
   int64_t size() const { return static_cast<int64_t>(words.size()); }
 };

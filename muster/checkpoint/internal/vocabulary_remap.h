@@ -14,7 +14,7 @@ namespace muster::inline v0_1::internal {
 
 // A value with the words it is made for.
 struct Remapped {
-  Tensor value;
+  Tensor value{};
   int64_t words_found = 0;  // in the old vocabulary
   int64_t words = 0;
 };

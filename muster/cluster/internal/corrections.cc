@@ -17,8 +17,8 @@ namespace {
 constexpr int kPort = 2222;
 
 struct HostPort {
-  std::string host;
-  std::string port;
+  std::string host{};
+  std::string port{};
 };
 
 // Whether the text between the brackets of an address is one of IPv6; it may name its interface.

@@ -14,15 +14,15 @@ namespace muster::inline v0_1::cluster::internal {
 
 // One process of a launcher.
 struct Guest {
-  std::string_view source;  // "torchrun", for messages
+  std::string_view source{};  // "torchrun", for messages
   int rank = 0;
-  int size = 1;              // processes in all
-  int local_rank = 0;        // of this machine's
-  int local_size = 1;        // on this machine, as far as it says
-  bool one_machine = false;  // all of them are on this one
-  std::string host;          // of rank 0, where the launcher says it; MASTER_ADDR goes first
-  std::string no_host_hint;  // what to do where neither does
-  int port = 0;              // for the coordinator, where neither MUSTER_PORT nor MASTER_PORT says
+  int size = 1;                // processes in all
+  int local_rank = 0;          // of this machine's
+  int local_size = 1;          // on this machine, as far as it says
+  bool one_machine = false;    // all of them are on this one
+  std::string host{};          // of rank 0, where the launcher says it; MASTER_ADDR goes first
+  std::string no_host_hint{};  // what to do where neither does
+  int port = 0;  // for the coordinator, where neither MUSTER_PORT nor MASTER_PORT says
 };
 
 // The tasks are workers, and rank 0 is their chief. On one machine they meet on loopback; else the

@@ -25,8 +25,8 @@ enum class Counts {
 
 // A variable by which a launcher tells a process its place.
 struct PlaceVariable {
-  const char* name;
-  Counts counts;
+  const char* name{};
+  Counts counts{};
   bool needed = true;  // without it the launcher is not seen
   bool own = true;     // it tells this launcher from others
   // The number that a text stands for; nothing where it is none.

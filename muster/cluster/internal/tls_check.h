@@ -10,9 +10,9 @@ namespace muster::inline v0_1::cluster {
 
 // Where the texts of a TlsIdentity came from.
 struct TlsFiles {
-  std::string certificate;
-  std::string key;
-  std::string authority;
+  std::string certificate{};
+  std::string key{};
+  std::string authority{};
 };
 
 // Throws InvalidArgument, naming variable and file, when one of the texts is no PEM of its kind,

@@ -52,14 +52,14 @@ constexpr int64_t kMessageBytes = kHeaderBytes + ControlChannel::kMaxInlineBytes
 struct ControlChannel::Peer {
   struct Inbox {
     AlignedBuffer buffer{kMessageBytes};
-    std::unique_ptr<Transfer> transfer;  // nothing when it was read
+    std::unique_ptr<Transfer> transfer{};  // nothing when it was read
   };
   explicit Peer(int rank) : rank(rank) {}
 
   Inbox& inbox(uint64_t sequence) { return inboxes[sequence % kHeadersAhead]; }
   const Inbox& inbox(uint64_t sequence) const { return inboxes[sequence % kHeadersAhead]; }
 
-  const int rank;
+  const int rank{};
   // Operation k uses number k % kHeadersAhead. At least those of this operation and the next are
   // posted: a peer that gives up between them can always leave its reason.
   std::array<Inbox, kHeadersAhead> inboxes;

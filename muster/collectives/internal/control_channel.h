@@ -28,7 +28,7 @@ class ControlChannel {
   static constexpr int64_t kMaxInlineBytes = 16 * 1024;
 
   struct Options {
-    TcpGroupOptions link;
+    TcpGroupOptions link{};
     std::chrono::milliseconds timeout{};  // of an operation
     int64_t inline_bytes = 0;             // up to which an operation is one message to each peer
     int64_t segment_bytes = 0;            // told along: all ranks must cut alike

@@ -20,7 +20,7 @@ inline constexpr uint64_t kRanks = 1 << 16;  // more than there can be on a host
 struct PostedOperation {
   uint64_t sequence = 0;
   int64_t count = 0;
-  BufferLocation buffer;
+  BufferLocation buffer{};
   int32_t root = 0;
   OperationKind kind = OperationKind::kBarrier;
   ElementType type = ElementType::kByte;
@@ -38,14 +38,14 @@ enum class Counter {
 // begins as zeroed memory.
 struct alignas(64) ControlPage {
   std::array<std::atomic<uint64_t>, 3> counters;  // by Counter
-  std::atomic<uint64_t> claim;                    // who sums this rank's chunk: see try_claim()
-  std::atomic<uint32_t> in_buffers;               // 1 while it reads or writes others' buffers
+  std::atomic<uint64_t> claim{};                  // who sums this rank's chunk: see try_claim()
+  std::atomic<uint32_t> in_buffers{};             // 1 while it reads or writes others' buffers
   alignas(64) Doorbell doorbell;
   // What its rank sleeps for: until all have completed this operation; 0: until anything changes.
-  std::atomic<uint64_t> sleeps_until;
+  std::atomic<uint64_t> sleeps_until{};
   alignas(64) std::atomic<uint32_t> gone;  // 1 after the rank has left; what follows says why
-  int32_t kind;                            // an ErrorKind
-  uint32_t reason_bytes;
+  int32_t kind{};                          // an ErrorKind
+  uint32_t reason_bytes{};
   char reason[kReasonBytes];
   alignas(64) std::array<PostedOperation, kSlots> slots;  // operation k is in slot k % kSlots
 

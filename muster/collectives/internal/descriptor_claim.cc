@@ -19,7 +19,7 @@ constexpr int64_t kSpare = 16;  // for files that are opened meanwhile
 // Claims that overlap are counted on top of what was open before the first of them: how many of
 // theirs are open by now cannot be told.
 struct Claims {
-  std::mutex mutex;
+  std::mutex mutex{};
   int64_t count = 0;
   int64_t open = 0;
   int64_t claimed = 0;

@@ -13,9 +13,9 @@ namespace muster::inline v0_1::internal {
 
 struct GroupMember {
   // A ControlPage. Between processes its two staging buffers follow.
-  std::shared_ptr<std::byte> control;
+  std::shared_ptr<std::byte> control{};
   // To the process of this rank; closed for this rank itself, and between threads of one process.
-  FileDescriptor socket;
+  FileDescriptor socket{};
 
   ControlPage& page() const { return *reinterpret_cast<ControlPage*>(control.get()); }
 };

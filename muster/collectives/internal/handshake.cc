@@ -18,9 +18,9 @@ namespace {
 // What the side that connects sends first.
 struct Hello {
   char magic[8];
-  int32_t from_rank;
-  int32_t to_rank;
-  int32_t lane;
+  int32_t from_rank{};
+  int32_t to_rank{};
+  int32_t lane{};
   char nonce[64];  // a number used once, so that no proof can be played back
 };
 constexpr char kHelloMagic[] = "MUSTER1";

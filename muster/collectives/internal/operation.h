@@ -24,12 +24,12 @@ int64_t size_of(ElementType type);
 struct Operation {
   OperationKind kind = OperationKind::kBarrier;
   ElementType type = ElementType::kByte;
-  int root = 0;                       // kBroadcast
-  int64_t count = 0;                  // elements of `data`; of `out` for kReduceScatter
-  std::byte* data = nullptr;          // kReduceScatter: size x count elements
-  std::byte* out = nullptr;           // kAllGather: size x count elements
-  uint64_t sequence = 0;              // 1, 2, ... in submission order
-  std::shared_ptr<const void> owner;  // keeps the memory alive
+  int root = 0;                         // kBroadcast
+  int64_t count = 0;                    // elements of `data`; of `out` for kReduceScatter
+  std::byte* data = nullptr;            // kReduceScatter: size x count elements
+  std::byte* out = nullptr;             // kAllGather: size x count elements
+  uint64_t sequence = 0;                // 1, 2, ... in submission order
+  std::shared_ptr<const void> owner{};  // keeps the memory alive
 
   int64_t bytes() const { return count * size_of(type); }
   // What a rank of `size` brings.

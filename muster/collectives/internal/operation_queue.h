@@ -14,10 +14,10 @@ namespace muster::inline v0_1::internal {
 class OperationQueue final : public Executor {
  public:
   struct Hooks {
-    std::function<void()> start;                    // first on the queue's thread
-    std::function<void(const Operation&)> execute;  // throws Error
+    std::function<void()> start{};                    // first on the queue's thread
+    std::function<void(const Operation&)> execute{};  // throws Error
     // Last on the queue's thread; the failure, or nullptr.
-    std::function<void(const Error*)> finish;
+    std::function<void(const Error*)> finish{};
   };
   explicit OperationQueue(Hooks hooks);
   // Ends the thread after the running operation; what is queued fails. Abort a blocked operation

@@ -37,9 +37,9 @@ constexpr auto kRetry = milliseconds(10);  // before a full queue is tried again
 // Where a rank is found: its host, the name of its socket, and the word that whoever connects has
 // to say.
 struct Endpoint {
-  std::string host;
-  std::string socket;
-  std::string token;
+  std::string host{};
+  std::string socket{};
+  std::string token{};
 
   std::string text() const { return host + " " + socket + " " + token; }
   static Endpoint parse(const std::string& text) {

@@ -31,14 +31,14 @@ constexpr auto kPause = milliseconds(20);  // before a side that was dropped con
 // A handshake that is under way.
 struct Meeting {
   Handshake handshake;
-  steady_clock::time_point until;  // then it is given up
+  steady_clock::time_point until{};  // then it is given up
 };
 
 // A lower rank that had no time for us, and when it is asked again.
 struct Retry {
-  int rank;
+  int rank{};
   Lane lane;
-  steady_clock::time_point at;
+  steady_clock::time_point at{};
 };
 
 class Bootstrap {

@@ -17,13 +17,13 @@ struct TcpGroupOptions {
   KeyValueStore* store = nullptr;
   int rank = 0;
   int size = 1;
-  std::string address;  // numeric, owned by an interface of this machine
-  std::string prefix;   // of the keys in `store`
+  std::string address{};  // numeric, owned by an interface of this machine
+  std::string prefix{};   // of the keys in `store`
   std::chrono::milliseconds timeout{};
   // Is called now and then while this rank waits; what it throws ends the wait.
-  std::function<void()> check;
+  std::function<void()> check{};
   // What messages call the ranks; empty: by their ranks.
-  std::vector<int> shown_ranks;
+  std::vector<int> shown_ranks{};
 
   int shown(int r) const { return shown_ranks.empty() ? r : shown_ranks[static_cast<size_t>(r)]; }
 };

@@ -12,8 +12,8 @@ namespace muster::inline v0_1::internal {
 
 // A socket that waits for connections, and where it is found.
 struct TcpListener {
-  FileDescriptor socket;
-  std::string address;  // "host:port", "[v6]:port"
+  FileDescriptor socket{};
+  std::string address{};  // "host:port", "[v6]:port"
 };
 
 // Listens at a free port of `host`, a numeric address of this machine. Throws Unavailable.
@@ -21,8 +21,8 @@ TcpListener listen_tcp(const std::string& host);
 
 // A connection that was accepted, and from where.
 struct TcpGuest {
-  FileDescriptor socket;
-  std::string host;
+  FileDescriptor socket{};
+  std::string host{};
 };
 // Does not wait: nothing when nobody has connected, or whoever has is gone. Throws Unavailable.
 std::optional<TcpGuest> accept_tcp(const FileDescriptor& listener);

@@ -26,9 +26,9 @@ constexpr size_t kTokenBytes = 64;
 // What travels beside the descriptor.
 struct HandleMessage {
   char token[kTokenBytes];
-  int64_t rank;
-  uint64_t id;
-  int64_t bytes;
+  int64_t rank{};
+  uint64_t id{};
+  int64_t bytes{};
 };
 
 // A message with room for one descriptor, as sendmsg() and recvmsg() take it.

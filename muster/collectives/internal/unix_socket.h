@@ -14,10 +14,10 @@ namespace muster::inline v0_1::internal {
 // A piece of shared memory on its way to another process, and who sends it.
 struct MemoryHandle {
   int rank = 0;
-  std::string token;  // 64 characters; proves that the sender has read the receiver's endpoint
+  std::string token{};  // 64 characters; proves that the sender has read the receiver's endpoint
   uint64_t id = 0;
   int64_t bytes = 0;
-  FileDescriptor file;
+  FileDescriptor file{};
 };
 
 // Listens under an abstract name of this network namespace. Throws Unavailable.

@@ -11,7 +11,7 @@ namespace muster::inline v0_1::control {
 
 // The way to the coordinator on which the group was formed.
 struct Joined {
-  std::unique_ptr<net::CoordinatorChannel> channel;
+  std::unique_ptr<net::CoordinatorChannel> channel{};
   int64_t epoch = 0;
 };
 

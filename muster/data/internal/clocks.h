@@ -14,8 +14,8 @@
 namespace muster::inline v0_1::data::internal {
 
 struct StageClock {
-  std::string pipeline;  // up to the stage; those of equal data sets share a clock
-  std::string name;
+  std::string pipeline{};  // up to the stage; those of equal data sets share a clock
+  std::string name{};
   std::atomic<int64_t> nanoseconds{0};
   std::atomic<int64_t> elements{0};
 };

@@ -15,9 +15,9 @@ class FileCacheStream final : public Stream<StreamElement> {
  public:
   // What is kept, and where.
   struct Keeping {
-    Cache spec;
-    NodePtr input;     // of the cache
-    std::string part;  // of the path, where each replica has elements of its own
+    Cache spec{};
+    NodePtr input{};     // of the cache
+    std::string part{};  // of the path, where each replica has elements of its own
     bool global_batches = false;
   };
   // `pass_numbers`: that the tags of one pass of the input carry.

@@ -20,7 +20,7 @@ class GroupByWindowStream final : public GroupStream {
  private:
   // The elements of one key.
   struct Open {
-    std::vector<HeldElement> held;
+    std::vector<HeldElement> held{};
     int64_t size = 0;  // so many make a window
   };
   const GroupByWindow& spec() const { return std::get<GroupByWindow>(node().spec); }

@@ -30,10 +30,10 @@ class GroupStream : public Stream<StreamElement> {
   GroupStream(NodePtr node, const Run& run);
 
   struct Group {
-    std::vector<StreamElement> items;
+    std::vector<StreamElement> items{};
     int64_t key = 0;
-    SourceIndex tag;   // what keyed maps and shuffles inside of it draw by
-    std::string name;  // "the window that begins at element 3"
+    SourceIndex tag{};   // what keyed maps and shuffles inside of it draw by
+    std::string name{};  // "the window that begins at element 3"
   };
   // What became of the input.
   enum class Next {

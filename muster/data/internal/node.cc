@@ -13,8 +13,8 @@ namespace muster::inline v0_1::data::internal {
 namespace {
 
 struct Facts {
-  int64_t cardinality;
-  std::string name;
+  int64_t cardinality{};
+  std::string name{};
 };
 
 std::string call(std::string_view name, int64_t argument) {

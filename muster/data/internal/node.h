@@ -22,11 +22,11 @@ struct FromSource {
 };
 struct FromFiles {
   struct File {
-    std::string path;
-    int64_t number;  // among all files, also those other workers read
+    std::string path{};
+    int64_t number{};  // among all files, also those other workers read
   };
-  std::vector<File> files;
-  std::shared_ptr<const FileFormat> format;
+  std::vector<File> files{};
+  std::shared_ptr<const FileFormat> format{};
 };
 struct FromSequential {
   std::shared_ptr<const SequentialSource> source;
@@ -43,49 +43,49 @@ struct Shard {
   bool is_hint() const { return num_shards == kShardHint; }
 };
 struct Shuffle {
-  int64_t buffer;
-  std::optional<uint64_t> seed;
-  bool reshuffle;
+  int64_t buffer{};
+  std::optional<uint64_t> seed{};
+  bool reshuffle{};
 };
 struct Repeat {
   int64_t count;
 };
 struct Batch {
-  int64_t size;
-  bool global;
-  bool drop_remainder;
-  std::shared_ptr<const PaddingOptions> padding;  // of padded_batch()
+  int64_t size{};
+  bool global{};
+  bool drop_remainder{};
+  std::shared_ptr<const PaddingOptions> padding{};  // of padded_batch()
 };
 struct Map {
-  std::function<Element(const Element&, RandomKey)> fn;
-  bool keyed;
-  std::string name;
-  int64_t calls;  // at once
-  bool deterministic;
+  std::function<Element(const Element&, RandomKey)> fn{};
+  bool keyed{};
+  std::string name{};
+  int64_t calls{};  // at once
+  bool deterministic{};
   bool kept_in_order = false;  // although not deterministic; set by in_order()
 };
 struct Prefetch {
   int64_t count;
 };
 struct Filter {
-  Dataset::Predicate fn;
-  std::string name;
+  Dataset::Predicate fn{};
+  std::string name{};
 };
 struct Enumerate {
   int64_t start;
 };
 struct Unbatch {};
 struct Rebatch {
-  std::vector<int64_t> sizes;
-  bool drop_remainder;
+  std::vector<int64_t> sizes{};
+  bool drop_remainder{};
   bool ends_with_rows = false;  // a batch of size 0 is made only where rows are left
 };
 struct Interleave {
-  Dataset::FlatMapFunction fn;
-  bool flat;  // made by flat_map()
-  int64_t cycle_length, block_length;
-  bool parallel;
-  std::string name;
+  Dataset::FlatMapFunction fn{};
+  bool flat{};  // made by flat_map()
+  int64_t cycle_length{}, block_length{};
+  bool parallel{};
+  std::string name{};
   bool in_order = false;  // what it opens is kept in order too; set by in_order()
 };
 struct Zip {
@@ -93,7 +93,7 @@ struct Zip {
 };
 struct Concatenate {};
 struct Cache {
-  std::string path;       // empty: in memory; of a snapshot: the folder
+  std::string path{};     // empty: in memory; of a snapshot: the folder
   bool snapshot = false;  // each pipeline has a file of its own in the folder
   formats::Compression compression = formats::Compression::kNone;
 };
@@ -105,51 +105,51 @@ struct AssertCardinality {
 };
 
 struct TakeWhile {
-  Dataset::Predicate fn;
-  std::string name;
+  Dataset::Predicate fn{};
+  std::string name{};
 };
 struct Unique {};
 struct Scan {
-  Element initial;
-  Dataset::ScanFunction fn;
-  std::string name;
+  Element initial{};
+  Dataset::ScanFunction fn{};
+  std::string name{};
 };
 struct Window {
-  int64_t size, shift, stride;
-  bool drop_remainder;
-  Dataset::WindowFunction fn;  // empty: each window becomes a batch
-  std::string name;
+  int64_t size{}, shift{}, stride{};
+  bool drop_remainder{};
+  Dataset::WindowFunction fn{};  // empty: each window becomes a batch
+  std::string name{};
 
   // How many elements of the input a whole window reaches over.
   int64_t reach() const { return (size - 1) * stride + 1; }
 };
 struct GroupByWindow {
-  Dataset::KeyFunction key;
-  Dataset::GroupFunction reduce;
-  Dataset::WindowSizeFunction size;
-  std::string name;
-  std::string call;    // "group_by_window", "bucket_by_sequence_length"
-  std::string params;  // what else tells two of them apart
+  Dataset::KeyFunction key{};
+  Dataset::GroupFunction reduce{};
+  Dataset::WindowSizeFunction size{};
+  std::string name{};
+  std::string call{};    // "group_by_window", "bucket_by_sequence_length"
+  std::string params{};  // what else tells two of them apart
 };
 // choose_from_datasets(), whose last input says which, and sample_from_datasets().
 struct Choose {
-  bool sampled;
-  std::vector<double> weights;  // of sampled inputs
-  std::optional<uint64_t> seed;
-  bool rerandomize;
-  bool stop_on_empty;
+  bool sampled{};
+  std::vector<double> weights{};  // of sampled inputs
+  std::optional<uint64_t> seed{};
+  bool rerandomize{};
+  bool stop_on_empty{};
 };
 // Every batch in so many pieces, of which the last ones may have no rows.
 struct SplitBatch {
   int64_t pieces;
 };
 struct WithSeed {
-  uint64_t seed;
+  uint64_t seed{};
 };
 
 struct WithOptions {
-  DatasetOptions options;
-  bool by_worker;  // every worker reads what it gives
+  DatasetOptions options{};
+  bool by_worker{};  // every worker reads what it gives
 };
 
 using Spec =
@@ -159,8 +159,8 @@ using Spec =
                  GroupByWindow, Choose, SplitBatch, WithSeed, WithOptions>;
 
 struct Node {
-  Spec spec;
-  std::vector<std::shared_ptr<const Node>> inputs;  // none: a source; several: zip, concatenate
+  Spec spec{};
+  std::vector<std::shared_ptr<const Node>> inputs{};  // none: a source; several: zip, concatenate
 
   int64_t cardinality = 0;
   int64_t ordinal = 0;       // how many nodes of this kind come before
@@ -168,9 +168,9 @@ struct Node {
   bool hand_sharded = false;
   int64_t depth = 1;  // stages of the longest chain up to here
   // What kinds of values the elements have, where that is known without reading one.
-  std::optional<Element> kinds;
-  std::string name;         // "shuffle(4)"
-  std::string description;  // "slices(10) > shuffle(4)"
+  std::optional<Element> kinds{};
+  std::string name{};         // "shuffle(4)"
+  std::string description{};  // "slices(10) > shuffle(4)"
 
   // The first input; null for a source.
   const std::shared_ptr<const Node>& input() const {

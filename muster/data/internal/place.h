@@ -16,8 +16,8 @@ struct Numbering {
   enum class Kind { kUnknown, kSource, kSequential, kFiles, kExample, kBatch, kBatchOf, kWindow };
 
   Kind kind = Kind::kUnknown;
-  std::string name;                    // of a sequential source; of the one file batches come from
-  std::vector<FromFiles::File> files;  // of kFiles
+  std::string name{};  // of a sequential source; of the one file batches come from
+  std::vector<FromFiles::File> files{};  // of kFiles
 
   // "element 17 of train.csv", "source element 17", "the batch that begins at example 128"; "an
   // element" where nothing can be said.

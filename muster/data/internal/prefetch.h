@@ -35,8 +35,8 @@ class PrefetchStream final : public Stream<StreamElement> {
 
  private:
   struct Entry {
-    StreamElement item;
-    Marks position;
+    StreamElement item{};
+    Marks position{};
     uint64_t bytes = 0;
   };
   void stop();

@@ -23,9 +23,9 @@ void store(float* to, Lanes lanes) { std::memcpy(to, &lanes, sizeof(lanes)); }
 
 // Which inputs each output is made of, along one axis.
 struct Taps {
-  std::vector<int64_t> begin;  // the first input, for each output
-  std::vector<int64_t> count;
-  std::vector<float> weights;  // `most` for each output
+  std::vector<int64_t> begin{};  // the first input, for each output
+  std::vector<int64_t> count{};
+  std::vector<float> weights{};  // `most` for each output
   int64_t most = 0;
   int64_t low = 0;  // all inputs lie in [low, high)
   int64_t high = 0;

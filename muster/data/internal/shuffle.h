@@ -25,12 +25,12 @@ template <typename T>
 class ShuffleStream final : public Transformation<T> {
  public:
   struct Config {
-    int64_t buffer;
-    std::optional<uint64_t> seed;
-    bool reshuffle;
+    int64_t buffer{};
+    std::optional<uint64_t> seed{};
+    bool reshuffle{};
     int64_t
-        ordinal;  // the how-manieth shuffle of the pipeline, so that two of them draw differently
-    int64_t cardinality;  // of the input
+        ordinal{};  // the how-manieth shuffle of the pipeline, so that two of them draw differently
+    int64_t cardinality{};  // of the input
   };
   ShuffleStream(std::unique_ptr<Stream<T>> input, const Config& config, const Run& run)
       : Transformation<T>(std::move(input)),

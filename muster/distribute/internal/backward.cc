@@ -57,9 +57,9 @@ void Backward::run(const optim::TrainOp& train_op, const FlatParameters& paramet
   // its own variables.
   parameters.check_entries(train_op);
   struct Run {
-    Tensor loss;
-    double scale;
-    std::vector<Tensor> variables;
+    Tensor loss{};
+    double scale{};
+    std::vector<Tensor> variables{};
   };
   std::vector<Run> losses;
   bool some_rest = false;

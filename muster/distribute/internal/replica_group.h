@@ -48,7 +48,7 @@ class ReplicaGroup final : public Group {
   const std::shared_ptr<ProcessGroup> processes_;
   // What ends a collective from outside; callbacks that use it may outlive this.
   struct Interrupt {
-    std::mutex mutex;
+    std::mutex mutex{};
     Communicator* communicator = nullptr;
   };
   const std::shared_ptr<Interrupt> interrupt_ = std::make_shared<Interrupt>();

@@ -39,25 +39,25 @@ void check_evaluation_name(const char* field, const std::string& name);
 struct Estimator::Impl {
   using EvaluateFn = std::function<EvalResult(const EvaluateLoop&)>;
 
-  ModelFn model_fn;
-  RunConfig config;
-  nlohmann::json params;
+  ModelFn model_fn{};
+  RunConfig config{};
+  nlohmann::json params{};
   // Made when first needed.
-  std::string model_dir;
-  std::optional<cluster::ResolvedCluster> cluster;
+  std::string model_dir{};
+  std::optional<cluster::ResolvedCluster> cluster{};
   ModelRunners eval_runners{[this](Device device) {
     return std::make_unique<ModelRunner>(model_fn, Mode::kEval, seed(), params, device);
   }};
-  std::map<std::string, std::unique_ptr<summary::EventWriter>> eval_writers;
+  std::map<std::string, std::unique_ptr<summary::EventWriter>> eval_writers{};
   // On the chief, from the begin of a training run on, and on an evaluator.
-  std::optional<internal::BestList> best;
+  std::optional<internal::BestList> best{};
   bool training = false;
-  std::optional<TrainerOptions::EarlierCall> earlier_call;  // of train()
-  std::vector<Evaluation> evaluations;  // while training, those that hooks were not told of yet
+  std::optional<TrainerOptions::EarlierCall> earlier_call{};  // of train()
+  std::vector<Evaluation> evaluations{};  // while training, those that hooks were not told of yet
   // Values that are written with the metrics of an evaluation of that checkpoint; unset: none.
-  std::function<std::vector<formats::SummaryValue>(const std::string& prefix)> more_values;
+  std::function<std::vector<formats::SummaryValue>(const std::string& prefix)> more_values{};
   // Why the checkpoint that was asked for last could not be read; nothing when it could.
-  std::optional<Error> unreadable;
+  std::optional<Error> unreadable{};
 
   Clock& clock() const { return config.clock != nullptr ? *config.clock : system_clock(); }
   FileSystem& fs() const { return config.fs != nullptr ? *config.fs : file_systems(); }
@@ -82,7 +82,7 @@ struct Estimator::Impl {
   Error not_trained(const std::string& more = {});
   // What values a runner gets; taken from the options of a call.
   struct Values {
-    std::optional<std::string> checkpoint_path;
+    std::optional<std::string> checkpoint_path{};
     bool allow_untrained = false;
     bool use_ema = false;
     const Checkpoint* in_memory = nullptr;  // these and no others
@@ -100,8 +100,8 @@ struct Estimator::Impl {
   std::string version_of(const std::string& prefix, bool use_ema) const;
   // What came of an evaluation.
   struct Evaluated {
-    EvalResult result;
-    std::string checkpoint;  // the prefix of what was evaluated; on the chief, empty without one
+    EvalResult result{};
+    std::string checkpoint{};  // the prefix of what was evaluated; on the chief, empty without one
   };
   // Evaluates on the replicas of eval_strategy().
   Evaluated evaluate(const InputFn& input_fn, const EvaluateOptions& options);

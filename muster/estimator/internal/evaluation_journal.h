@@ -19,8 +19,8 @@ namespace muster::inline v0_1::internal {
 
 // One checkpoint file, told from a later one of the same step.
 struct CheckpointFile {
-  std::string name;     // "model.ckpt-120"
-  std::string version;  // its size and time; empty when its file could not be asked
+  std::string name{};     // "model.ckpt-120"
+  std::string version{};  // its size and time; empty when its file could not be asked
   int64_t step = 0;
   double saved_at = 0;  // Unix time, by the clock of the file system
   auto operator<=>(const CheckpointFile&) const = default;
@@ -33,14 +33,14 @@ CheckpointFile checkpoint_file_of(const std::string& prefix, FileSystem& fs);
 // One evaluation. It is written when its exporters are through; where they are told later that it
 // was the final one, it is written once more, by the chief only if there are any.
 struct JournalEntry {
-  std::string name;  // of the EvalSpec
-  std::string checkpoint;
-  std::string version;
-  EvalResult metrics;
-  std::map<std::string, std::string> exports;  // what was written of it, by name of the exporter
-  bool is_final = false;                       // whether the exporters were told so
-  std::string task;                            // who evaluated: "evaluator:0"
-  std::string run;                             // MUSTER_RUN_ID, where it was set
+  std::string name{};  // of the EvalSpec
+  std::string checkpoint{};
+  std::string version{};
+  EvalResult metrics{};
+  std::map<std::string, std::string> exports{};  // what was written of it, by name of the exporter
+  bool is_final = false;                         // whether the exporters were told so
+  std::string task{};                            // who evaluated: "evaluator:0"
+  std::string run{};                             // MUSTER_RUN_ID, where it was set
   bool operator==(const JournalEntry&) const = default;
 
   int64_t step() const;

@@ -24,8 +24,9 @@ class Evaluations {
   // Who evaluates: this process by itself, or all replicas of the run, each of which makes the
   // call.
   struct Ways {
-    std::function<Evaluated(const InputFn&, const EvaluateOptions&)> alone;
-    std::function<Evaluated(const InputFn&, const EvaluateOptions&, distribute::Replica&)> together;
+    std::function<Evaluated(const InputFn&, const EvaluateOptions&)> alone{};
+    std::function<Evaluated(const InputFn&, const EvaluateOptions&, distribute::Replica&)>
+        together{};
   };
 
   // All of them outlive it; `link` is the chief's, and nullptr in tasks that are none.
@@ -44,7 +45,7 @@ class Evaluations {
   // What the chief decides about one checkpoint.
   struct Checkpoint {
     int64_t step = 0;
-    std::string prefix;     // empty: that of the latest one
+    std::string prefix{};   // empty: that of the latest one
     bool is_final = false;  // as far as is known
     bool left_to_evaluator = false;
   };

@@ -22,12 +22,12 @@ namespace muster::inline v0_1::internal {
 class EvaluatorLink {
  public:
   struct Options {
-    std::string model_dir;
-    cluster::Task task;  // of the chief
-    std::string run;     // MUSTER_RUN_ID
-    FileSystem* fs;
-    Clock* clock;
-    std::function<bool()> cancelled;  // asked while it waits
+    std::string model_dir{};
+    cluster::Task task{};  // of the chief
+    std::string run{};     // MUSTER_RUN_ID
+    FileSystem* fs{};
+    Clock* clock{};
+    std::function<bool()> cancelled{};  // asked while it waits
   };
   // Looks at once: what is noted by now was found before this run. What `options` points to
   // outlives it.

@@ -15,17 +15,17 @@ namespace muster::inline v0_1::internal {
 
 // What can be seen of the training that an evaluator stands beside.
 struct TrainingSigns {
-  std::optional<int64_t> newest_step;  // of the checkpoints there are
-  std::optional<int64_t> max_steps;    // of the TrainSpec
-  bool chief_works = false;            // its lease is alive
-  bool chief_is_through = false;       // and says that it makes no more steps
+  std::optional<int64_t> newest_step{};  // of the checkpoints there are
+  std::optional<int64_t> max_steps{};    // of the TrainSpec
+  bool chief_works = false;              // its lease is alive
+  bool chief_is_through = false;         // and says that it makes no more steps
   // A chief that was at work before has left, and said that training failed for good.
   bool chief_failed = false;
-  std::optional<RunEnd> end;  // of run_end.json
+  std::optional<RunEnd> end{};  // of run_end.json
   // Whether that file was there when the evaluator came, and nothing has happened since: then it
   // may tell of the run before.
   bool end_was_there = false;
-  std::string run;  // this start of all tasks, where the environment names it
+  std::string run{};  // this start of all tasks, where the environment names it
 };
 
 enum class TrainingState {
@@ -50,16 +50,16 @@ enum class CheckpointUse {
 // One EvalSpec, and the checkpoints there are, in the order in which they were saved.
 struct SpecView {
   bool every_checkpoint = false;  // EvalSpec::every_checkpoint
-  std::vector<CheckpointUse> uses;
-  TimePoint due;  // from when on it may be evaluated, by start_delay_secs and throttle_secs
+  std::vector<CheckpointUse> uses{};
+  TimePoint due{};  // from when on it may be evaluated, by start_delay_secs and throttle_secs
 };
 
 struct EvaluatorPlan {
   // The one to evaluate now, and on which specs; nothing when there is none, or none is due yet.
-  std::optional<size_t> checkpoint;
-  std::vector<size_t> specs;
+  std::optional<size_t> checkpoint{};
+  std::vector<size_t> specs{};
   // When one that waits is due; nothing when none waits.
-  std::optional<TimePoint> due;
+  std::optional<TimePoint> due{};
 };
 
 // `over`: no more checkpoints will come. What is left is then due at once: the last readable one

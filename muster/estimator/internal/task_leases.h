@@ -21,8 +21,8 @@ std::optional<int64_t> end_in_note(const std::string& note);
 
 // How a chief failed in a way that a restart does not mend.
 struct Failure {
-  std::string run;      // MUSTER_RUN_ID of the chief, where it was set
-  std::string message;  // the first line of its error
+  std::string run{};      // MUSTER_RUN_ID of the chief, where it was set
+  std::string message{};  // the first line of its error
   bool operator==(const Failure&) const = default;
 };
 // The chief's note then, and its reading; nothing for a note that is none.

@@ -30,16 +30,16 @@ using OutputKeys = std::map<std::string, std::string>;
 
 struct ServableDescription {
   int64_t global_step = 0;
-  std::string checkpoint;
-  std::vector<std::string> arguments;  // the features, in the order forward() takes them
-  std::map<std::string, Signature> signatures;
-  std::map<std::string, OutputKeys> keys;         // by signature
-  std::map<std::string, TextInput> texts;         // by input
-  std::set<std::string> may_be_missing;           // inputs
-  std::optional<data::FeatureSpec> parsing;       // FixedLenFeatures of numbers
-  std::shared_ptr<const RequestColumns> columns;  // in front of the model; unset: none
+  std::string checkpoint{};
+  std::vector<std::string> arguments{};  // the features, in the order forward() takes them
+  std::map<std::string, Signature> signatures{};
+  std::map<std::string, OutputKeys> keys{};         // by signature
+  std::map<std::string, TextInput> texts{};         // by input
+  std::set<std::string> may_be_missing{};           // inputs
+  std::optional<data::FeatureSpec> parsing{};       // FixedLenFeatures of numbers
+  std::shared_ptr<const RequestColumns> columns{};  // in front of the model; unset: none
   // Of the other files of the folder; nothing in what an older Muster wrote.
-  std::optional<formats::FileDigests> files;
+  std::optional<formats::FileDigests> files{};
 };
 
 std::string to_json(const ServableDescription& description);

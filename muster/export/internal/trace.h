@@ -19,10 +19,10 @@ using NamedTensors = std::map<std::string, Tensor>;
 
 // What is traced, and on what.
 struct TraceSource {
-  std::function<NamedTensors(const NamedTensors&)> function;
-  std::vector<std::pair<std::string, Tensor>> weights;  // that the function uses, by name
+  std::function<NamedTensors(const NamedTensors&)> function{};
+  std::vector<std::pair<std::string, Tensor>> weights{};  // that the function uses, by name
   // The same inputs at two batch sizes (axis 0); the traces tell what follows it.
-  NamedTensors inputs, other_inputs;
+  NamedTensors inputs{}, other_inputs{};
 };
 
 // A module whose forward() takes the inputs in the order of their names and gives a dict of what

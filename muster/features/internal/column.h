@@ -21,15 +21,15 @@ class Source;
 
 // What a layer is given of a column.
 struct ColumnValues {
-  Tensor values;     // the numbers [batch, ...], or int64 ids [batch, values]
+  Tensor values{};   // the numbers [batch, ...], or int64 ids [batch, values]
   Tensor weights{};  // of the ids; undefined: all 1
   Tensor lengths{};  // of sequences, whose steps are the second axis of the values: int64 [batch]
 };
 
 // One of these in a batch that was resolved.
 struct Entry {
-  std::string key;
-  Tensor ColumnValues::*tensor;
+  std::string key{};
+  Tensor ColumnValues::*tensor{};
 };
 
 // Gives the rows of the column's table for flat ids, and creates the table at the first call.

@@ -12,7 +12,7 @@ namespace muster::inline v0_1::feature_column::internal {
 // One column: amounts times rows of weights. All tensors are float32 but the places, and lie on the
 // CPU.
 struct LinearTerm {
-  Tensor weights;  // [n, units]; the only one that gets a gradient
+  Tensor weights{};  // [n, units]; the only one that gets a gradient
   // Rows of the weights, int64 [batch, values]; below 0 for none. Undefined: all rows, in order.
   Tensor places{};
   // [batch, values], or [batch, n] where there are no places. Undefined: 1.

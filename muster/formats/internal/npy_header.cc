@@ -94,7 +94,7 @@ Error refused(const std::string& name, const std::string& what, std::string hint
 
 // The kind of number that a letter of a dtype stands for, and the widths that it may have.
 struct NumberKind {
-  char letter;
+  char letter{};
   NpyKind kind;
   std::array<int64_t, 4> widths;  // bytes; the rest is 0
 };

@@ -13,12 +13,12 @@ namespace muster::inline v0_1::internal {
 
 // Options that all of them have.
 struct SingleHeadOptions {
-  std::string kind;  // "BinaryClassHead"
-  std::string name;
-  WeightColumn weight_column;
-  losses::Reduction loss_reduction;
-  HeadLossFn loss_fn;
-  int64_t logits_dimension;
+  std::string kind{};  // "BinaryClassHead"
+  std::string name{};
+  WeightColumn weight_column{};
+  losses::Reduction loss_reduction{};
+  HeadLossFn loss_fn{};
+  int64_t logits_dimension{};
   int64_t losses_of_example = 1;  // the last axis of the losses
 };
 

@@ -17,8 +17,8 @@ struct KubernetesMaking {
   const JobSpec& job;
   const KubernetesOptions& options;
   const std::string& name;  // of the job, as Kubernetes allows it
-  bool tls;
-  std::map<std::string, std::string> cpu, memory;  // by role; "" means all others
+  bool tls{};
+  std::map<std::string, std::string> cpu{}, memory{};  // by role; "" means all others
 
   bool distributed() const { return job.task_count() > 1; }
   bool plain() const { return options.kind == KubernetesKind::kJob; }

@@ -30,7 +30,7 @@ Keeper keeper_of(pid_t pid);
 
 // How the job is, as the process says that keeps it.
 struct LocalState {
-  JobStatus status;
+  JobStatus status{};
   Keeper keeper = {};
 };
 

@@ -11,7 +11,7 @@ constexpr const char* kSlurmJobFile = "job.json";  // the JobSpec
 
 // What a task says.
 struct SlurmTaskFile {
-  std::string host;
+  std::string host{};
   std::optional<int> exit_code = {};  // 128 + n for signal n; nothing while it runs
 };
 

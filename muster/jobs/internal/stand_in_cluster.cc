@@ -23,9 +23,9 @@ constexpr const char* kNamespace = "lab";
 
 // What the cluster has, as discovery tells it.
 struct Resource {
-  const char* group_version;  // "v1", "batch/v1"
-  const char* name;
-  const char* kind;
+  const char* group_version{};  // "v1", "batch/v1"
+  const char* name{};
+  const char* kind{};
 };
 constexpr Resource kResources[] = {{"v1", "pods", "Pod"},
                                    {"v1", "services", "Service"},
@@ -56,13 +56,13 @@ struct StandInCluster::Impl {
   bool kubeflow = true;
   httplib::Server server;
   int port = 0;
-  std::thread thread;
-  mutable std::mutex mutex;
-  std::map<std::string, std::map<std::string, json>> objects;  // by resource and name
-  std::map<std::string, std::string> logs;
-  std::map<std::string, std::string> validations;
-  std::set<std::string> forbidden;
-  std::vector<std::string> unknown;
+  std::thread thread{};
+  mutable std::mutex mutex{};
+  std::map<std::string, std::map<std::string, json>> objects{};  // by resource and name
+  std::map<std::string, std::string> logs{};
+  std::map<std::string, std::string> validations{};
+  std::set<std::string> forbidden{};
+  std::vector<std::string> unknown{};
   int made = 0;
 
   void answer(const httplib::Request& request, httplib::Response& response);

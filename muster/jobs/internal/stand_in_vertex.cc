@@ -19,14 +19,14 @@ using nlohmann::json;
 struct StandInVertex::Impl {
   httplib::Server server;
   int port = 0;
-  std::thread thread;
-  mutable std::mutex mutex;
-  json created;
-  std::vector<std::string> requests;
-  std::string authorization;
+  std::thread thread{};
+  mutable std::mutex mutex{};
+  json created{};
+  std::vector<std::string> requests{};
+  std::string authorization{};
   json state = {{"state", "JOB_STATE_PENDING"}};
-  std::vector<json> log;
-  std::string text;  // in place of all answers of Vertex AI's; empty: as they belong
+  std::vector<json> log{};
+  std::string text{};  // in place of all answers of Vertex AI's; empty: as they belong
 
   void answer(const httplib::Request& request, httplib::Response& response);
 };

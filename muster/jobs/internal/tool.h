@@ -11,10 +11,10 @@ namespace muster::inline v0_1::jobs::internal {
 
 // A tool, and what was asked of it, for errors.
 struct ToolCall {
-  std::vector<std::string> argv;  // argv[0] is a path, or a name in PATH
-  std::string what;               // "cannot create the job 'a'"
-  std::string install;            // the hint when the tool is not there
-  std::string asks;               // "Slurm", who answers through it
+  std::vector<std::string> argv{};  // argv[0] is a path, or a name in PATH
+  std::string what{};               // "cannot create the job 'a'"
+  std::string install{};            // the hint when the tool is not there
+  std::string asks{};               // "Slurm", who answers through it
   std::chrono::milliseconds deadline = std::chrono::seconds(60);
 };
 

@@ -49,8 +49,8 @@ std::unique_ptr<VertexApi> gcloud_vertex_api(const std::string& gcloud = "gcloud
 
 // Where Google's services are; empty: where they always are.
 struct RestEndpoints {
-  std::string vertex;   // "https://us-central1-aiplatform.googleapis.com"
-  std::string logging;  // "https://logging.googleapis.com"
+  std::string vertex{};   // "https://us-central1-aiplatform.googleapis.com"
+  std::string logging{};  // "https://logging.googleapis.com"
 };
 // Calls throw InvalidArgument, and send nothing, without a project or credentials (see
 // stores::GoogleApi).

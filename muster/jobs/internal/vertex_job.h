@@ -16,9 +16,9 @@ namespace muster::inline v0_1::jobs::internal {
 
 // The resource, and how it is made.
 struct VertexJob {
-  bool tuning = false;              // a HyperparameterTuningJob
-  nlohmann::ordered_json resource;  // the body of the request that creates it
-  std::vector<std::string> notes;   // what the user should know of, one sentence each
+  bool tuning = false;                // a HyperparameterTuningJob
+  nlohmann::ordered_json resource{};  // the body of the request that creates it
+  std::vector<std::string> notes{};   // what the user should know of, one sentence each
 };
 
 // Whether tasks of the job need a token made for it: it has several, and the environments of its

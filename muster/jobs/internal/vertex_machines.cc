@@ -35,7 +35,7 @@ const std::vector<std::string>& known_accelerators() {
 }
 
 struct OldMachine {
-  const char* type;
+  const char* type{};
   Accelerator accelerator;
 };
 

@@ -11,7 +11,7 @@
 namespace muster::inline v0_1::jobs::internal {
 
 struct VertexMachine {
-  std::string type;              // "n1-standard-8"
+  std::string type{};            // "n1-standard-8"
   Accelerator accelerator = {};  // its type as Vertex AI spells it
   std::string note = {};         // how an old name was understood; empty: it was none
 };

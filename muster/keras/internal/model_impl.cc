@@ -247,8 +247,8 @@ BatchResult Model::Impl::test(const PerReplica<Batch>& batch) {
   note_rows(batch[0].features);
   const bool mean = compiled->objective.reduction() == losses::LossReduction::kMean;
   struct Tested {
-    Tensor sums;  // float64 [2]: the loss, times the rows where it is a mean; and the rows
-    std::vector<Metric> metrics;
+    Tensor sums{};  // float64 [2]: the loss, times the rows where it is a mean; and the rows
+    std::vector<Metric> metrics{};
   };
   const auto tested = strategy_->run(
       {.training = false},

@@ -24,7 +24,7 @@ namespace muster::inline v0_1::keras {
 struct BatchResult {
   double loss = 0;  // over all replicas
   int64_t rows = 0;
-  std::deque<std::vector<Metric>> metrics;
+  std::deque<std::vector<Metric>> metrics{};
   bool updated = true;  // false: the batch waits for others of one update
 };
 
@@ -33,11 +33,11 @@ struct Model::Impl {
 
   // What compile() made.
   struct Compiled {
-    CompileOptions options;
+    CompileOptions options{};
     internal::Objective objective;
     optim::Optimizer base;       // as compile() was given it
     optim::Optimizer optimizer;  // with the adjustable rate
-    std::shared_ptr<std::atomic<double>> rate_factor;
+    std::shared_ptr<std::atomic<double>> rate_factor{};
   };
 
   // The replicas, which come together when they are first wanted.
@@ -129,9 +129,9 @@ struct Model::Impl {
 
   // While fit() trains on servers, on the chief: where they are.
   struct Elsewhere {
-    int64_t step = 0;                   // updates that were told so far
-    bool changed = true;                // since the weights were brought here
-    std::function<Checkpoint()> state;  // brings them
+    int64_t step = 0;                     // updates that were told so far
+    bool changed = true;                  // since the weights were brought here
+    std::function<Checkpoint()> state{};  // brings them
   };
   std::optional<Elsewhere> elsewhere;
 

@@ -17,8 +17,8 @@ namespace muster::inline v0_1::keras::internal {
 
 // What a batch measures.
 struct Measured {
-  Tensor loss;                  // scalar, with its graph in training
-  std::vector<Metric> metrics;  // in the order of Objective::metric_names()
+  Tensor loss{};                  // scalar, with its graph in training
+  std::vector<Metric> metrics{};  // in the order of Objective::metric_names()
 };
 
 class Objective {
@@ -47,10 +47,10 @@ class Objective {
   };
   // Of one output.
   struct Part {
-    std::string name;
-    Loss loss;
+    std::string name{};
+    Loss loss{};
     double weight = 1;
-    std::vector<Choice> metrics;
+    std::vector<Choice> metrics{};
   };
   // Adds the metrics that are called so in Logs.
   void add(Part& part, const std::vector<MetricChoice>& metrics, bool weighted);

@@ -16,10 +16,10 @@
 namespace muster::inline v0_1::keras::internal {
 
 struct ServedStepsOptions {
-  std::vector<double> class_weight;
-  std::string backup_dir;
+  std::vector<double> class_weight{};
+  std::string backup_dir{};
   // On the chief: what a backup is to hold beside the weights.
-  std::function<std::map<std::string, std::string>()> notes;
+  std::function<std::map<std::string, std::string>()> notes{};
 };
 
 class ServedSteps {

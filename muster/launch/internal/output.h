@@ -60,7 +60,7 @@ class Output {
     bool terminal = false;
     bool color = false;
     bool closed = false;  // the reader is gone; what comes is dropped
-    std::string queue;
+    std::string queue{};
     std::size_t written = 0;
   };
 

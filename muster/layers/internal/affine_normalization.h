@@ -11,10 +11,10 @@ namespace muster::inline v0_1::internal {
 class AffineNormalization {
  public:
   struct Variables {
-    Tensor gamma;  // undefined without scale
-    Tensor beta;   // undefined without center
-    Tensor mean;
-    Tensor variance;
+    Tensor gamma{};  // undefined without scale
+    Tensor beta{};   // undefined without center
+    Tensor mean{};
+    Tensor variance{};
   };
   // Checks what is to be normalized: numbers of its dtype, whose last axis has its channels.
   // Creates what is missing.

@@ -7,13 +7,13 @@
 namespace muster::inline v0_1::internal {
 
 struct AttentionInputs {
-  Tensor query;           // [batch, T, ...]
-  Tensor value;           // [batch, S, ...]
-  Tensor key;             // [batch, S, ...]
-  Tensor attention_mask;  // bool [batch, T, S] or [batch, heads, T, S]; or undefined
+  Tensor query{};           // [batch, T, ...]
+  Tensor value{};           // [batch, S, ...]
+  Tensor key{};             // [batch, S, ...]
+  Tensor attention_mask{};  // bool [batch, T, S] or [batch, heads, T, S]; or undefined
   // Bool, [batch or 1, T or 1, S]: what masks and causality let through; or undefined.
-  Tensor counts;
-  Tensor query_mask;  // [batch, T]; or undefined
+  Tensor counts{};
+  Tensor query_mask{};  // [batch, T]; or undefined
   // `counts` is a causal mask of T = S, and nothing else.
   bool causal_alone = false;
 };

@@ -10,9 +10,9 @@ namespace muster::inline v0_1::internal {
 
 // Stride 1 and valid padding for the convolution; windows of 2x2 and valid padding for the pooling.
 struct ConvPool {
-  int64_t height, width, channels;
-  int64_t kernel_height, kernel_width;
-  int64_t filters;  // a multiple of kFilterMultiple
+  int64_t height{}, width{}, channels{};
+  int64_t kernel_height{}, kernel_width{};
+  int64_t filters{};  // a multiple of kFilterMultiple
 
   static constexpr int64_t kFilterMultiple = 16;
   static constexpr int32_t kNone = 4;  // the choice where relu is shut: no gradient

@@ -7,8 +7,8 @@
 namespace muster::inline v0_1::internal {
 
 struct AttentionResult {
-  Tensor output;   // [batch, T, heads, value_dim]
-  Tensor weights;  // [batch, heads, T, S], before dropout
+  Tensor output{};   // [batch, T, heads, value_dim]
+  Tensor weights{};  // [batch, heads, T, S], before dropout
 };
 
 // softmax(query key^T * scale + offset) x value for each head, of query [batch, T, heads, key_dim],

@@ -13,8 +13,8 @@
 namespace muster::inline v0_1::internal {
 
 struct Graph::Values {
-  std::vector<Tensor> tensors;
-  std::vector<Tensor> masks;
+  std::vector<Tensor> tensors{};
+  std::vector<Tensor> masks{};
 };
 
 namespace {

@@ -36,10 +36,10 @@ class Graph {
   // Values are tensors (or pieces of state) on their way; each has a place.
   struct Step {
     const GraphNode* node = nullptr;
-    LayerRun run;  // runs the node and those behind it
-    std::vector<size_t> tensors, state, outputs;
+    LayerRun run{};  // runs the node and those behind it
+    std::vector<size_t> tensors{}, state{}, outputs{};
     size_t output_tensors = 0;
-    std::vector<size_t> dead;  // that nobody needs after this step
+    std::vector<size_t> dead{};  // that nobody needs after this step
   };
   struct Values;
 
@@ -66,8 +66,8 @@ class Graph {
 struct ProbedGraph {
   // By the id of the identity: those that layers have in a context where the graph runs alone, and
   // "input_1", "input_2", ... for Inputs without one.
-  std::unordered_map<uint64_t, std::string> names;
-  std::vector<VariableSpec> variables;  // each once
+  std::unordered_map<uint64_t, std::string> names{};
+  std::vector<VariableSpec> variables{};  // each once
 };
 // Runs the graph on no rows, as probe() does. `also` gets the name of a layer that is called next.
 // Throws InvalidArgument where two have the same name.

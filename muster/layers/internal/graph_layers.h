@@ -13,8 +13,8 @@ namespace muster::inline v0_1::internal {
 
 // A layer or an Input, with its calls in the order they were made.
 struct GraphLayer {
-  std::string name;
-  std::vector<const GraphNode*> calls;
+  std::string name{};
+  std::vector<const GraphNode*> calls{};
 };
 
 // Gives each layer of the graph once. The layers furthest from the outputs come first; a shared one

@@ -16,7 +16,7 @@ namespace muster::inline v0_1::internal {
 
 // What is known of a tensor before there is one.
 struct SymbolicSpec {
-  Shape shape;  // -1: any size
+  Shape shape{};  // -1: any size
   DType dtype = kFloat32;
   int64_t mask_axes = 0;  // a mask of so many axes travels beside it; 0: none
 
@@ -24,14 +24,14 @@ struct SymbolicSpec {
 };
 
 struct GraphNode {
-  uint64_t order = 0;          // nodes made later have larger ones
-  std::optional<Layer> layer;  // none: an Input
-  LayerIdentity identity;      // of the layer, or of the Input
-  SymbolicValues inputs;
-  std::vector<SymbolicSpec> outputs;  // tensors, then state
-  size_t tensors = 0;                 // so many of them are tensors
+  uint64_t order = 0;            // nodes made later have larger ones
+  std::optional<Layer> layer{};  // none: an Input
+  LayerIdentity identity;        // of the layer, or of the Input
+  SymbolicValues inputs{};
+  std::vector<SymbolicSpec> outputs{};  // tensors, then state
+  size_t tensors = 0;                   // so many of them are tensors
   // All that the layer uses, named as if it stood alone.
-  std::vector<VariableSpec> variables;
+  std::vector<VariableSpec> variables{};
 };
 
 // Gives the next order: the calls of a program are numbered as they are made.

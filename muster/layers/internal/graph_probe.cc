@@ -47,7 +47,7 @@ bool has_open_axes(const std::vector<SymbolicSpec>& specs) {
 struct Call {
   int64_t rows = 0;
   LayerOutputs outputs;
-  std::vector<VariableSpec> variables;
+  std::vector<VariableSpec> variables{};
 };
 
 Call call(const Layer& layer, const std::vector<SymbolicSpec>& tensors,

@@ -37,9 +37,9 @@ LayerInputs probe_inputs(const std::vector<SymbolicSpec>& tensors,
 void probe_rows(const std::function<void(int64_t rows)>& probe);
 
 struct Probed {
-  std::vector<SymbolicSpec> outputs;  // tensors, then state
+  std::vector<SymbolicSpec> outputs{};  // tensors, then state
   size_t tensors = 0;
-  std::vector<VariableSpec> variables;
+  std::vector<VariableSpec> variables{};
 };
 // Throws what the layer throws, and InvalidArgument where the shape of a variable depends on an
 // axis that may have any size.

@@ -12,17 +12,17 @@ namespace muster::inline v0_1::internal {
 struct ConvolutionSpec {
   const char* class_name = "";  // "conv2d"
   int64_t filters = 0;
-  Window window;
+  Window window{};
   int64_t groups = 1;
-  Activation activation;
+  Activation activation{};
   bool use_bias = true;
-  Initializer kernel_initializer;
-  Initializer bias_initializer;
-  Regularizer kernel_regularizer;
-  Regularizer bias_regularizer;
-  Regularizer activity_regularizer;
-  Constraint kernel_constraint;
-  Constraint bias_constraint;
+  Initializer kernel_initializer{};
+  Initializer bias_initializer{};
+  Regularizer kernel_regularizer{};
+  Regularizer bias_regularizer{};
+  Regularizer activity_regularizer{};
+  Constraint kernel_constraint{};
+  Constraint bias_constraint{};
 };
 
 class ConvolutionImpl final : public UnaryLayerImpl {
@@ -35,8 +35,8 @@ class ConvolutionImpl final : public UnaryLayerImpl {
   const ConvolutionSpec& spec() const { return spec_; }
 
   struct Variables {
-    Tensor kernel;
-    Tensor bias;  // undefined without use_bias
+    Tensor kernel{};
+    Tensor bias{};  // undefined without use_bias
   };
   // Checks the input, and creates what is missing.
   Variables variables(const Tensor& input, CallContext& context) const;

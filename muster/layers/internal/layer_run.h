@@ -30,7 +30,7 @@ class LayerRun {
   // One layer, or two.
   struct Part {
     const LayerImpl* layer = nullptr;
-    LayerPair pair;
+    LayerPair pair{};
     LayerOutputs call(const LayerInputs& inputs, CallContext& context) const;
   };
   // Whether a convolution that may be folded begins `layers`, with its padding or without.

@@ -12,9 +12,9 @@
 namespace muster::inline v0_1::internal {
 
 struct ModelLayers {
-  std::vector<SymbolicTensor> outputs;  // the nodes live as long as these
-  std::vector<GraphLayer> layers;       // inputs are among them
-  ParameterCount parameters;
+  std::vector<SymbolicTensor> outputs{};  // the nodes live as long as these
+  std::vector<GraphLayer> layers{};       // inputs are among them
+  ParameterCount parameters{};
   bool functional = false;
 };
 

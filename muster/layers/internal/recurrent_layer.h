@@ -17,11 +17,11 @@ namespace muster::inline v0_1::internal {
 
 // A recurrent layer in all but its name.
 struct RecurrentSpec {
-  RecurrentCell cell;
+  RecurrentCell cell{};
   bool use_bias = true;
-  Initializer kernel_initializer, recurrent_initializer, bias_initializer;
-  Regularizer kernel_regularizer, recurrent_regularizer, bias_regularizer;
-  Constraint kernel_constraint, recurrent_constraint, bias_constraint;
+  Initializer kernel_initializer{}, recurrent_initializer{}, bias_initializer{};
+  Regularizer kernel_regularizer{}, recurrent_regularizer{}, bias_regularizer{};
+  Constraint kernel_constraint{}, recurrent_constraint{}, bias_constraint{};
   double dropout = 0;
   double recurrent_dropout = 0;
   SequenceOptions sequence{};  // of a layer

@@ -41,8 +41,8 @@ struct RecurrentSequence {
 };
 
 struct RecurrentResult {
-  Tensor outputs;             // [steps, batch, units]
-  std::vector<Tensor> state;  // behind the last step
+  Tensor outputs{};             // [steps, batch, units]
+  std::vector<Tensor> state{};  // behind the last step
 };
 
 RecurrentResult recurrent_steps(const RecurrentCell& cell, const RecurrentSequence& sequence);

@@ -18,7 +18,7 @@ struct SequenceOptions {
   bool stateful = false;
   bool time_major = false;
   bool zero_output_for_mask = false;
-  Regularizer activity_regularizer;
+  Regularizer activity_regularizer{};
 };
 
 // Takes the options of that name from those of a layer.
@@ -42,16 +42,16 @@ struct SequenceReader {
 };
 
 struct OrderedSequence {
-  Tensor steps;               // [steps, batch, ...], contiguous, in the order of reading
-  Tensor counts;              // [steps, batch], bool, contiguous; undefined: all steps count
-  std::vector<Tensor> state;  // to begin with
+  Tensor steps{};               // [steps, batch, ...], contiguous, in the order of reading
+  Tensor counts{};              // [steps, batch], bool, contiguous; undefined: all steps count
+  std::vector<Tensor> state{};  // to begin with
 };
 
 // A step that does not count must leave the state as it is, and repeat the output before it.
 struct SequenceResult {
-  Tensor outputs;  // [steps, batch, ...]
-  Tensor last;     // of the last step
-  std::vector<Tensor> state;
+  Tensor outputs{};  // [steps, batch, ...]
+  Tensor last{};     // of the last step
+  std::vector<Tensor> state{};
 };
 
 LayerOutputs read_sequence(const SequenceOptions& options, const SequenceReader& reader,

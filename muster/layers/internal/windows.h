@@ -20,9 +20,9 @@ inline Sizes sizes_of(const Size2D& size) { return {size.height, size.width}; }
 inline Sizes sizes_of(const Size3D& size) { return {size.depth, size.height, size.width}; }
 
 struct Window {
-  Sizes sizes;
-  Sizes strides;
-  Sizes dilation;
+  Sizes sizes{};
+  Sizes strides{};
+  Sizes dilation{};
   Padding padding = Padding::kValid;
 
   size_t rank() const { return sizes.size(); }

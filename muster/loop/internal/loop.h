@@ -196,8 +196,8 @@ class Loop final : public EnteredLoop, public std::enable_shared_from_this<Loop>
   bool stop_ = false;        // a step told all replicas to
   int64_t saved_step_ = -1;  // of the last save()
   struct LastSave {
-    std::string model_dir;
-    SaveOptions options;
+    std::string model_dir{};
+    SaveOptions options{};
   };
   std::optional<LastSave> last_save_;
   std::function<void(const Batch&)> served_;  // the function that serve() was given

@@ -30,7 +30,7 @@ struct Loop::Call {
   const std::function<void(size_t)>& body;
   const std::function<int64_t(size_t)>& rows;
   const std::function<const Batch*(size_t)>& batch;
-  StepResult result;                      // of the first replica here
+  StepResult result{};                    // of the first replica here
   std::atomic<int> training{0}, idle{0};  // replicas whose function called minimize(), and did not
   std::atomic<bool> own_backward{false};  // the function called backward() itself
 

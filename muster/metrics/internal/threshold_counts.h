@@ -17,11 +17,11 @@ namespace muster::inline v0_1::metrics::internal {
 
 // What is counted.
 struct ThresholdCounting {
-  std::vector<double> thresholds;   // ascending
-  std::optional<int64_t> class_id;  // this one of the last axis alone
-  std::optional<int64_t> top_k;     // the largest k of the last axis alone are above any threshold
-  bool by_label = false;            // a histogram for each place of the last axis
-  std::vector<double> label_weights;  // of the places of the last axis; empty for 1
+  std::vector<double> thresholds{};   // ascending
+  std::optional<int64_t> class_id{};  // this one of the last axis alone
+  std::optional<int64_t> top_k{};  // the largest k of the last axis alone are above any threshold
+  bool by_label = false;           // a histogram for each place of the last axis
+  std::vector<double> label_weights{};  // of the places of the last axis; empty for 1
   // Whether the sigmoid of the predictions is compared; unset where a metric has no such option.
   std::optional<bool> from_logits = {};
   // Whether each histogram is followed by the least and the largest prediction of each bucket.
@@ -49,10 +49,10 @@ Metric count_above(const char* metric, std::shared_ptr<const MetricKind> kind, c
 
 // Confusion at each threshold, in the order of the thresholds.
 struct ConfusionCounts {
-  std::vector<double> true_positives;
-  std::vector<double> false_positives;
-  std::vector<double> true_negatives;
-  std::vector<double> false_negatives;
+  std::vector<double> true_positives{};
+  std::vector<double> false_positives{};
+  std::vector<double> true_negatives{};
+  std::vector<double> false_negatives{};
 };
 
 // Reads one histogram of a state: 2 (thresholds + 1) numbers.

@@ -30,7 +30,7 @@ inline constexpr std::string_view kHttp2Opening = "PRI * HTTP/2.0\r\n\r\nSM\r\n\
 
 // Who lets connections in, and what they have to speak.
 struct AcceptorProtocol {
-  std::string server;  // for messages: "the coordinator"
+  std::string server{};  // for messages: "the coordinator"
   bool tls = false;
   std::string_view opening = kHttp2Opening;  // of a connection without TLS; outlives the acceptor
   bool tells_of_tls_ends = true;  // false where who takes the connections knows why they end
@@ -64,10 +64,10 @@ class Acceptor {
  private:
   using Time = std::chrono::steady_clock::time_point;
   struct Connection {
-    int fd;  // ours; who took the connection has another one
-    Peer peer;
-    std::string neighbourhood;
-    Time deadline;
+    int fd{};  // ours; who took the connection has another one
+    Peer peer{};
+    std::string neighbourhood{};
+    Time deadline{};
     bool taken = false;
     bool explained = false;
   };
@@ -82,7 +82,7 @@ class Acceptor {
   // What goes to `take_`.
   struct Taken {
     int fd = -1;  // none
-    Peer peer;
+    Peer peer{};
   };
   Taken look_at(uint64_t id, uint32_t events);
   Taken look_at_first_bytes(Connections::iterator at);

@@ -13,8 +13,8 @@ inline constexpr std::string_view kFrameMagic = "MuM1";
 // In front of the head, which the payload follows. Numbers are little-endian.
 struct FrameHeader {
   char magic[4];
-  uint32_t head_bytes;
-  int64_t payload_bytes;
+  uint32_t head_bytes{};
+  int64_t payload_bytes{};
 
   static FrameHeader of(size_t head_bytes, int64_t payload_bytes) {
     FrameHeader header{.magic = {},

@@ -24,9 +24,9 @@ constexpr const char* kBusy = "busy";
 
 // One side, as its first message describes it.
 struct Side {
-  std::string job_id;
+  std::string job_id{};
   bool has_token = false;
-  std::string task;
+  std::string task{};
 };
 
 // A number used once stands in it, so that no proof can be played back.

@@ -24,8 +24,9 @@ std::optional<std::vector<std::string>> split_fields(std::string_view text);
 
 // Who proved what to the side that connected.
 struct ProvedServer {
-  std::string task;      // "ps:0"; "" when it does not say
-  std::string busy_why;  // it belongs to the job and has no room now; "" when it took this task in
+  std::string task{};  // "ps:0"; "" when it does not say
+  std::string
+      busy_why{};  // it belongs to the job and has no room now; "" when it took this task in
 };
 
 // The side that connected: who is `own_task` to the server, which messages call `server`. `wait`
@@ -37,8 +38,8 @@ ProvedServer prove_to_server(MessageSocket& socket, const cluster::Job& job,
 
 // What the side that accepted has learned.
 struct ProvedClient {
-  std::string task;      // "worker:1"
-  std::string stranger;  // why it does not belong to the job; "" when it does
+  std::string task{};      // "worker:1"
+  std::string stranger{};  // why it does not belong to the job; "" when it does
 };
 
 // The side that accepted. Whoever proved itself waits for welcome() or turn_away(); a stranger has

@@ -9,7 +9,7 @@ namespace muster::inline v0_1::net {
 
 // A numeric address and a port. IPv4 is IPv4 also where it comes in the clothes of IPv6.
 struct Peer {
-  std::string host;  // without brackets and without the name of a link
+  std::string host{};  // without brackets and without the name of a link
   int port = 0;
   auto operator<=>(const Peer&) const = default;
 };

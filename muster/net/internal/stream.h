@@ -19,7 +19,7 @@ namespace muster::inline v0_1::net {
 struct StreamStep {
   size_t moved = 0;      // bytes
   short wait = 0;        // what to poll the descriptor for before the next try, when nothing moved
-  std::string lost;      // why nothing can move any more: a sentence about the other side
+  std::string lost{};    // why nothing can move any more: a sentence about the other side
   bool refused = false;  // it is lost because one side's certificate was not accepted
 };
 

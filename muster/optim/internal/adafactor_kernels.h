@@ -10,9 +10,9 @@ namespace muster::inline v0_1::optim::internal {
 // A matrix of gradients, row by row; each counts as many times as `scale` says.
 template <typename T>
 struct GradientMatrix {
-  const T* values;
-  int64_t rows, columns;
-  T scale;
+  const T* values{};
+  int64_t rows{}, columns{};
+  T scale{};
 };
 
 // Writes the sums of g * g over each row, and adds those over each column to `columns`.

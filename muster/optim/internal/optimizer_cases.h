@@ -19,9 +19,9 @@ struct Scalar {
 using ScalarStep = std::function<void(Scalar&, double g, int step)>;
 
 struct OptimizerCase {
-  std::string label;
+  std::string label{};
   Optimizer optimizer;
-  ScalarStep step;
+  ScalarStep step{};
   double float_tolerance = 2e-6;
 };
 

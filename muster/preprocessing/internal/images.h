@@ -24,15 +24,15 @@ Tensor crop_and_resize_images(const char* layer, const Tensor& images, int64_t h
 // Says where the pixel (x, y) of the result is in the image: at (xx * x + xy * y + x0, yx * x + yy
 // * y + y0). Pixels are points here, as in TensorFlow.
 struct AffineMap {
-  double xx, xy, x0;
-  double yx, yy, y0;
+  double xx{}, xy{}, x0{};
+  double yx{}, yy{}, y0{};
 };
 
 // What is beyond the image, and between its pixels.
 struct Sampling {
-  FillMode fill_mode;
-  Interpolation interpolation;  // kNearest or kBilinear
-  double fill_value;
+  FillMode fill_mode{};
+  Interpolation interpolation{};  // kNearest or kBilinear
+  double fill_value{};
 };
 
 // Moves one image [height, width, channels]; gradients flow.

@@ -23,14 +23,14 @@ using TokenView = std::conditional_t<std::is_same_v<Token, std::string>, std::st
 // The options but the vocabulary.
 template <typename Token>
 struct LookupRules {
-  const char* layer;
-  int64_t max_tokens;
-  int64_t num_oov_indices;
-  std::optional<Token> mask_token;
-  Token oov_token;
-  bool invert;
-  OutputMode output_mode;
-  bool pad_to_max_tokens;
+  const char* layer{};
+  int64_t max_tokens{};
+  int64_t num_oov_indices{};
+  std::optional<Token> mask_token{};
+  Token oov_token{};
+  bool invert{};
+  OutputMode output_mode{};
+  bool pad_to_max_tokens{};
 
   // Throws InvalidArgument for options out of range.
   void check() const;

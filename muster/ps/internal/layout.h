@@ -21,7 +21,7 @@ class Layout {
  public:
   // A part of a weight: of parameter `parameter` of the FlatParameters, or of table `table`.
   struct Part {
-    plan::Shard shard;
+    plan::Shard shard{};
     int parameter = -1;
     int table = -1;
     size_t place = 0;  // among the shards of its server
@@ -44,7 +44,7 @@ class Layout {
   // The name in a checkpoint of what a server calls `name`, and which part of it that is: 0 of 1
   // where it is all of it.
   struct Named {
-    std::string name;
+    std::string name{};
     int part = 0;
     int parts = 1;
   };

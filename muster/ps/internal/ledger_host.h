@@ -22,8 +22,8 @@ namespace muster::inline v0_1::ps {
 class LedgerHost {
  public:
   struct Options {
-    plan::StepLedger::Options ledger;
-    std::vector<std::string> tasks;  // "chief", "worker 0": by rank, as messages name them
+    plan::StepLedger::Options ledger{};
+    std::vector<std::string> tasks{};  // "chief", "worker 0": by rank, as messages name them
     double heartbeat_timeout = 6;
     Clock* clock = &system_clock();
   };

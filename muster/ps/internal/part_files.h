@@ -32,9 +32,9 @@ void read_in_pieces(
 
 // What became of a part: `non_finite` and `failed` say why nothing was written.
 struct WrittenPart {
-  formats::SafetensorsParts part;
-  std::string non_finite;       // what is no number; "": all are
-  std::optional<Error> failed;  // what the file system answered
+  formats::SafetensorsParts part{};
+  std::string non_finite{};       // what is no number; "": all are
+  std::optional<Error> failed{};  // what the file system answered
 
   nlohmann::json to_json() const;
   static WrittenPart of_json(const nlohmann::json& told);

@@ -61,7 +61,7 @@ class Session {
   // nothing: in no time where requests are short, while threads would have to wake up. Throws as
   // ask().
   struct Request {
-    nlohmann::json head;
+    nlohmann::json head{};
     std::vector<Tensor> tensors = {};
   };
   void ask_each(size_t first, std::span<const Request> requests);

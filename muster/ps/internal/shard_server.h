@@ -42,8 +42,8 @@ class ShardServer {
   struct Client {
     net::MessageSocket& socket;
     int rank = 0;
-    std::function<bool()> is_newest;  // whether no later process of the worker has come
-    std::vector<Tensor> memory = {};  // of what it reads
+    std::function<bool()> is_newest{};  // whether no later process of the worker has come
+    std::vector<Tensor> memory = {};    // of what it reads
     // Of a worker on this host: where it writes its gradients.
     std::shared_ptr<const SharedMemory> area = {};
   };
@@ -74,9 +74,9 @@ class ShardServer {
   // What the chief has defined, and all that belongs to it.
   struct Defined {
     int64_t generation = 0;
-    std::string form;                // of the batches
-    std::vector<std::string> model;  // a line for each variable and optimizer
-    std::unique_ptr<ShardStore> store;
+    std::string form{};                // of the batches
+    std::vector<std::string> model{};  // a line for each variable and optimizer
+    std::unique_ptr<ShardStore> store{};
   };
   // The gradients of a worker that wait for its step to count.
   struct Waiting {

@@ -21,8 +21,8 @@ namespace muster::inline v0_1::ps {
 
 // A shard, and the variable it is a part of.
 struct ShardOf {
-  VariableSpec variable;  // the whole one
-  plan::Shard shard;
+  VariableSpec variable{};  // the whole one
+  plan::Shard shard{};
   Tensor initial = {};  // of the whole variable; where it is undefined, the initializer makes it
 };
 

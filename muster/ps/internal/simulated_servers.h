@@ -68,9 +68,9 @@ class Agenda {
 struct Setting {
   int workers = 1;
   int servers = 1;
-  std::optional<int64_t> last_step;  // otherwise the data ends
-  int64_t rows = 0;                  // of each worker
-  std::optional<int64_t> max_staleness;
+  std::optional<int64_t> last_step{};  // otherwise the data ends
+  int64_t rows = 0;                    // of each worker
+  std::optional<int64_t> max_staleness{};
   int aggregate = 0;
   bool overlap = false;  // workers compute a step while the one before is on its way
   int faults = 0;
@@ -78,8 +78,8 @@ struct Setting {
 
 struct SimulatedCheckpoint {
   int64_t step = 0;
-  std::vector<std::string> positions;
-  Weights weights;
+  std::vector<std::string> positions{};
+  Weights weights{};
 };
 
 // Where a worker is in its data.
@@ -105,9 +105,9 @@ class SimulatedServers {
   struct Caller {
     int rank = 0;
     uint64_t incarnation = 0;
-    bool over = false;          // the process has let them go, or is dead
-    std::vector<int> life;      // of the servers it has met
-    std::vector<bool> at_work;  // [server]: a request of its is being answered
+    bool over = false;            // the process has let them go, or is dead
+    std::vector<int> life{};      // of the servers it has met
+    std::vector<bool> at_work{};  // [server]: a request of its is being answered
   };
   using CallerPtr = std::shared_ptr<Caller>;
   using Next = std::function<void(const json&)>;
@@ -158,11 +158,11 @@ class SimulatedServers {
   struct Server {
     int life = 0;  // another process each time
     bool up = false;
-    std::unique_ptr<LedgerHost> host;
+    std::unique_ptr<LedgerHost> host{};
     int64_t generation = 0;
-    Weights weights;
+    Weights weights{};
     int64_t applied = 0;
-    std::map<int, Waiting> waiting;
+    std::map<int, Waiting> waiting{};
   };
 
   void start(size_t s) {

@@ -14,9 +14,9 @@ class StagedGradients {
  public:
   // Those of the shards of one group.
   struct Part {
-    std::vector<Tensor> buffers;                // as the weights lie
-    std::vector<bool> used;                     // [parameter]
-    std::vector<distribute::RowGradient> rows;  // [table]
+    std::vector<Tensor> buffers{};                // as the weights lie
+    std::vector<bool> used{};                     // [parameter]
+    std::vector<distribute::RowGradient> rows{};  // [table]
   };
   std::vector<Part> parts;
   // Where they lie, when that is memory which the worker writes to; it is the worker's until it

@@ -44,8 +44,8 @@ class Transfer {
   std::optional<int64_t> looked() const { return looked_; }
   // The gradients of a step, as they travel.
   struct Push {
-    std::vector<Session::Request> requests;  // [server]
-    int64_t bytes = 0;                       // of gradients
+    std::vector<Session::Request> requests{};  // [server]
+    int64_t bytes = 0;                         // of gradients
   };
   // Completes the request, a push, for each server, with its gradients behind it or in its memory.
   Push pack(const distribute::FlatParameters::Prepared& gradients, const nlohmann::json& request);

@@ -113,9 +113,9 @@ class WorkerRun final : public distribute::SharedRun {
   void take_own();
   // A tensor that a server holds, and which rows of which tensor of a checkpoint it is.
   struct Held {
-    std::string name;
-    TensorSpec spec;
-    std::string logical;
+    std::string name{};
+    TensorSpec spec{};
+    std::string logical{};
     int part = 0, parts = 1;
     int64_t begin = 0;  // its first row
   };
@@ -135,15 +135,15 @@ class WorkerRun final : public distribute::SharedRun {
   bool see_model_dir();
   // Gradients as they travel, with their commit.
   struct Parcel {
-    Transfer::Push push;
-    nlohmann::json commit;
+    Transfer::Push push{};
+    nlohmann::json commit{};
   };
   Parcel pack(const distribute::FlatParameters::Prepared& gradients, const Step& step);
   // What became of a step.
   struct Outcome {
-    Committed committed;
+    Committed committed{};
     int64_t ticket = 0;  // of the next one; 0: it is still to be claimed
-    std::optional<std::map<std::string, double>> learning_rates;
+    std::optional<std::map<std::string, double>> learning_rates{};
   };
   // Brings it to the servers, and makes it count.
   Outcome deliver(const Parcel& parcel);

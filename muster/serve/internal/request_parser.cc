@@ -146,14 +146,14 @@ struct RequestParser::Impl {
 
   const ParserLimits limits;
   State state = State::kHead;
-  std::string buffer;        // what has come
+  std::string buffer{};      // what has come
   size_t used = 0;           // bytes of it that are read
   size_t searched = 0;       // bytes behind these that are known to hold no end of the head
   bool has_skipped = false;  // an empty line in front of the request
   size_t body_bytes = 0;     // of the body, as they came
-  std::optional<Grammar> grammar;
+  std::optional<Grammar> grammar{};
   RequestHead head;
-  std::optional<formats::Compression> packed;
+  std::optional<formats::Compression> packed{};
   Refusal refusal;
 };
 

@@ -33,7 +33,7 @@ void take_status_of_body(HttpResponse& response);
 struct ContentRange {
   uint64_t begin = 0;
   uint64_t end = 0;  // behind the last byte
-  std::optional<uint64_t> size;
+  std::optional<uint64_t> size{};
 };
 // Nothing when it is none, or its numbers are no sizes.
 std::optional<ContentRange> parse_content_range(const std::string& text);
@@ -57,15 +57,15 @@ Result<nlohmann::json> parse_secret_json(const std::string& text, const std::str
 
 // How one service is asked for a part of an object.
 struct RangeRequest {
-  std::string uri;      // for errors
-  std::string version;  // that is wanted; empty: any
+  std::string uri{};      // for errors
+  std::string version{};  // that is wanted; empty: any
   uint64_t offset = 0;
-  MutableBytes out;
+  MutableBytes out{};
   // Builds a request; `range` is a header, `version` may be empty.
-  std::function<Result<HttpRequest>(const std::string& range, const std::string& version)> make;
-  std::function<ObjectInfo(const HttpResponse&)> info_of;
-  std::function<Verdict(const HttpResponse&)> judge;
-  std::function<Error(const HttpResponse&)> error_of;
+  std::function<Result<HttpRequest>(const std::string& range, const std::string& version)> make{};
+  std::function<ObjectInfo(const HttpResponse&)> info_of{};
+  std::function<Verdict(const HttpResponse&)> judge{};
+  std::function<Error(const HttpResponse&)> error_of{};
   Cancellation* cancellation = nullptr;
 };
 

@@ -27,7 +27,7 @@ class GcsService::PartsUpload : public PartUpload {
 
  private:
   struct Part {
-    std::string etag;
+    std::string etag{};
     uint64_t bytes = 0;
     uint32_t crc32c = 0;
   };

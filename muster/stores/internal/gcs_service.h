@@ -34,12 +34,12 @@ class GcsService : public ObjectService {
   class Upload;
   class PartsUpload;
   struct Call {
-    std::string what;  // "read 'gs://a/b'"
+    std::string what{};  // "read 'gs://a/b'"
     std::string method = "GET";
-    ObjectName object;
-    std::string url;
-    std::vector<std::string> headers;
-    Bytes body;
+    ObjectName object{};
+    std::string url{};
+    std::vector<std::string> headers{};
+    Bytes body{};
     bool slow = false;
   };
 

@@ -13,10 +13,10 @@
 namespace muster::inline v0_1::stores::internal {
 
 struct GoogleToken {
-  std::string token;
-  std::string source;         // whose it is, in words
-  std::string quota_project;  // whose quota counts; may be empty
-  double ends_seconds = 0;    // Unix time
+  std::string token{};
+  std::string source{};         // whose it is, in words
+  std::string quota_project{};  // whose quota counts; may be empty
+  double ends_seconds = 0;      // Unix time
 };
 
 // Reading and writing buckets, and everything that the account may do.

@@ -24,10 +24,10 @@ constexpr double kSecondsPerByte = 1.0 / (32 << 10);
 constexpr size_t kMostHeaders = 256 << 10;
 
 struct Exchange {
-  CURL* handle;
+  CURL* handle{};
   const HttpRequest& request;
   HttpResponse& response;
-  const Cancellation* cancellation;
+  const Cancellation* cancellation{};
   size_t sent = 0;
   size_t headers = 0;  // bytes of headers so far
   bool too_large = false;

@@ -21,12 +21,12 @@ namespace muster::inline v0_1::stores::internal {
 
 struct HttpRequest {
   std::string method = "GET";
-  std::string url;
-  std::vector<std::string> headers;  // "Name: value"
-  Bytes body;                        // must outlive the request
+  std::string url{};
+  std::vector<std::string> headers{};  // "Name: value"
+  Bytes body{};                        // must outlive the request
   // Where the body of an answer of 2xx goes, if this has room for a byte; else it becomes
   // HttpResponse::body.
-  MutableBytes into;
+  MutableBytes into{};
   size_t most_body = size_t{64} << 20;  // of HttpResponse::body, in bytes
   // What it is likely to have at most, by which one attempt is given its time.
   size_t expected_body = size_t{1} << 20;
@@ -52,17 +52,17 @@ enum class Transport {
 
 struct HttpResponse {
   Transport transport = Transport::kAnswered;
-  std::string problem;  // what went wrong below HTTP
+  std::string problem{};  // what went wrong below HTTP
   bool timed_out = false;
   int status = 0;
   // Names in small letters; values of a header that came twice stand behind each other, with
   // commas.
-  std::map<std::string, std::string> headers;
-  std::string body;
+  std::map<std::string, std::string> headers{};
+  std::string body{};
   size_t received = 0;  // bytes in HttpRequest::into
   int attempts = 1;     // tries that it took
   double seconds = 0;   // from the first try to the end
-  std::string url;      // behind redirects
+  std::string url{};    // behind redirects
 
   bool ok() const { return transport == Transport::kAnswered && status / 100 == 2; }
   // Returns the header, named in small letters, or "".
@@ -120,9 +120,9 @@ enum class Verdict {
 
 // A request that may be sent more than once.
 struct Retried {
-  std::string what;  // "read 's3://a/b'"
+  std::string what{};  // "read 's3://a/b'"
   // Builds each try: its time and its signature may differ.
-  std::function<Result<HttpRequest>()> make;
+  std::function<Result<HttpRequest>()> make{};
   // Sees each answer before all else, and may change its status: some services say 200, and in the
   // body that it failed.
   std::function<void(HttpResponse&)> amend = nullptr;

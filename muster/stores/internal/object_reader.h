@@ -37,19 +37,19 @@ class ObjectReader : public FileReader {
   // Bytes that are fetched, or were.
   struct Segment {
     uint64_t begin = 0;
-    Buffer buffer;
+    Buffer buffer{};
     size_t size = 0;
     size_t charged = 0;  // to Transfers::held_ahead
     bool ready = false;
     int waiting = 0;  // threads
-    std::optional<Error> error;
-    Cancellation cancellation;
+    std::optional<Error> error{};
+    Cancellation cancellation{};
     uint64_t end() const { return begin + size; }
     MutableBytes bytes() { return {buffer.memory.get(), size}; }
   };
   // Somebody who reads on: segments without gaps, and where the next begins.
   struct Stream {
-    std::deque<std::shared_ptr<Segment>> segments;
+    std::deque<std::shared_ptr<Segment>> segments{};
     uint64_t next = 0;
     size_t next_bytes = 0;
     bool reads_on = false;  // has come to the end of its first segment

@@ -20,24 +20,24 @@ namespace muster::inline v0_1::stores::internal {
 // One version of an object.
 struct ObjectInfo {
   uint64_t size = 0;
-  double modified_seconds = 0;     // Unix time
-  std::string version;             // ETag or generation; empty where the server has none
-  std::optional<uint32_t> crc32c;  // of the whole object, where the service gives it
-  std::optional<std::string> md5;  // 16 bytes
+  double modified_seconds = 0;       // Unix time
+  std::string version{};             // ETag or generation; empty where the server has none
+  std::optional<uint32_t> crc32c{};  // of the whole object, where the service gives it
+  std::optional<std::string> md5{};  // 16 bytes
 };
 
 // A part of an object.
 struct RangeRead {
   size_t bytes = 0;  // fewer than asked only at the end of the object
-  ObjectInfo info;
+  ObjectInfo info{};
 };
 
 // What a directory holds, a page at a time. Keys and prefixes are whole.
 struct ListPage {
-  std::vector<std::string> keys;
-  std::vector<FileInfo> infos;        // of the keys
-  std::vector<std::string> prefixes;  // each ends with a slash
-  std::string next;                   // what asks for the next page; empty behind the last
+  std::vector<std::string> keys{};
+  std::vector<FileInfo> infos{};        // of the keys
+  std::vector<std::string> prefixes{};  // each ends with a slash
+  std::string next{};                   // what asks for the next page; empty behind the last
 };
 
 // An object that is sent in parts.

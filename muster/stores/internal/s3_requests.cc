@@ -15,9 +15,9 @@ namespace {
 
 // The code and message of an <Error>.
 struct S3Words {
-  std::string code;
-  std::string message;
-  std::string region;
+  std::string code{};
+  std::string message{};
+  std::string region{};
 };
 
 S3Words words_of(const std::string& body) {

@@ -39,12 +39,12 @@ class S3Service : public ObjectService {
  private:
   class Upload;
   struct Call {
-    std::string what;  // "read 's3://a/b'"
+    std::string what{};  // "read 's3://a/b'"
     std::string method = "GET";
-    ObjectName object;
-    Query query;
-    std::map<std::string, std::string> headers;  // names in small letters
-    Bytes body;
+    ObjectName object{};
+    Query query{};
+    std::map<std::string, std::string> headers{};  // names in small letters
+    Bytes body{};
     // The body is an object or a part of one: it may go with a checksum in place of a signature.
     bool is_content = false;
     bool begins_parts = false;  // says that parts will come with checksums
@@ -52,11 +52,11 @@ class S3Service : public ObjectService {
     bool answers_late = false;  // 200 comes before the work is done: an error may be in the body
 
     // What the tries come to.
-    std::string body_hash;               // computed by the first that needs it
-    std::string checksum;                // of the body, that went with the last; empty: none
-    bool checked = false;                // whether the last spoke of checksums at all
-    bool unchecked = false;              // whether one that did was refused for it
-    std::optional<SigningKey> used_key;  // that the last was signed with
+    std::string body_hash{};               // computed by the first that needs it
+    std::string checksum{};                // of the body, that went with the last; empty: none
+    bool checked = false;                  // whether the last spoke of checksums at all
+    bool unchecked = false;                // whether one that did was refused for it
+    std::optional<SigningKey> used_key{};  // that the last was signed with
   };
 
   // Builds and signs one try.

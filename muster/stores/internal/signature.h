@@ -18,12 +18,12 @@ struct SigningKey {
 };
 
 struct SignedRequest {
-  std::string method;
-  std::string host;                            // "host" or "host:port", as it is sent
-  std::string path;                            // encoded
-  std::string query;                           // encoded and sorted
-  std::map<std::string, std::string> headers;  // that are signed as well; names in small letters
-  std::string payload_hash;                    // hex of its SHA-256
+  std::string method{};
+  std::string host{};                            // "host" or "host:port", as it is sent
+  std::string path{};                            // encoded
+  std::string query{};                           // encoded and sorted
+  std::map<std::string, std::string> headers{};  // that are signed as well; names in small letters
+  std::string payload_hash{};                    // hex of its SHA-256
 };
 
 // Returns all headers to send but Host: those of the request, and "x-amz-date",

@@ -22,12 +22,12 @@ namespace muster::inline v0_1::summary::internal {
 
 // How events wait and are tried again; by the machine's clock.
 struct EventPartsOptions {
-  std::string suffix;                    // of the names
+  std::string suffix{};                  // of the names
   size_t most_bytes = size_t{64} << 20;  // that wait; what is more is lost
   double first_delay_seconds = 1;        // before a file is tried again; it doubles from then on
   double longest_delay_seconds = 60;
   double end_seconds = 30;  // for what waits when it is closed
-  JoinOptions join;         // of those that are old
+  JoinOptions join{};       // of those that are old
 };
 
 class EventParts {

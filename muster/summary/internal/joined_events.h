@@ -40,14 +40,14 @@ class JoinedEvents {
 
  private:
   struct Part {
-    std::string path;
-    TimePoint sent;
+    std::string path{};
+    TimePoint sent{};
   };
 
   struct Joining {
-    std::string path;
-    std::string content;
-    std::vector<std::string> leaving;  // files whose events are in `content`, but that of `path`
+    std::string path{};
+    std::string content{};
+    std::vector<std::string> leaving{};  // files whose events are in `content`, but that of `path`
   };
 
   // Reads what is to be joined next; false where nothing is old enough or something fails.

@@ -49,7 +49,7 @@ class RunSaves {
   // Whether all is there, on all replicas, and under which prefix, "" but on the chief.
   struct Made {
     bool saved = true;
-    std::string prefix;
+    std::string prefix{};
   };
   // Saves this step. Where it `must`, what fails ends the run.
   Made save(distribute::ReplicaInput& input, int64_t examples_of_step, bool must);

@@ -39,9 +39,9 @@ Number value_of(KeyOf<Number> key) {
 
 // Values that begin with the same bits.
 struct Range {
-  uint64_t prefix;
-  int64_t before;  // weight of smaller values
-  int64_t weight;
+  uint64_t prefix{};
+  int64_t before{};  // weight of smaller values
+  int64_t weight{};
 };
 
 // Weights as whole numbers, whose sums do not depend on their order.

@@ -16,10 +16,10 @@ inline constexpr int64_t kMaxBins = 256;
 
 // Where the features are cut.
 struct Bins {
-  std::vector<std::vector<double>> upper;  // [features], ascending; at most 255 each
-  std::vector<bool> category;              // [features]
+  std::vector<std::vector<double>> upper{};  // [features], ascending; at most 255 each
+  std::vector<bool> category{};              // [features]
   // Place of a feature's first bin among the bins of all features; one entry more than features.
-  std::vector<uint32_t> offsets;
+  std::vector<uint32_t> offsets{};
 
   size_t features() const { return upper.size(); }
   size_t total() const { return offsets.back(); }

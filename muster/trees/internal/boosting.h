@@ -18,10 +18,10 @@ namespace muster::inline v0_1::trees {
 // How trees are made.
 struct BoostingOptions {
   Loss loss = Loss::kLogistic;
-  bool center_bias = false;    // of one output: the logit of the mean label, before the first tree
-  std::vector<bool> category;  // [features]
-  bool speaks = true;          // whether this replica's warnings are logged
-  GrowOptions grow;
+  bool center_bias = false;  // of one output: the logit of the mean label, before the first tree
+  std::vector<bool> category{};  // [features]
+  bool speaks = true;            // whether this replica's warnings are logged
+  GrowOptions grow{};
 };
 
 // What replicas have to agree on in each round.

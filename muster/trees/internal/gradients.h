@@ -10,8 +10,8 @@ namespace muster::inline v0_1::trees {
 
 // Derivatives of the losses of one worker's examples by one logit.
 struct Derivatives {
-  std::vector<float> gradients;
-  std::vector<float> hessians;  // more than 0
+  std::vector<float> gradients{};
+  std::vector<float> hessians{};  // more than 0
 };
 
 // What a sum of whole numbers means.

@@ -16,12 +16,12 @@ namespace {
 struct Growing {
   size_t begin = 0;  // its rows, among those in the order of the nodes
   size_t end = 0;
-  Sums sums;
-  std::optional<Split> split;  // that was made
-  size_t left = 0;             // places of the children, if there is a split
+  Sums sums{};
+  std::optional<Split> split{};  // that was made
+  size_t left = 0;               // places of the children, if there is a split
   size_t right = 0;
   int64_t rows = 0;  // of all replicas
-  Histogram histogram;
+  Histogram histogram{};
 };
 
 }  // namespace
@@ -31,12 +31,12 @@ struct Grower::Impl {
   const BinnedRows& binned;
   const GrowOptions& options;
   distribute::Exchange& exchange;
-  const int64_t replicas;
+  const int64_t replicas{};
   Histograms histograms;
-  std::vector<uint32_t> rows;     // in the order of the nodes, and of one node ascending
-  std::vector<uint32_t> scratch;  // for those that go right
-  std::vector<Growing> nodes;
-  std::vector<double> values;  // of the nodes, with those of pruned ones in their places
+  std::vector<uint32_t> rows{};     // in the order of the nodes, and of one node ascending
+  std::vector<uint32_t> scratch{};  // for those that go right
+  std::vector<Growing> nodes{};
+  std::vector<double> values{};  // of the nodes, with those of pruned ones in their places
 
   // The sums of all replicas.
   void reduce(std::span<Sums> sums) const {

@@ -22,7 +22,7 @@ struct GrowOptions {
   double learning_rate = 0.1;
   double tree_complexity = 0;  // of each split, against its gain
   PruningMode pruning_mode = PruningMode::kNone;
-  Regularization regularization;
+  Regularization regularization{};
 };
 
 class Grower {
@@ -34,7 +34,7 @@ class Grower {
 
   // What became of a tree.
   struct Grown {
-    Tree tree;
+    Tree tree{};
     int64_t layers = 0;  // levels that were looked at
   };
   // Grows a tree on the packed derivatives of this replica's rows. All replicas get the same.

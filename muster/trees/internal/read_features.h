@@ -18,9 +18,9 @@ namespace muster::inline v0_1::trees {
 struct InputForm {
   Loss loss = Loss::kLogistic;
   int64_t n_classes = 2;
-  std::string weight_column;                  // empty: none
-  std::vector<std::string> label_vocabulary;  // empty: labels are numbers
-  std::vector<std::string> feature_names;     // empty: all there are, but the weight column
+  std::string weight_column{};                  // empty: none
+  std::vector<std::string> label_vocabulary{};  // empty: labels are numbers
+  std::vector<std::string> feature_names{};     // empty: all there are, but the weight column
 };
 
 // The logits of a model for such an input.

@@ -10,14 +10,14 @@ namespace muster::inline v0_1::trees {
 
 // Columns of the same length, and what should be predicted from them.
 struct Rows {
-  std::vector<std::string> features;        // names, sorted
-  std::vector<std::vector<float>> columns;  // [features][rows]; NaN where a value is missing
+  std::vector<std::string> features{};        // names, sorted
+  std::vector<std::vector<float>> columns{};  // [features][rows]; NaN where a value is missing
   // Columns whose numbers float32 does not tell apart: [features], true for these, whose values are
   // in `doubles` in place of `columns`. Both are empty where there is none.
   std::vector<bool> in_double = {};
   std::vector<std::vector<double>> doubles = {};
-  std::vector<float> labels;   // [rows]
-  std::vector<float> weights;  // [rows], more than 0; empty: all are 1
+  std::vector<float> labels{};   // [rows]
+  std::vector<float> weights{};  // [rows], more than 0; empty: all are 1
 
   bool is_in_double(size_t feature) const {
     return feature < in_double.size() && in_double[feature];

@@ -92,7 +92,7 @@ struct NodeTensors {
 
 // The columns of a row: which feature each is of, and its place in that.
 struct Place {
-  std::string feature;
+  std::string feature{};
   int64_t place = 0;
   bool in_double = false;
 };

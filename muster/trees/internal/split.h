@@ -25,7 +25,7 @@ struct Split {
   bool category = false;
   bool missing_left = false;
   double gain = 0;
-  Sums left;
+  Sums left{};
 
   // Whether an example in this bin of the feature goes left.
   bool goes_left(uint8_t in) const {

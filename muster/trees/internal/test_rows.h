@@ -18,10 +18,10 @@ namespace muster::inline v0_1::testing {
 
 // Rows as tensors, which tests change before they make a data set of them.
 struct TestRows {
-  Tensor x;       // float32 [rows, 4]: two of normal numbers, one of few, one with missing values
-  Tensor kind;    // int64 [rows]: from 0 to 5
-  Tensor weight;  // float32 [rows]: 1
-  Tensor label;   // float32 [rows]
+  Tensor x{};       // float32 [rows, 4]: two of normal numbers, one of few, one with missing values
+  Tensor kind{};    // int64 [rows]: from 0 to 5
+  Tensor weight{};  // float32 [rows]: 1
+  Tensor label{};   // float32 [rows]
 
   // In batches of `batch` over all replicas.
   Dataset dataset(int64_t batch = 50) const {

@@ -20,14 +20,14 @@ namespace muster::inline v0_1::trees {
 
 // What a run is made of.
 struct TrainTreesOptions {
-  InputForm form;
+  InputForm form{};
   int64_t n_trees = 100;  // rounds
   bool center_bias = false;
-  GrowOptions grow;
-  std::vector<std::string> categorical_features;
-  std::optional<int64_t> steps;
-  std::optional<int64_t> max_steps;
-  std::string model_dir;
+  GrowOptions grow{};
+  std::vector<std::string> categorical_features{};
+  std::optional<int64_t> steps{};
+  std::optional<int64_t> max_steps{};
+  std::string model_dir{};
   const RunConfig* config = nullptr;  // how often it saves and speaks
 };
 
