@@ -64,7 +64,6 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
     set(muster_part ${part})
     configure_file(${CMAKE_SOURCE_DIR}/cmake/muster-part.pc.in ${CMAKE_BINARY_DIR}/muster-${part}.pc @ONLY)
     install(FILES ${CMAKE_BINARY_DIR}/muster-${part}.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT dev)
-    install(FILES ${CMAKE_SOURCE_DIR}/muster/${part}.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/muster COMPONENT dev)
   endforeach()
 
   # All that is installed, without the examples and the tests.
@@ -80,21 +79,13 @@ if(NOT MUSTER_GROUND_ONLY AND NOT MUSTER_SANITIZE)
   install(TARGETS muster-jobs RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT jobs)
   install(TARGETS muster-serve RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT serve)
   install(TARGETS muster-train RUNTIME DESTINATION ${CMAKE_INSTALL_LIBEXECDIR}/muster COMPONENT train)
-  foreach(folder IN LISTS MUSTER_FOLDERS)
-    # Of programs alone, which are in no library that is installed.
-    if(NOT MUSTER_PART_${folder} IN_LIST muster_installed_parts)
-      continue()
-    endif()
-    # What a folder keeps to itself, and what is for tests, stays here.
-    file(GLOB headers CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/muster/${folder}/*.h)
-    list(FILTER headers EXCLUDE REGEX "/(await|compute_anyway|error_of|fault_file_system|temp_directory|communicator_suite|libtorch)\\.h$")
-    if(NOT MUSTER_CONTROL_PLANE)
-      list(FILTER headers EXCLUDE REGEX "/coordinator_store\\.h$")
-    endif()
-    install(FILES ${headers} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/muster/${folder} COMPONENT dev)
+  # What a user may include, and no more.
+  file(STRINGS ${CMAKE_SOURCE_DIR}/cmake/face/headers.txt headers)
+  foreach(header IN LISTS headers)
+    get_filename_component(folder ${header} DIRECTORY)
+    install(FILES ${CMAKE_SOURCE_DIR}/${header} DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/${folder} COMPONENT dev)
   endforeach()
-  install(FILES ${CMAKE_SOURCE_DIR}/muster/muster.h ${CMAKE_SOURCE_DIR}/muster/torch.h
-          DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/muster COMPONENT dev)
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/face/headers.txt)
   set(muster_cmake_dir ${CMAKE_INSTALL_LIBDIR}/cmake/muster)
   # The parts, each with those it knows: "core:;stores:core".
   set(muster_part_rows)

@@ -162,8 +162,8 @@ std::optional<jobs::TaskError> task_error_of(const JobRecord& record, const JobS
 
 // How one job is.
 struct Shown {
-  JobRecord record;
-  JobStatus status;
+  JobRecord record{};
+  JobStatus status{};
   std::optional<jobs::Search> found{};
   std::optional<jobs::TaskError> error{};
 };

@@ -22,7 +22,7 @@ struct CommandLine {
 // Which commands a program has, and what is said where words fit none of them.
 struct Commands {
   // Adds them. `line` outlives the action.
-  std::function<void(CLI::App& app, const CommandLine& line, Action& action)> add;
+  std::function<void(CLI::App& app, const CommandLine& line, Action& action)> add{};
   // Is called before the action, with what was parsed.
   std::function<void(const CLI::App& app)> before = [](const CLI::App&) {};
 };

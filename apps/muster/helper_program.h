@@ -9,8 +9,8 @@ namespace muster::app {
 
 // Where a helper is, or is not.
 struct HelperProgram {
-  std::string path;                    // empty: it is in none of the folders
-  std::vector<std::string> looked_in;  // the folders it was not in
+  std::string path{};                    // empty: it is in none of the folders
+  std::vector<std::string> looked_in{};  // the folders it was not in
 };
 
 // Looks for the program `name` in `own_folder`, where the muster binary lies, and, as it is
@@ -19,15 +19,15 @@ HelperProgram find_helper_program(const std::string& own_folder, const std::stri
 
 // A helper that a sub-command becomes.
 struct HelperCommand {
-  std::string name;     // "muster-serve"
-  std::string what;     // "which loads LibTorch and the model", for the error that it is missing
-  std::string command;  // "serve": the words behind it are the helper's
+  std::string name{};     // "muster-serve"
+  std::string what{};     // "which loads LibTorch and the model", for the error that it is missing
+  std::string command{};  // "serve": the words behind it are the helper's
 };
 
 // A program that `muster` becomes.
 struct OtherProgram {
-  std::string name;  // "muster-jobs"
-  std::string what;  // "which has the commands for jobs", for the error that it is missing
+  std::string name{};  // "muster-jobs"
+  std::string what{};  // "which has the commands for jobs", for the error that it is missing
 };
 
 // Becomes the program, with these arguments: signals and the exit code are then its own. Throws

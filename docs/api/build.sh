@@ -3,20 +3,8 @@
 # public header lacks a contract or says what Doxygen cannot follow.
 set -euo pipefail
 out=build/docs
-# The headers cmake --install puts into place, by the same two lists.
-not_public=$(sed -n 's|.*EXCLUDE REGEX "/(\(.*\))\\\\.h\$".*|\1|p' cmake/MusterInstall.cmake)
-if [ -z "$not_public" ]; then
-  printf 'error: cmake/MusterInstall.cmake no longer says which headers are not public\n' >&2
-  printf 'hint: teach docs/api/build.sh how it says it now\n' >&2
-  exit 2
-fi
-headers=(muster/*.h)
-while read -r folder; do
-  for header in muster/"$folder"/*.h; do
-    [[ ! -f $header || $header =~ /($not_public)\.h$ ]] || headers+=("$header")
-  done
-# `serve` and `jobs` are parts of the commands alone.
-done < <(awk '/^[0-9]/ && $2 != "serve" && $2 != "jobs" { print $2 }' FLOORS)
+# What cmake --install puts into place; export.h has no names that programs use.
+mapfile -t headers < <(grep -v '^muster/base/export\.h$' cmake/face/headers.txt)
 
 rm -rf "$out"
 mkdir -p "$out"

@@ -7,7 +7,8 @@
 #   - "// text" behind a field or an enumerator belongs to it, with the lines that continue it;
 #   - lines indented by two more blanks are code; a line "--- text ---" only divides a class;
 #   - a parameter /*name*/ nobody uses is shown with its name;
-#   - comments in bodies stay comments, and the inline namespace of the version is not shown.
+#   - comments in bodies stay comments; the inline namespace of the version and the marks of exports are not shown.
+!/^#/ { gsub(/MUSTER_(PART_)?EXPORT /, "") }
 { line[NR] = $0 }
 
 # Everything Doxygen and Markdown would take for a command, but not inside of `code`, nor inside of "quotes", which

@@ -7,11 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::applications {
 
 // Every byte of a text in UTF-8 is a token, 0 ... 255. A model may have more, for marks such as the
 // end of a text.
-class ByteTokenizer {
+class MUSTER_EXPORT ByteTokenizer {
  public:
   static constexpr int64_t kVocabularySize = 256;
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/activations.h"
 #include "muster/layers/functional.h"
 
@@ -34,6 +35,6 @@ struct EfficientNetOptions {
 // Gives images [batch, height, width, channels] -> [batch, classes]. Layers are named as in Keras:
 // "stem_conv", "block1a_dwconv", "block2a_se_reduce", "top_conv", "predictions". Throws as
 // ResNet50() does.
-Functional EfficientNetB0(EfficientNetOptions options = {});
+MUSTER_EXPORT Functional EfficientNetB0(EfficientNetOptions options = {});
 
 }  // namespace muster::inline v0_1::applications

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/random.h"
 #include "muster/tensor/tensor.h"
 
@@ -26,7 +27,7 @@ struct SampleOptions {
 // Chooses a token for each row of logits [batch, vocabulary]: int64 [batch]. Row i draws from
 // key.derive(i), so it does not depend on the rows beside it. Throws InvalidArgument for options
 // out of range, for another shape, and for logits that are NaN or all -infinity.
-Tensor sample(const Tensor& logits, const SampleOptions& options, RandomKey key);
+MUSTER_EXPORT Tensor sample(const Tensor& logits, const SampleOptions& options, RandomKey key);
 
 // A model: tokens, int64 [batch, time] -> logits [batch, time, vocabulary].
 using LogitsFn = std::function<Tensor(const Tensor& tokens)>;
@@ -48,9 +49,11 @@ struct GenerateOptions {
 // where n is max_new_tokens, or fewer where all rows have stopped. The same seed draws the same
 // tokens. No gradients are recorded. Throws InvalidArgument for options out of range, for a prompt
 // that is empty or of another dtype, and for what the model gives in another shape.
-Tensor generate(const LogitsFn& logits, const Tensor& prompt, const GenerateOptions& options = {});
-// The same for one row, with the stop token at most once.
-std::vector<int64_t> generate(const LogitsFn& logits, const std::vector<int64_t>& prompt,
+MUSTER_EXPORT Tensor generate(const LogitsFn& logits, const Tensor& prompt,
                               const GenerateOptions& options = {});
+// The same for one row, with the stop token at most once.
+MUSTER_EXPORT std::vector<int64_t> generate(const LogitsFn& logits,
+                                            const std::vector<int64_t>& prompt,
+                                            const GenerateOptions& options = {});
 
 }  // namespace muster::inline v0_1::applications

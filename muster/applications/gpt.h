@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/functional.h"
 
 namespace muster::inline v0_1::applications {
@@ -37,6 +38,6 @@ struct GPTOptions {
 // float32, and begin as GPT-2's do. Throws InvalidArgument for options out of range, for weights
 // that do not fit, and, when called, for more than `context` tokens and for one that is not in the
 // vocabulary; NotFound where there is no such file, or where it knows none of its names.
-Functional GPT(GPTOptions options = {});
+MUSTER_EXPORT Functional GPT(GPTOptions options = {});
 
 }  // namespace muster::inline v0_1::applications

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/activations.h"
 #include "muster/layers/functional.h"
 
@@ -30,6 +31,6 @@ struct MobileNetV2Options {
 // Gives images [batch, height, width, channels] -> [batch, classes]. Layers are named as in Keras:
 // "Conv1", "bn_Conv1", "expanded_conv_depthwise", "block_1_expand", "Conv_1", "predictions". Throws
 // as ResNet50() does.
-Functional MobileNetV2(MobileNetV2Options options = {});
+MUSTER_EXPORT Functional MobileNetV2(MobileNetV2Options options = {});
 
 }  // namespace muster::inline v0_1::applications

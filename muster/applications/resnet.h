@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/activations.h"
 #include "muster/layers/functional.h"
 
@@ -46,10 +47,10 @@ struct ResNetOptions {
 // InvalidArgument for options out of range and for weights that do not fit, with all that is
 // missing, left over and of another shape; NotFound where there is no such file, or where it knows
 // none of its names.
-Functional ResNet18(ResNetOptions options = {});
-Functional ResNet34(ResNetOptions options = {});
-Functional ResNet50(ResNetOptions options = {});
-Functional ResNet101(ResNetOptions options = {});
-Functional ResNet152(ResNetOptions options = {});
+MUSTER_EXPORT Functional ResNet18(ResNetOptions options = {});
+MUSTER_EXPORT Functional ResNet34(ResNetOptions options = {});
+MUSTER_EXPORT Functional ResNet50(ResNetOptions options = {});
+MUSTER_EXPORT Functional ResNet101(ResNetOptions options = {});
+MUSTER_EXPORT Functional ResNet152(ResNetOptions options = {});
 
 }  // namespace muster::inline v0_1::applications

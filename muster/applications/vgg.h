@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/activations.h"
 #include "muster/layers/functional.h"
 
@@ -31,6 +32,6 @@ struct VGGOptions {
 
 // Gives images [batch, height, width, channels] -> [batch, classes]. Layers are named as in Keras:
 // "block1_conv1", "block1_pool", "flatten", "fc1", "fc2", "predictions". Throws as ResNet50() does.
-Functional VGG16(VGGOptions options = {});
+MUSTER_EXPORT Functional VGG16(VGGOptions options = {});
 
 }  // namespace muster::inline v0_1::applications

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/activations.h"
 #include "muster/layers/functional.h"
 
@@ -36,6 +37,6 @@ struct VisionTransformerOptions {
 // of it. Layers: "patch_embedding", "class_token", "position_embedding", "block_0_norm_1",
 // "block_0_attention", "block_0_norm_2", "block_0_mlp_1", "block_0_mlp_2", "norm", "head". Throws
 // as ResNet50() does.
-Functional VisionTransformer(VisionTransformerOptions options = {});
+MUSTER_EXPORT Functional VisionTransformer(VisionTransformerOptions options = {});
 
 }  // namespace muster::inline v0_1::applications

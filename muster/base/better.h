@@ -3,6 +3,8 @@
 
 #include <string_view>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1 {
 
 // Whether higher or lower values are better; kUnknown where there is no telling.
@@ -12,10 +14,10 @@ enum class Better { kUnknown, kHigher, kLower };
 // wherever they stand in the name: "val_auc_pr", "my_accuracy", "f1" and "mean_iou" are better when
 // they are higher, "loss", "rmse" and "kl_divergence" when they are lower. kUnknown for a name
 // without such a word ("label/mean", "brier_score"), and for one with words of both kinds.
-Better better_by_name(std::string_view name);
+MUSTER_EXPORT Better better_by_name(std::string_view name);
 
 // Says, once, that a program asks for the other direction than the name of the metric tells.
 // `whose` begins the line: "stop_if_no_decrease". Nothing where the name tells nothing.
-void warn_of_direction(std::string_view whose, std::string_view name, Better asked);
+MUSTER_EXPORT void warn_of_direction(std::string_view whose, std::string_view name, Better asked);
 
 }  // namespace muster::inline v0_1

@@ -9,6 +9,8 @@
 #include <functional>
 #include <mutex>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1 {
 
 // A length of time.
@@ -21,9 +23,9 @@ inline double to_seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
 // Returns the duration of so many seconds, rounded to the nanosecond.
-Duration from_seconds(double seconds);
+MUSTER_EXPORT Duration from_seconds(double seconds);
 
-class Clock {
+class MUSTER_EXPORT Clock {
  public:
   virtual ~Clock() = default;
   // Returns the time now; it never goes back.
@@ -42,11 +44,11 @@ class Clock {
 };
 
 // The machine's clock.
-Clock& system_clock();
+MUSTER_EXPORT Clock& system_clock();
 
 // A clock that moves only when it is told to. advance() moves it; with `sleep_advances`, for tests
 // of one thread, whoever sleeps or waits moves it to the end of the wait at once.
-class ManualClock : public Clock {
+class MUSTER_EXPORT ManualClock : public Clock {
  public:
   // Says where the clock begins and how it moves.
   struct Options {

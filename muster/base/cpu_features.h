@@ -4,6 +4,8 @@
 
 #include <string>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1 {
 
 // What the processor has and the operating system lets programs use.
@@ -19,6 +21,6 @@ struct CpuFeatures {
 // Gives those of this machine, which are asked for once.
 const CpuFeatures& cpu_features();
 // Gives "AVX2, AVX512", for messages; "none beyond the baseline" where there is none.
-std::string describe(const CpuFeatures& features);
+MUSTER_PART_EXPORT std::string describe(const CpuFeatures& features);
 
 }  // namespace muster::inline v0_1

@@ -5,16 +5,17 @@
 #include <cstdint>
 
 #include "muster/base/bytes.h"
+#include "muster/base/export.h"
 
 namespace muster::inline v0_1 {
 
 // Returns the checksum of `bytes`. It uses the processor's instruction where there is one.
-uint32_t crc32c(Bytes bytes);
+MUSTER_PART_EXPORT uint32_t crc32c(Bytes bytes);
 // Given the checksum of some bytes, returns that of these bytes followed by `bytes`.
-uint32_t extend_crc32c(uint32_t crc, Bytes bytes);
+MUSTER_PART_EXPORT uint32_t extend_crc32c(uint32_t crc, Bytes bytes);
 // Given the checksums of two texts, and how many bytes the second has, returns that of the first
 // followed by the second.
-uint32_t joined_crc32c(uint32_t first, uint32_t second, uint64_t second_bytes);
+MUSTER_PART_EXPORT uint32_t joined_crc32c(uint32_t first, uint32_t second, uint64_t second_bytes);
 // Does the same as extend_crc32c() by tables alone, as machines without the instruction do.
 uint32_t extend_crc32c_portable(uint32_t crc, Bytes bytes);
 

@@ -8,9 +8,11 @@
 #include <string>
 #include <utility>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1 {
 
-class Environment {
+class MUSTER_EXPORT Environment {
  public:
   Environment() = default;
   // Environment{{"NAME", "value"}, ...}

@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1 {
 
 // The sort of a failure; it decides the exit code.
@@ -27,9 +29,9 @@ enum class ErrorKind {
 };
 
 // Returns "InvalidArgument", "NotFound" and so on.
-std::string_view to_string(ErrorKind kind);
+MUSTER_EXPORT std::string_view to_string(ErrorKind kind);
 
-class Error : public std::exception {
+class MUSTER_EXPORT Error : public std::exception {
  public:
   // `message` names what is wrong, where, and which value; `hint` says in one sentence what to do.
   Error(ErrorKind kind, std::string message, std::string hint = {});
@@ -59,19 +61,19 @@ class Error : public std::exception {
 };
 
 // Shorthands that read well at the throw: `throw invalid_argument("batch_size is -1", "pass ...")`.
-Error invalid_argument(std::string message, std::string hint = {});
-Error not_found(std::string message, std::string hint = {});
-Error corrupt(std::string message, std::string hint = {});
-Error internal_error(std::string message, std::string hint = {});
+MUSTER_EXPORT Error invalid_argument(std::string message, std::string hint = {});
+MUSTER_EXPORT Error not_found(std::string message, std::string hint = {});
+MUSTER_EXPORT Error corrupt(std::string message, std::string hint = {});
+MUSTER_EXPORT Error internal_error(std::string message, std::string hint = {});
 
 // The error for a failed system call: errno 2 -> NotFound, EAGAIN, EADDRINUSE, ECONNREFUSED
 // -> Unavailable; EACCES, EROFS, EINVAL and a full disk (ENOSPC, EDQUOT, EFBIG, with a hint where
 // none is given) -> InvalidArgument; ETIMEDOUT -> Timeout; the rest Internal.
-Error from_errno(int error_number, std::string message, std::string hint = {});
+MUSTER_EXPORT Error from_errno(int error_number, std::string message, std::string hint = {});
 
 // The exit code a program owes its scheduler for this kind:
 // 1 Corrupt, NonFinite, Internal; 2 InvalidArgument, NotFound; 138 PeerLost, Timeout, Unavailable
 // ("please restart me"); 143 Cancelled.
-int exit_code(ErrorKind kind);
+MUSTER_EXPORT int exit_code(ErrorKind kind);
 
 }  // namespace muster::inline v0_1

@@ -16,12 +16,13 @@
 #include <vector>
 
 #include "muster/base/bytes.h"
+#include "muster/base/export.h"
 #include "muster/base/result.h"
 
 namespace muster::inline v0_1 {
 
 // Takes bytes, one after another.
-class ByteSink {
+class MUSTER_EXPORT ByteSink {
  public:
   virtual ~ByteSink() = default;
   // Writes all of `bytes` or returns why not; after an error the tail of what was written is
@@ -31,7 +32,7 @@ class ByteSink {
 
 // A file that grows and can be read while it grows (event files, logs). The destructor closes
 // without sync.
-class FileWriter : public ByteSink {
+class MUSTER_EXPORT FileWriter : public ByteSink {
  public:
   // Makes what was appended visible to readers.
   virtual Status flush() = 0;
@@ -43,7 +44,7 @@ class FileWriter : public ByteSink {
 };
 
 // A file nobody sees under its name until commit(). The destructor discards what was not committed.
-class StagedWriter : public ByteSink {
+class MUSTER_EXPORT StagedWriter : public ByteSink {
  public:
   // What was appended then survives a crash of the machine, but the file has no name yet.
   virtual Status sync() = 0;
@@ -55,7 +56,7 @@ class StagedWriter : public ByteSink {
 };
 
 // Random access to one file.
-class FileReader {
+class MUSTER_EXPORT FileReader {
  public:
   virtual ~FileReader() = default;
   // Returns the size now, in bytes; a file that is being written may grow.
@@ -82,7 +83,7 @@ struct DirectoryEntry {
   FileInfo info{};
 };
 
-class FileSystem {
+class MUSTER_EXPORT FileSystem {
  public:
   virtual ~FileSystem() = default;
 
@@ -125,19 +126,19 @@ class FileSystem {
 };
 
 // The files of this machine: plain paths and file://. For another scheme InvalidArgument names it.
-FileSystem& local_file_system();
+MUSTER_EXPORT FileSystem& local_file_system();
 
 // Reads `bytes` as if they were a file of that name; they must outlive the reader.
-std::unique_ptr<FileReader> memory_reader(Bytes bytes, std::string name);
+MUSTER_EXPORT std::unique_ptr<FileReader> memory_reader(Bytes bytes, std::string name);
 
 // Joins "a" and "b" to "a/b"; an absolute `name`, also a URI, stays as it is.
-std::string join_path(std::string_view directory, std::string_view name);
+MUSTER_EXPORT std::string join_path(std::string_view directory, std::string_view name);
 // Returns what follows the last slash; nothing for the root of a URI, such as "gs://bucket".
-std::string_view base_name(std::string_view path);
+MUSTER_EXPORT std::string_view base_name(std::string_view path);
 // Returns what precedes the last slash; "." when there is none. A root, such as "/" and
 // "gs://bucket", is in itself.
-std::string directory_of(std::string_view path);
+MUSTER_EXPORT std::string directory_of(std::string_view path);
 // Whether a StagedWriter that did not commit gave a file this name: ".<name>.staging-<pid>-<n>".
-bool is_staging_name(std::string_view name);
+MUSTER_EXPORT bool is_staging_name(std::string_view name);
 
 }  // namespace muster::inline v0_1

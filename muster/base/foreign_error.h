@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "muster/base/error.h"
+#include "muster/base/export.h"
 
 namespace muster::inline v0_1 {
 
@@ -15,6 +16,6 @@ Error foreign_error(const std::exception& error);
 Error unknown_error();
 // Returns the exception that is being handled: an Error as it is, and others as above. REQUIRES: an
 // exception is being handled.
-Error current_error();
+MUSTER_PART_EXPORT Error current_error();
 
 }  // namespace muster::inline v0_1

@@ -10,41 +10,44 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string_view>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::log {
 
 // The form of a line: text for people, or JSON for machines.
 enum class Format { kText, kJson };
 
 // Writes one line at this level. `message` has no line end.
-void debug(std::string_view message);
-void info(std::string_view message);
-void warning(std::string_view message);
-void error(std::string_view message);
+MUSTER_EXPORT void debug(std::string_view message);
+MUSTER_EXPORT void info(std::string_view message);
+MUSTER_EXPORT void warning(std::string_view message);
+MUSTER_EXPORT void error(std::string_view message);
 
 // Say `message` the first time they are called with this text, and never again in this process.
 // After a thousand texts they say nothing more.
-void info_once(std::string_view message);
-void warning_once(std::string_view message);
+MUSTER_EXPORT void info_once(std::string_view message);
+MUSTER_EXPORT void warning_once(std::string_view message);
 
 // Writes what happened, at level info: `message` as text, or {"event": name, ...fields} as JSON.
 // REQUIRES: fields is an object.
-void event(std::string_view name, const nlohmann::json& fields, std::string_view message);
+MUSTER_EXPORT void event(std::string_view name, const nlohmann::json& fields,
+                         std::string_view message);
 
 // Sets the form of lines, in place of MUSTER_LOG_FORMAT.
-void set_format(Format format);
+MUSTER_EXPORT void set_format(Format format);
 // Reads "text" or "json". Throws InvalidArgument for another word.
-Format parse_format(std::string_view word);
+MUSTER_EXPORT Format parse_format(std::string_view word);
 
 // Shows a line below the others until the next status replaces it; an empty text removes it. It is
 // shown on a terminal, and where MUSTER_PROGRESS=bar asks for it (as `muster run` does, which shows
 // one for each task). Elsewhere, with MUSTER_PROGRESS=none, and as JSON, it is dropped. Text beyond
 // the terminal's width is cut.
-void status(std::string_view text);
-bool shows_status();
+MUSTER_EXPORT void status(std::string_view text);
+MUSTER_EXPORT bool shows_status();
 // The columns that a status may have; 80 when they cannot be told.
-int status_width();
+MUSTER_EXPORT int status_width();
 
 // Makes sure everything said so far is written.
-void flush();
+MUSTER_EXPORT void flush();
 
 }  // namespace muster::inline v0_1::log

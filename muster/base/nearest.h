@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1 {
 
 // Returns the word of `known` that `word` is a misspelling of: at most a third of its letters (but
@@ -14,6 +16,7 @@ namespace muster::inline v0_1 {
 // word that `word` is short for as "k8s" is for "kubernetes", or the only word that begins with
 // `word`, or nothing. '-' and '_' count as the same, and so do capitals
 // and small letters.
-std::optional<std::string> nearest(std::string_view word, const std::vector<std::string>& known);
+MUSTER_PART_EXPORT std::optional<std::string> nearest(std::string_view word,
+                                                      const std::vector<std::string>& known);
 
 }  // namespace muster::inline v0_1

@@ -6,18 +6,20 @@
 #include <string>
 #include <string_view>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1 {
 
 // Returns the text with each byte of a control character, and each byte that is no part of UTF-8,
 // written as "\x1b"; all else stays as it is. Text that a terminal shows as it is comes back
 // unchanged.
-std::string printable(std::string_view text);
+MUSTER_PART_EXPORT std::string printable(std::string_view text);
 
 // The same, where line ends and tabs stay: for messages of several lines.
 std::string printable_lines(std::string_view text);
 
 // What printable() gives of the first `most` bytes; "..." follows a text that is longer. For
 // messages about a text that may have any length.
-std::string printable_beginning(std::string_view text, size_t most = 100);
+MUSTER_PART_EXPORT std::string printable_beginning(std::string_view text, size_t most = 100);
 
 }  // namespace muster::inline v0_1

@@ -13,6 +13,8 @@
 #include <initializer_list>
 #include <string_view>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1 {
 
 // Four random words: what Philox gives for one counter.
@@ -64,7 +66,7 @@ constexpr uint64_t id_of(std::string_view name) {
 }
 
 // Draws the numbers of one key in order.
-class Random {
+class MUSTER_EXPORT Random {
  public:
   // Begins in the stream of `key` at `position`, counted in blocks of four 32-bit words.
   explicit constexpr Random(RandomKey key, uint64_t position = 0)

@@ -4,12 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "muster/base/export.h"
 #include "muster/base/file_descriptor.h"
 
 namespace muster::inline v0_1 {
 
 // A mapped memory file without a name. The system frees it when the last process that maps it ends.
-class SharedMemory {
+class MUSTER_PART_EXPORT SharedMemory {
  public:
   SharedMemory() = default;
   // Zeroed and reserved: writing to it cannot fail. Throws Unavailable when there is no room.

@@ -26,7 +26,7 @@ TEST(TerminalTest, KnowsATerminalFromAFile) {
 
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
   ASSERT_GE(terminal, 0);
-  const winsize size{.ws_row = 5, .ws_col = 20};
+  const winsize size{.ws_row = 5, .ws_col = 20, .ws_xpixel = 0, .ws_ypixel = 0};
   ASSERT_EQ(ioctl(terminal, TIOCSWINSZ, &size), 0);
   ASSERT_TRUE(terminal_size(terminal).has_value());
   EXPECT_EQ(terminal_size(terminal)->columns, 20);

@@ -5,13 +5,16 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/base/export.h"
 
 namespace muster::inline v0_1 {
 
 // Gives InvalidArgument "the Estimator has no parameter 'rat'; it has 'rate', 'units'" for `owner`
 // "the Estimator", `kind` "parameter", `name` "rat" and `known`, the names there are. Its hint asks
 // for the nearest of them, or is `otherwise` where none is near.
-Error unknown_name(const std::string& owner, const std::string& kind, const std::string& name,
-                   const std::vector<std::string>& known, const std::string& otherwise = {});
+MUSTER_PART_EXPORT Error unknown_name(const std::string& owner, const std::string& kind,
+                                      const std::string& name,
+                                      const std::vector<std::string>& known,
+                                      const std::string& otherwise = {});
 
 }  // namespace muster::inline v0_1

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <string_view>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1 {
 
 // Returns "s3" for "s3://bucket/a", and nothing for a plain path. A slash before "://" makes a path
@@ -17,7 +19,7 @@ std::string_view scheme_of(std::string_view path);
 // that is not "file". A store keeps objects, each of which is written whole: nothing there is
 // renamed in one step, grows, or is locked, and folders are what the names of objects have in
 // common.
-bool is_remote(std::string_view path);
+MUSTER_PART_EXPORT bool is_remote(std::string_view path);
 
 // Returns how many letters the root takes: those of "s3://bucket", of "file:///", of "/"; 0 for a
 // relative path.
@@ -25,6 +27,6 @@ size_t root_size(std::string_view path);
 
 // Returns the path without slashes at its end; what is a root stays as it is: "gs://bucket/model/"
 // becomes "gs://bucket/model".
-std::string_view without_trailing_slashes(std::string_view path);
+MUSTER_PART_EXPORT std::string_view without_trailing_slashes(std::string_view path);
 
 }  // namespace muster::inline v0_1

@@ -29,6 +29,7 @@
 #include <vector>
 
 #include "muster/base/environment.h"
+#include "muster/base/export.h"
 #include "muster/calls/remote_call.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/data/dataset.h"
@@ -116,7 +117,7 @@ class RemoteFunctionName {
 };
 
 // What a call that was scheduled will give.
-class RemoteValue {
+class MUSTER_EXPORT RemoteValue {
  public:
   // For the coordinator.
   explicit RemoteValue(std::shared_ptr<const ps::ClosureResult> result)
@@ -129,7 +130,7 @@ class RemoteValue {
   std::shared_ptr<const ps::ClosureResult> result_;
 };
 
-class ClusterCoordinator {
+class MUSTER_EXPORT ClusterCoordinator {
  public:
   // Knows the cluster, and connects to nobody yet. Without a cluster all is done in this process:
   // schedule() calls the function. Throws InvalidArgument for a strategy that is not

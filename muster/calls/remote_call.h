@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/random.h"
 #include "muster/tensor/batch.h"
 #include "muster/tensor/tensor.h"
@@ -15,7 +16,7 @@ namespace muster::inline v0_1::distribute {
 
 class RemoteReplica;
 
-class RemoteCall {
+class MUSTER_EXPORT RemoteCall {
  public:
   // The next batch of the function's data set on this worker. Throws InvalidArgument for a function
   // that was defined without one.

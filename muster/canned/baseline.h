@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/canned/optimizer_choice.h"
 #include "muster/estimator/estimator.h"
 #include "muster/features/weight_column.h"
@@ -27,8 +28,9 @@ struct BaselineEstimatorOptions {
 
 // The logits are for that head. Throws InvalidArgument for an unknown name of an optimizer, and
 // what the Estimator's constructor throws.
-Estimator BaselineEstimator(const Head& head, const BaselineEstimatorOptions& options = {},
-                            RunConfig config = {});
+MUSTER_EXPORT Estimator BaselineEstimator(const Head& head,
+                                          const BaselineEstimatorOptions& options = {},
+                                          RunConfig config = {});
 
 // Options of BaselineClassifier().
 struct BaselineClassifierOptions {
@@ -42,7 +44,8 @@ struct BaselineClassifierOptions {
 
 // With BinaryClassHead() for two classes and MultiClassHead() for more. Throws InvalidArgument for
 // options that are not as said there.
-Estimator BaselineClassifier(const BaselineClassifierOptions& options = {}, RunConfig config = {});
+MUSTER_EXPORT Estimator BaselineClassifier(const BaselineClassifierOptions& options = {},
+                                           RunConfig config = {});
 
 // Options of BaselineRegressor().
 struct BaselineRegressorOptions {
@@ -53,6 +56,7 @@ struct BaselineRegressorOptions {
 };
 
 // With RegressionHead(). Throws InvalidArgument for options that are not as said there.
-Estimator BaselineRegressor(const BaselineRegressorOptions& options = {}, RunConfig config = {});
+MUSTER_EXPORT Estimator BaselineRegressor(const BaselineRegressorOptions& options = {},
+                                          RunConfig config = {});
 
 }  // namespace muster::inline v0_1

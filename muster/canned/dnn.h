@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/canned/optimizer_choice.h"
 #include "muster/estimator/estimator.h"
 #include "muster/features/feature_column.h"
@@ -44,7 +45,8 @@ struct DNNEstimatorOptions {
 // The logits are for that head. Throws InvalidArgument, which begins with the function's name, for
 // no columns, two of one name, one that is not dense, hidden_units and dropout that are not as said
 // there, and an unknown name of an optimizer; and what the Estimator's constructor throws.
-Estimator DNNEstimator(const Head& head, const DNNEstimatorOptions& options, RunConfig config = {});
+MUSTER_EXPORT Estimator DNNEstimator(const Head& head, const DNNEstimatorOptions& options,
+                                     RunConfig config = {});
 
 // Options of DNNClassifier(); those that are not explained are as in DNNEstimatorOptions.
 struct DNNClassifierOptions {
@@ -63,7 +65,7 @@ struct DNNClassifierOptions {
 
 // With BinaryClassHead() for two classes and MultiClassHead() for more. Throws InvalidArgument as
 // DNNEstimator() does, and for options that are not as said there.
-Estimator DNNClassifier(const DNNClassifierOptions& options, RunConfig config = {});
+MUSTER_EXPORT Estimator DNNClassifier(const DNNClassifierOptions& options, RunConfig config = {});
 
 // Options of DNNRegressor(); those that are not explained are as in DNNEstimatorOptions.
 struct DNNRegressorOptions {
@@ -80,6 +82,6 @@ struct DNNRegressorOptions {
 
 // With RegressionHead(). Throws InvalidArgument as DNNEstimator() does, and for options that are
 // not as said there.
-Estimator DNNRegressor(const DNNRegressorOptions& options, RunConfig config = {});
+MUSTER_EXPORT Estimator DNNRegressor(const DNNRegressorOptions& options, RunConfig config = {});
 
 }  // namespace muster::inline v0_1

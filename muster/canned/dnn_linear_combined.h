@@ -17,6 +17,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/canned/optimizer_choice.h"
 #include "muster/estimator/estimator.h"
 #include "muster/features/combiner.h"
@@ -46,9 +47,9 @@ struct DNNLinearCombinedEstimatorOptions {
 // columns of one name in a part, one of the network that is not dense, sizes and dropout that are
 // not as said there, and an unknown name of an optimizer; and what the Estimator's constructor
 // throws.
-Estimator DNNLinearCombinedEstimator(const Head& head,
-                                     const DNNLinearCombinedEstimatorOptions& options,
-                                     RunConfig config = {});
+MUSTER_EXPORT Estimator DNNLinearCombinedEstimator(const Head& head,
+                                                   const DNNLinearCombinedEstimatorOptions& options,
+                                                   RunConfig config = {});
 
 // Options of DNNLinearCombinedClassifier(); those that are not explained are as in
 // DNNLinearCombinedEstimatorOptions.
@@ -71,8 +72,8 @@ struct DNNLinearCombinedClassifierOptions {
 
 // With BinaryClassHead() for two classes and MultiClassHead() for more. Throws InvalidArgument as
 // DNNLinearCombinedEstimator() does, and for options that are not as said there.
-Estimator DNNLinearCombinedClassifier(const DNNLinearCombinedClassifierOptions& options,
-                                      RunConfig config = {});
+MUSTER_EXPORT Estimator DNNLinearCombinedClassifier(
+    const DNNLinearCombinedClassifierOptions& options, RunConfig config = {});
 
 // Options of DNNLinearCombinedRegressor(); those that are not explained are as in
 // DNNLinearCombinedEstimatorOptions.
@@ -93,7 +94,7 @@ struct DNNLinearCombinedRegressorOptions {
 
 // With RegressionHead(). Throws InvalidArgument as DNNLinearCombinedEstimator() does, and for
 // options that are not as said there.
-Estimator DNNLinearCombinedRegressor(const DNNLinearCombinedRegressorOptions& options,
-                                     RunConfig config = {});
+MUSTER_EXPORT Estimator DNNLinearCombinedRegressor(const DNNLinearCombinedRegressorOptions& options,
+                                                   RunConfig config = {});
 
 }  // namespace muster::inline v0_1

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/estimator/estimator.h"
 #include "muster/estimator/explanation.h"
 #include "muster/features/feature_column.h"
@@ -40,7 +41,8 @@ struct ExplainOptions {
 // the model has not (with those it has), one that has another number of values than the model was
 // trained with, classes that are not as many as the logits, most_values < 1, and data that lacks
 // what a column reads.
-Explanation explain(const Estimator& estimator, const std::vector<FeatureColumn>& columns,
-                    const ExplainOptions& options = {});
+MUSTER_EXPORT Explanation explain(const Estimator& estimator,
+                                  const std::vector<FeatureColumn>& columns,
+                                  const ExplainOptions& options = {});
 
 }  // namespace muster::inline v0_1

@@ -27,6 +27,7 @@
 #include <variant>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/estimator/estimator.h"
 #include "muster/features/feature_column.h"
 #include "muster/tensor/tensor.h"
@@ -72,7 +73,7 @@ struct KMeansOptions {
 
 // An Estimator whose model is num_clusters centers. Where the Estimator is asked, it trains,
 // evaluates and predicts as all others do.
-class KMeansClustering : public Estimator {
+class MUSTER_EXPORT KMeansClustering : public Estimator {
  public:
   // The seed is RunConfig's random_seed. Throws InvalidArgument, which begins with the class's
   // name, for options that are not as said there, columns that DenseFeatures refuses, and a

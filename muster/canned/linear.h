@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/canned/linear_sdca.h"
 #include "muster/canned/optimizer_choice.h"
 #include "muster/estimator/estimator.h"
@@ -40,8 +41,8 @@ struct LinearEstimatorOptions {
 // The logits are for that head. Throws InvalidArgument, which begins with the function's name, for
 // no columns, two of one name, and an unknown name of an optimizer; and what the Estimator's
 // constructor throws.
-Estimator LinearEstimator(const Head& head, const LinearEstimatorOptions& options,
-                          RunConfig config = {});
+MUSTER_EXPORT Estimator LinearEstimator(const Head& head, const LinearEstimatorOptions& options,
+                                        RunConfig config = {});
 
 // Options of LinearClassifier().
 struct LinearClassifierOptions {
@@ -60,7 +61,8 @@ struct LinearClassifierOptions {
 // LinearEstimator() does, and for options that are not as said there; with LinearSDCA also for more
 // than two classes, another sparse_combiner than kSum, a RunConfig whose accumulate_steps is not 1,
 // and one with warm_start_from.
-Estimator LinearClassifier(const LinearClassifierOptions& options, RunConfig config = {});
+MUSTER_EXPORT Estimator LinearClassifier(const LinearClassifierOptions& options,
+                                         RunConfig config = {});
 
 // Options of LinearRegressor().
 struct LinearRegressorOptions {
@@ -75,6 +77,7 @@ struct LinearRegressorOptions {
 
 // With RegressionHead(). Throws InvalidArgument as LinearClassifier() does; with LinearSDCA for a
 // label_dimension of more than 1.
-Estimator LinearRegressor(const LinearRegressorOptions& options, RunConfig config = {});
+MUSTER_EXPORT Estimator LinearRegressor(const LinearRegressorOptions& options,
+                                        RunConfig config = {});
 
 }  // namespace muster::inline v0_1

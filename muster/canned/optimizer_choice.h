@@ -7,11 +7,12 @@
 #include <utility>
 #include <variant>
 
+#include "muster/base/export.h"
 #include "muster/optim/optimizer.h"
 
 namespace muster::inline v0_1 {
 
-class OptimizerChoice {
+class MUSTER_EXPORT OptimizerChoice {
  public:
   // "Adagrad", "Adam", "Ftrl", "RMSProp" or "SGD".
   OptimizerChoice(std::string name)

@@ -24,6 +24,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/canned/optimizer_choice.h"
 #include "muster/estimator/estimator.h"
 #include "muster/features/feature_column.h"
@@ -49,7 +50,8 @@ struct RNNEstimatorOptions {
 // The logits are for that head. Throws InvalidArgument, which begins with the function's name, for
 // columns that SequenceFeatures and DenseFeatures refuse, options that are not as said there, and
 // an unknown name of a cell or an optimizer; and what the Estimator's constructor throws.
-Estimator RNNEstimator(const Head& head, const RNNEstimatorOptions& options, RunConfig config = {});
+MUSTER_EXPORT Estimator RNNEstimator(const Head& head, const RNNEstimatorOptions& options,
+                                     RunConfig config = {});
 
 // Options of RNNClassifier(); those that are not explained are as in RNNEstimatorOptions.
 struct RNNClassifierOptions {
@@ -74,7 +76,7 @@ struct RNNClassifierOptions {
 
 // With BinaryClassHead() for two classes and MultiClassHead() for more. Throws InvalidArgument as
 // RNNEstimator() does, and for options that are not as said there.
-Estimator RNNClassifier(const RNNClassifierOptions& options, RunConfig config = {});
+MUSTER_EXPORT Estimator RNNClassifier(const RNNClassifierOptions& options, RunConfig config = {});
 
 // Options of RNNRegressor(); they mean what they mean in RNNClassifierOptions.
 struct RNNRegressorOptions {
@@ -93,6 +95,6 @@ struct RNNRegressorOptions {
 
 // With RegressionHead(). Throws InvalidArgument as RNNEstimator() does, and for options that are
 // not as said there.
-Estimator RNNRegressor(const RNNRegressorOptions& options, RunConfig config = {});
+MUSTER_EXPORT Estimator RNNRegressor(const RNNRegressorOptions& options, RunConfig config = {});
 
 }  // namespace muster::inline v0_1

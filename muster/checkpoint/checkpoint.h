@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/formats/safetensors_parts.h"
 #include "muster/tensor/tensor.h"
@@ -42,7 +43,7 @@ struct Checkpoint {
 };
 
 // What a model asks of one variable or slot.
-struct TensorSpec {
+struct MUSTER_EXPORT TensorSpec {
   Shape shape{};
   DType dtype = kFloat32;
   bool operator==(const TensorSpec&) const = default;
@@ -52,7 +53,7 @@ struct TensorSpec {
 
 // How the variables a model needs and those a checkpoint holds differ. Every list is sorted by
 // name.
-struct Compatibility {
+struct MUSTER_EXPORT Compatibility {
   // One variable on which model and checkpoint disagree.
   struct Difference {
     std::string name{};
@@ -75,26 +76,28 @@ struct Compatibility {
 };
 
 // `checkpoint_name` is how messages call the checkpoint.
-Compatibility compare(const std::map<std::string, TensorSpec>& needed, const Checkpoint& checkpoint,
-                      std::string checkpoint_name);
-Compatibility compare(const std::map<std::string, TensorSpec>& needed,
-                      const std::map<std::string, TensorSpec>& found, std::string checkpoint_name);
+MUSTER_EXPORT Compatibility compare(const std::map<std::string, TensorSpec>& needed,
+                                    const Checkpoint& checkpoint, std::string checkpoint_name);
+MUSTER_EXPORT Compatibility compare(const std::map<std::string, TensorSpec>& needed,
+                                    const std::map<std::string, TensorSpec>& found,
+                                    std::string checkpoint_name);
 
 // "model.ckpt-120" -> 120, also with a directory in front or ".safetensors" behind; -1 when it is
 // no checkpoint name.
-int64_t checkpoint_step(const std::string& prefix_or_path);
+MUSTER_EXPORT int64_t checkpoint_step(const std::string& prefix_or_path);
 // The file of a prefix; a path that ends in ".safetensors" stays as it is.
-std::string checkpoint_file(const std::string& prefix_or_path);
+MUSTER_EXPORT std::string checkpoint_file(const std::string& prefix_or_path);
 
 // Writes `checkpoint` to `path`: aside, synced, then committed, replacing what was there. When it
 // fails nothing of it stays behind, what was at `path` is as it was, and the error names the file:
 // InvalidArgument when the disk is full, and when a tensor cannot be stored (sparse,
 // complex, undefined, a reserved name) or `inputs` is not JSON.
-void write_checkpoint(FileSystem& fs, const std::string& path, const Checkpoint& checkpoint);
+MUSTER_EXPORT void write_checkpoint(FileSystem& fs, const std::string& path,
+                                    const Checkpoint& checkpoint);
 
 // Reads and verifies the checkpoint at a prefix or path. Throws NotFound when there is none;
 // Corrupt naming the file, the tensor, and both digests when bytes fail their check;
 // InvalidArgument for a sharded checkpoint or a newer format.
-Checkpoint read_checkpoint(FileSystem& fs, const std::string& prefix_or_path);
+MUSTER_EXPORT Checkpoint read_checkpoint(FileSystem& fs, const std::string& prefix_or_path);
 
 }  // namespace muster::inline v0_1

@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/formats/safetensors_parts.h"
 #include "muster/tensor/tensor.h"
@@ -17,14 +18,15 @@ namespace muster::inline v0_1 {
 
 // The name of a part: "model.ckpt-120.part-0-of-2.1f3a9c07.safetensors". `save` differs from that
 // of every other save, so that a step that is saved again leaves the parts of the first save alone.
-std::string checkpoint_part_name(int64_t step, size_t part, size_t parts, uint32_t save);
+MUSTER_PART_EXPORT std::string checkpoint_part_name(int64_t step, size_t part, size_t parts,
+                                                    uint32_t save);
 // The step in such a name; -1 for any other name.
-int64_t checkpoint_part_step(const std::string& name);
+MUSTER_PART_EXPORT int64_t checkpoint_part_step(const std::string& name);
 
 // Writes `tensors` to `path`: aside, synced, then committed. The file is of the safetensors format,
 // so any reader of that opens it too. Returns what lies where in this one file. Throws what
 // write_checkpoint() throws.
-formats::SafetensorsParts write_checkpoint_part(FileSystem& fs, const std::string& path,
-                                                const std::map<std::string, Tensor>& tensors);
+MUSTER_PART_EXPORT formats::SafetensorsParts write_checkpoint_part(
+    FileSystem& fs, const std::string& path, const std::map<std::string, Tensor>& tensors);
 
 }  // namespace muster::inline v0_1

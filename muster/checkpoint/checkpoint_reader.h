@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/checkpoint/checkpoint.h"
 
@@ -41,7 +42,7 @@ class CheckpointReader {
 // Opens the checkpoint at a prefix or path by the reader of its format, with its header verified.
 // Throws NotFound when there is none, Corrupt for a damaged header, InvalidArgument for a format
 // that has no reader.
-std::unique_ptr<CheckpointReader> open_checkpoint(FileSystem& fs,
-                                                  const std::string& prefix_or_path);
+MUSTER_PART_EXPORT std::unique_ptr<CheckpointReader> open_checkpoint(
+    FileSystem& fs, const std::string& prefix_or_path);
 
 }  // namespace muster::inline v0_1

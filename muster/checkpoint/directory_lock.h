@@ -9,9 +9,11 @@
 #include <functional>
 #include <string>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1 {
 
-class DirectoryLock {
+class MUSTER_PART_EXPORT DirectoryLock {
  public:
   // `directory`, a path or a file:// URI, must be there. Waits up to `wait` for another program to
   // leave (one that was just stopped may still be ending); for one of another machine two

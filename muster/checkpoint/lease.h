@@ -21,6 +21,7 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/error.h"
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 
 namespace muster::inline v0_1 {
@@ -45,7 +46,7 @@ struct LeaseOptions {
 };
 
 // Holds a lease: the file is there, and is rewritten, for as long as the object is.
-class Lease {
+class MUSTER_PART_EXPORT Lease {
  public:
   // Makes model_dir where there is none, and writes the file. Throws what the file system says.
   Lease(const std::string& model_dir, const std::string& name, LeaseContent content,

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "muster/base/clock.h"
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/checkpoint/checkpoint_reader.h"
@@ -43,7 +44,7 @@ struct CheckpointManagerOptions {
 };
 
 // Saves, keeps and finds the checkpoints of one directory.
-class CheckpointManager {
+class MUSTER_PART_EXPORT CheckpointManager {
  public:
   // A checkpoint and where it was found.
   struct Loaded {

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/tensor/tensor.h"
 
@@ -13,6 +14,7 @@ namespace muster::inline v0_1 {
 // Gives all tensors of the file by name, on the CPU. Of a checkpoint, digests are verified, and
 // "global_step" is left out. Throws NotFound, Corrupt, and InvalidArgument for a dtype that
 // LibTorch has not.
-std::map<std::string, Tensor> read_tensors(FileSystem& files, const std::string& path);
+MUSTER_PART_EXPORT std::map<std::string, Tensor> read_tensors(FileSystem& files,
+                                                              const std::string& path);
 
 }  // namespace muster::inline v0_1

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/tensor/variable.h"
 
 namespace muster::inline v0_1 {
@@ -13,7 +14,7 @@ namespace muster::inline v0_1 {
 // Row i belongs to line i of a vocabulary file, counted from 0. A word of both vocabularies keeps
 // its row, whatever line it stands on; the others get rows of `backup_initializer`, and so do those
 // of unknown words.
-struct VocabInfo {
+struct MUSTER_EXPORT VocabInfo {
   std::string new_vocab{};  // a file with a word on each line: a path or URI
   // The words of it that count, from the first line on; -1: all of them. The variable has this many
   // rows and num_oov_buckets.

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/checkpoint/vocab_info.h"
 
 namespace muster::inline v0_1 {
@@ -41,7 +42,7 @@ class WarmStartVariables {
   bool trainable_only_ = true;
 };
 
-struct WarmStartSettings {
+struct MUSTER_EXPORT WarmStartSettings {
   // A checkpoint ("runs/base/model.ckpt-100", also with ".safetensors" behind), or a model_dir, of
   // which it is the newest one. Required.
   std::string ckpt_to_initialize_from{};

@@ -9,10 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::cluster {
 
 // The name of one task: its job and its index there.
-struct Task {
+struct MUSTER_EXPORT Task {
   std::string type{};  // "chief", "worker", "ps", "evaluator", or a type of one's own
   int index = 0;
   bool operator==(const Task&) const = default;
@@ -20,7 +22,7 @@ struct Task {
 };
 
 // Jobs, their tasks and the addresses of those, by job and index.
-class ClusterSpec {
+class MUSTER_EXPORT ClusterSpec {
  public:
   using Tasks = std::map<int, std::string>;  // index -> address; indices may have gaps (sparse)
 
@@ -54,10 +56,10 @@ class ClusterSpec {
 // name of "chief" ---
 
 // The number of parameter servers.
-int num_ps(const ClusterSpec& cluster);
-int num_workers(const ClusterSpec& cluster);  // chief or master, and workers
+MUSTER_EXPORT int num_ps(const ClusterSpec& cluster);
+MUSTER_EXPORT int num_workers(const ClusterSpec& cluster);  // chief or master, and workers
 // The chief (or master) is 0, then come the other types alphabetically and ps last; inside a type
 // tasks are ordered by index. Returns nothing when the task is not in the cluster.
-std::optional<int> global_id(const ClusterSpec& cluster, const Task& task);
+MUSTER_EXPORT std::optional<int> global_id(const ClusterSpec& cluster, const Task& task);
 
 }  // namespace muster::inline v0_1::cluster

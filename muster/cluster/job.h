@@ -6,6 +6,7 @@
 #include <string>
 
 #include "muster/base/environment.h"
+#include "muster/base/export.h"
 
 namespace muster::inline v0_1::cluster {
 
@@ -37,6 +38,6 @@ struct Job {
 // Throws InvalidArgument when one is wrong, every user can write the file of a secret, certificates
 // cannot be used as they are, or both say another token; NotFound when a file is not there. Where
 // others can read a secret, as where a scheduler mounts it, the log says so.
-Job read_job(const Environment& environment);
+MUSTER_EXPORT Job read_job(const Environment& environment);
 
 }  // namespace muster::inline v0_1::cluster

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "muster/base/environment.h"
+#include "muster/base/export.h"
 #include "muster/cluster/cluster_spec.h"
 #include "muster/cluster/job.h"
 #include "muster/cluster/tf_config.h"
@@ -15,7 +16,7 @@
 namespace muster::inline v0_1::cluster {
 
 // This process and its cluster, as training uses them.
-struct ResolvedCluster {
+struct MUSTER_EXPORT ResolvedCluster {
   Task task{"worker", 0};  // a "master" is called "chief" here
   bool is_chief = true;    // saves, logs, serves the coordinator
   bool is_evaluator = false;
@@ -62,10 +63,11 @@ struct ResolveOptions {
 // Returns what the launcher of this process says, the first of cluster_sources() that has started
 // it or the one that MUSTER_CLUSTER names, or a run of this process alone when there is none.
 // Throws InvalidArgument when what it says is wrong, and when two launchers contradict each other.
-ResolvedCluster resolve_cluster(const Environment& environment, const ResolveOptions& options = {});
+MUSTER_EXPORT ResolvedCluster resolve_cluster(const Environment& environment,
+                                              const ResolveOptions& options = {});
 
 // Writes `notes` and `origin` to the log, each line once.
-void announce(const ResolvedCluster& cluster);
+MUSTER_EXPORT void announce(const ResolvedCluster& cluster);
 
 // This process among those that one launcher started on this machine.
 struct LocalPlace {
@@ -73,12 +75,13 @@ struct LocalPlace {
   int size = 1;  // how many it started here
 };
 // The place that resolve_cluster() finds; alone where it finds a mistake.
-LocalPlace local_place(const Environment& environment) noexcept;
+MUSTER_EXPORT LocalPlace local_place(const Environment& environment) noexcept;
 
 // Returns what training makes of a TF_CONFIG. It differs from read_run_config where that is known
 // to hurt: "master" is the chief; an evaluator may be inside or outside of the cluster, with any
 // index, and takes no part in it; empty, malformed and repeated addresses are refused, and so are
 // unknown job types. Throws InvalidArgument.
-ResolvedCluster resolve_cluster(const TfConfig& config, const ResolveOptions& options = {});
+MUSTER_EXPORT ResolvedCluster resolve_cluster(const TfConfig& config,
+                                              const ResolveOptions& options = {});
 
 }  // namespace muster::inline v0_1::cluster

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "muster/base/export.h"
 #include "muster/cluster/cluster_spec.h"
 
 namespace muster::inline v0_1::cluster {
@@ -27,13 +28,13 @@ struct TfConfig {
 
 // Parses the text; an empty one gives the empty TfConfig. Keys that Muster does not know are
 // ignored.
-TfConfig parse_tf_config(std::string_view text);
+MUSTER_EXPORT TfConfig parse_tf_config(std::string_view text);
 // Returns the text of a TF_CONFIG that somebody could set; with `pretty` it has indented lines.
-std::string to_json_text(const TfConfig& config, bool pretty = false);
+MUSTER_EXPORT std::string to_json_text(const TfConfig& config, bool pretty = false);
 
 // Throws InvalidArgument unless every address is host:port with a port up to 65535 and no two tasks
 // share one.
-void check_addresses(const TfConfig& config);
+MUSTER_EXPORT void check_addresses(const TfConfig& config);
 
 // What RunConfig says about this process.
 struct RunConfigCluster {
@@ -53,8 +54,8 @@ struct RunConfigCluster {
 // Applies the rules of RunConfig, in its order, including those that training later loosens: a
 // cluster of workers alone is an error here unless `worker_leads` is set, with which worker 0 is
 // the chief. `model_dir` is the one that the program gives, if it does. Throws InvalidArgument.
-RunConfigCluster read_run_config(const TfConfig& config,
-                                 const std::optional<std::string>& model_dir = {},
-                                 bool worker_leads = false);
+MUSTER_EXPORT RunConfigCluster read_run_config(const TfConfig& config,
+                                               const std::optional<std::string>& model_dir = {},
+                                               bool worker_leads = false);
 
 }  // namespace muster::inline v0_1::cluster

@@ -4,6 +4,8 @@
 #include <optional>
 #include <string_view>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1 {
 
 // How buffers travel between ranks.
@@ -21,8 +23,8 @@ enum class Transport {
 };
 // "auto", "tcp", "shared_memory", "nccl", in any case; "ring" and "gloo", as other systems call
 // sums over TCP, are "tcp". Nothing for another word.
-std::optional<Transport> parse_transport(std::string_view name);
+MUSTER_EXPORT std::optional<Transport> parse_transport(std::string_view name);
 // "auto", "tcp", "shared_memory" or "nccl".
-std::string_view transport_name(Transport transport);
+MUSTER_EXPORT std::string_view transport_name(Transport transport);
 
 }  // namespace muster::inline v0_1

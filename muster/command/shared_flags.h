@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/command/flag.h"
 
 namespace muster::inline v0_1 {
@@ -31,8 +32,8 @@ namespace muster::inline v0_1::command {
 
 // Returns a Flag for each field of `flags`, which must outlive them. A program takes those that it
 // names in ProgramOptions::uses, or all.
-std::vector<Flag> shared_flags(Flags& flags);
+MUSTER_EXPORT std::vector<Flag> shared_flags(Flags& flags);
 // Returns the flag --log_format, which every program takes.
-Flag log_format_flag(std::string& log_format);
+MUSTER_EXPORT Flag log_format_flag(std::string& log_format);
 
 }  // namespace muster::inline v0_1::command

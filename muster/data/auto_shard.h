@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/base/result.h"
 #include "muster/data/dataset.h"
 
@@ -33,26 +34,27 @@ struct AutoSharded {
 // outside of [0, num_workers), and, on every worker alike, for fewer files (or, with DATA, known
 // elements) than workers. Throws NotFound when FILE is asked for and no files are found. A pipeline
 // that is sharded by hand is left as it is.
-AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t index);
-AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t index,
-                       AutoShardPolicy policy);
+MUSTER_EXPORT AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t index);
+MUSTER_EXPORT AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t index,
+                                     AutoShardPolicy policy);
 
 // Divides by FILE where that is possible; returns nothing when the pipeline does not begin with
 // files. With `why_not`, fewer files than workers are no error either, and it says which it is:
 // "there are fewer files (1) than workers (2)".
-std::optional<AutoSharded> divide_files(const Dataset& dataset, int64_t num_workers, int64_t index,
-                                        std::string* why_not = nullptr);
+MUSTER_EXPORT std::optional<AutoSharded> divide_files(const Dataset& dataset, int64_t num_workers,
+                                                      int64_t index,
+                                                      std::string* why_not = nullptr);
 
 // Whether the pipeline reads what from_generator() or from_sequential() gives, as far as can be
 // told without running it: to look at an element of a live stream may take long, and takes it away.
-bool reads_a_stream(const Dataset& dataset);
+MUSTER_EXPORT bool reads_a_stream(const Dataset& dataset);
 // Whether the pipeline ends with the batches of a global_batch().
-bool ends_with_global_batch(const Dataset& dataset);
+MUSTER_EXPORT bool ends_with_global_batch(const Dataset& dataset);
 // Returns the size of the batches that a pipeline ends with, in rows. Returns InvalidArgument,
 // which says why, when it does not end with batches of one size.
-Result<int64_t> batch_size_of(const Dataset& dataset);
+MUSTER_EXPORT Result<int64_t> batch_size_of(const Dataset& dataset);
 // Makes the batches of one worker out of batches for all of them, by rebatch(sizes). A batch is
 // empty only when more rows follow, so that every step has rows on some worker.
-Dataset rebatch_for_worker(const Dataset& dataset, std::vector<int64_t> sizes);
+MUSTER_EXPORT Dataset rebatch_for_worker(const Dataset& dataset, std::vector<int64_t> sizes);
 
 }  // namespace muster::inline v0_1::data

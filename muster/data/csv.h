@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/data/dataset.h"
 #include "muster/data/element_reader.h"
 #include "muster/formats/compression.h"
@@ -21,7 +22,7 @@ namespace muster::inline v0_1::data {
 // The kind of values in a column.
 enum class CsvKind { kFloat32, kFloat64, kInt64, kString };
 // Returns "float32", "float64", "int64" or "string".
-std::string to_string(CsvKind kind);
+MUSTER_EXPORT std::string to_string(CsvKind kind);
 
 // The value that replaces a missing one: a number, or a text in a column of strings.
 using CsvDefault = std::variant<double, int64_t, std::string>;
@@ -78,9 +79,9 @@ struct CsvOptions {
 // have the same kinds. Files may have no rows when all columns are listed. Throws NotFound when a
 // file does not exist or lacks a selected column (the error lists those it has), and
 // InvalidArgument and Corrupt as reading does; Corrupt, too, when no file has a header.
-CsvOptions infer_csv(const std::vector<std::string>& files, CsvOptions options = {});
+MUSTER_EXPORT CsvOptions infer_csv(const std::vector<std::string>& files, CsvOptions options = {});
 // The same of one file.
-CsvOptions infer_csv(const std::string& path, CsvOptions options = {});
+MUSTER_EXPORT CsvOptions infer_csv(const std::string& path, CsvOptions options = {});
 
 // Reads files whose rows are dicts {column: value}, or (dict, label). The columns are
 // options.columns; a file may have more, in any order. A file without a byte, as an empty part of
@@ -91,12 +92,12 @@ CsvOptions infer_csv(const std::string& path, CsvOptions options = {});
 // of the column's kind, and for a missing value without a default; reading goes on behind that row.
 // A warning names a column of kFloat32 whose numbers above 2^24 are rounded. Positions are byte
 // offsets.
-std::shared_ptr<const FileFormat> csv_format(CsvOptions options);
+MUSTER_EXPORT std::shared_ptr<const FileFormat> csv_format(CsvOptions options);
 
 // Reads the rows of the files, one file after another. infer_csv() says what the columns of all of
 // them are. Throws as infer_csv() and csv_format() do, and InvalidArgument when
 // there are no files.
-Dataset csv(const std::vector<std::string>& files, CsvOptions options = {});
+MUSTER_EXPORT Dataset csv(const std::vector<std::string>& files, CsvOptions options = {});
 
 // Options of CsvWriter.
 struct CsvWriteOptions {
@@ -107,7 +108,7 @@ struct CsvWriteOptions {
 // Writes rows with a header into a file that appears whole or not at all. csv_format() reads the
 // same values back to the last bit, except for texts that are among its na_values; numbers are
 // written as the shortest texts for which this holds. Thread safety: one thread.
-class CsvWriter {
+class MUSTER_EXPORT CsvWriter {
  public:
   explicit CsvWriter(const std::string& path, const CsvWriteOptions& options = {});
   // Discards what was not committed.

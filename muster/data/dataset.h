@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/random.h"
 #include "muster/data/element_reader.h"
 #include "muster/data/iterator.h"
@@ -59,7 +60,7 @@ enum class AutoShardPolicy {
 // AutoShardPolicy::kHint fills in.
 inline constexpr int64_t kShardHint = -1;
 // Returns "AUTO", "FILE", "DATA", "HINT" or "OFF".
-std::string_view to_string(AutoShardPolicy policy);
+MUSTER_EXPORT std::string_view to_string(AutoShardPolicy policy);
 
 // Options of a whole pipeline, for Dataset::with_options().
 struct DatasetOptions {
@@ -144,7 +145,7 @@ struct ListFilesOptions {
   std::optional<uint64_t> seed{};  // of that; the iterator's when unset
 };
 
-class Dataset {
+class MUSTER_EXPORT Dataset {
  public:
   // The function that map() calls for each element.
   using MapFunction = std::function<Element(const Element&)>;

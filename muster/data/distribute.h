@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/data/dataset.h"
 #include "muster/data/iterator.h"
 
@@ -43,8 +44,9 @@ struct DistributedInput {
 // replicas, by its AutoShardPolicy. A data set that is sharded by hand describes the data of this
 // process. `seed` is that of the run. Throws what auto_shard() and Dataset::iterator() throw, on
 // all replicas alike.
-DistributedInput distribute(const Dataset& dataset, const ReplicaPlace& place, uint64_t seed,
-                            const DistributeOptions& options = {});
+MUSTER_PART_EXPORT DistributedInput distribute(const Dataset& dataset, const ReplicaPlace& place,
+                                               uint64_t seed,
+                                               const DistributeOptions& options = {});
 
 // Does the same with a data set that describes the data of this process alone: its batches go to
 // the replicas of this process in turn.

@@ -8,13 +8,14 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/tensor/element.h"
 
 namespace muster::inline v0_1 {
 
 // Reads elements in order. Thread safety: one thread at a time, not always the same.
-class ElementReader {
+class MUSTER_EXPORT ElementReader {
  public:
   virtual ~ElementReader() = default;
 
@@ -41,7 +42,7 @@ class ElementReader {
 // for data of your own; Dataset::from_sequential() takes it. Thread safety: const calls may come
 // from several threads at once; every reader is independent of the others and does not outlive the
 // source.
-class SequentialSource {
+class MUSTER_EXPORT SequentialSource {
  public:
   virtual ~SequentialSource() = default;
 
@@ -52,7 +53,7 @@ class SequentialSource {
 
 // How the elements of a file are read, for Dataset::from_files(). Thread safety: as
 // SequentialSource.
-class FileFormat {
+class MUSTER_EXPORT FileFormat {
  public:
   virtual ~FileFormat() = default;
 

@@ -14,6 +14,7 @@
 #include <string>
 #include <variant>
 
+#include "muster/base/export.h"
 #include "muster/tensor/element.h"
 
 namespace muster::inline v0_1::data {
@@ -60,7 +61,7 @@ inline constexpr const char* kRowLengths = "/row_lengths";
 
 // Parses examples by a specification. Thread safety: a value; calls may come from several threads
 // at once.
-class ExampleParser {
+class MUSTER_EXPORT ExampleParser {
  public:
   // Throws InvalidArgument, naming the key, for a dtype tf.Examples do not have, a negative size, a
   // default of another dtype or shape, and a key that is another's with kRowLengths behind it.

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/data/dataset.h"
 
 namespace muster::inline v0_1::data {
@@ -12,7 +13,7 @@ namespace muster::inline v0_1::data {
 // for a missing file, Corrupt for a broken one and when the numbers of images and labels differ,
 // InvalidArgument when the images are not uint8[n, height, width] or the labels no integers [n],
 // and when n is 0.
-Dataset from_idx(const std::string& images_path, const std::string& labels_path);
+MUSTER_EXPORT Dataset from_idx(const std::string& images_path, const std::string& labels_path);
 
 // Reads the files of MNIST in `data_dir` as from_idx() does: train-images-idx3-ubyte and
 // train-labels-idx1-ubyte for the split "train", t10k-… for "test", each with or without ".gz".
@@ -22,6 +23,6 @@ Dataset from_idx(const std::string& images_path, const std::string& labels_path)
 // same. Throws NotFound, which lists the files that are missing and some that are there;
 // InvalidArgument for another split, for two files of one name that differ, and for several data
 // sets of which none is without a name in front.
-Dataset mnist(const std::string& data_dir, const std::string& split);
+MUSTER_EXPORT Dataset mnist(const std::string& data_dir, const std::string& split);
 
 }  // namespace muster::inline v0_1::data

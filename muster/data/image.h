@@ -19,6 +19,7 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/random.h"
 #include "muster/data/dataset.h"
 #include "muster/tensor/tensor.h"
@@ -46,12 +47,13 @@ struct DecodeImageOptions {
 // its end is decoded as far as it goes, and a warning counts such images. Throws Corrupt for bytes
 // that are no image, for other damage, and for what is cut short; InvalidArgument for images that
 // are not supported, for more than 2^27 pixels and for options out of range.
-Tensor decode_image(std::string_view bytes, const DecodeImageOptions& options,
-                    std::string_view what = "image");
+MUSTER_EXPORT Tensor decode_image(std::string_view bytes, const DecodeImageOptions& options,
+                                  std::string_view what = "image");
 // Does the same, to uint8.
-Tensor decode_image(std::string_view bytes, int channels = 3, std::string_view what = "image");
+MUSTER_EXPORT Tensor decode_image(std::string_view bytes, int channels = 3,
+                                  std::string_view what = "image");
 // Does the same with a value that holds one string. Throws InvalidArgument for any other value.
-Tensor decode_image_value(const Value& bytes, const DecodeImageOptions& options = {});
+MUSTER_EXPORT Tensor decode_image_value(const Value& bytes, const DecodeImageOptions& options = {});
 // A template, so that texts, which become values by themselves, are bytes here.
 template <std::same_as<Value> T>
 Tensor decode_image(const T& bytes, const DecodeImageOptions& options) {
@@ -100,8 +102,8 @@ struct ImageOptions {
 // Returns the image as [height, width, channels] of options.dtype; it is resized bilinearly with
 // antialiasing. kRandomCrop draws from `key`. Throws as decode_image() does, and InvalidArgument
 // for options out of range.
-Tensor fit_image(std::string_view bytes, const ImageOptions& options, RandomKey key = {},
-                 std::string_view what = "image");
+MUSTER_EXPORT Tensor fit_image(std::string_view bytes, const ImageOptions& options,
+                               RandomKey key = {}, std::string_view what = "image");
 
 // Options of image_folder().
 struct ImageFolderOptions {
@@ -119,22 +121,23 @@ struct ImageFolderOptions {
 // Images are read when they are needed; one that cannot be decoded is an error naming its path.
 // Throws NotFound when there is no such directory, InvalidArgument for one without sub-folders, a
 // sub-folder without images, one that options.classes does not name, and options out of range.
-Dataset image_folder(const std::string& dir, const ImageOptions& image = {},
-                     const ImageFolderOptions& options = {});
+MUSTER_EXPORT Dataset image_folder(const std::string& dir, const ImageOptions& image = {},
+                                   const ImageFolderOptions& options = {});
 
 // Reads the images at these paths, in their order, as fit_image() makes them: photos to predict,
 // which have no labels yet. Throws InvalidArgument for options out of range.
-Dataset images_at(const std::vector<std::string>& paths, const ImageOptions& image = {});
+MUSTER_EXPORT Dataset images_at(const std::vector<std::string>& paths,
+                                const ImageOptions& image = {});
 
 // Returns the paths of the images in `dir` and in all folders below it, sorted: of the files whose
 // names have one of these endings, in small or capital letters. Names that begin with a dot are
 // left out. Throws NotFound when there is no such directory, and InvalidArgument for a file and for
 // a directory without images.
-std::vector<std::string> image_files(const std::string& dir,
-                                     const std::vector<std::string>& extensions = kImageExtensions);
+MUSTER_EXPORT std::vector<std::string> image_files(
+    const std::string& dir, const std::vector<std::string>& extensions = kImageExtensions);
 
 // Returns the names of the classes of image_folder(dir), by label. Throws as image_folder() does
 // for `dir`.
-std::vector<std::string> image_classes(const std::string& dir);
+MUSTER_EXPORT std::vector<std::string> image_classes(const std::string& dir);
 
 }  // namespace muster::inline v0_1::data

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <span>
 
+#include "muster/base/export.h"
 #include "muster/base/random.h"
 #include "muster/tensor/tensor.h"
 
@@ -33,31 +34,34 @@ struct ResizeOptions {
 // Returns [..., height, width, channels] of the same dtype; uint8 is rounded. Pixels are squares
 // whose middles lie at one half, as in PIL, torchvision and tf.image. Throws InvalidArgument for
 // sizes below 1 and images without pixels.
-Tensor resize(const Tensor& images, int64_t height, int64_t width,
-              const ResizeOptions& options = {});
+MUSTER_EXPORT Tensor resize(const Tensor& images, int64_t height, int64_t width,
+                            const ResizeOptions& options = {});
 
 // Returns the middle part [..., height, width, channels], as a view. When it cannot be exactly in
 // the middle, it lies half a pixel up and left. Throws InvalidArgument when the images are smaller.
-Tensor center_crop(const Tensor& images, int64_t height, int64_t width);
+MUSTER_EXPORT Tensor center_crop(const Tensor& images, int64_t height, int64_t width);
 
 // Returns a part [..., height, width, channels]; each place is equally likely. Throws
 // InvalidArgument when the images are smaller.
-Tensor random_crop(const Tensor& images, int64_t height, int64_t width, RandomKey key);
+MUSTER_EXPORT Tensor random_crop(const Tensor& images, int64_t height, int64_t width,
+                                 RandomKey key);
 
 // Mirrors the images, left to right; the shape stays.
-Tensor flip_left_right(const Tensor& images);
+MUSTER_EXPORT Tensor flip_left_right(const Tensor& images);
 
 // Mirrors each image with this probability. Throws InvalidArgument for a probability outside of 0
 // to 1.
-Tensor random_flip_left_right(const Tensor& images, RandomKey key, double probability = 0.5);
+MUSTER_EXPORT Tensor random_flip_left_right(const Tensor& images, RandomKey key,
+                                            double probability = 0.5);
 
 // Divides uint8 pixels by 255; the result is float32 in [0, 1]. Throws InvalidArgument for other
 // dtypes.
-Tensor to_float(const Tensor& images);
+MUSTER_EXPORT Tensor to_float(const Tensor& images);
 
 // Returns (images - mean) / std, float32, with one number of `mean` and `std` for each channel.
 // Throws InvalidArgument for other dtypes than float32, when the numbers are not as many as the
 // channels, and for a std that is not above 0.
-Tensor normalize(const Tensor& images, std::span<const double> mean, std::span<const double> std);
+MUSTER_EXPORT Tensor normalize(const Tensor& images, std::span<const double> mean,
+                               std::span<const double> std);
 
 }  // namespace muster::inline v0_1::data

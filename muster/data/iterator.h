@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/tensor/element.h"
 
 namespace muster::inline v0_1 {
@@ -55,9 +56,9 @@ struct StageTime {
 
 // Names the stages that took longest, at most `most`: "map 'decode' 12.1 s, tfrecord(4 files) 1.2
 // s".
-std::string describe_longest(std::vector<StageTime> times, size_t most);
+MUSTER_EXPORT std::string describe_longest(std::vector<StageTime> times, size_t most);
 
-class Iterator {
+class MUSTER_EXPORT Iterator {
  public:
   virtual ~Iterator() = default;
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "muster/base/export.h"
 #include "muster/data/element_reader.h"
 #include "muster/formats/compression.h"
 #include "muster/tensor/tensor.h"
@@ -28,6 +29,6 @@ struct LibsvmOptions {
 // are passed over. Positions are byte offsets. Throws InvalidArgument for options out of range.
 // Reading throws Corrupt, naming file, line and value, for a label or a pair that is none and for
 // indices that do not ascend or are out of range; reading goes on behind that line.
-std::shared_ptr<const FileFormat> libsvm_format(const LibsvmOptions& options);
+MUSTER_EXPORT std::shared_ptr<const FileFormat> libsvm_format(const LibsvmOptions& options);
 
 }  // namespace muster::inline v0_1::data

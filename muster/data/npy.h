@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/tensor/element.h"
 
 namespace muster::inline v0_1::data {
@@ -13,17 +14,17 @@ namespace muster::inline v0_1::data {
 // int64. Throws NotFound when there is no such file; Corrupt for a damaged file; InvalidArgument
 // for an array of strings (load_npy_value() takes it), of objects, records, dates or long doubles,
 // and for a uint64 above 2^63 - 1.
-Tensor load_npy(const std::string& path);
+MUSTER_EXPORT Tensor load_npy(const std::string& path);
 // Does the same, and reads arrays of dtype S and U as Strings (U becomes UTF-8).
-Value load_npy_value(const std::string& path);
+MUSTER_EXPORT Value load_npy_value(const std::string& path);
 
 // Reads all arrays of a .npz file into a dict by their names:
 // Dataset::from_tensor_slices(load_npz(path)). Throws as load_npy_value() does, naming the entry,
 // and Corrupt for a damaged archive.
-Element load_npz(const std::string& path);
+MUSTER_EXPORT Element load_npz(const std::string& path);
 
 // Writes a .npy file that appears whole or not at all. Throws InvalidArgument for a dtype NumPy
 // does not have (bfloat16, quantised ones) and for an undefined tensor.
-void save_npy(const std::string& path, const Tensor& tensor);
+MUSTER_EXPORT void save_npy(const std::string& path, const Tensor& tensor);
 
 }  // namespace muster::inline v0_1::data

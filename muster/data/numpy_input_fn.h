@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/data/dataset.h"
 #include "muster/tensor/element.h"
 
@@ -28,13 +29,14 @@ struct NumpyInputOptions {
 // Batches run over the border of epochs, so that only the last one may be short. Throws
 // InvalidArgument when shuffle is unset, for empty dicts, for a key that is in x and in y, for
 // values with unequal first dimensions (naming both keys), and for counts below 1.
-std::function<Dataset()> numpy_input_fn(const Element& x, const std::optional<Element>& y,
-                                        const NumpyInputOptions& options);
+MUSTER_EXPORT std::function<Dataset()> numpy_input_fn(const Element& x,
+                                                      const std::optional<Element>& y,
+                                                      const NumpyInputOptions& options);
 
 // Does the same with the arrays of a .npz file: y is the one named `label`, x is all others. Throws
 // as load_npz() does too, and NotFound when there is no `label`.
-std::function<Dataset()> numpy_input_fn(const std::string& npz_path,
-                                        const std::optional<std::string>& label,
-                                        const NumpyInputOptions& options);
+MUSTER_EXPORT std::function<Dataset()> numpy_input_fn(const std::string& npz_path,
+                                                      const std::optional<std::string>& label,
+                                                      const NumpyInputOptions& options);
 
 }  // namespace muster::inline v0_1::data

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/random.h"
 #include "muster/tensor/element.h"
 #include "muster/tensor/features.h"
@@ -27,7 +28,7 @@
 namespace muster::inline v0_1::data {
 
 // One part of an element, which becomes what a function asks for.
-class ElementPart {
+class MUSTER_EXPORT ElementPart {
  public:
   explicit ElementPart(Element element) : element_(std::move(element)) {}
 
@@ -48,7 +49,7 @@ class ElementPart {
 // Takes an element apart for a function of `count` parameters. Throws InvalidArgument, with what
 // the element is, when it has another number of parts, and for a dict when `count` is not 1: its
 // entries have names and no order.
-std::vector<ElementPart> parts_of(const Element& element, size_t count);
+MUSTER_EXPORT std::vector<ElementPart> parts_of(const Element& element, size_t count);
 
 namespace internal {
 

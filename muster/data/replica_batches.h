@@ -15,12 +15,13 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/data/iterator.h"
 
 namespace muster::inline v0_1::data {
 
 // An iterator that goes on with batches of zero rows at the end of another one.
-class ReplicaBatches final : public Iterator {
+class MUSTER_PART_EXPORT ReplicaBatches final : public Iterator {
  public:
   explicit ReplicaBatches(std::unique_ptr<Iterator> iterator);
   ~ReplicaBatches() override;

@@ -9,6 +9,7 @@
 
 #include <memory>
 
+#include "muster/base/export.h"
 #include "muster/data/example.h"
 #include "muster/tensor/element.h"
 
@@ -19,7 +20,7 @@ inline constexpr const char* kStepLengths = "/step_lengths";
 
 // Parses sequence examples by a specification. Thread safety: a value; calls may come from several
 // threads at once.
-class SequenceExampleParser {
+class MUSTER_EXPORT SequenceExampleParser {
  public:
   // Throws InvalidArgument, naming the key, for what ExampleParser refuses, and for a
   // FixedLenFeature among the sequences: steps are FixedLenSequenceFeature or VarLenFeature.

@@ -7,11 +7,12 @@
 #include <span>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/tensor/element.h"
 
 namespace muster::inline v0_1 {
 
-class Source {
+class MUSTER_EXPORT Source {
  public:
   virtual ~Source() = default;
 

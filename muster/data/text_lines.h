@@ -3,6 +3,7 @@
 
 #include <memory>
 
+#include "muster/base/export.h"
 #include "muster/data/element_reader.h"
 #include "muster/formats/compression.h"
 
@@ -11,7 +12,7 @@ namespace muster::inline v0_1::data {
 // Reads files whose elements are their lines, as Strings without \n or \r\n. Empty lines count too,
 // and the last line needs no line end. Positions are byte offsets. Reading throws Corrupt, naming
 // file and line, for a line over 1 GiB.
-std::shared_ptr<const FileFormat> text_line_format(
+MUSTER_EXPORT std::shared_ptr<const FileFormat> text_line_format(
     formats::Compression compression = formats::Compression::kAuto);
 
 }  // namespace muster::inline v0_1::data

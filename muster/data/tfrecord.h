@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "muster/base/export.h"
 #include "muster/data/element_reader.h"
 #include "muster/formats/compression.h"
 
@@ -16,7 +17,7 @@ namespace muster::inline v0_1::data {
 // the offset, for damage. They go on behind a record whose own checksum is wrong; a cut file, a
 // damaged length and damaged compression end the reading. Positions are byte offsets of plain
 // files; in compressed files a place is found again by reading up to it.
-std::shared_ptr<const FileFormat> tfrecord_format(
+MUSTER_EXPORT std::shared_ptr<const FileFormat> tfrecord_format(
     formats::Compression compression = formats::Compression::kAuto);
 
 }  // namespace muster::inline v0_1::data

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "muster/base/error.h"
+#include "muster/base/export.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -16,6 +17,6 @@ void tell_absence(const Error& error, const std::function<bool()>& cancelled) no
 
 // This process asks to join its group: the group knows of it by other ways, and where it is refused
 // the group is none of its business.
-void note_joining() noexcept;
+MUSTER_PART_EXPORT void note_joining() noexcept;
 
 }  // namespace muster::inline v0_1::distribute

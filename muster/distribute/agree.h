@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/distribute/group.h"
 #include "muster/distribute/replica_place.h"
 
@@ -26,18 +27,18 @@ struct DifferenceText {
 
 // All replicas call it together, with settings of the same names. Throws InvalidArgument on every
 // replica when some differ, listing who has what: "max_steps is 400 on worker 0, 300 on worker 1".
-void check_same(Group& group, const ReplicaPlace& place, const Settings& settings,
-                const DifferenceText& text = {});
+MUSTER_PART_EXPORT void check_same(Group& group, const ReplicaPlace& place,
+                                   const Settings& settings, const DifferenceText& text = {});
 
 // The same for replicas whose programs may have come to different places, as loops written by hand
 // may: they meet in a collective, which says so at once, where gathering texts would wait. Costs a
 // collective of a few bytes; texts travel when something differs.
-void check_same(Replica& replica, const Settings& settings);
+MUSTER_PART_EXPORT void check_same(Replica& replica, const Settings& settings);
 
 // The same where there is no Group yet: `gather` is the call that collects texts by rank.
 using GatherText =
     std::function<std::vector<std::string>(const std::string& name, const std::string& text)>;
-void check_same(const GatherText& gather, const std::string& task, const Settings& settings,
-                const DifferenceText& text = {});
+MUSTER_PART_EXPORT void check_same(const GatherText& gather, const std::string& task,
+                                   const Settings& settings, const DifferenceText& text = {});
 
 }  // namespace muster::inline v0_1::distribute

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/distribute/reduce_op.h"
 #include "muster/tensor/tensor.h"
 
@@ -51,7 +52,7 @@ class Exchange {
 };
 
 // Makes the exchange of a replica that is alone: every result is its own value.
-std::unique_ptr<Exchange> make_lone_exchange();
+MUSTER_PART_EXPORT std::unique_ptr<Exchange> make_lone_exchange();
 // Makes the exchange of the replica at `place`, over `communicator`. All arguments must outlive it.
 std::unique_ptr<Exchange> make_exchange(const ReplicaPlace& place, Communicator& communicator,
                                         Group& group);

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/distribute/loss_scales.h"
 #include "muster/distribute/plateaus.h"
 #include "muster/distribute/row_tables.h"
@@ -20,7 +21,7 @@
 
 namespace muster::inline v0_1::distribute {
 
-class FlatParameters {
+class MUSTER_PART_EXPORT FlatParameters {
  public:
   // A Parameter says where one weight lies.
   struct Parameter {

@@ -12,13 +12,14 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/base/export.h"
 #include "muster/plan/phase.h"
 
 namespace muster::inline v0_1::distribute {
 
 using plan::Phase;
 
-class Group {
+class MUSTER_EXPORT Group {
  public:
   virtual ~Group() = default;
 
@@ -63,6 +64,6 @@ class Group {
 };
 
 // Makes the group of a replica that is alone: it waits for nobody.
-std::unique_ptr<Group> make_lone_group();
+MUSTER_EXPORT std::unique_ptr<Group> make_lone_group();
 
 }  // namespace muster::inline v0_1::distribute

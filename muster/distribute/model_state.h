@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/checkpoint/checkpoint_reader.h"
 #include "muster/distribute/exchange.h"
@@ -21,7 +22,7 @@
 namespace muster::inline v0_1::distribute {
 
 // REQUIRES, of every call: Updater::build() was called.
-class ModelState {
+class MUSTER_PART_EXPORT ModelState {
  public:
   // The arguments must outlive the state.
   ModelState(const ReplicaPlace& place, VariableTable& table, Updater& updater, Exchange& exchange)

@@ -7,12 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/optim/optimizer.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::distribute {
 
-class Plateaus {
+class MUSTER_PART_EXPORT Plateaus {
  public:
   // The next optimizer, in their order; with or without reduction on a plateau.
   void add(const optim::Optimizer& optimizer);

@@ -5,12 +5,14 @@
 #include <functional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/distribute/strategy.h"
 
 namespace muster::inline v0_1::distribute {
 
 // From now on strategy_by_name(name) gives what `make` returns. A part calls it when the program
 // starts.
-void register_strategy(const std::string& name, std::function<StrategyPtr()> make);
+MUSTER_PART_EXPORT void register_strategy(const std::string& name,
+                                          std::function<StrategyPtr()> make);
 
 }  // namespace muster::inline v0_1::distribute

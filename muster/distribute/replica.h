@@ -15,6 +15,7 @@
 #include <set>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/collectives/communicator.h"
 #include "muster/data/distribute.h"
 #include "muster/distribute/exchange.h"
@@ -43,7 +44,7 @@ struct ReplicaParts {
   std::unique_ptr<Updater> updater{};
 };
 
-class Replica {
+class MUSTER_PART_EXPORT Replica {
  public:
   explicit Replica(ReplicaParts parts);
   Replica(const Replica&) = delete;

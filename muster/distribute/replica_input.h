@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/base/result.h"
 #include "muster/data/distribute.h"
 #include "muster/data/replica_batches.h"
@@ -14,7 +15,7 @@
 
 namespace muster::inline v0_1::distribute {
 
-class ReplicaInput {
+class MUSTER_PART_EXPORT ReplicaInput {
  public:
   // `for_this_process`: the data set describes the data of this process alone. Throws what
   // data::distribute() throws.

@@ -7,12 +7,14 @@
 #include <functional>
 #include <memory>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::distribute {
 
 // A replica's work. One that fails calls `failing` first, and then makes the others end.
 using ReplicaFn = std::function<void(size_t replica, const std::function<void()>& failing)>;
 
-class ReplicaThreads {
+class MUSTER_PART_EXPORT ReplicaThreads {
  public:
   // The threads LibTorch may use are shared out among the replicas while this lives.
   explicit ReplicaThreads(size_t count);

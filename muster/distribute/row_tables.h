@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/collectives/communicator.h"
 #include "muster/optim/optimizer.h"
 #include "muster/tensor/variable.h"
@@ -20,7 +21,7 @@ struct RowGradient {
 };
 
 // Adds several gradients in their order, so the bits do not depend on where they were computed.
-RowGradient sum_rows(const std::vector<RowGradient>& parts);
+MUSTER_PART_EXPORT RowGradient sum_rows(const std::vector<RowGradient>& parts);
 
 // Gives the sum over the replicas of `communicator`, in rank order, the same bits on each. The k-th
 // entries belong to the same table everywhere. It costs two gathers for each table that anyone

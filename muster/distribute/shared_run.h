@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/checkpoint/checkpoint_reader.h"
 #include "muster/tensor/tensor.h"
@@ -122,6 +123,6 @@ class SharedRun {
 
 // Throws InvalidArgument where the replica's workers train at their own pace, for `what` cannot be
 // done there: "boosted trees".
-void check_in_step(const Replica& replica, const std::string& what);
+MUSTER_PART_EXPORT void check_in_step(const Replica& replica, const std::string& what);
 
 }  // namespace muster::inline v0_1::distribute

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/collectives/transport.h"
 #include "muster/distribute/per_replica.h"
 #include "muster/distribute/reduce_op.h"
@@ -57,7 +58,7 @@ struct RunOptions {
 using BuildModel =
     std::function<optim::TrainOp(VariableStore& variables, const std::string& batch_form)>;
 
-class Strategy : public std::enable_shared_from_this<Strategy> {
+class MUSTER_EXPORT Strategy : public std::enable_shared_from_this<Strategy> {
  public:
   virtual ~Strategy() = default;
   // "OneDevice", "Mirrored", "MultiWorkerMirrored", "ParameterServer".
@@ -143,15 +144,16 @@ using StrategyPtr = std::shared_ptr<const Strategy>;
 
 // One replica in this process, on `device`: "cpu", "cuda" or "cuda:1". Throws InvalidArgument for a
 // device that is not there.
-StrategyPtr one_device(const std::string& device = "cpu");
+MUSTER_EXPORT StrategyPtr one_device(const std::string& device = "cpu");
 
 // The devices of the replicas of one process: those that are named, as by parse_devices(); without
 // any, the CPU for each of `replicas`. Throws what parse_devices() throws, and InvalidArgument for
 // devices of several kinds.
-std::vector<Device> replica_devices(const std::vector<std::string>& devices, int replicas);
+MUSTER_EXPORT std::vector<Device> replica_devices(const std::vector<std::string>& devices,
+                                                  int replicas);
 
 // Throws InvalidArgument for a task that is no worker: "a task of type "ps" does not train".
-void check_worker(const cluster::ResolvedCluster& task, const std::string& verb);
+MUSTER_EXPORT void check_worker(const cluster::ResolvedCluster& task, const std::string& verb);
 
 // Options of mirrored(). What it shares with CommunicationOptions means the same there, where it is
 // explained.
@@ -170,7 +172,7 @@ struct MirroredOptions {
 // of its own that are equal on all: gradients are summed, every replica makes the same update. The
 // model function is called by all of them at the same time, and the process's threads are shared
 // out among them; so what it captures must allow that.
-StrategyPtr mirrored(const MirroredOptions& options = {});
+MUSTER_EXPORT StrategyPtr mirrored(const MirroredOptions& options = {});
 
 // Options of multi_worker_mirrored(): replicas, transport, buckets and patience.
 struct CommunicationOptions {
@@ -204,13 +206,13 @@ struct CommunicationOptions {
 // `local_replicas` replicas in each worker process of the cluster, kept in step by all-reduce; the
 // first one of worker 0, or of the chief where there is one, saves. Alone (no cluster) it is
 // mirrored().
-StrategyPtr multi_worker_mirrored(const CommunicationOptions& options = {});
+MUSTER_EXPORT StrategyPtr multi_worker_mirrored(const CommunicationOptions& options = {});
 
 // For flags: "one_device", "mirrored" (the default of mirrored()) or "mirrored:4" (replicas),
 // "multi_worker" or "multi_worker:4" (replicas in each worker); on devices "one_device:cuda:1",
 // "mirrored:cuda" (every GPU), "mirrored:cuda:0,cuda:2", "multi_worker:cuda"; and, in programs that
 // link muster::servers, "parameter_server". Throws InvalidArgument listing them.
-StrategyPtr strategy_by_name(const std::string& name);
+MUSTER_EXPORT StrategyPtr strategy_by_name(const std::string& name);
 
 template <typename Fn, typename... Args>
 auto Strategy::run(const RunOptions& options, Fn&& fn, const Args&... args) const {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/collectives/communicator.h"
 #include "muster/distribute/exchange.h"
 #include "muster/distribute/flat_parameters.h"
@@ -80,7 +81,7 @@ using ApplyGradients =
 // Makes the updater of a replica that is alone: optimizers read gradients where autograd left them.
 // With `apply`, that is done in place of FlatParameters::update_in_place(), and `built` is called
 // when the parameters lie where they stay.
-std::unique_ptr<Updater> make_in_place_updater(
+MUSTER_PART_EXPORT std::unique_ptr<Updater> make_in_place_updater(
     ApplyGradients apply = {}, std::function<void(FlatParameters& parameters)> built = {});
 // Makes the updater of the replica at `place`: gradients are summed over `communicator` while
 // backward runs. The arguments must outlive the updater.

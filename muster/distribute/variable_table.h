@@ -7,11 +7,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/tensor/variable.h"
 
 namespace muster::inline v0_1::distribute {
 
-class VariableTable : public VariableStore {
+class MUSTER_PART_EXPORT VariableTable : public VariableStore {
  public:
   // Initial values depend on (seed, variable name) only, wherever the variables live.
   // With `rows_elsewhere`, a row-sparse variable that trains has a shape and no memory of its own:

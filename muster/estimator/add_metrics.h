@@ -6,6 +6,7 @@
 #include <map>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/estimator/estimator.h"
 #include "muster/metrics/metric.h"
 #include "muster/tensor/features.h"
@@ -24,6 +25,6 @@ using MetricFn = std::function<std::map<std::string, Metric>(
 // evaluate; `estimator` may be dropped. What metric_fn needs besides, it captures. Throws
 // InvalidArgument for an empty metric_fn; an evaluation throws it for metrics called "loss" or
 // "global_step".
-Estimator add_metrics(const Estimator& estimator, MetricFn metric_fn);
+MUSTER_EXPORT Estimator add_metrics(const Estimator& estimator, MetricFn metric_fn);
 
 }  // namespace muster::inline v0_1

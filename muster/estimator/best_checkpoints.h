@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/files/file_systems.h"
 
@@ -18,7 +19,7 @@ namespace muster::inline v0_1 {
 
 // Which checkpoints are the best. A metric that is no number is worse than any other; of equal ones
 // the earlier is better.
-struct KeepBest {
+struct MUSTER_EXPORT KeepBest {
   int64_t count = 1;  // so many are kept, besides the keep_checkpoint_max newest; at least 1
   std::string metric = "loss";
   // Unset: as the name of the metric tells (better_by_name()); a name that does not is refused.
@@ -40,7 +41,7 @@ struct BestCheckpoint {
 // Those that best_checkpoints.json in model_dir names and that are there, the best one first; empty
 // when nothing was kept for being good. Throws Corrupt, naming the file, when it is damaged, and
 // what reading it throws.
-std::vector<BestCheckpoint> best_checkpoints(const std::string& model_dir,
-                                             FileSystem& fs = file_systems());
+MUSTER_EXPORT std::vector<BestCheckpoint> best_checkpoints(const std::string& model_dir,
+                                                           FileSystem& fs = file_systems());
 
 }  // namespace muster::inline v0_1

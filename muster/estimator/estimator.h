@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/estimator/run_config.h"
 #include "muster/export/serving_input_receiver.h"
 #include "muster/formats/torch_export.h"
@@ -73,7 +74,7 @@ struct ExportModelOptions {
 };
 
 // Predictions, one example (or batch) at a time. The Estimator must outlive it.
-class Predictions {
+class MUSTER_EXPORT Predictions {
  public:
   ~Predictions();
   Predictions(Predictions&&) noexcept;
@@ -97,7 +98,7 @@ namespace internal {
 struct EstimatorAccess;
 }
 
-class Estimator {
+class MUSTER_EXPORT Estimator {
  public:
   // Throws InvalidArgument for a bad RunConfig. Opens and reads nothing.
   explicit Estimator(ModelFn model_fn, RunConfig config = {});

@@ -9,9 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1 {
 
-struct Explanation {
+struct MUSTER_EXPORT Explanation {
   // One line of it.
   struct Row {
     std::string column{};  // a feature, or a feature column

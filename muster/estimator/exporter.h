@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/export/serving_input_receiver.h"
 #include "muster/train/results.h"
 
@@ -17,7 +18,7 @@ class Estimator;
 
 // Decides, after an evaluation, whether the model is exported.
 // Thread safety: one thread.
-class Exporter {
+class MUSTER_EXPORT Exporter {
  public:
   virtual ~Exporter() = default;
   // Tells it from the other exporters of an EvalSpec, and names its folder in model_dir/export/.
@@ -40,11 +41,11 @@ using CompareFn = std::function<bool(const EvalResult& best, const EvalResult& c
 
 // Whether the "loss" of `current` is lower. Throws InvalidArgument, listing the metrics there are,
 // when one has no loss.
-bool loss_smaller(const EvalResult& best, const EvalResult& current);
+MUSTER_EXPORT bool loss_smaller(const EvalResult& best, const EvalResult& current);
 // Makes a comparison by another metric, such as "accuracy". What it makes throws as loss_smaller()
 // does.
-CompareFn metric_higher(std::string metric);
-CompareFn metric_lower(std::string metric);
+MUSTER_EXPORT CompareFn metric_higher(std::string metric);
+MUSTER_EXPORT CompareFn metric_lower(std::string metric);
 
 // Options of final_exporter().
 struct FinalExporterOptions {
@@ -69,16 +70,16 @@ struct BestExporterOptions {
 // Exports once: when training has ended. All three throw InvalidArgument for an empty name, one
 // with a slash, and exports_to_keep < 1; what they make throws what Estimator::export_model()
 // throws.
-ExporterPtr final_exporter(std::string name, ServingInputReceiver receiver,
-                           FinalExporterOptions options = {});
+MUSTER_EXPORT ExporterPtr final_exporter(std::string name, ServingInputReceiver receiver,
+                                         FinalExporterOptions options = {});
 // Exports each time.
-ExporterPtr latest_exporter(std::string name, ServingInputReceiver receiver,
-                            LatestExporterOptions options = {});
+MUSTER_EXPORT ExporterPtr latest_exporter(std::string name, ServingInputReceiver receiver,
+                                          LatestExporterOptions options = {});
 // Exports when the evaluation is better than all that it was told of for that `export_path`; the
 // first one always is, one that is equal is not. The best evaluation is kept in best.json in
 // `export_path`, with those of the exports that are there, so that a restart forgets nothing and
 // the name of the evaluation does not matter. A metric that is no number is never better.
-ExporterPtr best_exporter(std::string name, ServingInputReceiver receiver,
-                          BestExporterOptions options = {});
+MUSTER_EXPORT ExporterPtr best_exporter(std::string name, ServingInputReceiver receiver,
+                                        BestExporterOptions options = {});
 
 }  // namespace muster::inline v0_1

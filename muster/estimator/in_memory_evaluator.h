@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/estimator/estimator.h"
 #include "muster/train/hook.h"
 #include "muster/train/input_fn.h"
@@ -27,7 +28,7 @@ struct InMemoryEvaluatorOptions {
 // Hook::after_evaluate() of all hooks, but for those of the last step. For training on one replica;
 // on several the hook throws InvalidArgument, for train_and_evaluate() does it there. Throws
 // InvalidArgument for every_n_iter and steps below 1.
-std::shared_ptr<Hook> in_memory_evaluator(Estimator& estimator, const InputFn& input_fn,
-                                          const InMemoryEvaluatorOptions& options = {});
+MUSTER_EXPORT std::shared_ptr<Hook> in_memory_evaluator(
+    Estimator& estimator, const InputFn& input_fn, const InMemoryEvaluatorOptions& options = {});
 
 }  // namespace muster::inline v0_1::hooks

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/data/dataset.h"
 #include "muster/estimator/explanation.h"
 #include "muster/train/input_fn.h"
@@ -53,7 +54,8 @@ using EvaluateFn = std::function<EvalResult(const InputFn& input_fn)>;
 // are no dict, a column it has not (with the nearest name), and a metric that is no number, that
 // the evaluation does not give, or of which larger_is_better is not known; and what `evaluate`
 // throws.
-Explanation permutation_importance(const EvaluateFn& evaluate, const InputFn& input_fn,
-                                   const PermutationImportanceOptions& options = {});
+MUSTER_EXPORT Explanation permutation_importance(const EvaluateFn& evaluate,
+                                                 const InputFn& input_fn,
+                                                 const PermutationImportanceOptions& options = {});
 
 }  // namespace muster::inline v0_1

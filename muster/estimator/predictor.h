@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/tensor/element.h"
 #include "muster/tensor/tensor.h"
@@ -35,7 +36,7 @@ struct ExportedPredictorOptions {
 // Thread safety: all members may be called from several threads at once. With exported models the
 // threads compute side by side; the model function of an Estimator is called for one request at a
 // time, as its context is for one thread.
-class Predictor {
+class MUSTER_EXPORT Predictor {
  public:
   // Features or outputs by name.
   using Tensors = std::map<std::string, Tensor>;

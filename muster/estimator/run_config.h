@@ -8,6 +8,7 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/environment.h"
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/checkpoint/warm_start_settings.h"
 #include "muster/distribute/strategy.h"
@@ -24,7 +25,7 @@ namespace muster::inline v0_1 {
 //
 // Nothing is changed behind one's back: of the two, the one that was set must be unset. The
 // Estimator that the copy is given to checks it.
-struct RunConfig {
+struct MUSTER_EXPORT RunConfig {
   // Checkpoints and events. Empty: that of TF_CONFIG, else a fresh temporary one, with a warning.
   std::string model_dir{};
   // Decides initial values, shuffles and dropout; unset is 0. The same seed gives the same bits.

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/files/file_systems.h"
 
@@ -21,7 +22,7 @@ enum class EndReason {
   kHook,        // "hook": a hook asked for it
 };
 // The word that stands in the file.
-std::string describe(EndReason reason);
+MUSTER_EXPORT std::string describe(EndReason reason);
 
 // What the file run_end.json of a model_dir holds: {"reason": "max_steps", "global_step": 1000}.
 struct RunEnd {
@@ -33,13 +34,14 @@ struct RunEnd {
 
 // Reads it. Nothing when there is none. Throws Corrupt, naming the file, when it is not of this
 // form, and Unavailable when it cannot be read.
-std::optional<RunEnd> read_run_end(const std::string& model_dir, FileSystem& fs = file_systems());
+MUSTER_EXPORT std::optional<RunEnd> read_run_end(const std::string& model_dir,
+                                                 FileSystem& fs = file_systems());
 
 // Writes it: aside, then in place of what was there. Throws what the file system says.
-void write_run_end(const std::string& model_dir, const RunEnd& end,
-                   FileSystem& fs = file_systems());
+MUSTER_EXPORT void write_run_end(const std::string& model_dir, const RunEnd& end,
+                                 FileSystem& fs = file_systems());
 
 // Removes it, when there is one: a run begins. Throws what the file system says when it stays.
-void remove_run_end(const std::string& model_dir, FileSystem& fs = file_systems());
+MUSTER_EXPORT void remove_run_end(const std::string& model_dir, FileSystem& fs = file_systems());
 
 }  // namespace muster::inline v0_1

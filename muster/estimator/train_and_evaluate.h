@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/estimator/estimator.h"
 
 namespace muster::inline v0_1 {
@@ -74,12 +75,14 @@ struct TrainAndEvaluateResult {
 // will. On an evaluator this throws as well: InvalidArgument without a model_dir, Timeout by
 // RunConfig::evaluator_timeout_secs, Corrupt when the last checkpoint is damaged, and Cancelled
 // when it is asked to stop.
-TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,
-                                          const std::vector<EvalSpec>& eval_specs);
+MUSTER_EXPORT TrainAndEvaluateResult train_and_evaluate(Estimator& estimator,
+                                                        const TrainSpec& train_spec,
+                                                        const std::vector<EvalSpec>& eval_specs);
 
 // The same with one EvalSpec. Returns its last result on the task that evaluated the last
 // checkpoint, nothing elsewhere.
-std::optional<EvalResult> train_and_evaluate(Estimator& estimator, const TrainSpec& train_spec,
-                                             const EvalSpec& eval_spec);
+MUSTER_EXPORT std::optional<EvalResult> train_and_evaluate(Estimator& estimator,
+                                                           const TrainSpec& train_spec,
+                                                           const EvalSpec& eval_spec);
 
 }  // namespace muster::inline v0_1

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/export/signature.h"
 
 namespace muster::inline v0_1 {
@@ -19,15 +20,16 @@ struct ExportOutput {
 };
 
 // Any tensors. Throws InvalidArgument when there is none, or one is undefined.
-ExportOutput PredictOutput(std::map<std::string, Tensor> outputs);
+MUSTER_EXPORT ExportOutput PredictOutput(std::map<std::string, Tensor> outputs);
 // One tensor, called "output".
-ExportOutput PredictOutput(Tensor output);
+MUSTER_EXPORT ExportOutput PredictOutput(Tensor output);
 // `scores`, [batch, classes], of floats, as "scores". `classes` are the names of the classes, in
 // the order of the scores; "0", "1", ... when they are left out. Throws InvalidArgument for another
 // dtype or shape, and another number of names.
-ExportOutput ClassificationOutput(Tensor scores, std::vector<std::string> classes = {});
+MUSTER_EXPORT ExportOutput ClassificationOutput(Tensor scores,
+                                                std::vector<std::string> classes = {});
 // `value`, [batch] or [batch, n], of numbers, as "outputs". Throws InvalidArgument for another
 // shape.
-ExportOutput RegressionOutput(Tensor value);
+MUSTER_EXPORT ExportOutput RegressionOutput(Tensor value);
 
 }  // namespace muster::inline v0_1

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/data/example.h"
 #include "muster/export/signature.h"
 #include "muster/tensor/element.h"
@@ -16,7 +17,7 @@
 namespace muster::inline v0_1 {
 
 // The columns of one model, ready to read requests.
-class RequestReader {
+class MUSTER_EXPORT RequestReader {
  public:
   virtual ~RequestReader() = default;
   // What a client gives, by name.
@@ -33,7 +34,7 @@ class RequestReader {
 };
 
 // Columns as they are exported.
-class RequestColumns {
+class MUSTER_EXPORT RequestColumns {
  public:
   virtual ~RequestColumns() = default;
   // How they read, for signatures.json.
@@ -49,8 +50,9 @@ class RequestColumns {
 using ReadRequestColumns = std::shared_ptr<const RequestColumns> (*)(const nlohmann::json& recipe);
 // From now on exported models with columns are read by it. The part that has columns calls it when
 // the program starts.
-void register_request_columns(ReadRequestColumns read);
+MUSTER_EXPORT void register_request_columns(ReadRequestColumns read);
 // Makes them. Throws InvalidArgument in a program that does not link that part, and what it throws.
-std::shared_ptr<const RequestColumns> read_request_columns(const nlohmann::json& recipe);
+MUSTER_EXPORT std::shared_ptr<const RequestColumns> read_request_columns(
+    const nlohmann::json& recipe);
 
 }  // namespace muster::inline v0_1

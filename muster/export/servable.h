@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/export/signature.h"
 #include "muster/tensor/element.h"
@@ -22,7 +23,7 @@ namespace muster::inline v0_1 {
 // A loaded model. It stays as it was loaded, whatever becomes of its folder.
 // Thread safety: all members may be called from several threads at once. A computation uses the
 // threads that muster/tensor/threads.h gives the thread that calls.
-class Servable {
+class MUSTER_EXPORT Servable {
  public:
   // Inputs or outputs by name.
   using Tensors = std::map<std::string, Tensor>;
@@ -79,9 +80,11 @@ class Servable {
 // store, where folders are not made in one step, only those that are whole: their signatures.json,
 // which is written last, is there.
 // Throws what reading a directory throws.
-std::vector<int64_t> model_versions(const std::string& directory, FileSystem* files = nullptr);
+MUSTER_EXPORT std::vector<int64_t> model_versions(const std::string& directory,
+                                                  FileSystem* files = nullptr);
 // The greatest of them; nothing where there is none. Its folder is
 // join_path(directory, std::to_string(version)).
-std::optional<int64_t> newest_version(const std::string& directory, FileSystem* files = nullptr);
+MUSTER_EXPORT std::optional<int64_t> newest_version(const std::string& directory,
+                                                    FileSystem* files = nullptr);
 
 }  // namespace muster::inline v0_1

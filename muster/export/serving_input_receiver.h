@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/data/example.h"
 #include "muster/export/request_columns.h"
 #include "muster/export/signature.h"
@@ -42,10 +43,11 @@ struct ServingInputReceiver {
 // for a dtype that is not a number's, a negative size, an example of another dtype or shape,
 // texts of another dtype than kInt64, without words or with one twice, and missing values of
 // another dtype than kFloat32 and kFloat64.
-ServingInputReceiver raw_serving_input_receiver(std::map<std::string, ServingFeature> features);
+MUSTER_EXPORT ServingInputReceiver
+raw_serving_input_receiver(std::map<std::string, ServingFeature> features);
 // Takes serialized tf.Examples, and the tensors that come of them as well. Throws InvalidArgument
 // where there is no feature, and for one that is not a FixedLenFeature of numbers: the number of
 // values of others changes, and LibTorch has no strings.
-ServingInputReceiver parsing_serving_input_receiver(const data::FeatureSpec& spec);
+MUSTER_EXPORT ServingInputReceiver parsing_serving_input_receiver(const data::FeatureSpec& spec);
 
 }  // namespace muster::inline v0_1

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
@@ -16,10 +17,10 @@ namespace muster::inline v0_1 {
 enum class SignatureMethod { kPredict, kClassify, kRegress };
 
 // Gives "predict", "classify" or "regress".
-std::string method_name(SignatureMethod method);
+MUSTER_EXPORT std::string method_name(SignatureMethod method);
 
 // The form of one input or output.
-struct TensorInfo {
+struct MUSTER_EXPORT TensorInfo {
   DType dtype = kFloat32;
   Shape shape{};  // with -1 for the batch: axis 0 of every input
 
@@ -29,7 +30,7 @@ struct TensorInfo {
 };
 
 // A feature as a client knows it, which feature columns read.
-struct RawFeature {
+struct MUSTER_EXPORT RawFeature {
   bool is_text = false;
   DType dtype = kFloat32;  // where it is no text
   Shape shape{};           // with -1 for the batch, axis 0

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/export/write_servable.h"
 
@@ -18,8 +19,8 @@ void check_export(const std::string& export_dir, const ServingInputReceiver& rec
 // is whole or absent. In a store it is made in its place, signatures.json last, and counts as a
 // version from then on (model_versions()); two processes must not export into one folder of a store
 // in the same second. Throws what check_export() and write_servable() throw.
-std::string write_version(FileSystem& files, const std::string& export_dir, int64_t seconds,
-                          const ServableSource& source);
+MUSTER_PART_EXPORT std::string write_version(FileSystem& files, const std::string& export_dir,
+                                             int64_t seconds, const ServableSource& source);
 
 // Removes a version, so that no reader takes half of it for a version. Returns what the file system
 // says.

@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/data/example.h"
 #include "muster/features/feature_column.h"
 
@@ -24,11 +25,11 @@ struct HashBucketOptions {
 // Gives value v the id Fingerprint64(v) % hash_bucket_size, by FarmHash; integers are hashed as
 // their decimal digits. Name: key. Throws InvalidArgument for an empty key, hash_bucket_size < 1
 // and another dtype.
-FeatureColumn categorical_column_with_hash_bucket(const std::string& key, int64_t hash_bucket_size,
-                                                  const HashBucketOptions& options = {});
+MUSTER_EXPORT FeatureColumn categorical_column_with_hash_bucket(
+    const std::string& key, int64_t hash_bucket_size, const HashBucketOptions& options = {});
 
 // The values of a vocabulary, in the order of their ids: texts or integers.
-class Vocabulary {
+class MUSTER_EXPORT Vocabulary {
  public:
   Vocabulary(std::vector<std::string> texts);            // NOLINT(google-explicit-constructor)
   Vocabulary(std::vector<int64_t> integers);             // NOLINT(google-explicit-constructor)
@@ -58,9 +59,9 @@ struct VocabularyListOptions {
 // Gives a value its place in the list. Name: key. Throws InvalidArgument for a list that is empty
 // or has a value twice, a dtype that is not the list's, default_value >= size,
 // num_oov_buckets below 0, and both of them at once.
-FeatureColumn categorical_column_with_vocabulary_list(const std::string& key,
-                                                      const Vocabulary& vocabulary_list,
-                                                      const VocabularyListOptions& options = {});
+MUSTER_EXPORT FeatureColumn
+categorical_column_with_vocabulary_list(const std::string& key, const Vocabulary& vocabulary_list,
+                                        const VocabularyListOptions& options = {});
 
 // Options of categorical_column_with_vocabulary_file().
 struct VocabularyFileOptions {
@@ -76,9 +77,9 @@ struct VocabularyFileOptions {
 // does, naming lines; also NotFound for a file that is not there, and InvalidArgument for one that
 // has fewer lines than vocabulary_size, or lines that are no integers where dtype is one of
 // integers.
-FeatureColumn categorical_column_with_vocabulary_file(const std::string& key,
-                                                      const std::string& vocabulary_file,
-                                                      const VocabularyFileOptions& options = {});
+MUSTER_EXPORT FeatureColumn
+categorical_column_with_vocabulary_file(const std::string& key, const std::string& vocabulary_file,
+                                        const VocabularyFileOptions& options = {});
 
 // Options of categorical_column_with_identity().
 struct IdentityOptions {
@@ -89,8 +90,9 @@ struct IdentityOptions {
 
 // Takes integers as ids. Name: key. Throws InvalidArgument for num_buckets < 1, and default_value
 // outside of 0 ... num_buckets - 1.
-FeatureColumn categorical_column_with_identity(const std::string& key, int64_t num_buckets,
-                                               const IdentityOptions& options = {});
+MUSTER_EXPORT FeatureColumn categorical_column_with_identity(const std::string& key,
+                                                             int64_t num_buckets,
+                                                             const IdentityOptions& options = {});
 
 // Options of weighted_categorical_column().
 struct WeightedOptions {
@@ -101,9 +103,9 @@ struct WeightedOptions {
 // that is dense, 0 means that the id does not count. Name: "<categorical>_weighted_by_<key>".
 // Throws InvalidArgument for a column that is not categorical or has weights, and for a dtype that
 // is not a number's.
-FeatureColumn weighted_categorical_column(const FeatureColumn& categorical,
-                                          const std::string& weight_feature_key,
-                                          const WeightedOptions& options = {});
+MUSTER_EXPORT FeatureColumn weighted_categorical_column(const FeatureColumn& categorical,
+                                                        const std::string& weight_feature_key,
+                                                        const WeightedOptions& options = {});
 
 // What crossed_column() crosses: a feature by its key, or a categorical column.
 using CrossedKey = std::variant<std::string, FeatureColumn>;
@@ -119,7 +121,8 @@ struct CrossedOptions {
 // -1 as well. Name: the names of the keys, sorted and joined by "_X_". Throws InvalidArgument for
 // fewer than two keys, hash_bucket_size < 2, and columns that are not categorical, have hash
 // buckets (cross the key itself) or weights.
-FeatureColumn crossed_column(const std::vector<CrossedKey>& keys, int64_t hash_bucket_size,
-                             const CrossedOptions& options = {});
+MUSTER_EXPORT FeatureColumn crossed_column(const std::vector<CrossedKey>& keys,
+                                           int64_t hash_bucket_size,
+                                           const CrossedOptions& options = {});
 
 }  // namespace muster::inline v0_1::feature_column

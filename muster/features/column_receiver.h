@@ -5,6 +5,7 @@
 
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/export/serving_input_receiver.h"
 #include "muster/features/feature_column.h"
 
@@ -24,6 +25,7 @@ namespace muster::inline v0_1::feature_column {
 // where the name is that of the column inside of an indicator or embedding. Throws InvalidArgument
 // for no columns, for columns of sequences, whose lengths differ, where two columns read one key
 // differently, and for a cross over numbers that a normalizer_fn changes, which is code.
-ServingInputReceiver serving_input_receiver(const std::vector<FeatureColumn>& columns);
+MUSTER_EXPORT ServingInputReceiver
+serving_input_receiver(const std::vector<FeatureColumn>& columns);
 
 }  // namespace muster::inline v0_1::feature_column

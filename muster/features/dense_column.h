@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/features/combiner.h"
 #include "muster/features/feature_column.h"
 #include "muster/layers/initializers.h"
@@ -32,18 +33,20 @@ struct NumericColumnOptions {
 // Name: key. Throws InvalidArgument for an empty key, a
 // shape that is empty or has sizes below 1, a default_value of another size, or with fractions for
 // a dtype of integers, and a dtype that is not a number's.
-FeatureColumn numeric_column(const std::string& key, NumericColumnOptions options = {});
+MUSTER_EXPORT FeatureColumn numeric_column(const std::string& key,
+                                           NumericColumnOptions options = {});
 
 // Puts numbers into buckets, integers and doubles without rounding them: below boundaries[0] is
 // bucket 0, boundaries[i - 1] up to below boundaries[i] bucket i. Each number of an example is one
 // of boundaries.size() + 1 ids of its own, or as many numbers, of which one is 1. Name:
 // "<source>_bucketized". Throws InvalidArgument for a source that is no numeric_column() with a
 // shape of one axis, and boundaries that are empty, no numbers or do not ascend strictly.
-FeatureColumn bucketized_column(const FeatureColumn& source, const std::vector<double>& boundaries);
+MUSTER_EXPORT FeatureColumn bucketized_column(const FeatureColumn& source,
+                                              const std::vector<double>& boundaries);
 
 // Gives the count of each id in an example, or the sum of its weights: [num_buckets]. Name:
 // "<categorical>_indicator". Throws InvalidArgument for a column that is not categorical.
-FeatureColumn indicator_column(const FeatureColumn& categorical);
+MUSTER_EXPORT FeatureColumn indicator_column(const FeatureColumn& categorical);
 
 // Options of embedding_column().
 struct EmbeddingColumnOptions {
@@ -63,8 +66,8 @@ struct EmbeddingColumnOptions {
 // rows that its ids name, and no other. Name: "<categorical>_embedding". Throws InvalidArgument for
 // a column that is not categorical, dimension < 1, max_norm that is not above 0, and one half of
 // ckpt_to_load_from and tensor_name_in_ckpt.
-FeatureColumn embedding_column(const FeatureColumn& categorical, int64_t dimension,
-                               const EmbeddingColumnOptions& options = {});
+MUSTER_EXPORT FeatureColumn embedding_column(const FeatureColumn& categorical, int64_t dimension,
+                                             const EmbeddingColumnOptions& options = {});
 
 // Options of shared_embeddings(); the fields mean what they do for embedding_column().
 struct SharedEmbeddingsOptions {
@@ -82,8 +85,8 @@ struct SharedEmbeddingsOptions {
 // Gives a column for each of these, in their order, which learn one table in the layer they are
 // given to. Names: "<categorical>_shared_embedding". Throws InvalidArgument as embedding_column()
 // does, for no columns at all, and for columns whose num_buckets() differ.
-std::vector<FeatureColumn> shared_embeddings(const std::vector<FeatureColumn>& categorical_columns,
-                                             int64_t dimension,
-                                             const SharedEmbeddingsOptions& options = {});
+MUSTER_EXPORT std::vector<FeatureColumn> shared_embeddings(
+    const std::vector<FeatureColumn>& categorical_columns, int64_t dimension,
+    const SharedEmbeddingsOptions& options = {});
 
 }  // namespace muster::inline v0_1::feature_column

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/features/feature_column.h"
 #include "muster/layers/layer.h"
 #include "muster/tensor/features.h"
@@ -35,7 +36,7 @@ struct DenseFeaturesOptions {
 //
 // Variables: "<column>/embedding_weights" [num_buckets, dimension], row-sparse, of each embedding;
 // columns of shared_embeddings() have one, "<collection>/embedding_weights".
-class DenseFeatures {
+class MUSTER_EXPORT DenseFeatures {
  public:
   // Throws InvalidArgument for no columns, one that is not dense, and two of one name.
   explicit DenseFeatures(const std::vector<FeatureColumn>& columns,

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
@@ -19,7 +20,7 @@ namespace feature_column::internal {
 class Column;
 }
 
-class FeatureColumn {
+class MUSTER_EXPORT FeatureColumn {
  public:
   explicit FeatureColumn(std::shared_ptr<const feature_column::internal::Column> impl);
 

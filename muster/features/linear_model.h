@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/features/combiner.h"
 #include "muster/features/feature_column.h"
 #include "muster/layers/layer.h"
@@ -40,7 +41,7 @@ struct LinearModelOptions {
 // "bias_weights" [units], all of them 0 at first; "<column>/embedding_weights" of embeddings. By
 // context.model("linear", [&] { return linear; })(linear.inputs(features)) they have the names of
 // TensorFlow's estimators: "linear/linear_model/age/weights".
-class LinearModel {
+class MUSTER_EXPORT LinearModel {
  public:
   // Throws InvalidArgument for no columns, two of one name, and units < 1.
   explicit LinearModel(const std::vector<FeatureColumn>& columns, LinearModelOptions options = {});

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/data/csv.h"
 #include "muster/data/example.h"
 #include "muster/features/feature_column.h"
@@ -17,7 +18,7 @@ namespace muster::inline v0_1::feature_column {
 // Gives the features that the columns read: a FixedLenFeature for a numeric_column(), a
 // VarLenFeature for categories and their weights. Throws InvalidArgument where two columns read one
 // key differently.
-data::FeatureSpec make_parse_example_spec(const std::vector<FeatureColumn>& columns);
+MUSTER_EXPORT data::FeatureSpec make_parse_example_spec(const std::vector<FeatureColumn>& columns);
 
 // Options of classifier_parse_example_spec().
 struct ClassifierSpecOptions {
@@ -28,9 +29,9 @@ struct ClassifierSpecOptions {
 };
 // The same with the label, [1], and weights. Throws InvalidArgument where `label_key` or the
 // weight_column is a key that a column reads differently, or a label that a column reads at all.
-data::FeatureSpec classifier_parse_example_spec(const std::vector<FeatureColumn>& columns,
-                                                const std::string& label_key,
-                                                const ClassifierSpecOptions& options = {});
+MUSTER_EXPORT data::FeatureSpec classifier_parse_example_spec(
+    const std::vector<FeatureColumn>& columns, const std::string& label_key,
+    const ClassifierSpecOptions& options = {});
 
 // Options of regressor_parse_example_spec().
 struct RegressorSpecOptions {
@@ -40,19 +41,20 @@ struct RegressorSpecOptions {
   WeightColumn weight_column{};
 };
 // As classifier_parse_example_spec(). Throws InvalidArgument also for label_dimension < 1.
-data::FeatureSpec regressor_parse_example_spec(const std::vector<FeatureColumn>& columns,
-                                               const std::string& label_key,
-                                               const RegressorSpecOptions& options = {});
+MUSTER_EXPORT data::FeatureSpec regressor_parse_example_spec(
+    const std::vector<FeatureColumn>& columns, const std::string& label_key,
+    const RegressorSpecOptions& options = {});
 
 // Gives the columns of a CSV file that these columns read, for CsvOptions::columns. A missing text
 // is "", a missing category of integers -1, and a missing number the default_value of its
 // numeric_column(), or an error. Throws as make_parse_example_spec() does, and InvalidArgument for
 // a numeric_column() of more than one number.
-std::vector<data::CsvColumn> csv_columns(const std::vector<FeatureColumn>& columns);
+MUSTER_EXPORT std::vector<data::CsvColumn> csv_columns(const std::vector<FeatureColumn>& columns);
 // Gives options of data::csv_format() for files with these columns and the label, which becomes
 // CsvOptions::label: csv_options(columns, {"price"}) for numbers, {"kind", CsvKind::kString} for
 // texts. Throws as csv_columns() does, and InvalidArgument for a label without a name, or one that
 // a column reads.
-data::CsvOptions csv_options(const std::vector<FeatureColumn>& columns, data::CsvColumn label);
+MUSTER_EXPORT data::CsvOptions csv_options(const std::vector<FeatureColumn>& columns,
+                                           data::CsvColumn label);
 
 }  // namespace muster::inline v0_1::feature_column

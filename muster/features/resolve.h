@@ -10,13 +10,14 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/features/feature_column.h"
 #include "muster/tensor/element.h"
 
 namespace muster::inline v0_1::feature_column {
 
 // What resolve() gives: a function for Dataset::map() behind batch().
-class FeatureTransform {
+class MUSTER_EXPORT FeatureTransform {
  public:
   // Takes a dict of features with a row per example, or a tuple that begins with one, and adds for
   //   numeric_column       "<name>/values"   float32 [batch, shape...]
@@ -42,7 +43,7 @@ class FeatureTransform {
 
 // Makes it for these columns; one may be there several times, inside of others too. Throws
 // InvalidArgument for two columns of one name that read their features differently.
-FeatureTransform resolve(const std::vector<FeatureColumn>& columns);
+MUSTER_EXPORT FeatureTransform resolve(const std::vector<FeatureColumn>& columns);
 
 // What resolve() makes of one column, or of the one inside of an indicator or embedding.
 struct ResolvedColumn {
@@ -57,6 +58,6 @@ struct ResolvedColumn {
   bool crosses = false;          // an example has as many values as combinations of those it reads
 };
 // What `column` reads and gives.
-ResolvedColumn resolved_column(const FeatureColumn& column);
+MUSTER_EXPORT ResolvedColumn resolved_column(const FeatureColumn& column);
 
 }  // namespace muster::inline v0_1::feature_column

@@ -8,12 +8,13 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/features/feature_column.h"
 #include "muster/tensor/element.h"
 
 namespace muster::inline v0_1::feature_column {
 
-class SeenValues {
+class MUSTER_EXPORT SeenValues {
  public:
   // Of these columns, those that have hash buckets (crossed columns among them) are looked at.
   explicit SeenValues(const std::vector<FeatureColumn>& columns);

@@ -12,6 +12,7 @@
 #include <functional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/features/categorical_column.h"
 #include "muster/features/feature_column.h"
 
@@ -29,20 +30,20 @@ struct SequenceNumericOptions {
 // Takes numbers [batch, steps, shape...] as float32, or a VarLenFeature of them, one step behind
 // another. Name: key. Throws InvalidArgument for an empty key, a shape that is empty or has sizes
 // below 1, and a dtype that is not a number's.
-FeatureColumn sequence_numeric_column(const std::string& key, SequenceNumericOptions options = {});
+MUSTER_EXPORT FeatureColumn sequence_numeric_column(const std::string& key,
+                                                    SequenceNumericOptions options = {});
 
 // These read each step as the columns without "sequence_" read a row, take the same options, and
 // throw the same. They are not crossed and have no weights.
-FeatureColumn sequence_categorical_column_with_hash_bucket(const std::string& key,
-                                                           int64_t hash_bucket_size,
-                                                           const HashBucketOptions& options = {});
-FeatureColumn sequence_categorical_column_with_vocabulary_list(
+MUSTER_EXPORT FeatureColumn sequence_categorical_column_with_hash_bucket(
+    const std::string& key, int64_t hash_bucket_size, const HashBucketOptions& options = {});
+MUSTER_EXPORT FeatureColumn sequence_categorical_column_with_vocabulary_list(
     const std::string& key, const Vocabulary& vocabulary_list,
     const VocabularyListOptions& options = {});
-FeatureColumn sequence_categorical_column_with_vocabulary_file(
+MUSTER_EXPORT FeatureColumn sequence_categorical_column_with_vocabulary_file(
     const std::string& key, const std::string& vocabulary_file,
     const VocabularyFileOptions& options = {});
-FeatureColumn sequence_categorical_column_with_identity(const std::string& key, int64_t num_buckets,
-                                                        const IdentityOptions& options = {});
+MUSTER_EXPORT FeatureColumn sequence_categorical_column_with_identity(
+    const std::string& key, int64_t num_buckets, const IdentityOptions& options = {});
 
 }  // namespace muster::inline v0_1::feature_column

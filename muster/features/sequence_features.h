@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/features/feature_column.h"
 #include "muster/layers/layer.h"
 #include "muster/tensor/features.h"
@@ -30,7 +31,7 @@ struct SequenceFeaturesOptions {
 //   const Layer net = Sequential({input, LSTM(32), Dense(2)});
 //
 // Its variables are those of DenseFeatures.
-class SequenceFeatures {
+class MUSTER_EXPORT SequenceFeatures {
  public:
   // What a call gives.
   struct Sequences {
@@ -59,7 +60,8 @@ namespace feature_column {
 
 // Adds what holds for a whole example to each of its steps: [batch, context] and [batch, steps,
 // numbers] give [batch, steps, numbers + context]. Throws InvalidArgument for other axes.
-Tensor concatenate_context_input(const Tensor& context_input, const Tensor& sequence_input);
+MUSTER_EXPORT Tensor concatenate_context_input(const Tensor& context_input,
+                                               const Tensor& sequence_input);
 
 }  // namespace feature_column
 

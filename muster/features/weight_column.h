@@ -5,12 +5,13 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/features/feature_column.h"
 #include "muster/tensor/features.h"
 
 namespace muster::inline v0_1 {
 
-class WeightColumn {
+class MUSTER_EXPORT WeightColumn {
  public:
   WeightColumn() = default;       // none: each example weighs 1
   WeightColumn(std::string key);  // NOLINT(google-explicit-constructor): of a feature; empty: none

@@ -8,13 +8,14 @@
 #include <optional>
 
 #include "muster/base/clock.h"
+#include "muster/base/export.h"
 
 namespace muster::inline v0_1 {
 
 // While it lives, requests of this thread, and those that threads of a store make for it, have one
 // StoreOptions::retry_seconds together: the time counts from the first failure behind which nothing
 // was answered. Inside of another one it changes nothing.
-class SharedPatience {
+class MUSTER_PART_EXPORT SharedPatience {
  public:
   // What those who share it know of the outage. Thread-safe.
   class Outage {

@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/formats/summary_value.h"
 
 namespace muster::inline v0_1::formats {
@@ -34,6 +35,6 @@ struct CustomCategory {
 constexpr std::string_view kCustomScalarsTag = "custom_scalars__config__";
 
 // Gives the summary that holds the layout; the page reads the one of each run's first event file.
-SummaryValue custom_scalars_layout(const std::vector<CustomCategory>& categories);
+MUSTER_EXPORT SummaryValue custom_scalars_layout(const std::vector<CustomCategory>& categories);
 
 }  // namespace muster::inline v0_1::formats

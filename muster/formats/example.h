@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "muster/base/bytes.h"
+#include "muster/base/export.h"
 #include "muster/base/result.h"
 
 namespace muster::inline v0_1::formats {
@@ -34,7 +35,7 @@ inline FeatureKind kind_of(const Feature& feature) {
   return static_cast<FeatureKind>(feature.index());
 }
 // The number of values.
-size_t size_of(const Feature& feature);
+MUSTER_EXPORT size_t size_of(const Feature& feature);
 
 // Features by name, in the order of the wire.
 using FeatureMap = std::vector<std::pair<std::string, Feature>>;
@@ -52,20 +53,20 @@ struct SequenceExample {
 // Reads the message. When a name occurs twice, the later value counts, at the place of the first.
 // Fields that the format does not know are skipped. Returns Corrupt, with the byte, when the bytes
 // are no such message.
-Result<Example> decode_example(Bytes bytes);
+MUSTER_EXPORT Result<Example> decode_example(Bytes bytes);
 // Reads a SequenceExample in the same way.
-Result<SequenceExample> decode_sequence_example(Bytes bytes);
+MUSTER_EXPORT Result<SequenceExample> decode_sequence_example(Bytes bytes);
 
 // The kind a message most likely has; the first field does not tell the two kinds apart.
 enum class MessageKind { kExample, kSequenceExample, kOther };
 // Reads a message of either kind into `content`; the features of an Example become the context.
 // Returns kOther when it is neither, or holds a field that the format does not know; `content` is
 // undefined then.
-MessageKind decode_message(Bytes bytes, SequenceExample* content);
+MUSTER_EXPORT MessageKind decode_message(Bytes bytes, SequenceExample* content);
 
 // Returns the bytes of the message, without framing. Lists of numbers are packed; the order is
 // kept.
-std::string encode_example(const Example& example);
-std::string encode_sequence_example(const SequenceExample& example);
+MUSTER_EXPORT std::string encode_example(const Example& example);
+MUSTER_EXPORT std::string encode_sequence_example(const SequenceExample& example);
 
 }  // namespace muster::inline v0_1::formats

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "muster/base/bytes.h"
+#include "muster/base/export.h"
 #include "muster/base/result.h"
 
 namespace muster::inline v0_1::formats {
@@ -27,9 +28,9 @@ struct GraphDef {
 };
 
 // Returns the bytes of TensorFlow's GraphDef, shapes in the attribute "_output_shapes".
-std::string encode_graph(const GraphDef& graph);
+MUSTER_EXPORT std::string encode_graph(const GraphDef& graph);
 // Returns Corrupt when the bytes are no such message. Attributes other than those above are left
 // out.
-Result<GraphDef> decode_graph(Bytes bytes);
+MUSTER_EXPORT Result<GraphDef> decode_graph(Bytes bytes);
 
 }  // namespace muster::inline v0_1::formats

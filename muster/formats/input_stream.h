@@ -15,6 +15,7 @@
 #include <string>
 
 #include "muster/base/bytes.h"
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/base/result.h"
 #include "muster/formats/compression.h"
@@ -25,7 +26,7 @@ namespace internal {
 class Inflater;
 }
 
-class InputStream {
+class MUSTER_EXPORT InputStream {
  public:
   // Opens a stream at the beginning of `file`, which must not be null. With kAuto a file that
   // begins with the two magic bytes is gzip, and any other is plain. Gzip members that follow each

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/base/result.h"
 #include "muster/formats/safetensors_parts.h"
@@ -60,7 +61,7 @@ Status write_safetensors(ByteSink& sink, std::span<const TensorView> tensors,
                          const SafetensorsMetadata& metadata = {});
 
 // An open file: its header is in memory, tensors are read when asked for.
-class SafetensorsReader {
+class MUSTER_PART_EXPORT SafetensorsReader {
  public:
   // Reads and checks the whole header. Returns Corrupt when it is too long or no JSON, for an
   // unknown dtype, for sizes that disagree with the shape, for gaps and overlaps, when the file is

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/result.h"
 
 namespace muster::inline v0_1::formats {
@@ -30,7 +31,7 @@ struct TensorPiece {
 };
 
 // What lies where.
-struct SafetensorsParts {
+struct MUSTER_EXPORT SafetensorsParts {
   // One of the parts.
   struct File {
     std::string name{};  // in the directory of the file that has the parts

@@ -7,6 +7,8 @@
 #include <variant>
 #include <vector>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::formats {
 
 // A distribution of values in buckets.
@@ -54,7 +56,7 @@ enum class TensorType {
 };
 
 // Returns "float32", or "type 23" for one that has no name here.
-std::string to_string(TensorType type);
+MUSTER_EXPORT std::string to_string(TensorType type);
 
 // A tensor, which a plugin of TensorBoard may read, and what else that plugin is told.
 struct TensorSummary {

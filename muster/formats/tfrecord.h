@@ -10,6 +10,7 @@
 #include <string>
 
 #include "muster/base/bytes.h"
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/base/result.h"
 #include "muster/formats/compression.h"
@@ -25,9 +26,9 @@ class Deflater;
 inline constexpr uint64_t kTfrecordOverhead = 16;
 
 // Adds the framed record to `out`.
-void append_tfrecord(std::string& out, Bytes payload);
+MUSTER_EXPORT void append_tfrecord(std::string& out, Bytes payload);
 // Writes the framed record to `sink` in one append.
-Status write_tfrecord(ByteSink& sink, Bytes payload);
+MUSTER_EXPORT Status write_tfrecord(ByteSink& sink, Bytes payload);
 
 // How reading a record ended.
 enum class RecordState {
@@ -41,7 +42,7 @@ enum class RecordState {
 // Errors are Corrupt and name the path and the offset of the record. After a wrong checksum of a
 // payload reading goes on behind the record. Any other damage says nothing of where the next record
 // begins: after it the reader is at the end, until seek().
-class TfrecordReader {
+class MUSTER_EXPORT TfrecordReader {
  public:
   // Opens a reader at the first record. With kAuto it finds out whether the file is compressed and
   // how: the checksum in front of the first record tells a plain file from others. The errors are
@@ -99,7 +100,7 @@ struct TfrecordWriterOptions {
 
 // Writes a file of records. The file appears under its name, whole, when close() is called; a
 // writer that is destroyed without close() leaves nothing.
-class TfrecordWriter {
+class MUSTER_EXPORT TfrecordWriter {
  public:
   // Returns InvalidArgument for a level outside of 1 to 9; the other errors are those of the file
   // system.

@@ -242,7 +242,7 @@ TEST(TfrecordWriter, NothingAppearsUnlessItIsClosed) {
   auto writer = TfrecordWriter::open(full, temp / "b").value();
   EXPECT_FALSE(writer.write(bytes_of(std::string(1'000'000, 'x'))).ok());
   EXPECT_FALSE(writer.write(bytes_of("x")).ok());
-  EXPECT_EQ(writer.close().error().kind(), ErrorKind::kUnavailable);
+  EXPECT_EQ(writer.close().error().kind(), ErrorKind::kInvalidArgument);
   EXPECT_FALSE(files.exists(temp / "b").value());
   EXPECT_EQ(TfrecordWriter::open(files, temp / "c", {.level = 10}).error().kind(),
             ErrorKind::kInvalidArgument);

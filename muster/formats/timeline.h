@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::formats {
 
 // A row. Those of one process stand together, under its name.
@@ -36,6 +38,6 @@ struct Timeline {
 };
 
 // Gives the text of a file: one event a line, the earliest span at 0. Names may hold any bytes.
-std::string trace_event_json(const Timeline& timeline);
+MUSTER_EXPORT std::string trace_event_json(const Timeline& timeline);
 
 }  // namespace muster::inline v0_1::formats

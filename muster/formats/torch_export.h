@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/base/result.h"
 
@@ -35,7 +36,8 @@ struct TorchExported {
 // was there at once, and returns them in the order of their names. Returns NotFound and Corrupt for
 // a file that is missing or damaged; InvalidArgument when it holds no variable, when two would get
 // the same name, and what write_torch_state_dict() returns.
-Result<std::vector<TorchExported>> export_torch(FileSystem& files, const std::string& file,
-                                                const std::string& path);
+MUSTER_EXPORT Result<std::vector<TorchExported>> export_torch(FileSystem& files,
+                                                              const std::string& file,
+                                                              const std::string& path);
 
 }  // namespace muster::inline v0_1::formats

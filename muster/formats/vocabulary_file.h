@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/base/result.h"
 
@@ -17,7 +18,7 @@ namespace muster::inline v0_1::formats {
 // front of the first is no part of it. A line that is blank keeps its id, and a warning names it.
 // Returns NotFound where there is no file; InvalidArgument, naming both lines (from 1), for a word
 // that stands twice, for two blank lines and for a \r within a line; InvalidArgument for UTF-16.
-Result<std::vector<std::string>> read_vocabulary_file(FileSystem& files, const std::string& path,
-                                                      std::optional<int64_t> most = {});
+MUSTER_PART_EXPORT Result<std::vector<std::string>> read_vocabulary_file(
+    FileSystem& files, const std::string& path, std::optional<int64_t> most = {});
 
 }  // namespace muster::inline v0_1::formats

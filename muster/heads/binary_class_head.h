@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/features/weight_column.h"
 #include "muster/heads/head.h"
 
@@ -33,6 +34,6 @@ struct BinaryClassHeadOptions {
 //     probability of class 1; predict, all predictions. Logits of more than two axes have predict
 //     alone, also as serving_default.
 // Throws InvalidArgument for options that are not as said there.
-Head BinaryClassHead(BinaryClassHeadOptions options = {});
+MUSTER_EXPORT Head BinaryClassHead(BinaryClassHeadOptions options = {});
 
 }  // namespace muster::inline v0_1

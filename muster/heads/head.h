@@ -22,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/losses/reduction.h"
 #include "muster/metrics/metric.h"
 #include "muster/optim/optimizer.h"
@@ -34,7 +35,7 @@ namespace muster::inline v0_1 {
 
 // What a model computes for a head: floating [batch..., logits_dimension]. For MultiHead() that may
 // be one tensor, whose last axis is divided in the order of its heads, or one by the name of each.
-class Logits {
+class MUSTER_EXPORT Logits {
  public:
   Logits(Tensor tensor) : tensor_(std::move(tensor)) {}  // NOLINT(google-explicit-constructor)
   Logits(std::map<std::string, Tensor> by_head)          // NOLINT(google-explicit-constructor)
@@ -69,7 +70,7 @@ struct HeadScore {
 };
 
 // How one kind of head works; what a Head asks. Whoever needs a head of their own derives from it.
-class HeadRule {
+class MUSTER_EXPORT HeadRule {
  public:
   virtual ~HeadRule() = default;
   // "BinaryClassHead", for messages.
@@ -103,7 +104,7 @@ struct HeadTraining {
   std::vector<Tensor> regularization_losses{};
 };
 
-class Head {
+class MUSTER_EXPORT Head {
  public:
   // Throws InvalidArgument when there is no rule, and for one whose reduction is kNone.
   explicit Head(std::shared_ptr<const HeadRule> rule);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/features/weight_column.h"
 #include "muster/heads/head.h"
 
@@ -29,6 +30,6 @@ struct MultiClassHeadOptions {
 //   export: serving_default and classification, with the names of the classes; predict, all
 //     predictions. Logits of more than two axes have predict alone, also as serving_default.
 // Throws InvalidArgument for options that are not as said there.
-Head MultiClassHead(MultiClassHeadOptions options);
+MUSTER_EXPORT Head MultiClassHead(MultiClassHeadOptions options);
 
 }  // namespace muster::inline v0_1

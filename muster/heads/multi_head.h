@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/heads/head.h"
 
 namespace muster::inline v0_1 {
@@ -22,6 +23,6 @@ struct MultiHeadOptions {
 //     predict has all predictions of all heads.
 // Throws InvalidArgument for options that are not as said there, and, when it is used, naming the
 // heads whose labels or logits are missing.
-Head MultiHead(MultiHeadOptions options);
+MUSTER_EXPORT Head MultiHead(MultiHeadOptions options);
 
 }  // namespace muster::inline v0_1

@@ -6,6 +6,7 @@
 #include <variant>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/features/weight_column.h"
 #include "muster/heads/head.h"
 
@@ -37,6 +38,6 @@ struct MultiLabelHeadOptions {
 //   export: serving_default and classification, with the names of the classes; predict. Logits of
 //     more than two axes have predict alone, also as serving_default.
 // Throws InvalidArgument for options that are not as said there.
-Head MultiLabelHead(MultiLabelHeadOptions options);
+MUSTER_EXPORT Head MultiLabelHead(MultiLabelHeadOptions options);
 
 }  // namespace muster::inline v0_1

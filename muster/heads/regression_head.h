@@ -12,6 +12,7 @@
 #include <functional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/features/weight_column.h"
 #include "muster/heads/head.h"
 
@@ -30,7 +31,7 @@ struct RegressionHeadOptions {
 };
 
 // The loss is the squared error, for each label of an example.
-Head RegressionHead(RegressionHeadOptions options = {});
+MUSTER_EXPORT Head RegressionHead(RegressionHeadOptions options = {});
 
 // Options of PoissonRegressionHead().
 struct PoissonRegressionHeadOptions {
@@ -44,7 +45,7 @@ struct PoissonRegressionHeadOptions {
 
 // For counts. Logits x are logarithms of what is expected: predictions are exp(x), and the loss is
 // exp(x) - y x.
-Head PoissonRegressionHead(PoissonRegressionHeadOptions options = {});
+MUSTER_EXPORT Head PoissonRegressionHead(PoissonRegressionHeadOptions options = {});
 
 // Options of LogisticRegressionHead().
 struct LogisticRegressionHeadOptions {
@@ -54,6 +55,6 @@ struct LogisticRegressionHeadOptions {
 };
 
 // For one number in [0, 1]. Predictions are sigmoid(x), and the loss is the sigmoid cross-entropy.
-Head LogisticRegressionHead(LogisticRegressionHeadOptions options = {});
+MUSTER_EXPORT Head LogisticRegressionHead(LogisticRegressionHeadOptions options = {});
 
 }  // namespace muster::inline v0_1

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/heads/head.h"
 
 namespace muster::inline v0_1 {
@@ -23,6 +24,7 @@ struct SequentialHeadOptions {
 // mask, by its name. Throws InvalidArgument for a MultiHead, a head that is one of sequences
 // already, and an empty name; when it is used, for a mask or a feature that is missing or does not
 // fit the logits.
-Head SequentialHeadWrapper(const Head& static_head, SequentialHeadOptions options = {});
+MUSTER_EXPORT Head SequentialHeadWrapper(const Head& static_head,
+                                         SequentialHeadOptions options = {});
 
 }  // namespace muster::inline v0_1

@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/keras/callback.h"
 
 namespace muster::inline v0_1::keras {
@@ -43,7 +44,7 @@ struct BackupAndRestoreOptions {
 // backup stands behind the last of FitOptions::epochs, or behind more, fit() has the weights and
 // the History of the backup and trains nothing; one in the middle of a later epoch is refused with
 // InvalidArgument.
-class BackupAndRestore : public Callback {
+class MUSTER_EXPORT BackupAndRestore : public Callback {
  public:
   // Throws InvalidArgument for an empty directory, save_freq < 1 and max_failed_saves < 0.
   explicit BackupAndRestore(std::string backup_dir, BackupAndRestoreOptions options = {});

@@ -15,6 +15,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::keras {
@@ -44,7 +45,7 @@ struct BatchInfo {
 };
 
 // Override what you want to hear; the defaults do nothing.
-class Callback {
+class MUSTER_EXPORT Callback {
  public:
   virtual ~Callback() = default;
 

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/keras/callback.h"
 #include "muster/tensor/tensor.h"
 #include "muster/train/failed_saves.h"
@@ -36,7 +37,7 @@ namespace muster::inline v0_1::keras {
 enum class MonitorMode { kAuto, kMin, kMax };
 
 // Follows one of the Logs of the epochs, and knows its best value.
-class Monitor {
+class MUSTER_EXPORT Monitor {
  public:
   // `whose` begins the messages. A value is better when it is so by more than `min_delta`.
   Monitor(std::string whose, std::string name, MonitorMode mode, double min_delta = 0);
@@ -85,7 +86,7 @@ struct ModelCheckpointOptions {
 // Saves the model. "{epoch}" and "{val_loss}", any of the Logs, may stand in the path, with
 // Python's formats: "weights-{epoch:02d}-{val_loss:.2f}.safetensors"; the first epoch is 1 there.
 // What is saved at the same path replaces what was there.
-class ModelCheckpoint : public Callback {
+class MUSTER_EXPORT ModelCheckpoint : public Callback {
  public:
   // Throws InvalidArgument for an empty path, weights whose path does not end in ".safetensors",
   // save_freq < 1, max_failed_saves < 0, and save_freq with save_best_only: the best of what, is
@@ -132,7 +133,7 @@ struct EarlyStoppingOptions {
 };
 
 // Ends fit() when a value has stopped to get better.
-class EarlyStopping : public Callback {
+class MUSTER_EXPORT EarlyStopping : public Callback {
  public:
   // Throws InvalidArgument for a number below 0.
   explicit EarlyStopping(EarlyStoppingOptions options = {});
@@ -173,7 +174,7 @@ struct ReduceLROnPlateauOptions {
 
 // Lowers the learning rate when a value has stopped to get better. The rate of each epoch is
 // "learning_rate" in its Logs.
-class ReduceLROnPlateau : public Callback {
+class MUSTER_EXPORT ReduceLROnPlateau : public Callback {
  public:
   // Throws InvalidArgument for numbers out of range.
   explicit ReduceLROnPlateau(ReduceLROnPlateauOptions options = {});
@@ -193,7 +194,7 @@ class ReduceLROnPlateau : public Callback {
 
 // Sets the learning rate of each epoch to what a function makes of its number, from 0, and of the
 // rate so far. The rate is "learning_rate" in the Logs.
-class LearningRateScheduler : public Callback {
+class MUSTER_EXPORT LearningRateScheduler : public Callback {
  public:
   // Gives the rate of an epoch.
   using Schedule = std::function<double(int64_t epoch, double learning_rate)>;
@@ -217,7 +218,7 @@ struct TensorBoardOptions {
 
 // Writes what TensorBoard shows: "epoch_loss" and so on in log_dir/train and log_dir/validation,
 // the learning rate, histograms and the graph. On a cluster the chief writes.
-class TensorBoard : public Callback {
+class MUSTER_EXPORT TensorBoard : public Callback {
  public:
   // Throws InvalidArgument for an empty directory, and numbers out of range.
   // Without a directory: "logs" below that of the job (--model_dir or --job-dir), else "logs".
@@ -240,7 +241,7 @@ class TensorBoard : public Callback {
 // what is validated are there from the first line, empty where an epoch was not; what a callback
 // begins to tell later gets a column at the end, in all lines. A run that goes on adds to what is
 // there. On a cluster the chief writes.
-class CSVLogger : public Callback {
+class MUSTER_EXPORT CSVLogger : public Callback {
  public:
   // `append`: adds to a file that is there, in place of beginning it anew, under its columns; fit()
   // throws InvalidArgument where its first line is no such header. `max_failed_saves`: so
@@ -277,13 +278,13 @@ class CSVLogger : public Callback {
 
 // Ends fit() with NonFinite where the loss of a batch is no number. Without it a loss that is not
 // finite is an error too, before anything is updated; this one is here for who looks for it.
-class TerminateOnNaN : public Callback {
+class MUSTER_EXPORT TerminateOnNaN : public Callback {
  public:
   void on_train_batch_end(const BatchInfo& info) override;
 };
 
 // Calls functions where there are some.
-class LambdaCallback : public Callback {
+class MUSTER_EXPORT LambdaCallback : public Callback {
  public:
   // The functions, by their moments; empty ones are left out.
   struct Functions {

@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/keras/loss.h"
 #include "muster/keras/metric_choice.h"
 #include "muster/optim/optimizer.h"
@@ -15,7 +16,7 @@
 namespace muster::inline v0_1::keras {
 
 // An optimizer, or the name of one with Keras's defaults.
-class OptimizerChoice {
+class MUSTER_EXPORT OptimizerChoice {
  public:
   // "adam", "sgd", "rmsprop" and so on, in capitals or not.
   OptimizerChoice(const char* name) : choice_(std::string(name)) {}               // NOLINT

@@ -6,9 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::keras {
 
-struct History {
+struct MUSTER_EXPORT History {
   // The epochs that were trained, from 0, and what was measured in each, by name: "loss",
   // "accuracy", "val_loss", "val_accuracy". An epoch without validation has NaN there.
   std::vector<int64_t> epoch{};

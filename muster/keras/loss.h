@@ -10,12 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/losses/losses.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::keras {
 
-class Loss {
+class MUSTER_EXPORT Loss {
  public:
   // Gives the loss of a batch, a scalar: the mean over its examples, or their sum. `sample_weight`
   // has a weight for each example, or is undefined.
@@ -54,22 +55,26 @@ class Loss {
 
 // Keras's classes, with the options of muster/losses; `sample_weight` of the options is left out,
 // since fit() brings the weights. A reduction of kNone is an InvalidArgument.
-Loss BinaryCrossentropy(losses::BinaryCrossentropyOptions options = {});
-Loss BinaryFocalCrossentropy(losses::BinaryFocalCrossentropyOptions options = {});
-Loss CategoricalCrossentropy(losses::CategoricalCrossentropyOptions options = {});
-Loss CategoricalFocalCrossentropy(losses::CategoricalFocalCrossentropyOptions options = {});
-Loss SparseCategoricalCrossentropy(losses::SparseCategoricalCrossentropyOptions options = {});
-Loss CategoricalHinge(losses::CategoricalHingeOptions options = {});
-Loss CosineSimilarity(losses::CosineSimilarityOptions options = {});
-Loss Hinge(losses::HingeOptions options = {});
-Loss Huber(losses::HuberOptions options = {});
-Loss KLDivergence(losses::KlDivergenceOptions options = {});
-Loss LogCosh(losses::LogCoshOptions options = {});
-Loss MeanAbsoluteError(losses::MeanAbsoluteErrorOptions options = {});
-Loss MeanAbsolutePercentageError(losses::MeanAbsolutePercentageErrorOptions options = {});
-Loss MeanSquaredError(losses::MeanSquaredErrorOptions options = {});
-Loss MeanSquaredLogarithmicError(losses::MeanSquaredLogarithmicErrorOptions options = {});
-Loss Poisson(losses::PoissonOptions options = {});
-Loss SquaredHinge(losses::SquaredHingeOptions options = {});
+MUSTER_EXPORT Loss BinaryCrossentropy(losses::BinaryCrossentropyOptions options = {});
+MUSTER_EXPORT Loss BinaryFocalCrossentropy(losses::BinaryFocalCrossentropyOptions options = {});
+MUSTER_EXPORT Loss CategoricalCrossentropy(losses::CategoricalCrossentropyOptions options = {});
+MUSTER_EXPORT Loss
+CategoricalFocalCrossentropy(losses::CategoricalFocalCrossentropyOptions options = {});
+MUSTER_EXPORT Loss
+SparseCategoricalCrossentropy(losses::SparseCategoricalCrossentropyOptions options = {});
+MUSTER_EXPORT Loss CategoricalHinge(losses::CategoricalHingeOptions options = {});
+MUSTER_EXPORT Loss CosineSimilarity(losses::CosineSimilarityOptions options = {});
+MUSTER_EXPORT Loss Hinge(losses::HingeOptions options = {});
+MUSTER_EXPORT Loss Huber(losses::HuberOptions options = {});
+MUSTER_EXPORT Loss KLDivergence(losses::KlDivergenceOptions options = {});
+MUSTER_EXPORT Loss LogCosh(losses::LogCoshOptions options = {});
+MUSTER_EXPORT Loss MeanAbsoluteError(losses::MeanAbsoluteErrorOptions options = {});
+MUSTER_EXPORT Loss
+MeanAbsolutePercentageError(losses::MeanAbsolutePercentageErrorOptions options = {});
+MUSTER_EXPORT Loss MeanSquaredError(losses::MeanSquaredErrorOptions options = {});
+MUSTER_EXPORT Loss
+MeanSquaredLogarithmicError(losses::MeanSquaredLogarithmicErrorOptions options = {});
+MUSTER_EXPORT Loss Poisson(losses::PoissonOptions options = {});
+MUSTER_EXPORT Loss SquaredHinge(losses::SquaredHingeOptions options = {});
 
 }  // namespace muster::inline v0_1::keras

@@ -13,12 +13,13 @@
 #include <vector>
 
 #include "muster/base/better.h"
+#include "muster/base/export.h"
 #include "muster/metrics/metric.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::keras {
 
-class MetricChoice {
+class MUSTER_EXPORT MetricChoice {
  public:
   // Measures a batch. `weights` has a weight for each example, or is undefined.
   using Function =

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "muster/base/environment.h"
+#include "muster/base/export.h"
 #include "muster/data/dataset.h"
 #include "muster/distribute/strategy.h"
 #include "muster/formats/graph_def.h"
@@ -75,6 +76,7 @@ struct FitOptions {
   std::vector<std::shared_ptr<Callback>> callbacks = {};
   Verbose verbose = Verbose::kAuto;  // of the ProgbarLogger, where there is none among these
 };
+using FitTensorOptions = FitOptions;  // its former name, for fit(x, y, ...)
 
 // Options of Model::evaluate().
 struct EvaluateOptions {
@@ -105,7 +107,7 @@ struct LoadedWeights {
       mismatched{};  // "dense/kernel: float32[3, 4], the file has float32[3, 5]"
 };
 
-class Model {
+class MUSTER_EXPORT Model {
  public:
   // What a model of one's own computes: its outputs of the features of a batch. Layers it calls
   // find their variables in the context; make them once, outside.

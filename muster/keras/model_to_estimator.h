@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/estimator/estimator.h"
 #include "muster/keras/model.h"
 
@@ -30,7 +31,7 @@ struct ModelToEstimatorOptions {
 // its `accumulate_steps` and seed are taken where the RunConfig has none. Throws InvalidArgument
 // for a Model that was not compiled, and for a metric_names_map that leaves out a metric or names
 // one that is not there.
-Estimator model_to_estimator(Model& model, RunConfig config = {},
-                             const ModelToEstimatorOptions& options = {});
+MUSTER_EXPORT Estimator model_to_estimator(Model& model, RunConfig config = {},
+                                           const ModelToEstimatorOptions& options = {});
 
 }  // namespace muster::inline v0_1::keras

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "muster/base/clock.h"
+#include "muster/base/export.h"
 #include "muster/keras/callback.h"
 
 namespace muster::inline v0_1::keras {
@@ -18,7 +19,7 @@ enum class Verbose { kSilent, kAuto, kEpochs };
 // fit() has one by itself, behind all others, as FitOptions::verbose says, unless its callbacks
 // hold one: where that stands, it shows what callbacks before it add to the Logs. Of the processes
 // of a cluster the chief alone prints.
-class ProgbarLogger : public Callback {
+class MUSTER_EXPORT ProgbarLogger : public Callback {
  public:
   // `clock` must outlive it.
   explicit ProgbarLogger(Verbose verbose = Verbose::kAuto, Clock& clock = system_clock());

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/layers/activations.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/layer.h"
@@ -15,7 +16,7 @@ namespace muster::inline v0_1 {
 
 // Applies `activation` to every element: Keras's Activation. A mask stays as it is, but for a
 // softmax along another axis than the last, which refuses one.
-Layer ActivationLayer(const Activation& activation, std::string name = {});
+MUSTER_EXPORT Layer ActivationLayer(const Activation& activation, std::string name = {});
 
 // Options of ReLU(), as those of activations::relu.
 struct ReLUOptions {
@@ -26,19 +27,19 @@ struct ReLUOptions {
 };
 // Computes activations::relu. A mask stays as it is. Throws InvalidArgument for a value that is
 // below 0 or not finite.
-Layer ReLU(ReLUOptions options = {});
+MUSTER_EXPORT Layer ReLU(ReLUOptions options = {});
 
 // Computes x for x > 0, else alpha * x. A mask stays as it is. Throws InvalidArgument for an alpha
 // that is below 0 or not finite.
-Layer LeakyReLU(double alpha = 0.3, std::string name = {});
+MUSTER_EXPORT Layer LeakyReLU(double alpha = 0.3, std::string name = {});
 
 // Computes x for x > 0, else alpha * (exp(x) - 1). A mask stays as it is. Throws InvalidArgument
 // for an alpha that is not finite.
-Layer ELU(double alpha = 1, std::string name = {});
+MUSTER_EXPORT Layer ELU(double alpha = 1, std::string name = {});
 
 // Computes x for x > theta, else 0. A mask stays as it is. Throws InvalidArgument for a theta that
 // is below 0 or not finite.
-Layer ThresholdedReLU(double theta = 1, std::string name = {});
+MUSTER_EXPORT Layer ThresholdedReLU(double theta = 1, std::string name = {});
 
 // Options of PReLU().
 struct PReLUOptions {
@@ -54,10 +55,10 @@ struct PReLUOptions {
 // stays as it is. Variable: "alpha", of the shape of one example with 1 for shared axes, of the
 // input's dtype, one of weights. Throws InvalidArgument for a shared axis below 1, and when called,
 // for one the input does not have.
-Layer PReLU(PReLUOptions options = {});
+MUSTER_EXPORT Layer PReLU(PReLUOptions options = {});
 
 // Computes softmax along `axis`. A mask that covers the axis keeps steps out: -1e9 is added where
 // it is false. A mask stays as it is.
-Layer Softmax(int64_t axis = -1, std::string name = {});
+MUSTER_EXPORT Layer Softmax(int64_t axis = -1, std::string name = {});
 
 }  // namespace muster::inline v0_1

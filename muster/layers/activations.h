@@ -10,13 +10,14 @@
 #include <optional>
 #include <string_view>
 
+#include "muster/base/export.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
 
 // Says which function it is, and with which parameters. Functions that differ in a parameter are
 // not equal.
-struct Activation {
+struct MUSTER_EXPORT Activation {
   // The function; activations:: below says what each computes.
   enum class Kind : uint8_t {
     kLinear,
@@ -66,7 +67,7 @@ inline constexpr Activation Activation::kSoftmax{.kind = Kind::kSoftmax};
 namespace activations {
 
 // Options of relu.
-struct ReluOptions {
+struct MUSTER_EXPORT ReluOptions {
   std::optional<double> max_value{};  // no bound when unset
   double negative_slope = 0;
   double threshold = 0;
@@ -75,19 +76,19 @@ struct ReluOptions {
 };
 // Options of leaky_relu. The default is TensorFlow's for the function; the layer LeakyReLU has
 // another.
-struct LeakyReluOptions {
+struct MUSTER_EXPORT LeakyReluOptions {
   double alpha = 0.2;
   // Throws InvalidArgument for a value that is below 0 or not finite.
   Activation activation() const;
 };
 // Options of elu.
-struct EluOptions {
+struct MUSTER_EXPORT EluOptions {
   double alpha = 1;
   // Throws InvalidArgument for a value that is not finite.
   Activation activation() const;
 };
 // Options of gelu.
-struct GeluOptions {
+struct MUSTER_EXPORT GeluOptions {
   bool approximate = false;  // by tanh
   Activation activation() const;
 };
@@ -151,11 +152,11 @@ inline constexpr Activation softsign{.kind = Activation::Kind::kSoftsign};
 inline constexpr Activation exponential{.kind = Activation::Kind::kExponential};
 
 // Applies `activation` to `input`.
-Tensor apply(const Activation& activation, const Tensor& input);
+MUSTER_EXPORT Tensor apply(const Activation& activation, const Tensor& input);
 }  // namespace activations
 
 // Gives the function of that name of the namespace activations, with default parameters:
 // activation("gelu"). Throws InvalidArgument for an unknown name; the hint has the nearest one.
-Activation activation(std::string_view name);
+MUSTER_EXPORT Activation activation(std::string_view name);
 
 }  // namespace muster::inline v0_1

@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 
 namespace muster::inline v0_1 {
@@ -18,6 +19,6 @@ struct ActivityRegularizationOptions {
 // Gives its input, [batch, ...] of a floating dtype, and adds (l1 * sum(|x|) + l2 * sum(x * x)) /
 // batch to the loss. A mask stays as it is. Throws InvalidArgument unless l1 and l2 are finite and
 // at least 0.
-Layer ActivityRegularization(ActivityRegularizationOptions options = {});
+MUSTER_EXPORT Layer ActivityRegularization(ActivityRegularizationOptions options = {});
 
 }  // namespace muster::inline v0_1

@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/layer.h"
 
@@ -38,7 +39,7 @@ struct AttentionOptions {
 // softmax(scores) x value: [batch, T, dim], [batch, S, width], [batch, S, dim] -> [batch, T,
 // width] (Luong et al., 2015). Steps of the query that do not count give 0. Variables, of no axes
 // and 1 at first: "scale" with use_scale, "concat_score_weight" with kConcat.
-Layer Attention(AttentionOptions options = {});
+MUSTER_EXPORT Layer Attention(AttentionOptions options = {});
 
 // Options of MultiHeadAttention().
 struct MultiHeadAttentionOptions {
@@ -81,7 +82,7 @@ struct MultiHeadAttentionOptions {
 // the others attends for itself. The result is [batch, axes..., output_shape...], scores are
 // [batch, other axes..., num_heads, axes of the query..., axes of the value...], and an
 // attention_mask has these axes, with num_heads or without. They take no masks of steps.
-Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim,
-                         MultiHeadAttentionOptions options = {});
+MUSTER_EXPORT Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim,
+                                       MultiHeadAttentionOptions options = {});
 
 }  // namespace muster::inline v0_1

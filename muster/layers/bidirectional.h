@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 
 namespace muster::inline v0_1 {
@@ -29,6 +30,6 @@ struct BidirectionalOptions {
 // InvalidArgument for a layer of another kind, for two layers with the same go_backwards, and for
 // two that differ in return_sequences, return_state, time_major, or, but for kConcat and kNone, in
 // units.
-Layer Bidirectional(Layer layer, BidirectionalOptions options = {});
+MUSTER_EXPORT Layer Bidirectional(Layer layer, BidirectionalOptions options = {});
 
 }  // namespace muster::inline v0_1

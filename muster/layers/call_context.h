@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/random.h"
 #include "muster/tensor/tensor.h"
 #include "muster/tensor/variable.h"
@@ -29,7 +30,7 @@ class CallTapeReader;
 
 // Tells a context which layer asks. Every layer object has an id that is never used again, so a
 // context cannot take a new layer for an old one.
-struct LayerIdentity {
+struct MUSTER_EXPORT LayerIdentity {
   LayerIdentity(std::string class_name, std::string given_name);
 
   uint64_t id;
@@ -37,7 +38,7 @@ struct LayerIdentity {
   std::string given_name;  // empty: named automatically
 };
 
-class CallContext {
+class MUSTER_EXPORT CallContext {
  public:
   // `variables` outlives the context. `seed` decides what layers draw, not initial values (the
   // store's seed does).

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/tensor/constraint.h"
 
 namespace muster::inline v0_1::constraints {
@@ -14,13 +15,13 @@ namespace muster::inline v0_1::constraints {
 // Shortens what has a norm above max_value to it: w * min(norm, max_value) / (norm + 1e-7)
 // (Srivastava et al., 2014). Throws InvalidArgument unless max_value is finite and at least 0, for
 // an empty axis and one that is named twice; when applied, for an axis the weight does not have.
-Constraint max_norm(double max_value = 2, std::vector<int64_t> axis = {0});
+MUSTER_EXPORT Constraint max_norm(double max_value = 2, std::vector<int64_t> axis = {0});
 
 // Sets what is below 0 to 0.
-Constraint non_neg();
+MUSTER_EXPORT Constraint non_neg();
 
 // Gives everything the norm 1: w / (norm + 1e-7). Throws as max_norm() does.
-Constraint unit_norm(std::vector<int64_t> axis = {0});
+MUSTER_EXPORT Constraint unit_norm(std::vector<int64_t> axis = {0});
 
 // Options of min_max_norm().
 struct MinMaxNormOptions {
@@ -32,6 +33,6 @@ struct MinMaxNormOptions {
 // Brings norms between min_value and max_value: w * (rate * clip(norm, min_value, max_value) +
 // (1 - rate) * norm) / (norm + 1e-7). Throws InvalidArgument for options out of range, and as
 // max_norm() does.
-Constraint min_max_norm(MinMaxNormOptions options = {});
+MUSTER_EXPORT Constraint min_max_norm(MinMaxNormOptions options = {});
 
 }  // namespace muster::inline v0_1::constraints

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/activations.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/layer.h"
@@ -73,9 +74,9 @@ struct Conv3DOptions {
 // "bias" [filters], of the input's dtype, one of weights. Throws InvalidArgument for sizes below 1,
 // for filters that groups do not divide, for strides and dilation_rate both above 1, and for
 // kCausal in two or three dimensions; when called, for channels that groups do not divide.
-Layer Conv1D(int64_t filters, int64_t kernel_size, Conv1DOptions options = {});
-Layer Conv2D(int64_t filters, Size2D kernel_size, Conv2DOptions options = {});
-Layer Conv3D(int64_t filters, Size3D kernel_size, Conv3DOptions options = {});
+MUSTER_EXPORT Layer Conv1D(int64_t filters, int64_t kernel_size, Conv1DOptions options = {});
+MUSTER_EXPORT Layer Conv2D(int64_t filters, Size2D kernel_size, Conv2DOptions options = {});
+MUSTER_EXPORT Layer Conv3D(int64_t filters, Size3D kernel_size, Conv3DOptions options = {});
 
 // Options of Conv2DTranspose().
 struct Conv2DTransposeOptions {
@@ -101,7 +102,8 @@ struct Conv2DTransposeOptions {
 // / 2 rounded down for kSame, else 0. Variables: "kernel" [kernel height, kernel width, filters,
 // in], "bias" [filters]. Throws InvalidArgument as Conv2D does, and for an output_padding that is
 // not below the strides.
-Layer Conv2DTranspose(int64_t filters, Size2D kernel_size, Conv2DTransposeOptions options = {});
+MUSTER_EXPORT Layer Conv2DTranspose(int64_t filters, Size2D kernel_size,
+                                    Conv2DTransposeOptions options = {});
 
 // Options of DepthwiseConv2D().
 struct DepthwiseConv2DOptions {
@@ -125,7 +127,7 @@ struct DepthwiseConv2DOptions {
 // is that of channel k and its kernel m. Variables: "depthwise_kernel" [kernel height, kernel
 // width, in, depth_multiplier], "bias" [in * depth_multiplier]. Throws InvalidArgument as Conv2D
 // does.
-Layer DepthwiseConv2D(Size2D kernel_size, DepthwiseConv2DOptions options = {});
+MUSTER_EXPORT Layer DepthwiseConv2D(Size2D kernel_size, DepthwiseConv2DOptions options = {});
 
 // Options of SeparableConv2D().
 struct SeparableConv2DOptions {
@@ -152,6 +154,7 @@ struct SeparableConv2DOptions {
 // Variables: "depthwise_kernel" [kernel height, kernel width, in, depth_multiplier],
 // "pointwise_kernel" [1, 1, in * depth_multiplier, filters], "bias" [filters]. Throws
 // InvalidArgument as Conv2D does.
-Layer SeparableConv2D(int64_t filters, Size2D kernel_size, SeparableConv2DOptions options = {});
+MUSTER_EXPORT Layer SeparableConv2D(int64_t filters, Size2D kernel_size,
+                                    SeparableConv2DOptions options = {});
 
 }  // namespace muster::inline v0_1

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/layers/activations.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/layer.h"
@@ -29,11 +30,11 @@ struct DenseOptions {
 // Computes activation(input @ kernel + bias) over the last axis: [batch..., in] -> [batch...,
 // units]. A mask stays as it is. Variables: "kernel" [in, units], "bias" [units], of the input's
 // dtype, one of weights. Throws InvalidArgument for units < 1.
-Layer Dense(int64_t units, DenseOptions options = {});
+MUSTER_EXPORT Layer Dense(int64_t units, DenseOptions options = {});
 
 // Reshapes [batch, ...] to [batch, the product of the rest], rows in memory order, and [batch] to
 // [batch, 1].
-Layer Flatten(std::string name = {});
+MUSTER_EXPORT Layer Flatten(std::string name = {});
 
 // Options of Dropout().
 struct DropoutOptions {
@@ -48,12 +49,12 @@ struct DropoutOptions {
 // rate); otherwise it does nothing. Which elements is a function of (seed, step, replica, layer
 // name). A mask of steps stays as it is. Throws InvalidArgument unless 0 <= rate < 1 and for other
 // sizes in noise_shape, and when called in training, for an input that does not fit it.
-Layer Dropout(double rate, DropoutOptions options = {});
+MUSTER_EXPORT Layer Dropout(double rate, DropoutOptions options = {});
 
 // Calls the layers one after another. What one gives, tensors and masks, the next one takes; a
 // state goes into the first layer and comes out of the last one. Layers inside a Sequential are
 // named as if they stood alone. Where a Conv2D with relu is followed by MaxPooling2D, the relu runs
 // after the pooling, which gives the same values and gradients for a fraction of the work.
-Layer Sequential(std::vector<Layer> layers);
+MUSTER_EXPORT Layer Sequential(std::vector<Layer> layers);
 
 }  // namespace muster::inline v0_1

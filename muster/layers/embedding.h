@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/layer.h"
 
@@ -33,6 +34,6 @@ struct EmbeddingOptions {
 // A mask of the ids counts too. Variable: "embeddings" [input_dim, output_dim]. An id outside of 0
 // ... input_dim - 1 is an InvalidArgument that names it and its place. Throws InvalidArgument for
 // sizes below 1, and for a regularizer or a constraint that row_sparse does not go with.
-Layer Embedding(int64_t input_dim, int64_t output_dim, EmbeddingOptions options = {});
+MUSTER_EXPORT Layer Embedding(int64_t input_dim, int64_t output_dim, EmbeddingOptions options = {});
 
 }  // namespace muster::inline v0_1

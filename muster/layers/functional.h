@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 #include "muster/layers/symbolic_tensor.h"
 
@@ -23,7 +24,7 @@ namespace muster::inline v0_1 {
 // go along from layer to layer. Layers run in the order in which they were called on symbolic
 // tensors, and are named as if they stood alone; "model", "model_1" is the name of the Functional
 // itself. Throws InvalidArgument when it is called with other tensors than its inputs say.
-class Functional : public Layer {
+class MUSTER_EXPORT Functional : public Layer {
  public:
   // Throws InvalidArgument where an output needs an Input that is not among the inputs ("graph
   // disconnected"), where no output needs an input, where an input is no Input or is there twice,

@@ -6,24 +6,25 @@
 // fan_in = r * in and fan_out = r * out; for one axis [n] both are n.
 #pragma once
 
+#include "muster/base/export.h"
 #include "muster/tensor/variable.h"
 
 namespace muster::inline v0_1::initializers {
 
 // All elements are the same: 0, 1, `value`, which must be finite, else InvalidArgument is thrown.
-Initializer zeros();
-Initializer ones();
-Initializer constant(double value);
+MUSTER_EXPORT Initializer zeros();
+MUSTER_EXPORT Initializer ones();
+MUSTER_EXPORT Initializer constant(double value);
 // Gives a copy of the tensor, in the variable's dtype: weights from elsewhere. Throws
 // InvalidArgument for an undefined tensor, and when called, for another shape, which it names with
 // its own.
-Initializer constant(const Tensor& value);
+MUSTER_EXPORT Initializer constant(const Tensor& value);
 // Draws uniformly from [minimum, maximum). Throws InvalidArgument when the interval is empty.
-Initializer random_uniform(double minimum = -0.05, double maximum = 0.05);
+MUSTER_EXPORT Initializer random_uniform(double minimum = -0.05, double maximum = 0.05);
 // Draws normal numbers. Throws InvalidArgument for a negative stddev.
-Initializer random_normal(double mean = 0.0, double stddev = 0.05);
+MUSTER_EXPORT Initializer random_normal(double mean = 0.0, double stddev = 0.05);
 // Draws normal numbers, and draws again what is further than two stddev from the mean.
-Initializer truncated_normal(double mean = 0.0, double stddev = 0.05);
+MUSTER_EXPORT Initializer truncated_normal(double mean = 0.0, double stddev = 0.05);
 
 // What variance_scaling divides by: fan_in, fan_out, or (fan_in + fan_out) / 2; 1 at the least.
 enum class FanMode { kFanIn, kFanOut, kFanAvg };
@@ -40,26 +41,26 @@ struct VarianceScalingOptions {
 
 // Draws numbers of mean 0 and variance scale / fan. Throws InvalidArgument unless scale is finite
 // and above 0.
-Initializer variance_scaling(VarianceScalingOptions options = {});
+MUSTER_EXPORT Initializer variance_scaling(VarianceScalingOptions options = {});
 
 // These are variance_scaling: glorot of scale 1 and the mean of the fans (Glorot and Bengio, 2010),
 // he of scale 2 and fan_in (He et al., 2015), lecun of scale 1 and fan_in (LeCun et al., 1998);
 // uniform, or truncated normal.
-Initializer glorot_uniform();
-Initializer glorot_normal();
-Initializer he_uniform();
-Initializer he_normal();
-Initializer lecun_uniform();
-Initializer lecun_normal();
+MUSTER_EXPORT Initializer glorot_uniform();
+MUSTER_EXPORT Initializer glorot_normal();
+MUSTER_EXPORT Initializer he_uniform();
+MUSTER_EXPORT Initializer he_normal();
+MUSTER_EXPORT Initializer lecun_uniform();
+MUSTER_EXPORT Initializer lecun_normal();
 
 // Makes a matrix [product of the axes but the last, last axis] with orthonormal rows or columns,
 // whichever are fewer, times `gain`: Q of the QR decomposition of normal numbers in which the
 // diagonal of R is positive (Saxe et al., 2014). Throws InvalidArgument for a gain that is not
 // finite, and when called, for fewer than two axes.
-Initializer orthogonal(double gain = 1);
+MUSTER_EXPORT Initializer orthogonal(double gain = 1);
 
 // Makes [rows, columns] with `gain` on the diagonal and 0 elsewhere. Throws InvalidArgument for a
 // gain that is not finite, and when called, for another number of axes.
-Initializer identity(double gain = 1);
+MUSTER_EXPORT Initializer identity(double gain = 1);
 
 }  // namespace muster::inline v0_1::initializers

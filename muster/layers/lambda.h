@@ -5,6 +5,7 @@
 #include <functional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 
 namespace muster::inline v0_1 {
@@ -13,6 +14,6 @@ namespace muster::inline v0_1 {
 // its argument. One with variables or random numbers is a UnaryLayerImpl. Throws InvalidArgument
 // for an empty function, and when called, where it gives an undefined tensor; what LibTorch throws
 // in it is an error that names the layer and its input.
-Layer Lambda(std::function<Tensor(const Tensor&)> function, std::string name = {});
+MUSTER_EXPORT Layer Lambda(std::function<Tensor(const Tensor&)> function, std::string name = {});
 
 }  // namespace muster::inline v0_1

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/layers/call_context.h"
 #include "muster/layers/layer_values.h"
 #include "muster/layers/symbolic_tensor.h"
@@ -28,7 +29,7 @@ enum class LayerPrecision {
 
 // What a kind of layer does. Implement it to make a layer of your own; one that takes one tensor
 // and gives one is shorter as a UnaryLayerImpl ("muster/layers/unary_layer.h").
-class LayerImpl {
+class MUSTER_EXPORT LayerImpl {
  public:
   LayerImpl(std::string class_name, std::string given_name)
       : identity_(std::move(class_name), std::move(given_name)) {}
@@ -48,7 +49,7 @@ class LayerImpl {
   LayerIdentity identity_;
 };
 
-class Layer {
+class MUSTER_EXPORT Layer {
  public:
   explicit Layer(std::shared_ptr<const LayerImpl> impl);
 

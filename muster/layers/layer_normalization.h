@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/layer.h"
 
@@ -30,7 +31,7 @@ struct LayerNormalizationOptions {
 // by the count) are those along the axes (Ba et al., 2016). A mask stays as it is. Variables, of
 // the sizes of the axes and the input's dtype: "gamma", "beta". Throws InvalidArgument for options
 // out of range, and when called, for axes the input does not have or names twice, and for axis 0.
-Layer LayerNormalization(LayerNormalizationOptions options = {});
+MUSTER_EXPORT Layer LayerNormalization(LayerNormalizationOptions options = {});
 
 // Options of GroupNormalization().
 struct GroupNormalizationOptions {
@@ -52,10 +53,10 @@ struct GroupNormalizationOptions {
 // all axes between (Wu and He, 2018). Variables, [channels], of the input's dtype: "gamma", "beta".
 // Throws InvalidArgument for options out of range, and when called, for channels that the groups do
 // not divide.
-Layer GroupNormalization(GroupNormalizationOptions options = {});
+MUSTER_EXPORT Layer GroupNormalization(GroupNormalizationOptions options = {});
 
 // Divides by the root of the sum of squares along the axes, at least 1e-6. A mask stays as it is.
 // When called it throws InvalidArgument for axes the input does not have.
-Layer UnitNormalization(std::vector<int64_t> axis = {-1}, std::string name = {});
+MUSTER_EXPORT Layer UnitNormalization(std::vector<int64_t> axis = {-1}, std::string name = {});
 
 }  // namespace muster::inline v0_1

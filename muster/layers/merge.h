@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 
 namespace muster::inline v0_1 {
@@ -15,19 +16,19 @@ namespace muster::inline v0_1 {
 // axes gets axes of size 1 behind its batch. What all masks let through counts. Throw
 // InvalidArgument for shapes that do not fit, which it names, for tensors of several dtypes, and
 // for no tensor at all.
-Layer Add(std::string name = {});
-Layer Multiply(std::string name = {});
-Layer Average(std::string name = {});
-Layer Maximum(std::string name = {});
-Layer Minimum(std::string name = {});
+MUSTER_EXPORT Layer Add(std::string name = {});
+MUSTER_EXPORT Layer Multiply(std::string name = {});
+MUSTER_EXPORT Layer Average(std::string name = {});
+MUSTER_EXPORT Layer Maximum(std::string name = {});
+MUSTER_EXPORT Layer Minimum(std::string name = {});
 // Computes the first minus the second; it takes exactly two.
-Layer Subtract(std::string name = {});
+MUSTER_EXPORT Layer Subtract(std::string name = {});
 
 // Joins tensors along `axis`, which may count from the back. They have the same sizes but for that
 // axis. Masks are joined too where they have that axis; otherwise what all of them let through
 // counts. Throws InvalidArgument for axis 0, the batch, and when called, for shapes that do not
 // fit.
-Layer Concatenate(int64_t axis = -1, std::string name = {});
+MUSTER_EXPORT Layer Concatenate(int64_t axis = -1, std::string name = {});
 
 // Options of Dot().
 struct DotOptions {
@@ -39,7 +40,7 @@ struct DotOptions {
 // example: [batch, A..., k], [batch, B..., k] -> [batch, A..., B...], or [batch, 1] where no axes
 // are left. A number means both; axes may count from the back. Throws InvalidArgument for axis 0,
 // the batch, and when called, for axes the inputs do not have and sizes that differ.
-Layer Dot(int64_t axis, DotOptions options = {});
-Layer Dot(std::array<int64_t, 2> axes, DotOptions options = {});
+MUSTER_EXPORT Layer Dot(int64_t axis, DotOptions options = {});
+MUSTER_EXPORT Layer Dot(std::array<int64_t, 2> axes, DotOptions options = {});
 
 }  // namespace muster::inline v0_1

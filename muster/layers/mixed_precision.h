@@ -5,6 +5,7 @@
 
 #include <string_view>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 
 namespace muster::inline v0_1 {
@@ -25,6 +26,6 @@ namespace muster::inline v0_1 {
 // machine has no instructions for such products: on a processor without AVX512-BF16 and AMX-BF16,
 // which the message says. A GPU is taken to have them.
 // Source: tf.keras.mixed_precision.Policy("mixed_bfloat16").
-Layer mixed_precision(std::string_view policy, Layer layer);
+MUSTER_EXPORT Layer mixed_precision(std::string_view policy, Layer layer);
 
 }  // namespace muster::inline v0_1

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/formats/graph_def.h"
 #include "muster/layers/layer.h"
 
@@ -14,7 +15,8 @@ namespace muster::inline v0_1 {
 // (-1: any size) and its number of weights; and one for each input. A Functional is shown with its
 // own inputs; any other layer is called on `inputs`, what Input() gave: the layers of a Sequential
 // have a node each, another layer is one node. Throws what Layer::summary() throws.
-formats::GraphDef model_graph(const Layer& model, const std::vector<SymbolicTensor>& inputs,
-                              const std::string& scope);
+MUSTER_PART_EXPORT formats::GraphDef model_graph(const Layer& model,
+                                                 const std::vector<SymbolicTensor>& inputs,
+                                                 const std::string& scope);
 
 }  // namespace muster::inline v0_1

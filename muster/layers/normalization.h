@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/layer.h"
 
@@ -37,6 +38,6 @@ struct BatchNormalizationOptions {
 // input's dtype: "gamma", "beta"; "moving_mean" and "moving_variance", which do not train: each
 // replica has its own, and a checkpoint holds their mean. A step without rows leaves them as they
 // are. Throws InvalidArgument for options out of range.
-Layer BatchNormalization(BatchNormalizationOptions options = {});
+MUSTER_EXPORT Layer BatchNormalization(BatchNormalizationOptions options = {});
 
 }  // namespace muster::inline v0_1

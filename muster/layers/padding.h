@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 
 namespace muster::inline v0_1 {
@@ -42,14 +43,14 @@ struct Margins3D {
 
 // Adds zeros: [batch, steps, channels], [batch, height, width, channels], [batch, depth, height,
 // width, channels]. Throw InvalidArgument for margins below 0.
-Layer ZeroPadding1D(Margin padding = 1, std::string name = {});
-Layer ZeroPadding2D(Margins2D padding = 1, std::string name = {});
-Layer ZeroPadding3D(Margins3D padding = 1, std::string name = {});
+MUSTER_EXPORT Layer ZeroPadding1D(Margin padding = 1, std::string name = {});
+MUSTER_EXPORT Layer ZeroPadding2D(Margins2D padding = 1, std::string name = {});
+MUSTER_EXPORT Layer ZeroPadding3D(Margins3D padding = 1, std::string name = {});
 
 // Cuts margins off. Throw InvalidArgument for margins below 0, and when called, where they leave
 // nothing of the input.
-Layer Cropping1D(Margin cropping = 1, std::string name = {});
-Layer Cropping2D(Margins2D cropping = 0, std::string name = {});
-Layer Cropping3D(Margins3D cropping = 1, std::string name = {});
+MUSTER_EXPORT Layer Cropping1D(Margin cropping = 1, std::string name = {});
+MUSTER_EXPORT Layer Cropping2D(Margins2D cropping = 0, std::string name = {});
+MUSTER_EXPORT Layer Cropping3D(Margins3D cropping = 1, std::string name = {});
 
 }  // namespace muster::inline v0_1

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 #include "muster/layers/window.h"
 
@@ -40,14 +41,14 @@ struct Pooling3DOptions {
 
 // Gives the largest value of each window; padding never wins. Throws InvalidArgument for sizes
 // below 1 and for kCausal.
-Layer MaxPooling1D(Pooling1DOptions options = {});
-Layer MaxPooling2D(Pooling2DOptions options = {});
-Layer MaxPooling3D(Pooling3DOptions options = {});
+MUSTER_EXPORT Layer MaxPooling1D(Pooling1DOptions options = {});
+MUSTER_EXPORT Layer MaxPooling2D(Pooling2DOptions options = {});
+MUSTER_EXPORT Layer MaxPooling3D(Pooling3DOptions options = {});
 
 // Gives the mean of each window; padding does not count. Throws InvalidArgument as MaxPooling does.
-Layer AveragePooling1D(Pooling1DOptions options = {});
-Layer AveragePooling2D(Pooling2DOptions options = {});
-Layer AveragePooling3D(Pooling3DOptions options = {});
+MUSTER_EXPORT Layer AveragePooling1D(Pooling1DOptions options = {});
+MUSTER_EXPORT Layer AveragePooling2D(Pooling2DOptions options = {});
+MUSTER_EXPORT Layer AveragePooling3D(Pooling3DOptions options = {});
 
 // Options of the global poolings.
 struct GlobalPoolingOptions {
@@ -56,14 +57,14 @@ struct GlobalPoolingOptions {
 };
 
 // Gives the largest value of each channel: [batch, ..., channels] -> [batch, channels].
-Layer GlobalMaxPooling1D(GlobalPoolingOptions options = {});
-Layer GlobalMaxPooling2D(GlobalPoolingOptions options = {});
-Layer GlobalMaxPooling3D(GlobalPoolingOptions options = {});
+MUSTER_EXPORT Layer GlobalMaxPooling1D(GlobalPoolingOptions options = {});
+MUSTER_EXPORT Layer GlobalMaxPooling2D(GlobalPoolingOptions options = {});
+MUSTER_EXPORT Layer GlobalMaxPooling3D(GlobalPoolingOptions options = {});
 
 // Gives the mean of each channel: [batch, ..., channels] -> [batch, channels]. The first one takes
 // a mask [batch, steps], and gives the mean over the steps that count.
-Layer GlobalAveragePooling1D(GlobalPoolingOptions options = {});
-Layer GlobalAveragePooling2D(GlobalPoolingOptions options = {});
-Layer GlobalAveragePooling3D(GlobalPoolingOptions options = {});
+MUSTER_EXPORT Layer GlobalAveragePooling1D(GlobalPoolingOptions options = {});
+MUSTER_EXPORT Layer GlobalAveragePooling2D(GlobalPoolingOptions options = {});
+MUSTER_EXPORT Layer GlobalAveragePooling3D(GlobalPoolingOptions options = {});
 
 }  // namespace muster::inline v0_1

@@ -3,6 +3,7 @@
 // Thread safety: immutable values.
 #pragma once
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 
 namespace muster::inline v0_1 {
@@ -19,6 +20,6 @@ namespace muster::inline v0_1 {
 // as if `layer` stood alone. The context must live until backward. Backward throws InvalidArgument
 // where third derivatives are asked for, and where the layer is not a pure function, as
 // LayerImpl::call() must be. Without gradients it is the layer itself.
-Layer Recompute(Layer layer);
+MUSTER_EXPORT Layer Recompute(Layer layer);
 
 }  // namespace muster::inline v0_1

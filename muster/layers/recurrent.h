@@ -34,6 +34,7 @@
 #include <cstdint>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/activations.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/layer.h"
@@ -120,17 +121,17 @@ struct GRUOptions {
 };
 
 // h' = activation(x kernel + h recurrent_kernel + bias), which is also the output.
-Layer SimpleRNN(int64_t units, SimpleRNNOptions options = {});
+MUSTER_EXPORT Layer SimpleRNN(int64_t units, SimpleRNNOptions options = {});
 
 // With the four parts i, f, c, o of x kernel + h recurrent_kernel + bias, and s the
 // recurrent_activation: c' = s(f) c + s(i) activation(c part), h' = s(o) activation(c'), which is
 // the output (Hochreiter and Schmidhuber, 1997).
-Layer LSTM(int64_t units, LSTMOptions options = {});
+MUSTER_EXPORT Layer LSTM(int64_t units, LSTMOptions options = {});
 
 // With the parts z, r, h of x kernel + bias[0] and of g = h recurrent_kernel + bias[1]: z = s(x_z +
 // g_z), r = s(x_r + g_r), h' = z h + (1 - z) activation(x_h + r g_h), which is the output; "bias"
 // is [2, 3 * units]. Without reset_after the last part of g is (r h) recurrent_kernel_h, and "bias"
 // is [3 * units] (Cho et al., 2014).
-Layer GRU(int64_t units, GRUOptions options = {});
+MUSTER_EXPORT Layer GRU(int64_t units, GRUOptions options = {});
 
 }  // namespace muster::inline v0_1

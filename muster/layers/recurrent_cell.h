@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/layers/activations.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/layer.h"
@@ -23,7 +24,7 @@
 namespace muster::inline v0_1 {
 
 // What a cell does. Implement it to make one of your own.
-class RNNCellImpl : public LayerImpl {
+class MUSTER_EXPORT RNNCellImpl : public LayerImpl {
  public:
   using LayerImpl::LayerImpl;
 
@@ -104,15 +105,15 @@ struct GRUCellOptions {
 };
 
 // Makes the cell of SimpleRNN(), with a state [batch, units].
-Layer SimpleRNNCell(int64_t units, SimpleRNNCellOptions options = {});
+MUSTER_EXPORT Layer SimpleRNNCell(int64_t units, SimpleRNNCellOptions options = {});
 // Makes the cell of LSTM(); its state is h and c, each [batch, units].
-Layer LSTMCell(int64_t units, LSTMCellOptions options = {});
+MUSTER_EXPORT Layer LSTMCell(int64_t units, LSTMCellOptions options = {});
 // Makes the cell of GRU(), with a state [batch, units].
-Layer GRUCell(int64_t units, GRUCellOptions options = {});
+MUSTER_EXPORT Layer GRUCell(int64_t units, GRUCellOptions options = {});
 
 // Makes a cell of several: each one's output is the next one's input. The state is that of the
 // first cell, then that of the second, and so on. Throws InvalidArgument for no cells.
-Layer StackedRNNCells(const std::vector<Layer>& cells, std::string name = {});
+MUSTER_EXPORT Layer StackedRNNCells(const std::vector<Layer>& cells, std::string name = {});
 
 // Options of RNN(), as those of recurrent.h.
 struct RNNOptions {
@@ -128,6 +129,6 @@ struct RNNOptions {
 
 // Reads sequences [batch, steps, ...] with `cell`. With a built-in cell it computes what the layer
 // of that name does, as fast.
-Layer RNN(const Layer& cell, RNNOptions options = {});
+MUSTER_EXPORT Layer RNN(const Layer& cell, RNNOptions options = {});
 
 }  // namespace muster::inline v0_1

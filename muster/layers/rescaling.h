@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 
 namespace muster::inline v0_1 {
@@ -11,6 +12,6 @@ namespace muster::inline v0_1 {
 // Computes input * scale + offset; integers become float32: Rescaling(1.0 / 255) brings the bytes
 // of an image to 0 ... 1. A mask stays as it is. Throws InvalidArgument for numbers that are not
 // finite.
-Layer Rescaling(double scale, double offset = 0, std::string name = {});
+MUSTER_EXPORT Layer Rescaling(double scale, double offset = 0, std::string name = {});
 
 }  // namespace muster::inline v0_1

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 
 namespace muster::inline v0_1 {
@@ -13,14 +14,14 @@ namespace muster::inline v0_1 {
 // Reshapes [batch, ...] to [batch, target_shape]; one size may be -1, and follows from the others.
 // Throws InvalidArgument for a second -1 and for other sizes below 0, and when called, for an input
 // with another number of elements.
-Layer Reshape(std::vector<int64_t> target_shape, std::string name = {});
+MUSTER_EXPORT Layer Reshape(std::vector<int64_t> target_shape, std::string name = {});
 
 // Puts the axes behind the batch in another order: axis i of the result is axis dims[i - 1] of the
 // input; both count from 1. Throws InvalidArgument unless dims is an order of 1, 2, ..., n, and
 // when called, for an input that has not n + 1 axes.
-Layer Permute(std::vector<int64_t> dims, std::string name = {});
+MUSTER_EXPORT Layer Permute(std::vector<int64_t> dims, std::string name = {});
 
 // Repeats vectors: [batch, features] -> [batch, n, features]. Throws InvalidArgument for n < 1.
-Layer RepeatVector(int64_t n, std::string name = {});
+MUSTER_EXPORT Layer RepeatVector(int64_t n, std::string name = {});
 
 }  // namespace muster::inline v0_1

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
@@ -35,13 +36,13 @@ enum class Interpolation {
 };
 
 // Gives "kBicubic".
-std::string describe(Interpolation interpolation);
+MUSTER_EXPORT std::string describe(Interpolation interpolation);
 
 // Resizes floating images [batch, height, width, channels] to [batch, height, width, channels] of
 // the new size, as tf.image.resize(antialias=False) does; gradients flow. Throws InvalidArgument
 // for sizes below 1, for other numbers of axes or integers, and for images without pixels. (Bytes
 // in a pipeline are quicker with data::resize().)
-Tensor resize_images(const Tensor& images, int64_t height, int64_t width,
-                     Interpolation interpolation);
+MUSTER_EXPORT Tensor resize_images(const Tensor& images, int64_t height, int64_t width,
+                                   Interpolation interpolation);
 
 }  // namespace muster::inline v0_1

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
@@ -16,7 +17,7 @@ namespace internal {
 struct GraphNode;
 }
 
-class SymbolicTensor {
+class MUSTER_EXPORT SymbolicTensor {
  public:
   // Axes whose size is only known when the layer runs are -1; the first one is the batch, and is
   // -1.
@@ -35,7 +36,7 @@ class SymbolicTensor {
 };
 
 // Gives "float32[None, 28, 28, 1]", for messages.
-std::string describe(const SymbolicTensor& tensor);
+MUSTER_EXPORT std::string describe(const SymbolicTensor& tensor);
 
 // Several of them go into a layer and come out of it, with state as LayerValues has it. Masks
 // travel beside the tensors by themselves.
@@ -52,6 +53,6 @@ struct InputOptions {
 
 // Begins a graph. `shape` leaves out the batch: Input({784}) takes [batch, 784]. An axis of -1 may
 // have any size. Throws InvalidArgument for an axis below 1 that is not -1.
-SymbolicTensor Input(Shape shape, InputOptions options = {});
+MUSTER_EXPORT SymbolicTensor Input(Shape shape, InputOptions options = {});
 
 }  // namespace muster::inline v0_1

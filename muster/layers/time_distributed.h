@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 
 namespace muster::inline v0_1 {
@@ -13,6 +14,6 @@ namespace muster::inline v0_1 {
 // stays as it is; one with more axes goes into the layer without its first one, and where no mask
 // comes out, a step counts in which something did. Throws InvalidArgument when called for fewer
 // than two axes, for a state, and for a layer whose result has not an example for each step.
-Layer TimeDistributed(Layer layer, std::string name = {});
+MUSTER_EXPORT Layer TimeDistributed(Layer layer, std::string name = {});
 
 }  // namespace muster::inline v0_1

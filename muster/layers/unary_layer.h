@@ -2,12 +2,13 @@
 // Thread safety: immutable.
 #pragma once
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 
 namespace muster::inline v0_1 {
 
 // This is the short way to a layer of your own, which implements the second call().
-class UnaryLayerImpl : public LayerImpl {
+class MUSTER_EXPORT UnaryLayerImpl : public LayerImpl {
  public:
   using LayerImpl::LayerImpl;
 

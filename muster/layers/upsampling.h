@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 #include "muster/layers/resize_images.h"
 #include "muster/layers/window.h"
@@ -20,8 +21,8 @@ struct UpSampling2DOptions {
 
 // They make each axis between batch and channels `size` times as long; 1D and 3D by repetition.
 // Throw InvalidArgument for sizes below 1.
-Layer UpSampling1D(int64_t size = 2, std::string name = {});
-Layer UpSampling2D(UpSampling2DOptions options = {});
-Layer UpSampling3D(Size3D size = 2, std::string name = {});
+MUSTER_EXPORT Layer UpSampling1D(int64_t size = 2, std::string name = {});
+MUSTER_EXPORT Layer UpSampling2D(UpSampling2DOptions options = {});
+MUSTER_EXPORT Layer UpSampling3D(Size3D size = 2, std::string name = {});
 
 }  // namespace muster::inline v0_1

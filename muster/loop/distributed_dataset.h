@@ -10,6 +10,7 @@
 #include <iterator>
 #include <memory>
 
+#include "muster/base/export.h"
 #include "muster/data/dataset.h"
 #include "muster/distribute/per_replica.h"
 #include "muster/distribute/strategy.h"
@@ -20,7 +21,7 @@ namespace muster::inline v0_1::distribute {
 
 class Loop;
 
-class DistributedDataset {
+class MUSTER_EXPORT DistributedDataset {
  public:
   class Pass;
   struct Progress;
@@ -66,9 +67,9 @@ class DistributedDataset {
 };
 
 // Do what Strategy::distribute() and distribute_from_function() say.
-DistributedDataset distribute_data(const Strategy& strategy, const Dataset& dataset);
-DistributedDataset distribute_data(const Strategy& strategy,
-                                   const std::function<Dataset(const InputContext&)>& fn);
+MUSTER_EXPORT DistributedDataset distribute_data(const Strategy& strategy, const Dataset& dataset);
+MUSTER_EXPORT DistributedDataset
+distribute_data(const Strategy& strategy, const std::function<Dataset(const InputContext&)>& fn);
 
 // Strategy's calls whose results this folder defines.
 inline DistributedDataset Strategy::distribute(const Dataset& dataset) const {

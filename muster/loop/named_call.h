@@ -4,12 +4,14 @@
 
 #include <string>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::distribute {
 
 // While it lives, calls of Strategy and Scope on this thread are parts of `name`,
 // "Model::evaluate()". Workers that are in different calls learn so by these names, where they
 // would wait for each other.
-class NamedCall {
+class MUSTER_PART_EXPORT NamedCall {
  public:
   explicit NamedCall(const char* name);
   ~NamedCall();

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "muster/base/export.h"
 #include "muster/distribute/step.h"
 #include "muster/layers/call_context.h"
 #include "muster/optim/train_op.h"
@@ -18,7 +19,7 @@ struct RecordedStep {
   bool stop = false;     // this task was asked to stop
 };
 // The losses that layers have added in `calls` join that of `train_op`.
-StepResult train_recorded(Engine& engine, CallContext& calls, optim::TrainOp train_op,
-                          const RecordedStep& step);
+MUSTER_PART_EXPORT StepResult train_recorded(Engine& engine, CallContext& calls,
+                                             optim::TrainOp train_op, const RecordedStep& step);
 
 }  // namespace muster::inline v0_1::distribute

@@ -15,6 +15,7 @@
 #include <variant>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/random.h"
 #include "muster/distribute/per_replica.h"
 #include "muster/distribute/reduce_op.h"
@@ -28,7 +29,7 @@ namespace muster::inline v0_1::distribute {
 class MergePoint;
 class Replica;
 
-class ReplicaContext {
+class MUSTER_EXPORT ReplicaContext {
  public:
   // `replica` outlives it.
   explicit ReplicaContext(Replica& replica);

@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "muster/base/environment.h"
+#include "muster/base/export.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/checkpoint/warm_start_settings.h"
 #include "muster/distribute/replica_call.h"
@@ -87,7 +88,7 @@ struct SaveOptions {
 // worker, and the chief, goes through its share of the data at its own pace; the end of a pass is
 // its own. "All processes" below are this one there. Whoever loses a server throws PeerLost, which
 // is exit code 138: started again, all continue from the last checkpoint.
-class Scope {
+class MUSTER_EXPORT Scope {
  public:
   ~Scope();
   Scope(Scope&&) noexcept = default;
@@ -208,7 +209,7 @@ class Scope {
 };
 
 // Does what Strategy::scope() says.
-Scope enter_scope(StrategyPtr strategy, const ScopeOptions& options);
+MUSTER_EXPORT Scope enter_scope(StrategyPtr strategy, const ScopeOptions& options);
 
 // Strategy's calls whose results this folder defines.
 inline Scope Strategy::scope() const { return scope(ScopeOptions()); }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "muster/base/export.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/distribute/strategy.h"
 #include "muster/loop/scope.h"
@@ -22,9 +23,9 @@ namespace muster::inline v0_1::distribute {
 class Loop;
 
 // The strategy whose scope this thread is in; nullptr outside of all.
-StrategyPtr entered_strategy();
+MUSTER_EXPORT StrategyPtr entered_strategy();
 
-class Session {
+class MUSTER_EXPORT Session {
  public:
   // Keeps the replicas of the scope of `strategy` that this thread is in, with the options of that
   // scope; where it is in none, or another Session keeps these, brings others together. All

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "muster/base/export.h"
 #include "muster/losses/reduction.h"
 #include "muster/tensor/tensor.h"
 
@@ -31,8 +32,8 @@ struct BinaryCrossentropyOptions {
 // [batch...]. Throws InvalidArgument for shapes that do not fit (the error shows both), a label
 // outside [0, 1] (it shows row and value) and for options out of range. The check of labels on
 // another device waits for that device.
-Tensor binary_crossentropy(const Tensor& labels, const Tensor& predictions,
-                           const BinaryCrossentropyOptions& options = {});
+MUSTER_EXPORT Tensor binary_crossentropy(const Tensor& labels, const Tensor& predictions,
+                                         const BinaryCrossentropyOptions& options = {});
 
 // Options of categorical_crossentropy().
 struct CategoricalCrossentropyOptions {
@@ -48,8 +49,8 @@ struct CategoricalCrossentropyOptions {
 // Computes the sum over classes of -y log p. predictions: [batch..., classes]; labels: the same
 // shape, in [0, 1], the probability of each class; a row should have the sum 1, which is not
 // checked. Throws InvalidArgument as binary_crossentropy() does.
-Tensor categorical_crossentropy(const Tensor& labels, const Tensor& predictions,
-                                const CategoricalCrossentropyOptions& options = {});
+MUSTER_EXPORT Tensor categorical_crossentropy(const Tensor& labels, const Tensor& predictions,
+                                              const CategoricalCrossentropyOptions& options = {});
 
 // Options of sparse_categorical_crossentropy().
 struct SparseCategoricalCrossentropyOptions {
@@ -69,7 +70,8 @@ struct SparseCategoricalCrossentropyOptions {
 // [batch..., 1], any integer dtype. Throws InvalidArgument for shapes that do not fit (the error
 // shows both) and for a label outside [0, classes) (it shows row and value). The check reads the
 // labels on the CPU, so for labels on another device it waits for that device.
-Tensor sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predictions,
-                                       const SparseCategoricalCrossentropyOptions& options = {});
+MUSTER_EXPORT Tensor
+sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predictions,
+                                const SparseCategoricalCrossentropyOptions& options = {});
 
 }  // namespace muster::inline v0_1::losses

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "muster/base/export.h"
 #include "muster/losses/reduction.h"
 #include "muster/tensor/tensor.h"
 
@@ -31,7 +32,8 @@ struct CtcLossOptions {
 // outside [0, classes) or the blank, and for a row whose labels do not fit into its times: each
 // label takes one, and between two equal ones there is a blank. The checks read labels and lengths
 // on the CPU.
-Tensor ctc_loss(const Tensor& labels, const Tensor& predictions, const Tensor& label_length,
-                const Tensor& logit_length, const CtcLossOptions& options = {});
+MUSTER_EXPORT Tensor ctc_loss(const Tensor& labels, const Tensor& predictions,
+                              const Tensor& label_length, const Tensor& logit_length,
+                              const CtcLossOptions& options = {});
 
 }  // namespace muster::inline v0_1::losses

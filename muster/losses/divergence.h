@@ -2,6 +2,7 @@
 // second. Thread safety: pure functions.
 #pragma once
 
+#include "muster/base/export.h"
 #include "muster/losses/reduction.h"
 #include "muster/tensor/tensor.h"
 
@@ -16,8 +17,8 @@ struct KlDivergenceOptions {
 // Computes the sum over the last axis of y log(y / p), the divergence of Kullback and Leibler; both
 // are clipped to [1e-7, 1]. predictions: probabilities [batch..., classes]; labels: the same shape.
 // Throws InvalidArgument for shapes that do not fit (the error shows both).
-Tensor kl_divergence(const Tensor& labels, const Tensor& predictions,
-                     const KlDivergenceOptions& options = {});
+MUSTER_EXPORT Tensor kl_divergence(const Tensor& labels, const Tensor& predictions,
+                                   const KlDivergenceOptions& options = {});
 
 // Options of poisson().
 struct PoissonOptions {
@@ -28,7 +29,8 @@ struct PoissonOptions {
 // Computes the mean over the last axis of p - y log(p + 1e-7): for counts y, the part of their
 // negative log-likelihood that depends on the predicted rates p. Shapes and errors are those of
 // regression.h.
-Tensor poisson(const Tensor& labels, const Tensor& predictions, const PoissonOptions& options = {});
+MUSTER_EXPORT Tensor poisson(const Tensor& labels, const Tensor& predictions,
+                             const PoissonOptions& options = {});
 
 // Options of log_poisson_loss().
 struct LogPoissonLossOptions {
@@ -41,7 +43,7 @@ struct LogPoissonLossOptions {
 // Computes the mean over the last axis of exp(x) - y x: poisson() from logarithms x of rates, which
 // any output of a layer may be; tf.nn's function of that name. Shapes and errors are those of
 // regression.h.
-Tensor log_poisson_loss(const Tensor& labels, const Tensor& predictions,
-                        const LogPoissonLossOptions& options = {});
+MUSTER_EXPORT Tensor log_poisson_loss(const Tensor& labels, const Tensor& predictions,
+                                      const LogPoissonLossOptions& options = {});
 
 }  // namespace muster::inline v0_1::losses

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/losses/reduction.h"
 #include "muster/tensor/tensor.h"
 
@@ -25,8 +26,8 @@ struct BinaryFocalCrossentropyOptions {
 
 // Computes binary_crossentropy() with each output's term multiplied by (1 - q)^gamma, where
 // q = y p + (1 - y) (1 - p) is how right it is. Shapes and errors are as there.
-Tensor binary_focal_crossentropy(const Tensor& labels, const Tensor& predictions,
-                                 const BinaryFocalCrossentropyOptions& options = {});
+MUSTER_EXPORT Tensor binary_focal_crossentropy(const Tensor& labels, const Tensor& predictions,
+                                               const BinaryFocalCrossentropyOptions& options = {});
 
 // Options of categorical_focal_crossentropy().
 struct CategoricalFocalCrossentropyOptions {
@@ -42,7 +43,8 @@ struct CategoricalFocalCrossentropyOptions {
 // Computes the sum over classes of -alpha (1 - p)^gamma y log p; the probabilities are scaled to
 // sum 1 and clipped to [1e-7, 1 - 1e-7], those of logits too. Shapes and errors are those of
 // categorical_crossentropy().
-Tensor categorical_focal_crossentropy(const Tensor& labels, const Tensor& predictions,
-                                      const CategoricalFocalCrossentropyOptions& options = {});
+MUSTER_EXPORT Tensor
+categorical_focal_crossentropy(const Tensor& labels, const Tensor& predictions,
+                               const CategoricalFocalCrossentropyOptions& options = {});
 
 }  // namespace muster::inline v0_1::losses

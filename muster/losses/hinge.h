@@ -2,6 +2,7 @@
 // predictions second. Shapes and errors are those of regression.h. Thread safety: pure functions.
 #pragma once
 
+#include "muster/base/export.h"
 #include "muster/losses/reduction.h"
 #include "muster/tensor/tensor.h"
 
@@ -16,7 +17,8 @@ struct HingeOptions {
 // Computes the mean over the last axis of max(1 - label prediction, 0). Labels are -1 or 1; a label
 // 0 is taken as -1. Keras does that where a batch has no labels but 0 and 1; here it does not
 // depend on the other labels, which may be on other replicas.
-Tensor hinge(const Tensor& labels, const Tensor& predictions, const HingeOptions& options = {});
+MUSTER_EXPORT Tensor hinge(const Tensor& labels, const Tensor& predictions,
+                           const HingeOptions& options = {});
 
 // Options of squared_hinge().
 struct SquaredHingeOptions {
@@ -25,8 +27,8 @@ struct SquaredHingeOptions {
 };
 
 // Computes the mean over the last axis of max(1 - label prediction, 0)^2. Labels are as in hinge().
-Tensor squared_hinge(const Tensor& labels, const Tensor& predictions,
-                     const SquaredHingeOptions& options = {});
+MUSTER_EXPORT Tensor squared_hinge(const Tensor& labels, const Tensor& predictions,
+                                   const SquaredHingeOptions& options = {});
 
 // Options of categorical_hinge().
 struct CategoricalHingeOptions {
@@ -37,7 +39,7 @@ struct CategoricalHingeOptions {
 // Computes max(0, 1 + n - p), where p is the sum over the last axis of label prediction, and n the
 // largest of (1 - label) prediction. predictions: [batch..., classes]; labels: the same shape, 0 or
 // 1.
-Tensor categorical_hinge(const Tensor& labels, const Tensor& predictions,
-                         const CategoricalHingeOptions& options = {});
+MUSTER_EXPORT Tensor categorical_hinge(const Tensor& labels, const Tensor& predictions,
+                                       const CategoricalHingeOptions& options = {});
 
 }  // namespace muster::inline v0_1::losses

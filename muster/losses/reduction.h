@@ -2,6 +2,7 @@
 // Thread safety: pure functions.
 #pragma once
 
+#include "muster/base/export.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::losses {
@@ -13,7 +14,7 @@ namespace muster::inline v0_1::losses {
 enum class Reduction { kMean, kSum, kNone, kSumOverBatchSize = kMean };
 
 // Reduces `losses`, of which there is one for each example.
-Tensor reduce(const Tensor& losses, Reduction reduction);
+MUSTER_EXPORT Tensor reduce(const Tensor& losses, Reduction reduction);
 
 // How the losses of several replicas become one: kMean divides the weighted losses by the sum of
 // the weights, kSum adds the losses.
@@ -22,6 +23,6 @@ enum class LossReduction { kMean, kSum };
 // Gives what a step has to be told, as EstimatorSpec::loss_reduction or RunOptions::loss_reduction,
 // so that n replicas compute for a loss of `reduction` what one computes: a sum over the batch is a
 // sum over replicas too. Throws InvalidArgument for kNone: a step needs one number.
-LossReduction over_replicas(Reduction reduction);
+MUSTER_EXPORT LossReduction over_replicas(Reduction reduction);
 
 }  // namespace muster::inline v0_1::losses

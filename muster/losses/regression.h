@@ -7,6 +7,7 @@
 
 #include <cstdint>
 
+#include "muster/base/export.h"
 #include "muster/losses/reduction.h"
 #include "muster/tensor/tensor.h"
 
@@ -19,8 +20,8 @@ struct MeanSquaredErrorOptions {
 };
 
 // Computes the mean over the last axis of (label - prediction)^2, one number for each example.
-Tensor mean_squared_error(const Tensor& labels, const Tensor& predictions,
-                          const MeanSquaredErrorOptions& options = {});
+MUSTER_EXPORT Tensor mean_squared_error(const Tensor& labels, const Tensor& predictions,
+                                        const MeanSquaredErrorOptions& options = {});
 
 // Options of mean_absolute_error().
 struct MeanAbsoluteErrorOptions {
@@ -29,8 +30,8 @@ struct MeanAbsoluteErrorOptions {
 };
 
 // Computes the mean over the last axis of |label - prediction|.
-Tensor mean_absolute_error(const Tensor& labels, const Tensor& predictions,
-                           const MeanAbsoluteErrorOptions& options = {});
+MUSTER_EXPORT Tensor mean_absolute_error(const Tensor& labels, const Tensor& predictions,
+                                         const MeanAbsoluteErrorOptions& options = {});
 
 // Options of mean_absolute_percentage_error().
 struct MeanAbsolutePercentageErrorOptions {
@@ -39,8 +40,9 @@ struct MeanAbsolutePercentageErrorOptions {
 };
 
 // Computes the mean over the last axis of 100 |label - prediction| / max(|label|, 1e-7).
-Tensor mean_absolute_percentage_error(const Tensor& labels, const Tensor& predictions,
-                                      const MeanAbsolutePercentageErrorOptions& options = {});
+MUSTER_EXPORT Tensor
+mean_absolute_percentage_error(const Tensor& labels, const Tensor& predictions,
+                               const MeanAbsolutePercentageErrorOptions& options = {});
 
 // Options of mean_squared_logarithmic_error().
 struct MeanSquaredLogarithmicErrorOptions {
@@ -50,8 +52,9 @@ struct MeanSquaredLogarithmicErrorOptions {
 
 // Computes the mean over the last axis of (log(1 + label) - log(1 + prediction))^2, where both are
 // raised to at least 1e-7.
-Tensor mean_squared_logarithmic_error(const Tensor& labels, const Tensor& predictions,
-                                      const MeanSquaredLogarithmicErrorOptions& options = {});
+MUSTER_EXPORT Tensor
+mean_squared_logarithmic_error(const Tensor& labels, const Tensor& predictions,
+                               const MeanSquaredLogarithmicErrorOptions& options = {});
 
 // Options of huber().
 struct HuberOptions {
@@ -62,7 +65,8 @@ struct HuberOptions {
 
 // Computes the mean over the last axis of d^2 / 2 where d = |label - prediction| is at most delta,
 // and delta d - delta^2 / 2 elsewhere. Throws InvalidArgument for a delta that is not more than 0.
-Tensor huber(const Tensor& labels, const Tensor& predictions, const HuberOptions& options = {});
+MUSTER_EXPORT Tensor huber(const Tensor& labels, const Tensor& predictions,
+                           const HuberOptions& options = {});
 
 // Options of log_cosh().
 struct LogCoshOptions {
@@ -71,8 +75,8 @@ struct LogCoshOptions {
 };
 
 // Computes the mean over the last axis of log(cosh(prediction - label)), without overflow.
-Tensor log_cosh(const Tensor& labels, const Tensor& predictions,
-                const LogCoshOptions& options = {});
+MUSTER_EXPORT Tensor log_cosh(const Tensor& labels, const Tensor& predictions,
+                              const LogCoshOptions& options = {});
 
 // Options of cosine_similarity().
 struct CosineSimilarityOptions {
@@ -84,7 +88,7 @@ struct CosineSimilarityOptions {
 // Computes minus the cosine of the angle between label and prediction: -1 for the same direction, 1
 // for the opposite one. Both are [batch..., numbers]. Vectors are divided by their length, the
 // square of which is taken as at least 1e-12; so the loss of a vector of zeros is 0.
-Tensor cosine_similarity(const Tensor& labels, const Tensor& predictions,
-                         const CosineSimilarityOptions& options = {});
+MUSTER_EXPORT Tensor cosine_similarity(const Tensor& labels, const Tensor& predictions,
+                                       const CosineSimilarityOptions& options = {});
 
 }  // namespace muster::inline v0_1::losses

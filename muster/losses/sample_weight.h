@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/losses/reduction.h"
 #include "muster/tensor/tensor.h"
 
@@ -20,8 +21,8 @@ namespace muster::inline v0_1::losses {
 // nothing else needs to be said: the mean divides by the number of losses, whatever their weights.
 // To divide by the sum of the weights, reduce by kSum, divide, and give that sum as
 // EstimatorSpec::loss_weight.
-Tensor compute_weighted_loss(const Tensor& losses, const Tensor& sample_weight = {},
-                             Reduction reduction = Reduction::kMean);
+MUSTER_EXPORT Tensor compute_weighted_loss(const Tensor& losses, const Tensor& sample_weight = {},
+                                           Reduction reduction = Reduction::kMean);
 
 // Gives the weight of each example by its class, float32[batch], for `sample_weight`; Keras's
 // fit(class_weight=...). class_weight: the weight of class 0, 1, ..., each finite and 0 or more.
@@ -32,6 +33,6 @@ Tensor compute_weighted_loss(const Tensor& losses, const Tensor& sample_weight =
 // the table (it shows row and value), for a row of several classes or of none, which Keras weighs
 // as the first of the largest, and for a weight that is none. The check reads the labels on the
 // CPU, so for labels on another device it waits for that device.
-Tensor class_weights(const Tensor& labels, const std::vector<double>& class_weight);
+MUSTER_EXPORT Tensor class_weights(const Tensor& labels, const std::vector<double>& class_weight);
 
 }  // namespace muster::inline v0_1::losses

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/metrics/metric.h"
 #include "muster/tensor/tensor.h"
 
@@ -49,7 +50,7 @@ struct AucOptions {
 // over all.
 // Throws InvalidArgument with both shapes when they do not fit, for options that are not as said
 // there, and, when it is computed, for labels and predictions outside of [0, 1].
-Metric auc(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {},
-           const AucOptions& options = {});
+MUSTER_EXPORT Metric auc(const Tensor& labels, const Tensor& predictions,
+                         const Tensor& weights = {}, const AucOptions& options = {});
 
 }  // namespace muster::inline v0_1::metrics

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "muster/base/export.h"
 #include "muster/metrics/metric.h"
 #include "muster/tensor/tensor.h"
 
@@ -18,8 +19,8 @@ namespace muster::inline v0_1::metrics {
 // the rows each is a label, of the columns each a prediction, "label_0/prediction_1". The result is
 // the part of all that stands on the diagonal. num_classes^2 numbers are shown, sent and kept for
 // each batch of an evaluation.
-Metric confusion_matrix(const Tensor& labels, const Tensor& predictions, int64_t num_classes,
-                        const Tensor& weights = {});
+MUSTER_EXPORT Metric confusion_matrix(const Tensor& labels, const Tensor& predictions,
+                                      int64_t num_classes, const Tensor& weights = {});
 
 // Options of mean_iou().
 struct MeanIouOptions {
@@ -28,16 +29,16 @@ struct MeanIouOptions {
 
 // Measures the mean over the classes that were seen of tp / (tp + fp + fn), intersection over
 // union.
-Metric mean_iou(const Tensor& labels, const Tensor& predictions, int64_t num_classes,
-                const Tensor& weights = {}, const MeanIouOptions& options = {});
+MUSTER_EXPORT Metric mean_iou(const Tensor& labels, const Tensor& predictions, int64_t num_classes,
+                              const Tensor& weights = {}, const MeanIouOptions& options = {});
 
 // Measures for each class which part of what is predicted to be of it is so: tp / (tp + fp), and 0
 // where nothing is. The parts are these, "class_0", and the result is their mean.
-Metric per_class_precision(const Tensor& labels, const Tensor& predictions, int64_t num_classes,
-                           const Tensor& weights = {});
+MUSTER_EXPORT Metric per_class_precision(const Tensor& labels, const Tensor& predictions,
+                                         int64_t num_classes, const Tensor& weights = {});
 // Measures for each class which part of it is predicted so: tp / (tp + fn), and 0 where there is
 // none of it. The parts are these, "class_0", and the result is their mean.
-Metric per_class_recall(const Tensor& labels, const Tensor& predictions, int64_t num_classes,
-                        const Tensor& weights = {});
+MUSTER_EXPORT Metric per_class_recall(const Tensor& labels, const Tensor& predictions,
+                                      int64_t num_classes, const Tensor& weights = {});
 
 }  // namespace muster::inline v0_1::metrics

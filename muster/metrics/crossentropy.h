@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "muster/base/export.h"
 #include "muster/metrics/metric.h"
 #include "muster/tensor/tensor.h"
 
@@ -23,15 +24,16 @@ struct CrossentropyOptions {
 // and predictions are [batch..., outputs] or [batch]. Probabilities are clipped to
 // [1e-7, 1 - 1e-7], and 1e-7 is added to what a logarithm is taken of. Smoothed labels lie around
 // 1/2. Throws InvalidArgument also for labels outside of [0, 1].
-Metric binary_crossentropy(const Tensor& labels, const Tensor& predictions,
-                           const Tensor& weights = {}, const CrossentropyOptions& options = {});
+MUSTER_EXPORT Metric binary_crossentropy(const Tensor& labels, const Tensor& predictions,
+                                         const Tensor& weights = {},
+                                         const CrossentropyOptions& options = {});
 
 // Measures the sum over the last axis of -label log(p). Labels, one-hot or a distribution, and
 // predictions are [batch..., classes]. Probabilities are scaled to sum 1, then clipped to
 // [1e-7, 1 - 1e-7].
-Metric categorical_crossentropy(const Tensor& labels, const Tensor& predictions,
-                                const Tensor& weights = {},
-                                const CrossentropyOptions& options = {});
+MUSTER_EXPORT Metric categorical_crossentropy(const Tensor& labels, const Tensor& predictions,
+                                              const Tensor& weights = {},
+                                              const CrossentropyOptions& options = {});
 
 // Options of sparse_categorical_crossentropy().
 struct SparseCategoricalCrossentropyOptions {
@@ -42,14 +44,16 @@ struct SparseCategoricalCrossentropyOptions {
 // Measures -log(p[label]). Labels are class numbers, [batch...] or [batch..., 1]; predictions are
 // [batch..., classes]. Probabilities are clipped to [1e-7, 1 - 1e-7], then scaled to sum 1. Throws
 // InvalidArgument also for a label outside of [0, classes).
-Metric sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predictions,
-                                       const Tensor& weights = {},
-                                       const SparseCategoricalCrossentropyOptions& options = {});
+MUSTER_EXPORT Metric sparse_categorical_crossentropy(
+    const Tensor& labels, const Tensor& predictions, const Tensor& weights = {},
+    const SparseCategoricalCrossentropyOptions& options = {});
 
 // Measures the sum over the last axis of label log(label / prediction), both clipped to [1e-7, 1].
-Metric kl_divergence(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {});
+MUSTER_EXPORT Metric kl_divergence(const Tensor& labels, const Tensor& predictions,
+                                   const Tensor& weights = {});
 
 // Measures the mean over the last axis of prediction - label log(prediction + 1e-7).
-Metric poisson(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {});
+MUSTER_EXPORT Metric poisson(const Tensor& labels, const Tensor& predictions,
+                             const Tensor& weights = {});
 
 }  // namespace muster::inline v0_1::metrics

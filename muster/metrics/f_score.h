@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "muster/base/export.h"
 #include "muster/metrics/metric.h"
 #include "muster/tensor/tensor.h"
 
@@ -26,8 +27,9 @@ struct FBetaScoreOptions {
 // Labels, in [0, 1], and predictions are [batch..., classes]; [batch] is one class. Weights are as
 // in metrics.h. Throws InvalidArgument with both shapes when they do not fit, for options that are
 // not as said there, and, when it is computed, for labels outside of [0, 1].
-Metric f_beta_score(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {},
-                    const FBetaScoreOptions& options = {});
+MUSTER_EXPORT Metric f_beta_score(const Tensor& labels, const Tensor& predictions,
+                                  const Tensor& weights = {},
+                                  const FBetaScoreOptions& options = {});
 
 // Options of f1_score().
 struct F1ScoreOptions {
@@ -36,7 +38,7 @@ struct F1ScoreOptions {
 };
 
 // Measures f_beta_score() with a beta of 1.
-Metric f1_score(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {},
-                const F1ScoreOptions& options = {});
+MUSTER_EXPORT Metric f1_score(const Tensor& labels, const Tensor& predictions,
+                              const Tensor& weights = {}, const F1ScoreOptions& options = {});
 
 }  // namespace muster::inline v0_1::metrics

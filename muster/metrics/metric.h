@@ -12,11 +12,12 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/metrics/metric_kind.h"
 
 namespace muster::inline v0_1 {
 
-class Metric {
+class MUSTER_EXPORT Metric {
  public:
   // Makes a metric that nothing was seen with and that has no kind: it takes the kind of the first
   // one that is merged into it. Until then only definition() and defined() can be asked; all else

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "muster/base/better.h"
+#include "muster/base/export.h"
 
 namespace muster::inline v0_1 {
 
@@ -45,11 +46,11 @@ struct MetricKind {
 // parameters, and their state is the weighted sum and the sum of weights ("sum" has the former
 // alone). It gives nullptr for another name: kinds with parameters, "auc(...)", are made by the
 // functions of metrics.h.
-std::shared_ptr<const MetricKind> find_metric_kind(const std::string& name);
+MUSTER_EXPORT std::shared_ptr<const MetricKind> find_metric_kind(const std::string& name);
 // Gives the names of these kinds: "accuracy, binary_accuracy, ...".
-std::string metric_kind_names();
+MUSTER_EXPORT std::string metric_kind_names();
 
 // Adds the states, for kinds whose state is made of sums and counts.
-void add_metric_states(std::span<double> state, std::span<const double> other);
+MUSTER_EXPORT void add_metric_states(std::span<double> state, std::span<const double> other);
 
 }  // namespace muster::inline v0_1

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "muster/base/export.h"
 #include "muster/metrics/metric.h"
 #include "muster/tensor/tensor.h"
 
@@ -20,15 +21,17 @@ struct OperatingPointOptions {
 // `precision`, `recall`, `sensitivity` or `specificity`, which is in [0, 1]; 0 where there is no
 // such threshold. Sensitivity is recall, and specificity the part of what is not positive that is
 // not predicted so.
-Metric precision_at_recall(const Tensor& labels, const Tensor& predictions, double recall,
-                           const Tensor& weights = {}, const OperatingPointOptions& options = {});
-Metric recall_at_precision(const Tensor& labels, const Tensor& predictions, double precision,
-                           const Tensor& weights = {}, const OperatingPointOptions& options = {});
-Metric sensitivity_at_specificity(const Tensor& labels, const Tensor& predictions,
-                                  double specificity, const Tensor& weights = {},
-                                  const OperatingPointOptions& options = {});
-Metric specificity_at_sensitivity(const Tensor& labels, const Tensor& predictions,
-                                  double sensitivity, const Tensor& weights = {},
-                                  const OperatingPointOptions& options = {});
+MUSTER_EXPORT Metric precision_at_recall(const Tensor& labels, const Tensor& predictions,
+                                         double recall, const Tensor& weights = {},
+                                         const OperatingPointOptions& options = {});
+MUSTER_EXPORT Metric recall_at_precision(const Tensor& labels, const Tensor& predictions,
+                                         double precision, const Tensor& weights = {},
+                                         const OperatingPointOptions& options = {});
+MUSTER_EXPORT Metric sensitivity_at_specificity(const Tensor& labels, const Tensor& predictions,
+                                                double specificity, const Tensor& weights = {},
+                                                const OperatingPointOptions& options = {});
+MUSTER_EXPORT Metric specificity_at_sensitivity(const Tensor& labels, const Tensor& predictions,
+                                                double sensitivity, const Tensor& weights = {},
+                                                const OperatingPointOptions& options = {});
 
 }  // namespace muster::inline v0_1::metrics

@@ -12,6 +12,7 @@
 #include <optional>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/metrics/metric.h"
 #include "muster/tensor/tensor.h"
 
@@ -25,17 +26,17 @@ struct CountOptions {
 };
 
 // Measures the sum of weights where label and prediction are both positive.
-Metric true_positives(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {},
-                      const CountOptions& options = {});
+MUSTER_EXPORT Metric true_positives(const Tensor& labels, const Tensor& predictions,
+                                    const Tensor& weights = {}, const CountOptions& options = {});
 // Measures the sum of weights where the prediction alone is positive.
-Metric false_positives(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {},
-                       const CountOptions& options = {});
+MUSTER_EXPORT Metric false_positives(const Tensor& labels, const Tensor& predictions,
+                                     const Tensor& weights = {}, const CountOptions& options = {});
 // Measures the sum of weights where neither is positive.
-Metric true_negatives(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {},
-                      const CountOptions& options = {});
+MUSTER_EXPORT Metric true_negatives(const Tensor& labels, const Tensor& predictions,
+                                    const Tensor& weights = {}, const CountOptions& options = {});
 // Measures the sum of weights where the label alone is positive.
-Metric false_negatives(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {},
-                       const CountOptions& options = {});
+MUSTER_EXPORT Metric false_negatives(const Tensor& labels, const Tensor& predictions,
+                                     const Tensor& weights = {}, const CountOptions& options = {});
 
 // Options of precision() and recall().
 struct PrecisionOptions {
@@ -50,11 +51,11 @@ struct PrecisionOptions {
 
 // Measures which part of what is predicted positive is so: tp / (tp + fp), and 0 where nothing is
 // predicted positive.
-Metric precision(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {},
-                 const PrecisionOptions& options = {});
+MUSTER_EXPORT Metric precision(const Tensor& labels, const Tensor& predictions,
+                               const Tensor& weights = {}, const PrecisionOptions& options = {});
 // Measures which part of what is positive is predicted so: tp / (tp + fn), and 0 where nothing is
 // positive.
-Metric recall(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {},
-              const PrecisionOptions& options = {});
+MUSTER_EXPORT Metric recall(const Tensor& labels, const Tensor& predictions,
+                            const Tensor& weights = {}, const PrecisionOptions& options = {});
 
 }  // namespace muster::inline v0_1::metrics

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "muster/base/export.h"
 #include "muster/metrics/metric.h"
 #include "muster/tensor/tensor.h"
 
@@ -24,7 +25,7 @@ struct R2ScoreOptions {
 // where all labels of an output are equal. Labels and predictions are [batch..., outputs] or
 // [batch]. Weights are as in metrics.h. Throws InvalidArgument with both shapes when they do not
 // fit, and for num_regressors below 0.
-Metric r2_score(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {},
-                const R2ScoreOptions& options = {});
+MUSTER_EXPORT Metric r2_score(const Tensor& labels, const Tensor& predictions,
+                              const Tensor& weights = {}, const R2ScoreOptions& options = {});
 
 }  // namespace muster::inline v0_1::metrics

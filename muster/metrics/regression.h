@@ -6,35 +6,37 @@
 
 #include <cstdint>
 
+#include "muster/base/export.h"
 #include "muster/metrics/metric.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::metrics {
 
 // Measures the mean over the last axis of |label - prediction|.
-Metric mean_absolute_error(const Tensor& labels, const Tensor& predictions,
-                           const Tensor& weights = {});
+MUSTER_EXPORT Metric mean_absolute_error(const Tensor& labels, const Tensor& predictions,
+                                         const Tensor& weights = {});
 // Measures the mean over the last axis of (label - prediction)^2.
-Metric mean_squared_error(const Tensor& labels, const Tensor& predictions,
-                          const Tensor& weights = {});
+MUSTER_EXPORT Metric mean_squared_error(const Tensor& labels, const Tensor& predictions,
+                                        const Tensor& weights = {});
 // Measures the square root of the weighted mean of (label - prediction)^2 over all elements.
 // Weights may be of the shape of the predictions.
-Metric root_mean_squared_error(const Tensor& labels, const Tensor& predictions,
-                               const Tensor& weights = {});
+MUSTER_EXPORT Metric root_mean_squared_error(const Tensor& labels, const Tensor& predictions,
+                                             const Tensor& weights = {});
 // Measures 100 times the mean over the last axis of |label - prediction| / max(|label|, 1e-7).
-Metric mean_absolute_percentage_error(const Tensor& labels, const Tensor& predictions,
-                                      const Tensor& weights = {});
+MUSTER_EXPORT Metric mean_absolute_percentage_error(const Tensor& labels, const Tensor& predictions,
+                                                    const Tensor& weights = {});
 // Measures the mean over the last axis of (log(label + 1) - log(prediction + 1))^2, with both at
 // least 1e-7.
-Metric mean_squared_logarithmic_error(const Tensor& labels, const Tensor& predictions,
-                                      const Tensor& weights = {});
+MUSTER_EXPORT Metric mean_squared_logarithmic_error(const Tensor& labels, const Tensor& predictions,
+                                                    const Tensor& weights = {});
 // Measures the mean of |label - prediction| / normalizer over all elements, where a normalizer of 0
 // gives 0. `normalizer` is of the shape of the predictions, or broadcasts to it. Weights may be of
 // the shape of the predictions.
-Metric mean_relative_error(const Tensor& labels, const Tensor& predictions,
-                           const Tensor& normalizer, const Tensor& weights = {});
+MUSTER_EXPORT Metric mean_relative_error(const Tensor& labels, const Tensor& predictions,
+                                         const Tensor& normalizer, const Tensor& weights = {});
 // Measures the mean over the last axis of log(cosh(prediction - label)).
-Metric log_cosh(const Tensor& labels, const Tensor& predictions, const Tensor& weights = {});
+MUSTER_EXPORT Metric log_cosh(const Tensor& labels, const Tensor& predictions,
+                              const Tensor& weights = {});
 
 // Options of cosine_similarity().
 struct CosineSimilarityOptions {
@@ -44,7 +46,8 @@ struct CosineSimilarityOptions {
 // Measures the cosine of the angle between label and prediction along an axis, 1 for the same
 // direction: the sum of the products of both, each divided by its length, which counts as at least
 // 1e-6. Throws InvalidArgument also for an axis that is not there.
-Metric cosine_similarity(const Tensor& labels, const Tensor& predictions,
-                         const Tensor& weights = {}, const CosineSimilarityOptions& options = {});
+MUSTER_EXPORT Metric cosine_similarity(const Tensor& labels, const Tensor& predictions,
+                                       const Tensor& weights = {},
+                                       const CosineSimilarityOptions& options = {});
 
 }  // namespace muster::inline v0_1::metrics

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/cluster/job.h"
 #include "muster/net/message_socket.h"
 
@@ -28,7 +29,7 @@ struct MessageServerOptions {
 };
 
 // Serves from its construction on.
-class MessageServer {
+class MUSTER_PART_EXPORT MessageServer {
  public:
   // Called on a thread of its own for each task that connects. The connection ends when it returns
   // or throws; what it throws stands in the log.

@@ -14,6 +14,7 @@
 #include <string_view>
 
 #include "muster/base/bytes.h"
+#include "muster/base/export.h"
 #include "muster/base/file_descriptor.h"
 #include "muster/cluster/job.h"
 
@@ -40,7 +41,7 @@ struct MessageSocketOptions {
 
 // One end of a connection. After an error in the middle of a message the connection is at its end:
 // what has come whole can still be received, nothing else.
-class MessageSocket {
+class MUSTER_PART_EXPORT MessageSocket {
  public:
   // For those who make connections: connect_messages() and MessageServer.
   MessageSocket(std::unique_ptr<Stream> stream, MessageSocketOptions options);
@@ -114,6 +115,6 @@ struct ConnectOptions {
 // the connection is TLS, and both check the other's. Throws Timeout, naming the address and what
 // happened last, InvalidArgument when the server belongs to another job, one side does not accept
 // the other's certificate, or nothing would keep strangers out, and Cancelled.
-std::unique_ptr<MessageSocket> connect_messages(const ConnectOptions& options);
+MUSTER_PART_EXPORT std::unique_ptr<MessageSocket> connect_messages(const ConnectOptions& options);
 
 }  // namespace muster::inline v0_1::net

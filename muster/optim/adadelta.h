@@ -9,6 +9,7 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/optim/learning_rate.h"
 
 namespace muster::inline v0_1::optim {
@@ -23,6 +24,6 @@ struct AdadeltaOptions {
   std::string name = "Adadelta";
 };
 // Throws InvalidArgument that names the field, its value and the range.
-Optimizer adadelta(const AdadeltaOptions& options = {});
+MUSTER_EXPORT Optimizer adadelta(const AdadeltaOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

@@ -14,6 +14,7 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/optim/learning_rate.h"
 
 namespace muster::inline v0_1::optim {
@@ -32,6 +33,6 @@ struct AdafactorOptions {
   std::string name = "Adafactor";
 };
 // Throws InvalidArgument that names the field, its value and the range.
-Optimizer adafactor(const AdafactorOptions& options = {});
+MUSTER_EXPORT Optimizer adafactor(const AdafactorOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/optim/learning_rate.h"
 
 namespace muster::inline v0_1::optim {
@@ -21,6 +22,6 @@ struct AdagradOptions {
 };
 // The more a weight was updated, the smaller its steps are. Throws InvalidArgument that names the
 // field, its value and the range.
-Optimizer adagrad(const AdagradOptions& options = {});
+MUSTER_EXPORT Optimizer adagrad(const AdagradOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

@@ -13,6 +13,7 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/optim/convention.h"
 #include "muster/optim/learning_rate.h"
 
@@ -31,6 +32,6 @@ struct AdamOptions {
   Convention convention = Convention::kTensorFlow;  // where epsilon is added
 };
 // Throws InvalidArgument that names the field, its value and the range.
-Optimizer adam(const AdamOptions& options = {});
+MUSTER_EXPORT Optimizer adam(const AdamOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

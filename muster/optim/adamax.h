@@ -9,6 +9,7 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/optim/convention.h"
 #include "muster/optim/learning_rate.h"
 
@@ -26,6 +27,6 @@ struct AdamaxOptions {
   Convention convention = Convention::kTensorFlow;  // where epsilon is added
 };
 // Throws InvalidArgument that names the field, its value and the range.
-Optimizer adamax(const AdamaxOptions& options = {});
+MUSTER_EXPORT Optimizer adamax(const AdamaxOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/optim/convention.h"
 #include "muster/optim/learning_rate.h"
 
@@ -31,6 +32,6 @@ struct AdamWOptions {
   Convention convention = Convention::kTensorFlow;  // where epsilon is added
 };
 // Throws InvalidArgument that names the field, its value and the range.
-Optimizer adamw(const AdamWOptions& options = {});
+MUSTER_EXPORT Optimizer adamw(const AdamWOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

@@ -5,13 +5,15 @@
 #include <atomic>
 #include <memory>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::optim {
 
 class Optimizer;  // "muster/optim/optimizer.h"
 
 // Gives the same optimizer, whose learning rate, a number or a schedule, counts `factor` times. All
 // replicas must have the same factor in a step. Throws InvalidArgument when there is none.
-Optimizer adjustable_learning_rate(const Optimizer& optimizer,
-                                   std::shared_ptr<const std::atomic<double>> factor);
+MUSTER_PART_EXPORT Optimizer adjustable_learning_rate(
+    const Optimizer& optimizer, std::shared_ptr<const std::atomic<double>> factor);
 
 }  // namespace muster::inline v0_1::optim

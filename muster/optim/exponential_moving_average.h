@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::optim {
 
 class Optimizer;  // "muster/optim/optimizer.h"
@@ -34,6 +36,7 @@ struct MovingAverageOptions {
 // be excluded. Throws InvalidArgument that names the field, its value and the range.
 // Source: tfa.optimizers.MovingAverage (`decay` is its `average_decay`); `ema_momentum` and
 // `ema_overwrite_frequency` of the optimizers of Keras 2.11.
-Optimizer exponential_moving_average(Optimizer optimizer, const MovingAverageOptions& options = {});
+MUSTER_EXPORT Optimizer exponential_moving_average(Optimizer optimizer,
+                                                   const MovingAverageOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::optim {
 
 class Optimizer;  // "muster/optim/optimizer.h"
@@ -12,6 +14,6 @@ class Optimizer;  // "muster/optim/optimizer.h"
 // regular expressions is found, whatever its filter says: they get no gradient and no slots, and
 // nothing moves them. Like a filter, it stays the same for a whole run; a checkpoint of a run with
 // other frozen variables has other slots. Throws InvalidArgument for what is no regular expression.
-Optimizer freeze(Optimizer optimizer, const std::vector<std::string>& variables);
+MUSTER_EXPORT Optimizer freeze(Optimizer optimizer, const std::vector<std::string>& variables);
 
 }  // namespace muster::inline v0_1::optim

@@ -11,6 +11,7 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/optim/learning_rate.h"
 
 namespace muster::inline v0_1::optim {
@@ -30,6 +31,6 @@ struct FtrlOptions {
 };
 // Throws InvalidArgument that names the field, its value and the range; update() throws it when a
 // schedule gives a rate of 0.
-Optimizer ftrl(const FtrlOptions& options = {});
+MUSTER_EXPORT Optimizer ftrl(const FtrlOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

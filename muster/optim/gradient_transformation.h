@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
@@ -31,7 +32,7 @@ struct StepGradients {
   double scale = 1.0;
 };
 
-class GradientTransformation {
+class MUSTER_EXPORT GradientTransformation {
  public:
   virtual ~GradientTransformation() = default;
   // "clip_by_global_norm(1)": one line, equal for transformations that do the same.

@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/optim/learning_rate.h"
 
 namespace muster::inline v0_1::optim {
@@ -33,6 +34,6 @@ struct LambOptions {
   std::string name = "LAMB";
 };
 // Throws InvalidArgument that names the field, its value and the range.
-Optimizer lamb(const LambOptions& options = {});
+MUSTER_EXPORT Optimizer lamb(const LambOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

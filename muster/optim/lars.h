@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/optim/learning_rate.h"
 
 namespace muster::inline v0_1::optim {
@@ -34,6 +35,6 @@ struct LarsOptions {
   std::string name = "LARS";
 };
 // Throws InvalidArgument that names the field, its value and the range.
-Optimizer lars(const LarsOptions& options = {});
+MUSTER_EXPORT Optimizer lars(const LarsOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

@@ -14,13 +14,15 @@
 #include <memory>
 #include <string>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::optim {
 
 // What a number of the options is until it is given. One that must be given is refused as this.
 inline constexpr double kNotGiven = std::numeric_limits<double>::quiet_NaN();
 
 // A number, or a function of the step.
-class LearningRate {
+class MUSTER_EXPORT LearningRate {
  public:
   // A number stays the same for all steps; whoever takes it checks its range.
   template <typename Number>

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::optim {
 
 class Optimizer;  // "muster/optim/optimizer.h"
@@ -18,7 +20,7 @@ struct LearningRateMultiplier {
 // the optimizer has already is multiplied too. Where the multiplier is 0 the weights stay, while
 // slots are updated; what must not train at all is for freeze(). Throws InvalidArgument that names
 // the pattern or multiplier and what is allowed.
-Optimizer learning_rate_multipliers(Optimizer optimizer,
-                                    const std::vector<LearningRateMultiplier>& multipliers);
+MUSTER_EXPORT Optimizer learning_rate_multipliers(
+    Optimizer optimizer, const std::vector<LearningRateMultiplier>& multipliers);
 
 }  // namespace muster::inline v0_1::optim

@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/optim/learning_rate.h"
 
 namespace muster::inline v0_1::optim {
@@ -21,6 +22,6 @@ struct LionOptions {
   std::string name = "Lion";
 };
 // Throws InvalidArgument that names the field, its value and the range.
-Optimizer lion(const LionOptions& options = {});
+MUSTER_EXPORT Optimizer lion(const LionOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

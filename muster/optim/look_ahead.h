@@ -4,6 +4,8 @@
 
 #include <cstdint>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::optim {
 
 class Optimizer;  // "muster/optim/optimizer.h"
@@ -18,6 +20,6 @@ struct LookAheadOptions {
 //   slow += slow_step_size * (w - slow);  w = slow
 // Of a row-sparse variable the rows used in that update meet. Throws InvalidArgument that names the
 // field, its value and the range. Source: Zhang et al., 2019; tfa.optimizers.Lookahead.
-Optimizer look_ahead(Optimizer optimizer, const LookAheadOptions& options = {});
+MUSTER_EXPORT Optimizer look_ahead(Optimizer optimizer, const LookAheadOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

@@ -5,12 +5,14 @@
 #include <cstdint>
 #include <string>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::optim {
 
 class Optimizer;  // "muster/optim/optimizer.h"
 
 // Options of loss_scaling().
-struct LossScalingOptions {
+struct MUSTER_EXPORT LossScalingOptions {
   bool dynamic = true;           // false: the scale stays as it is, and gradients are not looked at
   double initial_scale = 32768;  // 2^15; finite and above 0, with `dynamic` at least 1
   int64_t dynamic_growth_steps = 2000;  // updates in a row until the scale doubles; >= 1
@@ -28,7 +30,8 @@ struct LossScale {
 // The scale after a step whose gradients were all finite, or not: it doubles after so many updates
 // in a row, unless it would be no finite float32, and halves down to 1 where a gradient is not
 // finite.
-LossScale next_loss_scale(const LossScalingOptions& options, const LossScale& now, bool finite);
+MUSTER_EXPORT LossScale next_loss_scale(const LossScalingOptions& options, const LossScale& now,
+                                        bool finite);
 
 // Gives the same optimizer, for which the loss is multiplied by a scale before backward; its
 // gradients, after the mean or sum over replicas, are divided by it before anything else is done to
@@ -39,6 +42,6 @@ LossScale next_loss_scale(const LossScalingOptions& options, const LossScale& no
 // a step. A loss that is itself not finite ends the run, as ever. Throws InvalidArgument that names
 // the field, its value and the range, and for an optimizer that has a scale.
 // Source: tf.keras.mixed_precision.LossScaleOptimizer.
-Optimizer loss_scaling(Optimizer optimizer, const LossScalingOptions& options = {});
+MUSTER_EXPORT Optimizer loss_scaling(Optimizer optimizer, const LossScalingOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

@@ -11,6 +11,7 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/optim/learning_rate.h"
 
 namespace muster::inline v0_1::optim {
@@ -27,6 +28,6 @@ struct NadamOptions {
   std::string name = "Nadam";
 };
 // Throws InvalidArgument that names the field, its value and the range.
-Optimizer nadam(const NadamOptions& options = {});
+MUSTER_EXPORT Optimizer nadam(const NadamOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

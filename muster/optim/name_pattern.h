@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::optim {
 
 struct NamePattern {
@@ -15,7 +17,7 @@ struct NamePattern {
 
 // Gives those of `patterns` that are found in none of the `names`, in their order. Throws
 // InvalidArgument for what is no regular expression.
-std::vector<NamePattern> unmatched(const std::vector<NamePattern>& patterns,
-                                   const std::vector<std::string>& names);
+MUSTER_EXPORT std::vector<NamePattern> unmatched(const std::vector<NamePattern>& patterns,
+                                                 const std::vector<std::string>& names);
 
 }  // namespace muster::inline v0_1::optim

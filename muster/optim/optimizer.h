@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/optim/adadelta.h"
 #include "muster/optim/adafactor.h"
 #include "muster/optim/adagrad.h"
@@ -45,7 +46,7 @@ namespace muster::inline v0_1::optim {
 struct TrainOp;  // "muster/optim/train_op.h"
 
 // A model function gets it from ModelContext::optimizer().
-class Optimizer {
+class MUSTER_EXPORT Optimizer {
  public:
   // `name` prefixes the slots; empty means the rule's name. Throws InvalidArgument for a name with
   // '/', which separates the names in front of a slot.

@@ -6,12 +6,14 @@
 #include <limits>
 #include <string>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::optim {
 
 class Optimizer;  // "muster/optim/optimizer.h"
 
 // Options of reduce_on_plateau().
-struct ReduceOnPlateauOptions {
+struct MUSTER_EXPORT ReduceOnPlateauOptions {
   int64_t steps = 1000;     // updates whose mean loss is one value, as that of Keras's epoch; >= 1
   double factor = 0.1;      // of the learning rate that stays; above 0 and below 1
   int64_t patience = 10;    // values in a row that are no better, until it is reduced; >= 0
@@ -33,9 +35,11 @@ struct Plateau {
   double count = 0;
 };
 // What follows from the loss of one more update.
-Plateau next_plateau(const ReduceOnPlateauOptions& options, const Plateau& now, double loss);
+MUSTER_EXPORT Plateau next_plateau(const ReduceOnPlateauOptions& options, const Plateau& now,
+                                   double loss);
 // What a learning rate becomes.
-double reduced_rate(const ReduceOnPlateauOptions& options, const Plateau& now, double rate);
+MUSTER_EXPORT double reduced_rate(const ReduceOnPlateauOptions& options, const Plateau& now,
+                                  double rate);
 
 // Gives the same optimizer, whose learning rate, a number or a schedule, is multiplied by `factor`
 // each time the training loss has stopped falling. The loss is that of the step over all replicas,
@@ -43,6 +47,7 @@ double reduced_rate(const ReduceOnPlateauOptions& options, const Plateau& now, d
 // field, its value and the range, and for an optimizer whose rate is reduced already.
 // Source: tf.keras.callbacks.ReduceLROnPlateau with monitor="loss" and mode="min", for which
 // `steps` updates stand for an epoch.
-Optimizer reduce_on_plateau(Optimizer optimizer, const ReduceOnPlateauOptions& options = {});
+MUSTER_EXPORT Optimizer reduce_on_plateau(Optimizer optimizer,
+                                          const ReduceOnPlateauOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

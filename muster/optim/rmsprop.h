@@ -13,6 +13,7 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/optim/convention.h"
 #include "muster/optim/learning_rate.h"
 
@@ -31,6 +32,6 @@ struct RmspropOptions {
   Convention convention = Convention::kTensorFlow;  // the formula with momentum
 };
 // Throws InvalidArgument that names the field, its value and the range.
-Optimizer rmsprop(const RmspropOptions& options = {});
+MUSTER_EXPORT Optimizer rmsprop(const RmspropOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

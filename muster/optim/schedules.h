@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/optim/learning_rate.h"
 
 namespace muster::inline v0_1::optim {
@@ -25,7 +26,7 @@ struct PiecewiseConstantDecayOptions {
   std::vector<double> values{};       // one more than boundaries
 };
 // values[0] up to and including step boundaries[0], then values[1], and so on.
-LearningRate piecewise_constant_decay(const PiecewiseConstantDecayOptions& options);
+MUSTER_EXPORT LearningRate piecewise_constant_decay(const PiecewiseConstantDecayOptions& options);
 
 // Options of exponential_decay().
 struct ExponentialDecayOptions {
@@ -35,7 +36,7 @@ struct ExponentialDecayOptions {
   bool staircase = false;  // whole powers only
 };
 // initial_learning_rate * decay_rate^(step / decay_steps)
-LearningRate exponential_decay(const ExponentialDecayOptions& options);
+MUSTER_EXPORT LearningRate exponential_decay(const ExponentialDecayOptions& options);
 
 // Options of inverse_time_decay().
 struct InverseTimeDecayOptions {
@@ -45,7 +46,7 @@ struct InverseTimeDecayOptions {
   bool staircase = false;  // step / decay_steps is rounded down
 };
 // initial_learning_rate / (1 + decay_rate * step / decay_steps)
-LearningRate inverse_time_decay(const InverseTimeDecayOptions& options);
+MUSTER_EXPORT LearningRate inverse_time_decay(const InverseTimeDecayOptions& options);
 
 // Options of polynomial_decay().
 struct PolynomialDecayOptions {
@@ -58,7 +59,7 @@ struct PolynomialDecayOptions {
 // With s = min(step, decay_steps):
 //   (initial_learning_rate - end_learning_rate) * (1 - s / decay_steps)^power + end_learning_rate
 // `cycle`: decay_steps counts as often as it takes to reach the step, and s is the step.
-LearningRate polynomial_decay(const PolynomialDecayOptions& options);
+MUSTER_EXPORT LearningRate polynomial_decay(const PolynomialDecayOptions& options);
 
 // Options of cosine_decay().
 struct CosineDecayOptions {
@@ -68,7 +69,7 @@ struct CosineDecayOptions {
 };
 // With s = min(step, decay_steps):
 //   initial_learning_rate * ((1 - alpha) * (1 + cos(pi * s / decay_steps)) / 2 + alpha)
-LearningRate cosine_decay(const CosineDecayOptions& options);
+MUSTER_EXPORT LearningRate cosine_decay(const CosineDecayOptions& options);
 
 // Options of cosine_decay_restarts().
 struct CosineDecayRestartsOptions {
@@ -79,7 +80,7 @@ struct CosineDecayRestartsOptions {
   double alpha = 0.0;  // >= 0; the least rate as a part of the first
 };
 // cosine_decay() again and again (SGDR, Loshchilov and Hutter).
-LearningRate cosine_decay_restarts(const CosineDecayRestartsOptions& options);
+MUSTER_EXPORT LearningRate cosine_decay_restarts(const CosineDecayRestartsOptions& options);
 
 // Options of linear_warmup() and cosine_warmup().
 struct WarmupOptions {
@@ -90,8 +91,8 @@ struct WarmupOptions {
 // Rises from start_learning_rate to the first rate of `then` in warmup_steps steps, in a line or
 // along half a cosine; then is `then`. cosine_decay() behind a linear warm-up is Keras's
 // CosineDecay with warmup_target.
-LearningRate linear_warmup(const WarmupOptions& options);
-LearningRate cosine_warmup(const WarmupOptions& options);
+MUSTER_EXPORT LearningRate linear_warmup(const WarmupOptions& options);
+MUSTER_EXPORT LearningRate cosine_warmup(const WarmupOptions& options);
 
 // Along half a cosine, or in a line.
 enum class AnnealStrategy { kCosine, kLinear };
@@ -107,6 +108,6 @@ struct OneCycleOptions {
 };
 // Smith and Topin's policy as in torch.optim.lr_scheduler.OneCycleLR, without its cycle of
 // momentum. After total_steps the last rate stays, where PyTorch throws.
-LearningRate one_cycle(const OneCycleOptions& options);
+MUSTER_EXPORT LearningRate one_cycle(const OneCycleOptions& options);
 
 }  // namespace muster::inline v0_1::optim

@@ -8,6 +8,7 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/optim/learning_rate.h"
 
 namespace muster::inline v0_1::optim {
@@ -22,6 +23,6 @@ struct SgdOptions {
   std::string name = "SGD";
 };
 // Throws InvalidArgument that names the field, its value and the range.
-Optimizer sgd(const SgdOptions& options = {});
+MUSTER_EXPORT Optimizer sgd(const SgdOptions& options = {});
 
 }  // namespace muster::inline v0_1::optim

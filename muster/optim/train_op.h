@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/optim/optimizer.h"
 
 namespace muster::inline v0_1::optim {
@@ -29,7 +30,7 @@ struct TrainOp {
 
 // While a Recording lives, it also collects what minimize() describes on this thread, for whoever
 // executes the steps of a loop written by hand. Of several the innermost one collects.
-class Recording {
+class MUSTER_EXPORT Recording {
  public:
   Recording();
   ~Recording();
@@ -48,6 +49,6 @@ class Recording {
 };
 
 // Joins what the parts do, in their order. Undefined parts are allowed.
-TrainOp group(std::vector<TrainOp> parts);
+MUSTER_EXPORT TrainOp group(std::vector<TrainOp> parts);
 
 }  // namespace muster::inline v0_1::optim

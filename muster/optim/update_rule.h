@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/optim/learning_rate.h"
 #include "muster/optim/name_pattern.h"
 #include "muster/tensor/tensor.h"
@@ -50,7 +51,7 @@ enum class WeightDecay { kNone, kSome, kAll };
 
 // Implement it to make an optimizer of your own. A rule may stand around another one: it adds slots
 // to those of the inner rule and works before or after it.
-class UpdateRule {
+class MUSTER_EXPORT UpdateRule {
  public:
   virtual ~UpdateRule() = default;
   virtual std::string name() const = 0;  // "SGD", "Adam", "Adagrad"

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/optim/learning_rate.h"
 
 namespace muster::inline v0_1::optim {
@@ -21,6 +22,7 @@ struct WeightDecayOptions {
 // the same in one pass. Throws InvalidArgument that names the field, its value and the range, and
 // for an optimizer that decays already, unless both leave out variables: weights would decay twice.
 // Source: Loshchilov and Hutter, 2017; the `weight_decay` of Keras 2.11's optimizers.
-Optimizer decoupled_weight_decay(Optimizer optimizer, const WeightDecayOptions& options);
+MUSTER_EXPORT Optimizer decoupled_weight_decay(Optimizer optimizer,
+                                               const WeightDecayOptions& options);
 
 }  // namespace muster::inline v0_1::optim

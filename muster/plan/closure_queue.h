@@ -14,10 +14,11 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/base/export.h"
 
 namespace muster::inline v0_1::plan {
 
-class ClosureQueue {
+class MUSTER_PART_EXPORT ClosureQueue {
  public:
   // How many workers there are, and what is too much.
   struct Options {

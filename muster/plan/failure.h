@@ -6,12 +6,13 @@
 #include <string_view>
 
 #include "muster/base/error.h"
+#include "muster/base/export.h"
 #include "muster/plan/phase.h"
 
 namespace muster::inline v0_1::plan {
 
 // "worker:1" -> "worker 1", "chief:0" -> "chief": as messages name a task.
-std::string readable_task(std::string_view task);
+MUSTER_PART_EXPORT std::string readable_task(std::string_view task);
 
 struct Failure {
   std::string task{};

@@ -5,6 +5,8 @@
 #include <string>
 #include <string_view>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::plan {
 
 // What a task or a replica is doing.
@@ -24,9 +26,9 @@ constexpr bool is_busy(Phase phase) {
 }
 
 // "joining", "building", "training", ...
-std::string_view to_string(Phase phase);
+MUSTER_EXPORT std::string_view to_string(Phase phase);
 
 // "at step 12 (training)"; before the first step (-1) "while joining".
-std::string place_of(Phase phase, int64_t step);
+MUSTER_EXPORT std::string place_of(Phase phase, int64_t step);
 
 }  // namespace muster::inline v0_1::plan

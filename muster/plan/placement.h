@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::plan {
 
 // How variables, or their parts, are dealt to the servers. kRoundRobin: in the order in which they
@@ -13,7 +15,7 @@ namespace muster::inline v0_1::plan {
 enum class Placement { kRoundRobin, kByBytes };
 
 // Into how many parts along axis 0 a variable is cut, as TensorFlow's partitioners of these names.
-class Partitioner {
+class MUSTER_EXPORT Partitioner {
  public:
   // Variables stay whole.
   static Partitioner none();
@@ -62,10 +64,10 @@ struct Shard {
 
 // Places the variables on servers 0 to `servers` - 1; the shards of a variable follow each other,
 // in the order of its rows. Where rows do not divide evenly, the first parts have one more ("div").
-std::vector<Shard> place(const std::vector<PlacedVariable>& variables, int servers,
-                         Placement placement, const Partitioner& partitioner);
+MUSTER_EXPORT std::vector<Shard> place(const std::vector<PlacedVariable>& variables, int servers,
+                                       Placement placement, const Partitioner& partitioner);
 
 // "dense/kernel" of a whole variable, "dense/kernel/part_2" of a part.
-std::string shard_name(const std::string& variable, const Shard& shard);
+MUSTER_EXPORT std::string shard_name(const std::string& variable, const Shard& shard);
 
 }  // namespace muster::inline v0_1::plan

@@ -14,6 +14,8 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1::plan {
 
 // How the staleness of a worker's steps was distributed: updates of others between the reading of
@@ -25,7 +27,7 @@ struct StalenessSummary {
   int64_t max = 0;
 };
 
-class StepLedger {
+class MUSTER_PART_EXPORT StepLedger {
  public:
   // What a run is made of.
   struct Options {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 #include "muster/preprocessing/output_mode.h"
 #include "muster/tensor/tensor.h"
@@ -20,7 +21,7 @@ struct CategoryEncodingOptions {
 
 // Encodes integers in [0, num_tokens) as OutputMode says, in float32. It is a function for map(),
 // and converts to a Layer.
-class CategoryEncoding {
+class MUSTER_EXPORT CategoryEncoding {
  public:
   // Throws InvalidArgument for num_tokens < 1 and another output mode.
   explicit CategoryEncoding(int64_t num_tokens, CategoryEncodingOptions options = {});

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 #include "muster/tensor/tensor.h"
 
@@ -15,7 +16,7 @@ namespace muster::inline v0_1 {
 // them; integers become float32. Where it cannot be exactly in the middle, it lies half a pixel up
 // and left. Where an image is smaller, it gives Resizing(height, width, {.crop_to_aspect_ratio =
 // true}). It is a function for map(), and converts to a Layer.
-class CenterCrop {
+class MUSTER_EXPORT CenterCrop {
  public:
   // Throws InvalidArgument for sizes below 1.
   CenterCrop(int64_t height, int64_t width, std::string name = {});

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/data/dataset.h"
 #include "muster/layers/layer.h"
 #include "muster/preprocessing/output_mode.h"
@@ -30,7 +31,7 @@ struct DiscretizationOptions {
 // others, and what is not a number. float32 numbers are compared with boundaries in float32, others
 // in float64. It is a function for map(), and converts to a Layer; the boundaries are part of the
 // program, and not of a checkpoint.
-class Discretization {
+class MUSTER_EXPORT Discretization {
  public:
   // Throws InvalidArgument for options out of range.
   explicit Discretization(DiscretizationOptions options);

@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 #include "muster/preprocessing/output_mode.h"
 #include "muster/tensor/value.h"
@@ -30,7 +31,7 @@ struct HashingOptions {
 // Gives the bucket hash % num_bins of each text, int64, encoded as OutputMode says. An integer is
 // hashed as its decimal digits. The buckets are those of Keras. It is a function for map(), and
 // converts to a Layer, which takes integers.
-class Hashing {
+class MUSTER_EXPORT Hashing {
  public:
   // Throws InvalidArgument for num_bins < 1, for more than two numbers of salt, and for kTfIdf.
   explicit Hashing(int64_t num_bins, HashingOptions options = {});

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/base/random.h"
 #include "muster/layers/layer.h"
 #include "muster/layers/resize_images.h"
@@ -29,7 +30,7 @@ namespace muster::inline v0_1 {
 // As a Layer it takes batches, changes them in training alone, and draws from a key of (seed, step,
 // layer name, row of the global batch): the bits are the same on any number of replicas. With
 // several replicas it costs one small message in each step.
-class ImageAugmentation {
+class MUSTER_EXPORT ImageAugmentation {
  public:
   class Impl;
   explicit ImageAugmentation(std::shared_ptr<const Impl> impl);
@@ -58,8 +59,8 @@ struct RandomFactor {
 enum class FlipMode { kHorizontal, kVertical, kHorizontalAndVertical };
 
 // Mirrors an image with probability 1/2, in each direction of the mode by itself.
-ImageAugmentation RandomFlip(FlipMode mode = FlipMode::kHorizontalAndVertical,
-                             std::string name = {});
+MUSTER_EXPORT ImageAugmentation RandomFlip(FlipMode mode = FlipMode::kHorizontalAndVertical,
+                                           std::string name = {});
 
 // Options of RandomRotation().
 struct RandomRotationOptions {
@@ -72,7 +73,8 @@ struct RandomRotationOptions {
 // Turns an image about its middle by factor * 2 pi, counter-clockwise where that is positive.
 // Throws InvalidArgument for factors that are not finite or do not ascend, another interpolation,
 // and a fill value that is not finite.
-ImageAugmentation RandomRotation(RandomFactor factor, RandomRotationOptions options = {});
+MUSTER_EXPORT ImageAugmentation RandomRotation(RandomFactor factor,
+                                               RandomRotationOptions options = {});
 
 // Options of RandomZoom().
 struct RandomZoomOptions {
@@ -88,7 +90,8 @@ struct RandomZoomOptions {
 // smaller, one below 0 larger. Throws InvalidArgument for height factors outside of [-1, 1], width
 // factors below -1, factors that are not finite or do not ascend, another interpolation, and a
 // fill value that is not finite.
-ImageAugmentation RandomZoom(RandomFactor height_factor, RandomZoomOptions options = {});
+MUSTER_EXPORT ImageAugmentation RandomZoom(RandomFactor height_factor,
+                                           RandomZoomOptions options = {});
 
 // Options of RandomTranslation().
 struct RandomTranslationOptions {
@@ -101,19 +104,20 @@ struct RandomTranslationOptions {
 // Moves an image down by height_factor of its height and right by width_factor of its width; up and
 // left where they are below 0. Throws InvalidArgument for factors outside of [-1, 1] or that do not
 // ascend, another interpolation, and a fill value that is not finite.
-ImageAugmentation RandomTranslation(RandomFactor height_factor, RandomFactor width_factor,
-                                    RandomTranslationOptions options = {});
+MUSTER_EXPORT ImageAugmentation RandomTranslation(RandomFactor height_factor,
+                                                  RandomFactor width_factor,
+                                                  RandomTranslationOptions options = {});
 
 // Cuts out [..., height, width, channels]; each place is equally likely. Outside of training, and
 // where an image is smaller, it gives Resizing(height, width, {.crop_to_aspect_ratio = true}).
 // Throws InvalidArgument for sizes below 1.
-ImageAugmentation RandomCrop(int64_t height, int64_t width, std::string name = {});
+MUSTER_EXPORT ImageAugmentation RandomCrop(int64_t height, int64_t width, std::string name = {});
 
 // Computes (x - mean) * contrast + mean for each channel of an image, with its mean and a contrast
 // drawn from [1 - lower, 1 + upper); with one number both are it. Throws InvalidArgument unless 0
 // <= lower <= 1 and upper is finite and at least 0.
-ImageAugmentation RandomContrast(double factor, std::string name = {});
-ImageAugmentation RandomContrast(double lower, double upper, std::string name = {});
+MUSTER_EXPORT ImageAugmentation RandomContrast(double factor, std::string name = {});
+MUSTER_EXPORT ImageAugmentation RandomContrast(double lower, double upper, std::string name = {});
 
 // Options of RandomBrightness().
 struct RandomBrightnessOptions {
@@ -124,6 +128,7 @@ struct RandomBrightnessOptions {
 // Adds to all of an image `factor` of what lies between the ends of value_range, and clips pixels
 // to these. Throws InvalidArgument for factors outside of [-1, 1] or that do not ascend, and for a
 // value_range that is not finite or does not rise.
-ImageAugmentation RandomBrightness(RandomFactor factor, RandomBrightnessOptions options = {});
+MUSTER_EXPORT ImageAugmentation RandomBrightness(RandomFactor factor,
+                                                 RandomBrightnessOptions options = {});
 
 }  // namespace muster::inline v0_1

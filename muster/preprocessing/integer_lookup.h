@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/data/dataset.h"
 #include "muster/layers/layer.h"
 #include "muster/preprocessing/output_mode.h"
@@ -31,7 +32,7 @@ struct IntegerLookupOptions {
 };
 
 // Does for integers what StringLookup does for texts, and converts to a Layer.
-class IntegerLookup {
+class MUSTER_EXPORT IntegerLookup {
  public:
   // Throws InvalidArgument for options out of range, for a vocabulary that is empty, names a token
   // twice, or has too many, and for a line of the file that is no integer; NotFound for a file that

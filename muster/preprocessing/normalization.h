@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/data/dataset.h"
 #include "muster/layers/layer.h"
 #include "muster/tensor/tensor.h"
@@ -29,7 +30,7 @@ struct NormalizationOptions {
 // Computes (input - mean) / max(sqrt(variance), 1e-7), or with `invert` the way back; the shape
 // stays. Integers become float32. It is a function for map(), and converts to a Layer; mean and
 // variance are part of the program, and not of a checkpoint.
-class Normalization {
+class MUSTER_EXPORT Normalization {
  public:
   // Throws InvalidArgument for options out of range.
   explicit Normalization(NormalizationOptions options = {});

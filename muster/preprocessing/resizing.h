@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 #include "muster/layers/resize_images.h"
 #include "muster/tensor/tensor.h"
@@ -24,7 +25,7 @@ struct ResizingOptions {
 // Resizes images [height, width, channels], or a batch of them, to [..., height, width, channels];
 // integers become float32. Pixels are squares whose middles lie at one half. It is a function for
 // map(), and converts to a Layer.
-class Resizing {
+class MUSTER_EXPORT Resizing {
  public:
   // Throws InvalidArgument for sizes below 1.
   Resizing(int64_t height, int64_t width, ResizingOptions options = {});

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/data/dataset.h"
 #include "muster/preprocessing/output_mode.h"
 #include "muster/tensor/value.h"
@@ -37,7 +38,7 @@ struct StringLookupOptions {
 // tokens; then the vocabulary's. Other output modes begin with the unknown tokens. It is a function
 // for map() and for model functions; strings are no tensors, so it is no Layer. The vocabulary is
 // part of the program, and not of a checkpoint.
-class StringLookup {
+class MUSTER_EXPORT StringLookup {
  public:
   // Throws InvalidArgument for options out of range, and for a vocabulary that is empty, names a
   // token twice, or has too many; NotFound for a file that is not there.

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/command/flag.h"
 #include "muster/command/shared_flags.h"
 
@@ -52,8 +53,8 @@ struct ProgramOptions {
 // Kubeflow that shall run several processes (PET_NPROC_PER_NODE) it starts them, as torchrun would.
 // Do nothing before it: a process with several OpenMP threads starts once more from here (the same
 // process number), with GOMP_SPINCOUNT set, unless that or OMP_WAIT_POLICY is set already.
-int run_main(int argc, char** argv, const std::function<void(const Flags&)>& program,
-             const ProgramOptions& options = {});
+MUSTER_EXPORT int run_main(int argc, char** argv, const std::function<void(const Flags&)>& program,
+                           const ProgramOptions& options = {});
 
 // For a main() of one's own, which calls it first: SIGINT, SIGTERM and SIGUSR1 make training save
 // and then throw Cancelled, and an exception that nobody catches is printed as run_main() prints it
@@ -61,10 +62,10 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
 // output is written line by line. Nothing but this call installs it. What is uncaught ends the
 // process without destructors; a main() that wants them catches muster::Error itself, and returns
 // exit_code(error.kind()).
-void guard_main();
+MUSTER_EXPORT void guard_main();
 
 // One line on standard output, for programs; "global_step" and "loss" come first:
 //   result: {"global_step":1406,"loss":0.0604,"accuracy":0.9812}
-void print_result(const std::map<std::string, double>& metrics);
+MUSTER_EXPORT void print_result(const std::map<std::string, double>& metrics);
 
 }  // namespace muster::inline v0_1

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "muster/base/export.h"
 #include "muster/distribute/strategy.h"
 #include "muster/plan/placement.h"
 #include "muster/tensor/tensor.h"
@@ -52,6 +53,6 @@ struct ParameterServerOptions {
 // The chief and the workers of the cluster train at their own pace, each with its part of the data;
 // weights and optimizers live on the tasks of type "ps". Without a cluster it is one_device().
 // Throws InvalidArgument for options outside of what is said there.
-StrategyPtr parameter_server(const ParameterServerOptions& options = {});
+MUSTER_EXPORT StrategyPtr parameter_server(const ParameterServerOptions& options = {});
 
 }  // namespace muster::inline v0_1::distribute

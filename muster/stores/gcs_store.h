@@ -10,13 +10,14 @@
 #include <string>
 
 #include "muster/base/environment.h"
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/stores/store_options.h"
 
 namespace muster::inline v0_1::stores {
 
 // Where the service is, and whose credentials open it.
-struct GcsOptions {
+struct MUSTER_EXPORT GcsOptions {
   // "http://127.0.0.1:4443" of an emulator, to which no credentials are sent. Empty: Google's.
   std::string endpoint{};
   std::string quota_project{};  // whose quota counts, if not that of the credentials
@@ -32,6 +33,6 @@ struct GcsOptions {
 };
 
 // Makes the file system of gs:// URIs. It connects when it is first used.
-std::unique_ptr<FileSystem> make_gcs_store(GcsOptions options);
+MUSTER_EXPORT std::unique_ptr<FileSystem> make_gcs_store(GcsOptions options);
 
 }  // namespace muster::inline v0_1::stores

@@ -9,13 +9,14 @@
 #include <memory>
 
 #include "muster/base/environment.h"
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/stores/store_options.h"
 
 namespace muster::inline v0_1::stores {
 
 // The limits for reading from web servers.
-struct HttpOptions {
+struct MUSTER_EXPORT HttpOptions {
   StoreOptions limits{};
 
   // Reads what StoreOptions::from() reads.
@@ -23,6 +24,6 @@ struct HttpOptions {
 };
 
 // Makes the file system of http:// and https:// URIs.
-std::unique_ptr<FileSystem> make_http_store(HttpOptions options);
+MUSTER_EXPORT std::unique_ptr<FileSystem> make_http_store(HttpOptions options);
 
 }  // namespace muster::inline v0_1::stores

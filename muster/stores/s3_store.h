@@ -18,13 +18,14 @@
 #include <string>
 
 #include "muster/base/environment.h"
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/stores/store_options.h"
 
 namespace muster::inline v0_1::stores {
 
 // Where the buckets are, and whose credentials open them.
-struct S3Options {
+struct MUSTER_EXPORT S3Options {
   // "http://127.0.0.1:9000": buckets are then part of the path. Empty: Amazon's, by region.
   std::string endpoint{};
   std::string
@@ -51,6 +52,6 @@ struct S3Options {
 
 // Makes the file system of s3:// URIs. It connects when it is first used. Throws InvalidArgument
 // when the endpoint is none: a scheme (http:// or https://) and a host.
-std::unique_ptr<FileSystem> make_s3_store(S3Options options);
+MUSTER_EXPORT std::unique_ptr<FileSystem> make_s3_store(S3Options options);
 
 }  // namespace muster::inline v0_1::stores

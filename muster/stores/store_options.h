@@ -6,6 +6,7 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/environment.h"
+#include "muster/base/export.h"
 
 namespace muster::inline v0_1::stores {
 
@@ -13,7 +14,7 @@ namespace muster::inline v0_1::stores {
 inline constexpr const char* kRetryVariable = "MUSTER_STORE_RETRY_SECONDS";
 
 // The limits of one store. The defaults suit a data centre and a home connection alike.
-struct StoreOptions {
+struct MUSTER_EXPORT StoreOptions {
   double connect_seconds = 10;  // until a connection must stand
   // A transfer that moves fewer than 1 KiB in each second of so many is given up and tried again.
   double stall_seconds = 30;

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "muster/base/clock.h"
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/formats/event.h"
 
@@ -35,7 +36,7 @@ struct EventWriterOptions {
   std::string suffix{};  // added to the file name
 };
 
-class EventWriter {
+class MUSTER_PART_EXPORT EventWriter {
  public:
   // Makes a writer; no file is opened yet. `files` and `clock` must outlive the writer.
   EventWriter(std::string directory, FileSystem& files, Clock& clock,

@@ -127,7 +127,7 @@ TEST(EventWriter, FullDiskIsReportedAndTheNextFileIsGood) {
     writer.flush();
     FAIL() << "a full disk went unnoticed";
   } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
     EXPECT_THAT(error.message(), HasSubstr("1 summary events"));
   }
   files.set_plan({});

@@ -11,6 +11,7 @@
 
 #include "muster/base/clock.h"
 #include "muster/base/environment.h"
+#include "muster/base/export.h"
 
 namespace muster::inline v0_1::summary {
 
@@ -23,7 +24,9 @@ constexpr const char* kTuningReportFile = "/tmp/hypertune/output.metrics";
 // Where CLOUD_ML_HP_METRIC_TAG names one of them, by its name or by folder and name, only that is
 // reported, under the tag. Values that are not finite are left out. The last hundred lines are
 // kept. A report that cannot be written is a warning, for training can go on without it.
-void report_to_tuner(const Environment& environment, Clock& clock, const std::string& folder,
-                     const std::vector<std::pair<std::string, double>>& values, int64_t step);
+MUSTER_PART_EXPORT void report_to_tuner(const Environment& environment, Clock& clock,
+                                        const std::string& folder,
+                                        const std::vector<std::pair<std::string, double>>& values,
+                                        int64_t step);
 
 }  // namespace muster::inline v0_1::summary

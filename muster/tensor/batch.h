@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "muster/base/export.h"
 #include "muster/tensor/element.h"
 #include "muster/tensor/features.h"
 
@@ -20,8 +21,8 @@ struct Batch {
 // Makes a batch of an element of a data set: features, (features, labels), or (features, labels,
 // weights). Throws InvalidArgument when the element is a tuple of more parts, or when a value does
 // not have the examples along axis 0.
-Batch to_batch(const Element& element);
+MUSTER_EXPORT Batch to_batch(const Element& element);
 // Throws InvalidArgument when there are weights, for who has no use for them.
-void refuse_weights(const Batch& batch);
+MUSTER_EXPORT void refuse_weights(const Batch& batch);
 
 }  // namespace muster::inline v0_1

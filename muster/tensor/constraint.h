@@ -12,13 +12,14 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
 
 class Regularizer;
 
-class Constraint {
+class MUSTER_EXPORT Constraint {
  public:
   // Gives what the weight becomes, of the same shape. It must not write what it is given.
   using Function = std::function<Tensor(const Tensor& value)>;

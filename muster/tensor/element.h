@@ -9,13 +9,14 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/tensor/value.h"
 
 namespace muster::inline v0_1 {
 
 // How values are nested. Dict entries are kept sorted by key, so that two dicts with the same keys
 // have the same structure.
-struct Structure {
+struct MUSTER_EXPORT Structure {
   // A node of the nest is one of these.
   enum class Kind { kLeaf, kTuple, kDict };
   Kind kind = Kind::kLeaf;
@@ -28,7 +29,7 @@ struct Structure {
   std::string describe() const;
 };
 
-class Element {
+class MUSTER_EXPORT Element {
  public:
   Element() = default;   // an empty tuple
   Element(Value value);  // NOLINT(google-explicit-constructor)

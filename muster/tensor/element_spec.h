@@ -4,14 +4,15 @@
 
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/tensor/element.h"
 
 namespace muster::inline v0_1 {
 
 // Gives JSON: the structure, and kind, dtype and trailing shape of every value of a batch.
-std::string encode_batch_spec(const Element& batch);
+MUSTER_PART_EXPORT std::string encode_batch_spec(const Element& batch);
 // Makes a batch of that form with zero rows. Throws Internal when encode_batch_spec() did not write
 // the text.
-Element zero_rows(const std::string& spec);
+MUSTER_PART_EXPORT Element zero_rows(const std::string& spec);
 
 }  // namespace muster::inline v0_1

@@ -5,12 +5,13 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/tensor/element.h"
 
 namespace muster::inline v0_1 {
 
 // A single value, or a dict of values. Shared by Features and Labels, which differ only in name.
-class ElementView {
+class MUSTER_EXPORT ElementView {
  public:
   ElementView() = default;
   explicit ElementView(Element element) : element_(std::move(element)) {}

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/tensor/features.h"
 #include "muster/tensor/variable.h"
 
@@ -16,15 +17,16 @@ namespace muster::inline v0_1 {
 bool all_finite(const Tensor& tensor);
 // Whether all numbers of the tensor, which has a real dtype, are from `low` to `high`, both of
 // which may be reached; false where one is NaN, and true for no numbers.
-bool all_between(const Tensor& tensor, double low, double high);
+MUSTER_PART_EXPORT bool all_between(const Tensor& tensor, double low, double high);
 // Gives "variable cnn/dense/kernel holds nan (element 17 of float32[10, 2])", and nothing when all
 // numbers are finite.
-std::optional<std::string> find_non_finite(const std::string& name, const Tensor& tensor);
+MUSTER_PART_EXPORT std::optional<std::string> find_non_finite(const std::string& name,
+                                                              const Tensor& tensor);
 // Describes the first variable, in creation order, that is not finite.
-std::optional<std::string> find_non_finite(const VariableStore& variables);
+MUSTER_PART_EXPORT std::optional<std::string> find_non_finite(const VariableStore& variables);
 // Looks at the values that the variables have in `values`, by name; others are passed over.
-std::optional<std::string> find_non_finite(const VariableStore& variables,
-                                           const std::map<std::string, Tensor>& values);
+MUSTER_PART_EXPORT std::optional<std::string> find_non_finite(
+    const VariableStore& variables, const std::map<std::string, Tensor>& values);
 // Says where a loss that is not finite comes from: "the batch's feature "x" holds nan in row 5 of
 // float32[64, 3]".
 struct NonFiniteCause {

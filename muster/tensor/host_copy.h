@@ -3,6 +3,7 @@
 // thread has its own.
 #pragma once
 
+#include "muster/base/export.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
@@ -16,7 +17,7 @@ void note_host_copy(const Tensor& there, const Tensor& here);
 // the CPU; what was noted, unless the tensor was changed in place; else the tensor on its device.
 // Views of all of a noted tensor count as it. Changes of tensors that were made in inference mode
 // are not counted, so nothing is known of those.
-Tensor nearest(const Tensor& tensor);
+MUSTER_PART_EXPORT Tensor nearest(const Tensor& tensor);
 // The same on the CPU in any case: a copy that waits for the device where nothing was noted.
 Tensor on_host(const Tensor& tensor);
 

@@ -8,6 +8,8 @@
 
 #include <type_traits>
 
+#include "muster/base/export.h"
+
 // The reference of the API shows what the file is; its reader does not follow the macros below.
 #ifndef MUSTER_API_REFERENCE
 
@@ -37,7 +39,7 @@ auto operand(const T& x) {
 }
 
 // A new tensor of the form and dtype of `like`, full of `value`.
-at::Tensor filled_like(const at::Tensor& like, const at::Scalar& value);
+MUSTER_EXPORT at::Tensor filled_like(const at::Tensor& like, const at::Scalar& value);
 
 }  // namespace muster::inline v0_1::operators
 

@@ -9,13 +9,14 @@
 #include <type_traits>
 #include <utility>
 
+#include "muster/base/export.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
 
 class Constraint;
 
-class Regularizer {
+class MUSTER_EXPORT Regularizer {
  public:
   // Gives the penalty, a scalar.
   using Penalty = std::function<Tensor(const Tensor& value)>;

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/tensor/operators.h"
 
 namespace muster::inline v0_1 {
@@ -28,9 +29,9 @@ inline constexpr DType kInt64 = at::ScalarType::Long;
 inline constexpr DType kUInt8 = at::ScalarType::Byte;
 
 // Gives "float32[64, 28, 28, 1]", for messages.
-std::string describe(const Tensor& tensor);
-std::string describe(const Shape& shape);
+MUSTER_EXPORT std::string describe(const Tensor& tensor);
+MUSTER_EXPORT std::string describe(const Shape& shape);
 // Gives numpy's names: "float32", "int64", ...
-std::string dtype_name(DType dtype);
+MUSTER_EXPORT std::string dtype_name(DType dtype);
 
 }  // namespace muster::inline v0_1

@@ -5,11 +5,13 @@
 
 #include <string>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1 {
 
 // Whether this thread traces.
-bool is_tracing();
+MUSTER_PART_EXPORT bool is_tracing();
 // Throws InvalidArgument, "not supported: exporting <what>: <why>", while this thread traces.
-void refuse_tracing(const std::string& what, const std::string& why);
+MUSTER_PART_EXPORT void refuse_tracing(const std::string& what, const std::string& why);
 
 }  // namespace muster::inline v0_1

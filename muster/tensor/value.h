@@ -12,12 +12,13 @@
 #include <variant>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
 
 // A dense array of byte strings: element i is bytes[offsets[i], offsets[i + 1]).
-class Strings {
+class MUSTER_EXPORT Strings {
  public:
   Strings() = default;
   // Makes a one-dimensional array.
@@ -39,7 +40,7 @@ class Strings {
   std::string bytes_;
 };
 
-class Value {
+class MUSTER_EXPORT Value {
  public:
   Value() = default;                                     // an undefined tensor
   Value(Tensor tensor) : data_(std::move(tensor)) {}     // NOLINT(google-explicit-constructor)

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/random.h"
 #include "muster/tensor/constraint.h"
 #include "muster/tensor/device.h"
@@ -32,7 +33,7 @@ enum class VariableAggregation { kNone, kSum, kMean, kOnlyFirstReplica, kConcat 
 using Initializer = std::function<Tensor(const Shape& shape, DType dtype, RandomKey key)>;
 
 // A VariableSpec describes a variable in all but its value.
-struct VariableSpec {
+struct MUSTER_EXPORT VariableSpec {
   std::string name{};  // Keras's: "cnn/conv2d/kernel"
   Shape shape{};
   DType dtype = kFloat32;
@@ -59,7 +60,7 @@ struct VariableSpec {
 };
 
 // One variable of one replica. Its address is stable for the life of the store.
-class Variable {
+class MUSTER_EXPORT Variable {
  public:
   Variable(VariableSpec spec, Tensor value) : spec_(std::move(spec)), value_(std::move(value)) {}
   const VariableSpec& spec() const { return spec_; }
@@ -114,7 +115,7 @@ class Variable {
 };
 
 // A VariableStore holds variables by name. The strategy brings one to each replica.
-class VariableStore {
+class MUSTER_EXPORT VariableStore {
  public:
   virtual ~VariableStore() = default;
 
@@ -132,6 +133,6 @@ class VariableStore {
 
 // Gives the sum of the penalties of the variables that have a regularizer, those that do not train
 // included: a float64 scalar without a graph, and an undefined tensor where none has one.
-Tensor regularization_loss(const VariableStore& variables);
+MUSTER_EXPORT Tensor regularization_loss(const VariableStore& variables);
 
 }  // namespace muster::inline v0_1

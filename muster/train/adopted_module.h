@@ -10,6 +10,7 @@
 #include <typeindex>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/base/random.h"
 #include "muster/train/model_context.h"
 
@@ -23,7 +24,7 @@ namespace muster::inline v0_1 {
 // which are all that generator's engine takes); afterwards it goes on where it was. So does that of
 // `device`, when that is a GPU. Scopes of one thread may nest. There is one such generator in a
 // process: replicas in threads take turns.
-class SeededGenerator {
+class MUSTER_EXPORT SeededGenerator {
  public:
   explicit SeededGenerator(RandomKey key, Device device = at::kCPU);
   ~SeededGenerator();
@@ -37,7 +38,7 @@ class SeededGenerator {
   Tensor device_state_;
 };
 
-class AdoptedModule {
+class MUSTER_EXPORT AdoptedModule {
  public:
   // What `make` gives: the module, once as its type.
   struct Made {

@@ -7,13 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/checkpoint/directory_lock.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/checkpoint/store_claim.h"
 
 namespace muster::inline v0_1 {
 
-class CheckpointWriter {
+class MUSTER_PART_EXPORT CheckpointWriter {
  public:
   // Proves that the directory can be written, and locks it against other programs: by the operating
   // system on a disk, by a lease in a store; a file system that was given for plain paths locks in

@@ -19,6 +19,7 @@
 #include <string>
 
 #include "muster/base/clock.h"
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/train/hook.h"
 #include "muster/train/second_or_step_timer.h"
@@ -32,8 +33,8 @@ struct EarlyStoppingOptions {
 };
 // Ends the run when `should_stop` says so. It is asked on the chief: before the first step, and
 // then as often as `every` says. Throws InvalidArgument for an empty function and a bad `every`.
-std::shared_ptr<Hook> make_early_stopping(std::function<bool()> should_stop,
-                                          const EarlyStoppingOptions& options = {});
+MUSTER_EXPORT std::shared_ptr<Hook> make_early_stopping(std::function<bool()> should_stop,
+                                                        const EarlyStoppingOptions& options = {});
 
 // Options of the functions below.
 struct StopIfOptions {
@@ -47,17 +48,17 @@ struct StopIfOptions {
 // below 1 where steps are meant; the hook throws it when evaluations have no such metric.
 
 // Ends the run when the metric of an evaluation is above (below) `threshold`.
-std::shared_ptr<Hook> stop_if_higher(const std::string& metric, double threshold,
-                                     const StopIfOptions& options = {});
-std::shared_ptr<Hook> stop_if_lower(const std::string& metric, double threshold,
-                                    const StopIfOptions& options = {});
+MUSTER_EXPORT std::shared_ptr<Hook> stop_if_higher(const std::string& metric, double threshold,
+                                                   const StopIfOptions& options = {});
+MUSTER_EXPORT std::shared_ptr<Hook> stop_if_lower(const std::string& metric, double threshold,
+                                                  const StopIfOptions& options = {});
 // Ends the run when the best value of the metric, the highest (lowest) of all, is so many steps
 // older than an evaluation behind it.
-std::shared_ptr<Hook> stop_if_no_increase(const std::string& metric,
-                                          int64_t max_steps_without_increase,
-                                          const StopIfOptions& options = {});
-std::shared_ptr<Hook> stop_if_no_decrease(const std::string& metric,
-                                          int64_t max_steps_without_decrease,
-                                          const StopIfOptions& options = {});
+MUSTER_EXPORT std::shared_ptr<Hook> stop_if_no_increase(const std::string& metric,
+                                                        int64_t max_steps_without_increase,
+                                                        const StopIfOptions& options = {});
+MUSTER_EXPORT std::shared_ptr<Hook> stop_if_no_decrease(const std::string& metric,
+                                                        int64_t max_steps_without_decrease,
+                                                        const StopIfOptions& options = {});
 
 }  // namespace muster::inline v0_1::hooks

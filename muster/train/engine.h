@@ -16,6 +16,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/checkpoint/checkpoint_reader.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/checkpoint/warm_start_settings.h"
@@ -31,8 +32,9 @@ namespace muster::inline v0_1 {
 // `failing` is called, then the other replicas learn why this one cannot go on, and then the error
 // comes out. An error of LibTorch becomes InvalidArgument that says `where()`, or Internal when
 // memory ran out or the machine failed; all others come out as they are.
-void guarded(distribute::Replica& replica, const std::function<void()>& work,
-             const std::function<void()>& failing, const std::function<std::string()>& where);
+MUSTER_PART_EXPORT void guarded(distribute::Replica& replica, const std::function<void()>& work,
+                                const std::function<void()>& failing,
+                                const std::function<std::string()>& where);
 
 // While one lives, a batch of zero rows leaves no trace in variables of kOnRead: statistics of no
 // examples are not numbers. For other batches it does nothing.
@@ -49,7 +51,7 @@ class ZeroRowGuard {
   std::vector<Tensor> statistics_;
 };
 
-class Engine {
+class MUSTER_PART_EXPORT Engine {
  public:
   // `replica` outlives it. `accumulate_steps` batches make one update.
   Engine(distribute::Replica& replica, int64_t accumulate_steps);

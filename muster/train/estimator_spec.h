@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/export/export_output.h"
 #include "muster/losses/reduction.h"
 #include "muster/metrics/metric.h"
@@ -24,7 +25,7 @@ class Hook;
 class ModelContext;
 
 // What a model function returns: all that training, evaluation or prediction needs of one batch.
-struct EstimatorSpec {
+struct MUSTER_EXPORT EstimatorSpec {
   // Scalar (one element is reshaped to it); train and eval need it. It is that of the data: the
   // penalties of regularizers join it by themselves.
   Tensor loss{};

@@ -9,18 +9,19 @@
 #include <string>
 
 #include "muster/base/error.h"
+#include "muster/base/export.h"
 #include "muster/distribute/group.h"
 
 namespace muster::inline v0_1 {
 
 // Returns how many saves to `directory` may fail in a row: `limit`, and where that is not set 2 in
 // a store, whose network comes back, and 0 on a disk.
-int64_t most_failed_saves(std::optional<int64_t> limit, const std::string& directory);
+MUSTER_EXPORT int64_t most_failed_saves(std::optional<int64_t> limit, const std::string& directory);
 
 // Throws InvalidArgument for a limit below 0; `option` is how messages call it.
-void check_max_failed_saves(std::optional<int64_t> limit, const std::string& option);
+MUSTER_EXPORT void check_max_failed_saves(std::optional<int64_t> limit, const std::string& option);
 
-class FailedSaves {
+class MUSTER_EXPORT FailedSaves {
  public:
   // So many may fail in a row; 0: none. `option` is how messages call the limit:
   // "RunConfig.max_failed_saves".
@@ -51,6 +52,6 @@ class FailedSaves {
 };
 
 // Whether the chief has saved; all replicas call this together, and learn it.
-bool agree_on_saved(distribute::Group& group, bool chief, bool saved);
+MUSTER_EXPORT bool agree_on_saved(distribute::Group& group, bool chief, bool saved);
 
 }  // namespace muster::inline v0_1

@@ -37,6 +37,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/tensor/mode.h"
 
 namespace muster::inline v0_1::formats {
@@ -96,7 +97,7 @@ struct StepInfo {
 
 // Override what you want to hear; the defaults do nothing. Goes into the `hooks` of a TrainSpec, of
 // TrainOptions, EvaluateOptions or PredictOptions, or into an EstimatorSpec.
-class Hook {
+class MUSTER_EXPORT Hook {
  public:
   virtual ~Hook() = default;
   // Once, before the first step, when the state is restored.
@@ -128,6 +129,6 @@ class Hook {
 
 // Throws InvalidArgument when one of `hooks` is empty; `field` says whose they are:
 // "TrainOptions.hooks".
-void check_hooks(const std::vector<std::shared_ptr<Hook>>& hooks, const char* field);
+MUSTER_EXPORT void check_hooks(const std::vector<std::shared_ptr<Hook>>& hooks, const char* field);
 
 }  // namespace muster::inline v0_1

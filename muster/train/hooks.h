@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "muster/base/clock.h"
+#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/train/hook.h"
 #include "muster/train/second_or_step_timer.h"
@@ -29,12 +30,12 @@ struct StopAtStepOptions {
 };
 // Ends the run at a step, the same on any number of workers, when given to all or to one. Throws
 // InvalidArgument unless one of the two is set, and is 1 or more.
-std::shared_ptr<Hook> stop_at_step(const StopAtStepOptions& options);
+MUSTER_EXPORT std::shared_ptr<Hook> stop_at_step(const StopAtStepOptions& options);
 
 // Ends the run when a checkpoint of `last_step` or a later one is saved: the last step is one that
 // RunConfig saves at, with several workers the one behind it. Throws InvalidArgument unless it is 1
 // or more.
-std::shared_ptr<Hook> stop_at_checkpoint_step(int64_t last_step);
+MUSTER_EXPORT std::shared_ptr<Hook> stop_at_checkpoint_step(int64_t last_step);
 
 // Options of logging_tensor().
 struct LoggingTensorOptions {
@@ -49,7 +50,7 @@ struct LoggingTensorOptions {
 };
 // Logs values by name. Throws InvalidArgument for a bad `every`; the hook throws it for a name that
 // the first measured step does not have, listing those there are.
-std::shared_ptr<Hook> logging_tensor(const LoggingTensorOptions& options);
+MUSTER_EXPORT std::shared_ptr<Hook> logging_tensor(const LoggingTensorOptions& options);
 
 // Options of step_counter().
 struct StepCounterOptions {
@@ -61,11 +62,11 @@ struct StepCounterOptions {
 // Logs how many steps a second were made, without the time of saves and evaluations. Estimators
 // write "global_step/sec" by themselves; this one is for another cadence or another place, and for
 // evaluation and prediction, where it counts batches.
-std::shared_ptr<Hook> step_counter(const StepCounterOptions& options);
+MUSTER_EXPORT std::shared_ptr<Hook> step_counter(const StepCounterOptions& options);
 
 // Calls `fn` with the last step where the run ends cleanly. Throws InvalidArgument when it is
 // empty.
-std::shared_ptr<Hook> final_ops(std::function<void(int64_t global_step)> fn);
+MUSTER_EXPORT std::shared_ptr<Hook> final_ops(std::function<void(int64_t global_step)> fn);
 
 // Options of global_step_waiter().
 struct GlobalStepWaiterOptions {
@@ -79,7 +80,7 @@ struct GlobalStepWaiterOptions {
 // Waits, before the first step, for another run to come so far. All workers of this run wait with
 // the one it is given to. Ends with Cancelled when this task is asked to stop. Throws
 // InvalidArgument for an empty model_dir and numbers out of range.
-std::shared_ptr<Hook> global_step_waiter(const GlobalStepWaiterOptions& options);
+MUSTER_EXPORT std::shared_ptr<Hook> global_step_waiter(const GlobalStepWaiterOptions& options);
 
 // Options of profiler().
 struct ProfilerOptions {
@@ -97,6 +98,6 @@ struct ProfilerOptions {
 // all workers: the chief's decides and writes. It costs nothing between. Throws InvalidArgument for
 // a bad `every` and steps_in_a_row; in begin() in an evaluation or prediction. What a failing write
 // throws ends the run.
-std::shared_ptr<Hook> profiler(const ProfilerOptions& options);
+MUSTER_EXPORT std::shared_ptr<Hook> profiler(const ProfilerOptions& options);
 
 }  // namespace muster::inline v0_1::hooks

@@ -7,6 +7,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "muster/base/export.h"
 #include "muster/data/dataset.h"
 #include "muster/tensor/batch.h"
 #include "muster/tensor/input_context.h"
@@ -49,6 +50,6 @@ class InputFn {
 
 // Wraps `input_fn` so that only the first replica of the process calls it; the others get the same
 // data set. Thread safety: any threads.
-InputFn called_once(const InputFn& input_fn);
+MUSTER_EXPORT InputFn called_once(const InputFn& input_fn);
 
 }  // namespace muster::inline v0_1

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/layers/layer.h"
 #include "muster/optim/optimizer.h"
 #include "muster/tensor/mode.h"
@@ -34,7 +35,7 @@ struct NamedModel {
 };
 
 // A layer together with the context it runs in.
-class Model {
+class MUSTER_EXPORT Model {
  public:
   Model(NamedModel* model, CallContext* context) : model_(model), context_(context) {}
   Tensor operator()(const Tensor& input) const;
@@ -53,7 +54,7 @@ concept ParamType = std::same_as<T, bool> || std::same_as<T, int> || std::same_a
     std::same_as<T, std::vector<int64_t>> || std::same_as<T, std::vector<double>> ||
     std::same_as<T, std::vector<std::string>>;
 
-class ModelContext {
+class MUSTER_EXPORT ModelContext {
  public:
   // The JSON object an Estimator was given, to read. Where it is used as one, it is one:
   // `const nlohmann::json& params = context.params();`

@@ -5,11 +5,12 @@
 #include <map>
 #include <string>
 
+#include "muster/base/export.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {
 
-class Prediction {
+class MUSTER_EXPORT Prediction {
  public:
   // The outputs by their names.
   using Outputs = std::map<std::string, Tensor>;

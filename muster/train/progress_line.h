@@ -5,6 +5,8 @@
 #include <map>
 #include <string>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1 {
 
 // What a progress line tells.
@@ -22,16 +24,16 @@ struct ProgressFacts {
 
 // A loss, a metric or a learning rate as people read it: four decimals, and for what they would
 // hide three digits that count: "0.3121", "0.0001", "1.23e-05".
-std::string value_text(double value);
+MUSTER_PART_EXPORT std::string value_text(double value);
 
 // "step 200/1406 (14%)  loss 0.3121  accuracy 0.91  24310 examples/s  190.0 steps/s  0:06 left".
 std::string progress_line(const ProgressFacts& facts);
 
 // The same with a bar, for a terminal of that many columns: "step 200/1406 ━━╸───── 14%  loss ...".
 // Without `unicode`, of # and -. What has no room is left out from the right, the time left last.
-std::string progress_bar(const ProgressFacts& facts, int columns, bool unicode);
+MUSTER_PART_EXPORT std::string progress_bar(const ProgressFacts& facts, int columns, bool unicode);
 
 // Whether the locale of this process says that its terminal reads UTF-8 (LC_ALL, LC_CTYPE, LANG).
-bool terminal_reads_unicode();
+MUSTER_PART_EXPORT bool terminal_reads_unicode();
 
 }  // namespace muster::inline v0_1

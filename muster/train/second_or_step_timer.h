@@ -7,6 +7,7 @@
 #include <string>
 
 #include "muster/base/clock.h"
+#include "muster/base/export.h"
 
 namespace muster::inline v0_1 {
 
@@ -25,7 +26,7 @@ inline Clock& clock_or_system(Clock* clock) { return clock != nullptr ? *clock :
 // Due at the first step it is asked of, and then whenever so many steps or seconds have passed
 // since it was due last, as tf.estimator's. By seconds, what is due on one worker need not be on
 // another.
-class SecondOrStepTimer {
+class MUSTER_EXPORT SecondOrStepTimer {
  public:
   // `owner` is what errors say: "hooks::logging_tensor". Throws InvalidArgument when both are set,
   // none is, or one is out of range.

@@ -6,11 +6,12 @@
 #include <string>
 
 #include "muster/base/error.h"
+#include "muster/base/export.h"
 #include "muster/distribute/group.h"
 
 namespace muster::inline v0_1 {
 
-class StopReason {
+class MUSTER_PART_EXPORT StopReason {
  public:
   // All replicas call it together after a step that told them to stop; `asked`: this task was asked
   // to. Nothing where no task was: a hook wished it.

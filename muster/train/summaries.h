@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/formats/custom_scalars.h"
 #include "muster/formats/summary_value.h"
 #include "muster/tensor/tensor.h"
@@ -39,7 +40,7 @@ struct AudioSummaryOptions {
   int64_t max_outputs = 3;      // so many of the batch; at least 1
 };
 
-class Summaries {
+class MUSTER_EXPORT Summaries {
  public:
   // Gives a tensor, and is called only in calls whose summaries are written.
   using TensorFn = std::function<Tensor()>;

@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 
+#include "muster/base/export.h"
 #include "muster/distribute/replica_place.h"
 #include "muster/tensor/device.h"
 
@@ -17,12 +18,12 @@ namespace muster::inline v0_1 {
 // with what `hint` makes of LibTorch's words, or Internal when memory ran out or the machine
 // failed. Any other passes as it is, for the caller may catch its own types; the log says where it
 // was.
-[[noreturn]] void rethrow_with_place(
+[[noreturn]] MUSTER_PART_EXPORT void rethrow_with_place(
     std::string_view what, const std::string& where,
     const std::function<std::string(const std::string& said)>& hint);
 
 // Gives " on worker 1, replica 3" for a replica among others, "" for one that is alone.
-std::string on_replica(const distribute::ReplicaPlace& place);
+MUSTER_PART_EXPORT std::string on_replica(const distribute::ReplicaPlace& place);
 
 // Gives what to do where LibTorch complains of tensors on other devices than `device`.
 std::optional<std::string> hint_of_mixed_devices(const std::string& said, Device device);

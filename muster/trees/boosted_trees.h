@@ -18,6 +18,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/estimator/explanation.h"
 #include "muster/estimator/run_config.h"
 #include "muster/export/serving_input_receiver.h"
@@ -96,7 +97,7 @@ struct BoostedTreesExportOptions {
 };
 
 // Predictions, one example (or batch) at a time.
-class BoostedTreesPredictions {
+class MUSTER_EXPORT BoostedTreesPredictions {
  public:
   ~BoostedTreesPredictions();
   BoostedTreesPredictions(BoostedTreesPredictions&&) noexcept;
@@ -111,7 +112,7 @@ class BoostedTreesPredictions {
 };
 
 // What the two have in common.
-class BoostedTrees {
+class MUSTER_EXPORT BoostedTrees {
  public:
   ~BoostedTrees();
   BoostedTrees(BoostedTrees&&) noexcept;
@@ -170,7 +171,7 @@ class BoostedTrees {
 };
 
 // Tells classes apart.
-class BoostedTreesClassifier : public BoostedTrees {
+class MUSTER_EXPORT BoostedTreesClassifier : public BoostedTrees {
  public:
   // Throws InvalidArgument for an option that is not as said there, and for a RunConfig that asks
   // for what trees have not: accumulate_steps, keep_best, warm_start_from.
@@ -179,7 +180,7 @@ class BoostedTreesClassifier : public BoostedTrees {
 };
 
 // Predicts a number.
-class BoostedTreesRegressor : public BoostedTrees {
+class MUSTER_EXPORT BoostedTreesRegressor : public BoostedTrees {
  public:
   // Throws what BoostedTreesClassifier does.
   explicit BoostedTreesRegressor(const BoostedTreesRegressorOptions& options = {},

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/checkpoint/checkpoint.h"
 
 namespace muster::inline v0_1::trees {
@@ -32,7 +33,7 @@ struct Node {
 };
 
 // Node 0 is the root; children stand behind their parents.
-struct Tree {
+struct MUSTER_EXPORT Tree {
   std::vector<Node> nodes{};
 
   // The place of the leaf of an example. `row` has a value for each feature, NaN where it is
@@ -52,7 +53,7 @@ struct Tree {
 };
 
 // The trees of a model.
-struct Ensemble {
+struct MUSTER_EXPORT Ensemble {
   std::vector<std::string> features{};  // sorted as the columns of an input are
   // Whether a feature is compared in double, for float32 does not tell its numbers apart; all
   // others are rounded to float32 before. Empty: none is.

@@ -47,6 +47,9 @@ grep -q 'void.*begin.*info' <(sed 's/<[^>]*>//g' build/docs/html/classmuster_1_1
 
 # What is planted from here on needs no more than one floor around it, which is read in a moment.
 find muster -path 'muster/*/*' -name '*.h' ! -path 'muster/base/*' -delete
+sed -i -n -E '\#^muster/base/|^muster/[a-z]*\.h$#p' cmake/face/headers.txt
+echo muster/base/planted.h >>cmake/face/headers.txt
+touch muster/base/planted.h
 printf '# API\n\nmuster::Error\n' >docs/api/index.md
 expect ok "one floor alone"
 
@@ -65,7 +68,7 @@ expect 'Member lonely(int x)' "a method under a divider"
 plant '// Makes "<name>/100%" of\n// "a <b>,\n// c", and <d>.\nint quoted();\nint quoted_too();'
 expect ok "quotes, one of them over two lines"
 said 'Makes "&lt;name&gt;/100%" of "a &lt;b&gt;, c", and &lt;d&gt;.' namespacemuster.html
-rm muster/base/planted.h
+sed -i '/planted/d' cmake/face/headers.txt
 mkdir -p muster/base/internal
 printf 'int hidden();\n' >muster/base/internal/hidden.h
 printf 'int for_tests();\n' >muster/base/temp_directory.h
