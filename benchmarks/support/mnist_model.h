@@ -14,14 +14,14 @@ namespace muster::bench {
 // What every benchmark program and contestant is told on the command line.
 struct Settings {
   std::string data_dir{};
-  std::string json{};       // where lines of JSON go
-  std::string beside{};     // programs of another build, whose Estimator is measured as well
-  bool quick = false;       // few samples: to see that it works
-  std::string way{};        // of a contestant: kEstimator, kLayers, kLibTorch; empty: the program
-  std::string transport{};  // of an Estimator on several workers: "tcp", "shared_memory"; empty:
-                            // its own choice
-  std::string model = "cnn";          // of examples/mnist; "mlp": 784-4096-4096-1024-10, 25 million
-                                      // weights; or "tower": ten layers of 1024, 10 million weights
+  std::string json{};         // where lines of JSON go
+  std::string beside{};       // programs of another build, whose Estimator is measured as well
+  bool quick = false;         // few samples: to see that it works
+  std::string way{};          // of a contestant: kEstimator, kLayers, kLibTorch; empty: the program
+  std::string transport{};    // of an Estimator on several workers: "tcp", "shared_memory"; empty:
+                              // its own choice
+  std::string model = "cnn";  // of examples/mnist; "mlp": 784-4096-4096-1024-10, 25 million
+                              // weights; or "tower": ten layers of 1024, 10 million weights
   std::string precision = "float32";  // of an Estimator's model, a policy of mixed_precision()
   int64_t batch = 64;                 // per worker
   bool overlap = true;  // of an Estimator: false reduces all gradients at once, behind backward

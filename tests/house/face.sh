@@ -28,6 +28,7 @@ symbols() {
         name = $0
         gsub(/\[abi:[a-z0-9]+\]/, "", name)
         sub(/^((non-)?virtual thunk to|(vtable|typeinfo name|typeinfo|VTT|guard variable) for) /, "", name)
+        sub(/::operator [^(]*/, "::operator", name)  # a conversion
         # Arguments, of templates and of functions, say nothing more.
         plain = ""; depth = 0
         for (i = 1; i <= length(name); ++i) {
