@@ -17,13 +17,14 @@ headers() {
     "$tool" "$@" -std=c++20 -I "$root" -M -x c++ - | tr ' ' '\n' | sed -n "s|^$root/muster/|muster/|p" | sort -u
 }
 
+# What stands in a header (weak) is where a compiler did not inline it, which says nothing.
 # A symbol's class begins with a capital, and namespaces do not; what follows the class is of the class.
 symbols() {
   local library part
   for library in "$@"; do
     part=${library##*libmuster-}
     part=${part%%.so*}
-    "$tool" -D -C --defined-only "$library" | sed -E 's/^[0-9a-f]* *[A-Za-z] //' | awk -v part="$part" '
+    "$tool" -D -C --defined-only "$library" | sed -nE 's/^[0-9a-f]* *[TDBRGS] //p' | awk -v part="$part" '
       {
         name = $0
         gsub(/\[abi:[a-z0-9]+\]/, "", name)
