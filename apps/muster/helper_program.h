@@ -21,7 +21,7 @@ HelperProgram find_helper_program(const std::string& own_folder, const std::stri
 struct HelperCommand {
   std::string name{};     // "muster-serve"
   std::string what{};     // "which loads LibTorch and the model", for the error that it is missing
-  std::string command{};  // "serve": the words behind it are the helper's
+  std::string command{};  // "serve": the words after it are the helper's
 };
 
 // A program that `muster` becomes.

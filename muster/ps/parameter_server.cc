@@ -7,7 +7,6 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/distribute/group.h"
-#include "muster/distribute/register_strategy.h"
 #include "muster/distribute/replica.h"
 #include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
@@ -198,20 +197,3 @@ distribute::StrategyPtr distribute::parameter_server(const ParameterServerOption
 }
 
 }  // namespace muster::inline v0_1
-
-// Whoever links the part refers to this name, so that the linker takes this file out of the
-// archive.
-extern "C" {
-extern const int muster_servers_linked;
-const int muster_servers_linked = 1;
-}
-
-namespace {
-
-[[maybe_unused]] const bool registered = [] {
-  muster::distribute::register_strategy("parameter_server",
-                                        [] { return muster::distribute::parameter_server(); });
-  return true;
-}();
-
-}  // namespace

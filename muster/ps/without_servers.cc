@@ -1,5 +1,4 @@
 #include "muster/base/error.h"
-#include "muster/distribute/register_strategy.h"
 #include "muster/distribute/strategy.h"
 #include "muster/ps/closures.h"
 #include "muster/ps/parameter_server.h"
@@ -35,20 +34,3 @@ std::unique_ptr<ClosureClient> connect_closures(ClosureOptions /*options*/) {
 
 }  // namespace ps
 }  // namespace muster::inline v0_1
-
-// Whoever links the part refers to this name, so that the linker takes this file out of the
-// archive.
-extern "C" {
-extern const int muster_servers_linked;
-const int muster_servers_linked = 1;
-}
-
-namespace {
-
-[[maybe_unused]] const bool registered = [] {
-  muster::distribute::register_strategy("parameter_server",
-                                        [] { return muster::distribute::parameter_server(); });
-  return true;
-}();
-
-}  // namespace

@@ -36,7 +36,7 @@ class Graph {
   // Values are tensors (or pieces of state) on their way; each has a place.
   struct Step {
     const GraphNode* node = nullptr;
-    LayerRun run{};  // runs the node and those behind it
+    LayerRun run{};  // runs the node and the nodes after it
     std::vector<size_t> tensors{}, state{}, outputs{};
     size_t output_tensors = 0;
     std::vector<size_t> dead{};  // that nobody needs after this step
