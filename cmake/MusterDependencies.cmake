@@ -18,14 +18,6 @@ find_package(yaml-cpp ${muster_required})
 find_package(CURL ${muster_required})
 find_package(pugixml ${muster_required})
 # Headers alone.
-find_path(MUSTER_PROTOZERO_DIR protozero/pbf_builder.hpp)
-if(NOT MUSTER_PROTOZERO_DIR AND NOT MUSTER_ONLY)
-  message(FATAL_ERROR "protozero's headers are not here.\n"
-    "hint: Debian: apt-get install libprotozero-dev; elsewhere: -DMUSTER_PROTOZERO_DIR=FOLDER_WITH_protozero")
-endif()
-add_library(muster_protozero INTERFACE)
-target_include_directories(muster_protozero SYSTEM INTERFACE ${MUSTER_PROTOZERO_DIR})
-# Headers alone, as well.
 find_path(MUSTER_BOOST_DIR boost/beast/http/basic_parser.hpp)
 if(NOT MUSTER_BOOST_DIR AND NOT MUSTER_ONLY)
   message(FATAL_ERROR "Boost.Beast's headers are not here.\n"

@@ -11,17 +11,12 @@
 namespace muster::inline v0_1::formats {
 namespace {
 
-using internal::add_double;
-using internal::add_text;
 using internal::Builder;
-using internal::bytes_in;
 using internal::Message;
-using protozero::pbf_wire_type;
-using protozero::tag_and_type;
 
 // What Muster writes and reads of the format, by the format's field numbers.
 namespace wire {
-enum class Event : protozero::pbf_tag_type {
+enum class Event : uint32_t {
   kWallTime = 1,     // double
   kStep = 2,         // int64
   kFileVersion = 3,  // string
@@ -29,40 +24,28 @@ enum class Event : protozero::pbf_tag_type {
   kSummary = 5,      // Summary
   kSessionLog = 7,   // SessionLog
 };
-enum class SessionLog : protozero::pbf_tag_type {
+enum class SessionLog : uint32_t {
   kStatus = 1,          // enum
   kCheckpointPath = 2,  // string
   kMessage = 3,         // string
 };
-enum class Summary : protozero::pbf_tag_type { kValue = 1 };  // Value, repeated
+enum class Summary : uint32_t { kValue = 1 };  // Value, repeated
 }  // namespace wire
 
 std::string encode_session_log(const SessionLog& from) {
-  std::string bytes;
-  Builder<wire::SessionLog> to(bytes);
-  const int status = static_cast<int>(from.status);
-  if (status != 0) to.add_enum(wire::SessionLog::kStatus, status);
-  add_text(to, wire::SessionLog::kCheckpointPath, from.checkpoint_path);
-  add_text(to, wire::SessionLog::kMessage, from.message);
-  return bytes;
+  Builder<wire::SessionLog> to;
+  to.add_varint(wire::SessionLog::kStatus, static_cast<int>(from.status));
+  to.add_bytes(wire::SessionLog::kCheckpointPath, from.checkpoint_path);
+  to.add_bytes(wire::SessionLog::kMessage, from.message);
+  return to.take();
 }
 
 SessionLog decode_session_log(Message<wire::SessionLog> from) {
   SessionLog log;
   while (from.next()) {
-    switch (from.tag_and_type()) {
-      case tag_and_type(wire::SessionLog::kStatus, pbf_wire_type::varint):
-        log.status = static_cast<SessionStatus>(from.get_enum());
-        break;
-      case tag_and_type(wire::SessionLog::kCheckpointPath, pbf_wire_type::length_delimited):
-        log.checkpoint_path = from.get_bytes();
-        break;
-      case tag_and_type(wire::SessionLog::kMessage, pbf_wire_type::length_delimited):
-        log.message = from.get_bytes();
-        break;
-      default:
-        from.skip();
-    }
+    from.read(wire::SessionLog::kStatus, &log.status);
+    from.read(wire::SessionLog::kCheckpointPath, &log.checkpoint_path);
+    from.read(wire::SessionLog::kMessage, &log.message);
   }
   return log;
 }
@@ -75,46 +58,32 @@ bool says_nothing(const SummaryValue& value) {
 // How many values there are that say something, in all parts of the message together.
 size_t values_in(Message<wire::Event> from) {
   size_t count = 0;
-  while (from.next(wire::Event::kSummary, pbf_wire_type::length_delimited)) {
-    Message<wire::Summary> summary(from.get_message());
-    while (summary.next(wire::Summary::kValue, pbf_wire_type::length_delimited))
-      count += summary.get_view().empty() ? 0 : 1;
+  for (Message<wire::Summary> summary; from.find(wire::Event::kSummary, &summary);) {
+    for (Bytes value; summary.find(wire::Summary::kValue, &value);) count += value.empty() ? 0 : 1;
   }
   return count;
 }
 
-// Throws protozero's exceptions, and Error of kind Corrupt.
+// Throws Corrupt.
 Event decode_message(Message<wire::Event> from) {
   Event event;
   event.values.reserve(values_in(from));
+  Bytes bytes;
+  Message<wire::Summary> summary;
+  Message<wire::SessionLog> session_log;
   while (from.next()) {
-    switch (from.tag_and_type()) {
-      case tag_and_type(wire::Event::kWallTime, pbf_wire_type::fixed64):
-        event.wall_time = from.get_double();
-        break;
-      case tag_and_type(wire::Event::kStep, pbf_wire_type::varint):
-        event.step = from.get_int64();
-        break;
-      case tag_and_type(wire::Event::kFileVersion, pbf_wire_type::length_delimited):
-        event.file_version = from.get_bytes();
-        break;
-      case tag_and_type(wire::Event::kGraph, pbf_wire_type::length_delimited):
-        event.graph = decode_graph(bytes_in(from.get_view())).value();
-        break;
-      case tag_and_type(wire::Event::kSummary, pbf_wire_type::length_delimited): {
-        Message<wire::Summary> summary(from.get_message());
-        while (summary.next(wire::Summary::kValue, pbf_wire_type::length_delimited)) {
-          SummaryValue value = internal::decode_summary_value(bytes_in(summary.get_view()));
-          if (!says_nothing(value)) event.values.push_back(std::move(value));
-        }
-        break;
+    from.read(wire::Event::kWallTime, &event.wall_time);
+    from.read(wire::Event::kStep, &event.step);
+    from.read(wire::Event::kFileVersion, &event.file_version);
+    if (from.read(wire::Event::kGraph, &bytes)) event.graph = decode_graph(bytes).value();
+    if (from.read(wire::Event::kSummary, &summary)) {
+      while (summary.find(wire::Summary::kValue, &bytes)) {
+        SummaryValue value = internal::decode_summary_value(bytes);
+        if (!says_nothing(value)) event.values.push_back(std::move(value));
       }
-      case tag_and_type(wire::Event::kSessionLog, pbf_wire_type::length_delimited):
-        event.session_log = decode_session_log(from.get_message());
-        break;
-      default:
-        from.skip();
     }
+    if (from.read(wire::Event::kSessionLog, &session_log))
+      event.session_log = decode_session_log(session_log);
   }
   return event;
 }
@@ -129,36 +98,31 @@ Result<std::string> encode_event(const Event& event) {
         "an event holds more than one of file_version, values, session_log and graph",
         "write one event for each");
   }
-  std::string bytes;
-  Builder<wire::Event> message(bytes);
-  add_double(message, wire::Event::kWallTime, event.wall_time);
-  if (event.step != 0) message.add_int64(wire::Event::kStep, event.step);
-  add_text(message, wire::Event::kFileVersion, event.file_version);
-  if (event.graph) {
-    const std::string graph = encode_graph(*event.graph);
-    message.add_bytes(wire::Event::kGraph, graph.data(), graph.size());
-  }
+  Builder<wire::Event> message;
+  message.add_fixed(wire::Event::kWallTime, event.wall_time);
+  message.add_varint(wire::Event::kStep, event.step);
+  message.add_bytes(wire::Event::kFileVersion, event.file_version);
+  if (event.graph) message.put_bytes(wire::Event::kGraph, encode_graph(*event.graph));
   if (!event.values.empty()) {
-    Builder<wire::Summary> summary(message, wire::Event::kSummary);
+    Builder<wire::Summary> summary;
     for (const SummaryValue& value : event.values) {
       const Result<std::string> encoded = internal::encode_summary_value(value);
       if (!encoded.ok()) return encoded.error();
-      summary.add_message(wire::Summary::kValue, encoded.value());
+      summary.put_bytes(wire::Summary::kValue, encoded.value());
     }
+    message.put_bytes(wire::Event::kSummary, summary.bytes());
   }
   if (event.session_log) {
-    message.add_message(wire::Event::kSessionLog, encode_session_log(*event.session_log));
+    message.put_bytes(wire::Event::kSessionLog, encode_session_log(*event.session_log));
   }
-  return bytes;
+  return message.take();
 }
 
 Result<Event> decode_event(Bytes bytes) {
   try {
-    return decode_message(internal::view_of(bytes));
+    return decode_message(Message<wire::Event>(bytes));
   } catch (const Error& error) {
     return error.with_context(fmt::format("{} bytes are no event message", bytes.size()));
-  } catch (const protozero::exception& error) {
-    return corrupt(fmt::format("{} bytes are no event message: {}", bytes.size(), error.what()));
   }
 }
 

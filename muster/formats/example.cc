@@ -10,6 +10,8 @@
 namespace muster::inline v0_1::formats {
 namespace {
 
+using internal::append_field;
+using internal::append_varint;
 using internal::WireReader;
 using internal::WireTag;
 using internal::WireType;
@@ -199,17 +201,6 @@ class Decoder {
   const std::byte* damaged_at_ = nullptr;
   bool unknown_ = false;
 };
-
-void append_varint(std::string& out, uint64_t value) {
-  for (; value >= 0x80; value >>= 7) out += static_cast<char>((value & 0x7f) | 0x80);
-  out += static_cast<char>(value);
-}
-
-void append_field(std::string& out, uint32_t field, std::string_view body) {
-  append_varint(out, (uint64_t{field} << 3) | static_cast<uint32_t>(WireType::kBytes));
-  append_varint(out, body.size());
-  out += body;
-}
 
 std::string encode_feature(const Feature& feature) {
   std::string list;

@@ -1,86 +1,182 @@
-// What the writers and readers of protobuf messages here have in common: protozero's types by short
-// names, and fields that are left out where they hold the default. Thread safety: pure functions.
+// Messages of protobuf, field by field: what the readers and writers of events have in common. A
+// field's name is an enum of the message it belongs to, with its number. Thread safety: values.
 #pragma once
 
 #include <bit>
 #include <cstdint>
-#include <protozero/pbf_builder.hpp>
-#include <protozero/pbf_message.hpp>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
-#include "muster/base/bytes.h"
+#include "muster/base/error.h"
+#include "muster/formats/internal/wire.h"
 
 namespace muster::inline v0_1::formats::internal {
 
-// A builder inside a builder leaves out what stays empty; add_message() does not.
+// Writes a message.
 template <typename Field>
-using Builder = protozero::pbf_builder<Field>;
+class Builder {
+ public:
+  // A text, bytes, or a message that is encoded already.
+  void put_bytes(Field field, std::string_view bytes) {
+    append_field(out_, static_cast<uint32_t>(field), bytes);
+  }
+  // An integer, a bool or an enum.
+  void put_varint(Field field, int64_t number) {
+    append_tag(out_, {static_cast<uint32_t>(field), WireType::kVarint});
+    append_varint(out_, static_cast<uint64_t>(number));
+  }
+  void put_fixed(Field field, float number) { fixed(field, WireType::kFixed32, number); }
+  void put_fixed(Field field, double number) { fixed(field, WireType::kFixed64, number); }
+
+  // A field that is not there reads as "" or 0, so these leave it out then; -0 is another number.
+  void add_bytes(Field field, std::string_view bytes) {
+    if (!bytes.empty()) put_bytes(field, bytes);
+  }
+  void add_varint(Field field, int64_t number) {
+    if (number != 0) put_varint(field, number);
+  }
+  void add_fixed(Field field, float number) {
+    if (std::bit_cast<uint32_t>(number) != 0) put_fixed(field, number);
+  }
+  void add_fixed(Field field, double number) {
+    if (std::bit_cast<uint64_t>(number) != 0) put_fixed(field, number);
+  }
+  void add_packed(Field field, const std::vector<double>& numbers) {
+    add_bytes(field, text_of(std::as_bytes(std::span(numbers))));
+  }
+
+  // What has been written; take() leaves the builder empty.
+  const std::string& bytes() const { return out_; }
+  std::string take() { return std::move(out_); }
+
+ private:
+  template <typename Number>
+  void fixed(Field field, WireType type, Number number) {
+    append_tag(out_, {static_cast<uint32_t>(field), type});
+    append_little_endian(out_, number);
+  }
+
+  std::string out_;
+};
+
+// Reads a message from front to back; what no read() takes is passed over. All throw Corrupt where
+// the bytes are no message.
 template <typename Field>
-using Message = protozero::pbf_message<Field>;
+class Message {
+ public:
+  Message() = default;
+  explicit Message(Bytes bytes) : left_(bytes) {}
 
-inline protozero::data_view view_of(Bytes bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+  // Goes to the next field; false at the end.
+  bool next() {
+    if (waits_) check(left_.skip(tag_));
+    waits_ = !left_.done();
+    if (waits_) check(left_.tag(&tag_));
+    return waits_;
+  }
 
-inline Bytes bytes_in(protozero::data_view view) {
-  return bytes_of(std::string_view(view.data(), view.size()));
-}
+  // Takes the value if the field is `field` and is written as values of this type are; else leaves
+  // `to` as it is, and returns false.
+  bool read(Field field, Bytes* to) {
+    if (!take(field, WireType::kBytes)) return false;
+    check(left_.bytes(to));
+    return true;
+  }
+  bool read(Field field, std::string* to) {
+    Bytes bytes;
+    if (!read(field, &bytes)) return false;
+    to->assign(text_of(bytes));
+    return true;
+  }
+  template <typename Inner>
+  bool read(Field field, Message<Inner>* to) {
+    Bytes bytes;
+    if (!read(field, &bytes)) return false;
+    *to = Message<Inner>(bytes);
+    return true;
+  }
+  template <typename Number>
+  bool read(Field field, Number* to) {
+    if constexpr (std::is_floating_point_v<Number>) {
+      if (!take(field, sizeof(Number) == 4 ? WireType::kFixed32 : WireType::kFixed64)) return false;
+      check(left_.fixed(to));
+    } else {
+      uint64_t number = 0;
+      if (!take(field, WireType::kVarint)) return false;
+      check(left_.varint(&number));
+      *to = static_cast<Number>(number);
+    }
+    return true;
+  }
+  // Repeated numbers come packed into one field or one by one.
+  template <typename Number>
+  void read_all(Field field, std::vector<Number>* to) {
+    Number number;
+    Bytes packed;
+    if (read(field, &number)) {
+      to->push_back(number);
+    } else if (read(field, &packed)) {
+      for (WireReader numbers(packed); !numbers.done(); to->push_back(number))
+        check(numbers.fixed(&number));
+    }
+  }
+
+  // Goes on to the next `field` of this type, and takes it; false when there is none.
+  template <typename Value>
+  bool find(Field field, Value* to) {
+    while (next()) {
+      if (read(field, to)) return true;
+    }
+    return false;
+  }
+
+ private:
+  static void check(bool good) {
+    if (!good) throw corrupt("a field is cut short, or written as no field is");
+  }
+  bool take(Field field, WireType type) {
+    if (!waits_ || !tag_.is(static_cast<uint32_t>(field), type)) return false;
+    waits_ = false;
+    return true;
+  }
+
+  WireReader left_;
+  WireTag tag_;
+  bool waits_ = false;  // whether the value behind tag_ is still to be read
+};
 
 // How many fields of this number a message has with a length in front: memory is taken for as many,
-// and not for twice as many. Throws what protozero throws.
+// and not for twice as many.
 template <typename Field>
 size_t count_fields(Message<Field> from, Field field) {
   size_t count = 0;
-  while (from.next(field, protozero::pbf_wire_type::length_delimited)) {
-    from.skip();
-    ++count;
-  }
+  for (Bytes bytes; from.find(field, &bytes);) ++count;
   return count;
 }
 
-// A field that is not there reads as 0, so 0 is not written; -0 is another number.
-template <typename Field>
-void add_double(Builder<Field>& to, Field field, double value) {
-  if (std::bit_cast<uint64_t>(value) != 0) to.add_double(field, value);
-}
-
-template <typename Field>
-void add_number(Builder<Field>& to, Field field, int64_t value) {
-  if (value != 0) to.add_int64(field, value);
-}
-
-template <typename Field>
-void add_text(Builder<Field>& to, Field field, std::string_view text) {
-  if (!text.empty()) to.add_bytes(field, text.data(), text.size());
-}
-
 // TensorFlow's TensorShapeProto.
-enum class ShapeField : protozero::pbf_tag_type { kDimension = 2 };  // repeated
-enum class DimensionField : protozero::pbf_tag_type { kSize = 1 };   // int64
+enum class ShapeField : uint32_t { kDimension = 2 };  // repeated
+enum class DimensionField : uint32_t { kSize = 1 };   // int64
 
 inline std::string encode_shape(const std::vector<int64_t>& shape) {
-  std::string bytes;
-  Builder<ShapeField> to(bytes);
+  Builder<ShapeField> to;
   for (const int64_t size : shape) {
-    std::string dimension;
-    Builder<DimensionField> to_size(dimension);
-    add_number(to_size, DimensionField::kSize, size);
-    to.add_message(ShapeField::kDimension, dimension);
+    Builder<DimensionField> dimension;
+    dimension.add_varint(DimensionField::kSize, size);
+    to.put_bytes(ShapeField::kDimension, dimension.bytes());
   }
-  return bytes;
+  return to.take();
 }
 
 inline std::vector<int64_t> decode_shape(Message<ShapeField> from) {
-  using protozero::pbf_wire_type;
   std::vector<int64_t> shape;
-  while (from.next(ShapeField::kDimension, pbf_wire_type::length_delimited)) {
-    Message<DimensionField> dimension(from.get_message());
-    int64_t size = 0;
-    while (dimension.next(DimensionField::kSize, pbf_wire_type::varint))
-      size = dimension.get_int64();
-    shape.push_back(size);
+  for (Message<DimensionField> dimension; from.find(ShapeField::kDimension, &dimension);) {
+    shape.push_back(0);
+    while (dimension.find(DimensionField::kSize, &shape.back())) {
+    }
   }
   return shape;
 }

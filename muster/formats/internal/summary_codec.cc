@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <bit>
 #include <optional>
 #include <utility>
 
@@ -42,13 +41,11 @@ std::string to_string(TensorType type) {
 namespace internal {
 namespace {
 
-using protozero::pbf_wire_type;
-using protozero::tag_and_type;
 using AnyValue = decltype(SummaryValue::value);
 
 // What Muster writes and reads of the format, by the format's field numbers.
 namespace wire {
-enum class Value : protozero::pbf_tag_type {
+enum class Value : uint32_t {
   kTag = 1,          // string
   kSimpleValue = 2,  // float
   kImage = 4,        // Image
@@ -57,28 +54,28 @@ enum class Value : protozero::pbf_tag_type {
   kTensor = 8,       // Tensor
   kMetadata = 9,     // Metadata
 };
-enum class Metadata : protozero::pbf_tag_type {
+enum class Metadata : uint32_t {
   kPluginData = 1,  // PluginData
   kDataClass = 4,   // enum
 };
-enum class PluginData : protozero::pbf_tag_type {
+enum class PluginData : uint32_t {
   kPluginName = 1,  // string
   kContent = 2,     // bytes
 };
-enum class Image : protozero::pbf_tag_type {
+enum class Image : uint32_t {
   kHeight = 1,      // int32
   kWidth = 2,       // int32
   kColorspace = 3,  // int32: how many channels there are
   kEncoded = 4,     // bytes
 };
-enum class Audio : protozero::pbf_tag_type {
+enum class Audio : uint32_t {
   kSampleRate = 1,   // float
   kChannels = 2,     // int64
   kFrames = 3,       // int64
   kEncoded = 4,      // bytes
   kContentType = 5,  // string
 };
-enum class Histogram : protozero::pbf_tag_type {
+enum class Histogram : uint32_t {
   kMin = 1,  // double, as all that follow
   kMax = 2,
   kCount = 3,
@@ -87,7 +84,7 @@ enum class Histogram : protozero::pbf_tag_type {
   kLimits = 6,  // repeated
   kCounts = 7,  // repeated
 };
-enum class Tensor : protozero::pbf_tag_type {
+enum class Tensor : uint32_t {
   kDtype = 1,    // enum
   kShape = 2,    // Shape
   kContent = 4,  // bytes
@@ -101,57 +98,54 @@ enum class Tensor : protozero::pbf_tag_type {
 constexpr int kTensorClass = 2;
 
 std::string encode_histogram(const Histogram& from) {
-  std::string bytes;
-  Builder<wire::Histogram> to(bytes);
-  add_double(to, wire::Histogram::kMin, from.min);
-  add_double(to, wire::Histogram::kMax, from.max);
-  add_double(to, wire::Histogram::kCount, from.count);
-  add_double(to, wire::Histogram::kSum, from.sum);
-  add_double(to, wire::Histogram::kSumSquares, from.sum_squares);
-  to.add_packed_double(wire::Histogram::kLimits, from.limits.begin(), from.limits.end());
-  to.add_packed_double(wire::Histogram::kCounts, from.counts.begin(), from.counts.end());
-  return bytes;
+  Builder<wire::Histogram> to;
+  to.add_fixed(wire::Histogram::kMin, from.min);
+  to.add_fixed(wire::Histogram::kMax, from.max);
+  to.add_fixed(wire::Histogram::kCount, from.count);
+  to.add_fixed(wire::Histogram::kSum, from.sum);
+  to.add_fixed(wire::Histogram::kSumSquares, from.sum_squares);
+  to.add_packed(wire::Histogram::kLimits, from.limits);
+  to.add_packed(wire::Histogram::kCounts, from.counts);
+  return to.take();
 }
 
 std::string encode_image(const ImageSummary& from) {
-  std::string bytes;
-  Builder<wire::Image> to(bytes);
-  add_number(to, wire::Image::kHeight, from.height);
-  add_number(to, wire::Image::kWidth, from.width);
-  add_number(to, wire::Image::kColorspace, from.channels);
-  add_text(to, wire::Image::kEncoded, from.encoded);
-  return bytes;
+  Builder<wire::Image> to;
+  to.add_varint(wire::Image::kHeight, from.height);
+  to.add_varint(wire::Image::kWidth, from.width);
+  to.add_varint(wire::Image::kColorspace, from.channels);
+  to.add_bytes(wire::Image::kEncoded, from.encoded);
+  return to.take();
 }
 
 std::string encode_audio(const AudioSummary& from) {
-  std::string bytes;
-  Builder<wire::Audio> to(bytes);
-  if (std::bit_cast<uint32_t>(from.sample_rate) != 0)
-    to.add_float(wire::Audio::kSampleRate, from.sample_rate);
-  add_number(to, wire::Audio::kChannels, from.channels);
-  add_number(to, wire::Audio::kFrames, from.frames);
-  add_text(to, wire::Audio::kEncoded, from.encoded);
-  add_text(to, wire::Audio::kContentType, from.content_type);
-  return bytes;
+  Builder<wire::Audio> to;
+  to.add_fixed(wire::Audio::kSampleRate, from.sample_rate);
+  to.add_varint(wire::Audio::kChannels, from.channels);
+  to.add_varint(wire::Audio::kFrames, from.frames);
+  to.add_bytes(wire::Audio::kEncoded, from.encoded);
+  to.add_bytes(wire::Audio::kContentType, from.content_type);
+  return to.take();
 }
 
 void add_tensor(Builder<wire::Value>& to, const TensorSummary& from) {
-  Builder<wire::Tensor> tensor(to, wire::Value::kTensor);
-  if (from.type != TensorType()) tensor.add_enum(wire::Tensor::kDtype, static_cast<int>(from.type));
-  if (!from.shape.empty()) tensor.add_message(wire::Tensor::kShape, encode_shape(from.shape));
-  add_text(tensor, wire::Tensor::kContent, from.content);
-  for (const std::string& text : from.strings) tensor.add_bytes(wire::Tensor::kStrings, text);
+  Builder<wire::Tensor> tensor;
+  tensor.add_varint(wire::Tensor::kDtype, static_cast<int>(from.type));
+  if (!from.shape.empty()) tensor.put_bytes(wire::Tensor::kShape, encode_shape(from.shape));
+  tensor.add_bytes(wire::Tensor::kContent, from.content);
+  for (const std::string& text : from.strings) tensor.put_bytes(wire::Tensor::kStrings, text);
+  to.add_bytes(wire::Value::kTensor, tensor.bytes());
 }
 
 void add_metadata(Builder<wire::Value>& to, const TensorSummary& from, bool newer) {
   if (from.plugin.empty() && from.plugin_content.empty()) return;
-  Builder<wire::Metadata> metadata(to, wire::Value::kMetadata);
-  {
-    Builder<wire::PluginData> plugin(metadata, wire::Metadata::kPluginData);
-    add_text(plugin, wire::PluginData::kPluginName, from.plugin);
-    add_text(plugin, wire::PluginData::kContent, from.plugin_content);
-  }
-  if (newer) metadata.add_enum(wire::Metadata::kDataClass, kTensorClass);
+  Builder<wire::PluginData> plugin;
+  plugin.add_bytes(wire::PluginData::kPluginName, from.plugin);
+  plugin.add_bytes(wire::PluginData::kContent, from.plugin_content);
+  Builder<wire::Metadata> metadata;
+  metadata.put_bytes(wire::Metadata::kPluginData, plugin.bytes());
+  if (newer) metadata.put_varint(wire::Metadata::kDataClass, kTensorClass);
+  to.put_bytes(wire::Value::kMetadata, metadata.bytes());
 }
 
 // TensorBoard's text plugin wants a vector of strings.
@@ -182,17 +176,16 @@ Status check_value(const SummaryValue& from) {
 
 Result<std::string> encode_summary_value(const SummaryValue& from) {
   if (Status status = check_value(from); !status.ok()) return status.error();
-  std::string bytes;
-  Builder<wire::Value> to(bytes);
-  add_text(to, wire::Value::kTag, from.tag);
+  Builder<wire::Value> to;
+  to.add_bytes(wire::Value::kTag, from.tag);
   if (const auto* scalar = std::get_if<float>(&from.value)) {
-    to.add_float(wire::Value::kSimpleValue, *scalar);
+    to.put_fixed(wire::Value::kSimpleValue, *scalar);
   } else if (const auto* histogram = std::get_if<Histogram>(&from.value)) {
-    to.add_message(wire::Value::kHistogram, encode_histogram(*histogram));
+    to.put_bytes(wire::Value::kHistogram, encode_histogram(*histogram));
   } else if (const auto* image = std::get_if<ImageSummary>(&from.value)) {
-    to.add_message(wire::Value::kImage, encode_image(*image));
+    to.put_bytes(wire::Value::kImage, encode_image(*image));
   } else if (const auto* audio = std::get_if<AudioSummary>(&from.value)) {
-    to.add_message(wire::Value::kAudio, encode_audio(*audio));
+    to.put_bytes(wire::Value::kAudio, encode_audio(*audio));
   } else if (const auto* text = std::get_if<std::string>(&from.value)) {
     add_tensor(to, text_tensor(*text));
     add_metadata(to, text_tensor(*text), /*newer=*/false);
@@ -201,71 +194,21 @@ Result<std::string> encode_summary_value(const SummaryValue& from) {
     add_tensor(to, tensor);
     add_metadata(to, tensor, /*newer=*/true);
   }
-  return bytes;
+  return to.take();
 }
 
 namespace {
 
-// Repeated numbers come packed into one field or one by one.
-template <typename Field>
-bool read_doubles(Message<Field>& from, std::vector<double>* to) {
-  if (from.wire_type() == pbf_wire_type::fixed64) {
-    to->push_back(from.get_double());
-  } else if (from.wire_type() == pbf_wire_type::length_delimited) {
-    for (const double number : from.get_packed_double()) to->push_back(number);
-  } else {
-    return false;
-  }
-  return true;
-}
-
-template <typename Field>
-bool read_floats(Message<Field>& from, std::vector<float>* to) {
-  if (from.wire_type() == pbf_wire_type::fixed32) {
-    to->push_back(from.get_float());
-  } else if (from.wire_type() == pbf_wire_type::length_delimited) {
-    for (const float number : from.get_packed_float()) to->push_back(number);
-  } else {
-    return false;
-  }
-  return true;
-}
-
 AnyValue decode_histogram(Message<wire::Histogram> from) {
   Histogram histogram;
-  const auto read = [&](double* to) {
-    if (from.wire_type() == pbf_wire_type::fixed64) {
-      *to = from.get_double();
-    } else {
-      from.skip();
-    }
-  };
   while (from.next()) {
-    switch (from.tag()) {
-      case wire::Histogram::kMin:
-        read(&histogram.min);
-        break;
-      case wire::Histogram::kMax:
-        read(&histogram.max);
-        break;
-      case wire::Histogram::kCount:
-        read(&histogram.count);
-        break;
-      case wire::Histogram::kSum:
-        read(&histogram.sum);
-        break;
-      case wire::Histogram::kSumSquares:
-        read(&histogram.sum_squares);
-        break;
-      case wire::Histogram::kLimits:
-        if (!read_doubles(from, &histogram.limits)) from.skip();
-        break;
-      case wire::Histogram::kCounts:
-        if (!read_doubles(from, &histogram.counts)) from.skip();
-        break;
-      default:
-        from.skip();
-    }
+    from.read(wire::Histogram::kMin, &histogram.min);
+    from.read(wire::Histogram::kMax, &histogram.max);
+    from.read(wire::Histogram::kCount, &histogram.count);
+    from.read(wire::Histogram::kSum, &histogram.sum);
+    from.read(wire::Histogram::kSumSquares, &histogram.sum_squares);
+    from.read_all(wire::Histogram::kLimits, &histogram.limits);
+    from.read_all(wire::Histogram::kCounts, &histogram.counts);
   }
   // A damaged file may hold unequal lists: such a value counts as unknown.
   if (histogram.limits.size() != histogram.counts.size()) return {};
@@ -275,22 +218,10 @@ AnyValue decode_histogram(Message<wire::Histogram> from) {
 ImageSummary decode_image(Message<wire::Image> from) {
   ImageSummary image;
   while (from.next()) {
-    switch (from.tag_and_type()) {
-      case tag_and_type(wire::Image::kHeight, pbf_wire_type::varint):
-        image.height = from.get_int32();
-        break;
-      case tag_and_type(wire::Image::kWidth, pbf_wire_type::varint):
-        image.width = from.get_int32();
-        break;
-      case tag_and_type(wire::Image::kColorspace, pbf_wire_type::varint):
-        image.channels = from.get_int32();
-        break;
-      case tag_and_type(wire::Image::kEncoded, pbf_wire_type::length_delimited):
-        image.encoded = from.get_bytes();
-        break;
-      default:
-        from.skip();
-    }
+    from.read(wire::Image::kHeight, &image.height);
+    from.read(wire::Image::kWidth, &image.width);
+    from.read(wire::Image::kColorspace, &image.channels);
+    from.read(wire::Image::kEncoded, &image.encoded);
   }
   return image;
 }
@@ -298,25 +229,11 @@ ImageSummary decode_image(Message<wire::Image> from) {
 AudioSummary decode_audio(Message<wire::Audio> from) {
   AudioSummary audio;
   while (from.next()) {
-    switch (from.tag_and_type()) {
-      case tag_and_type(wire::Audio::kSampleRate, pbf_wire_type::fixed32):
-        audio.sample_rate = from.get_float();
-        break;
-      case tag_and_type(wire::Audio::kChannels, pbf_wire_type::varint):
-        audio.channels = from.get_int64();
-        break;
-      case tag_and_type(wire::Audio::kFrames, pbf_wire_type::varint):
-        audio.frames = from.get_int64();
-        break;
-      case tag_and_type(wire::Audio::kEncoded, pbf_wire_type::length_delimited):
-        audio.encoded = from.get_bytes();
-        break;
-      case tag_and_type(wire::Audio::kContentType, pbf_wire_type::length_delimited):
-        audio.content_type = from.get_bytes();
-        break;
-      default:
-        from.skip();
-    }
+    from.read(wire::Audio::kSampleRate, &audio.sample_rate);
+    from.read(wire::Audio::kChannels, &audio.channels);
+    from.read(wire::Audio::kFrames, &audio.frames);
+    from.read(wire::Audio::kEncoded, &audio.encoded);
+    from.read(wire::Audio::kContentType, &audio.content_type);
   }
   return audio;
 }
@@ -333,26 +250,15 @@ TensorSummary decode_tensor(Message<wire::Tensor> from) {
   tensor.strings.reserve(count_fields(from, wire::Tensor::kStrings));
   std::vector<float> floats;
   std::vector<double> doubles;
+  Message<ShapeField> shape;
+  Bytes text;
   while (from.next()) {
-    switch (from.tag_and_type()) {
-      case tag_and_type(wire::Tensor::kDtype, pbf_wire_type::varint):
-        tensor.type = static_cast<TensorType>(from.get_enum());
-        break;
-      case tag_and_type(wire::Tensor::kShape, pbf_wire_type::length_delimited):
-        tensor.shape = decode_shape(from.get_message());
-        break;
-      case tag_and_type(wire::Tensor::kContent, pbf_wire_type::length_delimited):
-        tensor.content = from.get_bytes();
-        break;
-      case tag_and_type(wire::Tensor::kStrings, pbf_wire_type::length_delimited):
-        tensor.strings.push_back(from.get_bytes());
-        break;
-      default:
-        if (!(from.tag() == wire::Tensor::kFloats && read_floats(from, &floats)) &&
-            !(from.tag() == wire::Tensor::kDoubles && read_doubles(from, &doubles))) {
-          from.skip();
-        }
-    }
+    from.read(wire::Tensor::kDtype, &tensor.type);
+    if (from.read(wire::Tensor::kShape, &shape)) tensor.shape = decode_shape(shape);
+    from.read(wire::Tensor::kContent, &tensor.content);
+    from.read_all(wire::Tensor::kFloats, &floats);
+    from.read_all(wire::Tensor::kDoubles, &doubles);
+    if (from.read(wire::Tensor::kStrings, &text)) tensor.strings.emplace_back(text_of(text));
   }
   // Small tensors have their numbers in lists.
   if (tensor.type == TensorType::kFloat32 && !floats.empty()) tensor.content = content_of(floats);
@@ -376,19 +282,10 @@ AnyValue simplified(TensorSummary tensor) {
 }
 
 void decode_metadata(Message<wire::Metadata> from, TensorSummary* to) {
-  while (from.next(wire::Metadata::kPluginData, pbf_wire_type::length_delimited)) {
-    Message<wire::PluginData> plugin(from.get_message());
+  for (Message<wire::PluginData> plugin; from.find(wire::Metadata::kPluginData, &plugin);) {
     while (plugin.next()) {
-      switch (plugin.tag_and_type()) {
-        case tag_and_type(wire::PluginData::kPluginName, pbf_wire_type::length_delimited):
-          to->plugin = plugin.get_bytes();
-          break;
-        case tag_and_type(wire::PluginData::kContent, pbf_wire_type::length_delimited):
-          to->plugin_content = plugin.get_bytes();
-          break;
-        default:
-          plugin.skip();
-      }
+      plugin.read(wire::PluginData::kPluginName, &to->plugin);
+      plugin.read(wire::PluginData::kContent, &to->plugin_content);
     }
   }
 }
@@ -396,36 +293,24 @@ void decode_metadata(Message<wire::Metadata> from, TensorSummary* to) {
 }  // namespace
 
 SummaryValue decode_summary_value(Bytes bytes) {
-  Message<wire::Value> from(view_of(bytes));
+  Message<wire::Value> from(bytes);
   SummaryValue value;
   std::optional<TensorSummary> tensor;
   TensorSummary metadata;
+  float scalar = 0;
+  Message<wire::Image> image;
+  Message<wire::Histogram> histogram;
+  Message<wire::Audio> audio;
+  Message<wire::Tensor> numbers;
+  Message<wire::Metadata> described;
   while (from.next()) {
-    switch (from.tag_and_type()) {
-      case tag_and_type(wire::Value::kTag, pbf_wire_type::length_delimited):
-        value.tag = from.get_bytes();
-        break;
-      case tag_and_type(wire::Value::kSimpleValue, pbf_wire_type::fixed32):
-        value.value = from.get_float();
-        break;
-      case tag_and_type(wire::Value::kImage, pbf_wire_type::length_delimited):
-        value.value = decode_image(from.get_message());
-        break;
-      case tag_and_type(wire::Value::kHistogram, pbf_wire_type::length_delimited):
-        value.value = decode_histogram(from.get_message());
-        break;
-      case tag_and_type(wire::Value::kAudio, pbf_wire_type::length_delimited):
-        value.value = decode_audio(from.get_message());
-        break;
-      case tag_and_type(wire::Value::kTensor, pbf_wire_type::length_delimited):
-        tensor = decode_tensor(from.get_message());
-        break;
-      case tag_and_type(wire::Value::kMetadata, pbf_wire_type::length_delimited):
-        decode_metadata(from.get_message(), &metadata);
-        break;
-      default:
-        from.skip();
-    }
+    from.read(wire::Value::kTag, &value.tag);
+    if (from.read(wire::Value::kSimpleValue, &scalar)) value.value = scalar;
+    if (from.read(wire::Value::kImage, &image)) value.value = decode_image(image);
+    if (from.read(wire::Value::kHistogram, &histogram)) value.value = decode_histogram(histogram);
+    if (from.read(wire::Value::kAudio, &audio)) value.value = decode_audio(audio);
+    if (from.read(wire::Value::kTensor, &numbers)) tensor = decode_tensor(numbers);
+    if (from.read(wire::Value::kMetadata, &described)) decode_metadata(described, &metadata);
   }
   if (!tensor) return value;
   tensor->plugin = std::move(metadata.plugin);
