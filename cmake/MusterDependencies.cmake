@@ -27,18 +27,24 @@ add_library(muster_beast INTERFACE)
 target_include_directories(muster_beast SYSTEM INTERFACE ${MUSTER_BOOST_DIR})
 # One of its assertions does not hold for a last chunk that comes byte by byte, which its code reads as it should.
 target_compile_definitions(muster_beast INTERFACE BOOST_DISABLE_ASSERTS)
-# It says neither to CMake nor to pkg-config where it is.
-find_path(MUSTER_FARMHASH_DIR farmhash.h)
-find_library(MUSTER_FARMHASH_LIBRARY farmhash)
-if(NOT MUSTER_FARMHASH_DIR OR NOT MUSTER_FARMHASH_LIBRARY)
-  message(FATAL_ERROR "FarmHash is not here.\n"
-    "hint: Debian: apt-get install libfarmhash-dev; elsewhere: -DMUSTER_FARMHASH_DIR=FOLDER_WITH_farmhash.h "
-    "-DMUSTER_FARMHASH_LIBRARY=FILE")
-endif()
-add_library(muster_farmhash INTERFACE)
-target_include_directories(muster_farmhash SYSTEM INTERFACE ${MUSTER_FARMHASH_DIR})
-# Where sources are compiled one by one, only what hashes loads it.
-target_link_libraries(muster_farmhash INTERFACE -Wl,--push-state,--as-needed ${MUSTER_FARMHASH_LIBRARY} -Wl,--pop-state)
+# These say neither to CMake nor, on each Debian, to pkg-config where they are.
+function(muster_find_library name header)
+  string(TOUPPER MUSTER_${name} variable)
+  find_path(${variable}_DIR ${header})
+  find_library(${variable}_LIBRARY ${name})
+  add_library(muster_${name} INTERFACE)
+  if(${variable}_DIR AND ${variable}_LIBRARY)
+    target_include_directories(muster_${name} SYSTEM INTERFACE ${${variable}_DIR})
+    # Where sources are compiled one by one, only what uses it loads it.
+    target_link_libraries(muster_${name} INTERFACE -Wl,--push-state,--as-needed ${${variable}_LIBRARY} -Wl,--pop-state)
+  elseif(NOT MUSTER_ONLY)
+    message(FATAL_ERROR "${header} or its library is not here.\n"
+      "hint: Debian: apt-get install lib${name}-dev; elsewhere: -D${variable}_DIR=FOLDER_WITH_${header} "
+      "-D${variable}_LIBRARY=FILE")
+  endif()
+endfunction()
+muster_find_library(farmhash farmhash.h)
+muster_find_library(re2 re2/re2.h)
 
 # Before LibTorch: one that carries its own protobuf puts an empty target where none is.
 if(MUSTER_CONTROL_PLANE AND (NOT MUSTER_ONLY OR "net" IN_LIST MUSTER_ONLY))

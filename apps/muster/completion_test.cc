@@ -6,9 +6,9 @@
 
 #include "apps/muster/run_muster.h"
 #include "muster/base/file_system.h"
-#include "muster/base/regular_expression.h"
 #include "muster/base/strings.h"
 #include "muster/base/temp_directory.h"
+#include "muster/files/regular_expression.h"
 
 namespace muster::app {
 namespace {

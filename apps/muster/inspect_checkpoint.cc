@@ -2,6 +2,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <climits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -11,10 +12,10 @@
 #include "muster/base/json.h"
 #include "muster/base/outside_name.h"
 #include "muster/base/printable.h"
-#include "muster/base/regular_expression.h"
 #include "muster/base/small_file.h"
 #include "muster/base/strings.h"
 #include "muster/base/text_table.h"
+#include "muster/files/regular_expression.h"
 #include "muster/formats/checkpoint_header.h"
 #include "muster/formats/safetensors.h"
 #include "muster/formats/tensorflow_checkpoint.h"
@@ -98,8 +99,7 @@ std::string newest_named(const std::string& text) {
   RegularExpression::Groups match;
   for (const std::string& line : split(text, '\n')) {
     // A longer one names no file.
-    if (line.size() <= RegularExpression::kLongestText && kNewest.search(line, &match))
-      return match[1];
+    if (line.size() <= PATH_MAX && kNewest.search(line, &match)) return match[1];
   }
   return "";
 }

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "muster/base/crc32c.h"
-#include "muster/base/regular_expression.h"
 #include "muster/base/strings.h"
 #include "muster/checkpoint/internal/at_the_border.h"
 #include "muster/checkpoint/internal/file_names.h"
 #include "muster/checkpoint/internal/safetensors_checkpoint.h"
+#include "muster/files/regular_expression.h"
 #include "muster/formats/safetensors.h"
 #include "muster/tensor/libtorch.h"
 
@@ -32,7 +32,7 @@ int64_t checkpoint_part_step(const std::string& name) {
   static const RegularExpression kName(
       R"(model\.ckpt-(\d{1,19})\.part-\d+-of-\d+\.[0-9a-f]{8}\.safetensors)");
   RegularExpression::Groups match;
-  if (name.size() > RegularExpression::kLongestText || !kName.full_match(name, &match)) return -1;
+  if (!kName.full_match(name, &match)) return -1;
   return parse_int(match[1]).value_or(-1);
 }
 

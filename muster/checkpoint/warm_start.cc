@@ -11,12 +11,12 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/nearest.h"
-#include "muster/base/regular_expression.h"
 #include "muster/base/strings.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/checkpoint/checkpoint_reader.h"
 #include "muster/checkpoint/internal/vocabulary_remap.h"
 #include "muster/checkpoint/manager.h"
+#include "muster/files/regular_expression.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {

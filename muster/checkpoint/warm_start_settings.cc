@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "muster/base/error.h"
-#include "muster/base/regular_expression.h"
+#include "muster/files/regular_expression.h"
 
 namespace muster::inline v0_1 {
 

@@ -19,7 +19,7 @@
 
 namespace muster::inline v0_1 {
 
-// Chooses variables by regular expressions (of ECMAScript) that match from the beginning of the
+// Chooses variables by regular expressions (of RE2) that match from the beginning of the
 // name: "encoder/" and "encoder/.*" are the same. One expression chooses of those that train, as in
 // tf.estimator; a list of them, {".*"}, of all, moving statistics among them. An empty list chooses
 // none.

@@ -2,15 +2,16 @@
 
 #include <fmt/format.h>
 
-#include "muster/base/regular_expression.h"
-
 namespace muster::inline v0_1::formats {
 
 std::optional<std::string> tensorflow_checkpoint_of(const std::string& file) {
-  static const RegularExpression kName(R"((.+)\.(index|data-\d{5}-of-\d{5}))");
-  RegularExpression::Groups match;
-  if (!kName.full_match(file, &match)) return std::nullopt;
-  return match[1];
+  const size_t dot = file.rfind('.');
+  if (dot == std::string::npos || dot == 0) return std::nullopt;
+  std::string ending = file.substr(dot + 1);
+  // Whatever the numbers are.
+  for (char& letter : ending) letter = letter >= '0' && letter <= '9' ? '0' : letter;
+  if (ending != "index" && ending != "data-00000-of-00000") return std::nullopt;
+  return file.substr(0, dot);
 }
 
 std::optional<Error> tensorflow_checkpoint_error(FileSystem& files, const std::string& prefix) {

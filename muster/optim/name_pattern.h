@@ -12,7 +12,7 @@ namespace muster::inline v0_1::optim {
 struct NamePattern {
   std::string owner{};    // "freeze"
   std::string field{};    // "variables"
-  std::string pattern{};  // "^encoder/", of ECMAScript; it is searched for in variables' names
+  std::string pattern{};  // "^encoder/", of RE2; it is searched for in variables' names
 };
 
 // Gives those of `patterns` that are found in none of the `names`, in their order. Throws

@@ -1,11 +1,12 @@
 #include "tests/docs/shown.h"
 
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 #include <optional>
-#include <regex>
 #include <stdexcept>
 #include <variant>
 
@@ -34,28 +35,31 @@ bool is_gap(const std::string& line) { return trimmed(line) == kDots; }
 
 // A line without what is another each time.
 std::string settled(const std::string& line) {
-  static const std::vector<std::pair<std::regex, std::string>> kVolatile = {
-      {std::regex(R"([\d.]+ examples/s +[\d.]+ steps/s)"), ""},
-      {std::regex(R"(\d+:\d\d left)"), ""},
-      {std::regex(R"(\d\d:\d\d:\d\d)"), "TIME"},
-      {std::regex(R"(\d{4}-\d\d-\d\d)"), "DATE"},
-      {std::regex(R"(, [\d.]+ s\))"), ", SECONDS)"},
-      {std::regex(R"((127\.0\.0\.1|localhost):\d+)"), "ADDRESS"},
-      {std::regex(R"(crc32c:[0-9a-f]+)"), "DIGEST"},
-      {std::regex(R"(in buckets of [\d.]+ MB: a message takes [\d.]+ us, a MB \d+ us)"), "BUCKETS"},
-      {std::regex(R"(taskset -c [\d,-]+)"), "CORES"},
-      {std::regex(R"(\s+)"), " "},
+  static const struct {
+    RE2 pattern;
+    const char* word;
+  } kVolatile[] = {
+      {R"([\d.]+ examples/s +[\d.]+ steps/s)", ""},
+      {R"(\d+:\d\d left)", ""},
+      {R"(\d\d:\d\d:\d\d)", "TIME"},
+      {R"(\d{4}-\d\d-\d\d)", "DATE"},
+      {R"(, [\d.]+ s\))", ", SECONDS)"},
+      {R"((127\.0\.0\.1|localhost):\d+)", "ADDRESS"},
+      {R"(crc32c:[0-9a-f]+)", "DIGEST"},
+      {R"(in buckets of [\d.]+ MB: a message takes [\d.]+ us, a MB \d+ us)", "BUCKETS"},
+      {R"(taskset -c [\d,-]+)", "CORES"},
+      {R"(\s+)", " "},
   };
   std::string text = line;
-  for (const auto& [pattern, word] : kVolatile) text = std::regex_replace(text, pattern, word);
+  for (const auto& [pattern, word] : kVolatile) RE2::GlobalReplace(&text, pattern, word);
   return trimmed(text);
 }
 
 // Rows of tables of times and rates: only their names are compared.
 bool is_timing(const std::string& settled_line) {
-  static const std::regex kTiming(
+  static const RE2 kTiming(
       R"(^(examples/sec|global_step/sec) .*|^(input|forward|backward|reduction|update|hooks|saving|evaluating|total) [\d.]+( [\d.]+%)?$)");
-  return std::regex_match(settled_line, kTiming);
+  return RE2::FullMatch(settled_line, kTiming);
 }
 
 // What is said where something takes long, which on a busy machine anything may. Returns the words
@@ -74,7 +78,7 @@ struct Piece {
 };
 
 std::vector<Piece> pieces_of(const std::string& line) {
-  static const std::regex kNumber(R"(\d+(\.\d+)?([eE][-+]?\d+)?)");
+  static const RE2 kNumber(R"(\d+(\.\d+)?([eE][-+]?\d+)?)");
   std::vector<Piece> pieces;
   std::string_view rest = line;
   while (!rest.empty()) {
@@ -83,11 +87,10 @@ std::vector<Piece> pieces_of(const std::string& line) {
       rest.remove_prefix(kDots.size());
       continue;
     }
-    std::cmatch found;
-    if (std::regex_search(rest.data(), rest.data() + rest.size(), found, kNumber,
-                          std::regex_constants::match_continuous)) {
-      pieces.push_back({Piece::kNumber, found.str()});
-      rest.remove_prefix(found.length());
+    re2::StringPiece found;
+    if (kNumber.Match(rest, 0, rest.size(), RE2::ANCHOR_START, &found, 1)) {
+      pieces.push_back({Piece::kNumber, std::string(rest.substr(0, found.size()))});
+      rest.remove_prefix(found.size());
       continue;
     }
     pieces.push_back({Piece::kText, std::string(rest.substr(0, 1))});
@@ -109,8 +112,8 @@ bool near(const std::string& shown, const std::string& printed, double tolerance
 
 // What one batch gave: on another processor one example more may be right.
 bool is_one_batch(const std::string& settled_line) {
-  static const std::regex kOneBatch(R"( step \d+.* loss |loss of the last step)");
-  return std::regex_search(settled_line, kOneBatch);
+  static const RE2 kOneBatch(R"( step \d+.* loss |loss of the last step)");
+  return RE2::PartialMatch(settled_line, kOneBatch);
 }
 
 // Whether the number at `index` says which task or how it ended; that holds wherever a run was
@@ -159,8 +162,8 @@ class LineMatcher {
 };
 
 bool says_where(const std::string& line) {
-  static const std::regex kWhere("restored |stopped by |stopping |PeerLost|killed by | saved ");
-  return std::regex_search(line, kWhere);
+  static const RE2 kWhere("restored |stopped by |stopping |PeerLost|killed by | saved ");
+  return RE2::PartialMatch(line, kWhere);
 }
 
 // Line i of `shown` depends on where the run was interrupted.
@@ -174,9 +177,9 @@ bool is_loose(const std::vector<std::string>& shown, size_t i, const CompareOpti
 
 // Whose line it is: lines of one task, of one stream, keep their order.
 std::string source_of(const std::string& line) {
-  std::smatch found;
-  static const std::regex kTask(R"(^\[([^\]]+)\] )");
-  std::string source = std::regex_search(line, found, kTask) ? found[1].str() : "";
+  static const RE2 kTask(R"(^\[([^\]]+)\] )");
+  std::string source;
+  RE2::PartialMatch(line, kTask, &source);
   if (line.find("result: ") != std::string::npos) source += " result";
   return source;
 }
@@ -212,6 +215,19 @@ size_t reach(const std::vector<ShownLine>& shown, const std::vector<std::string>
 }
 
 }  // namespace
+
+std::vector<std::vector<std::string>> matches(const std::string& text, const std::string& pattern) {
+  const RE2 expression(pattern);
+  std::vector<re2::StringPiece> groups(1 + expression.NumberOfCapturingGroups());
+  std::vector<std::vector<std::string>> found;
+  for (size_t at = 0; expression.Match(text, at, text.size(), RE2::UNANCHORED, groups.data(),
+                                       static_cast<int>(groups.size()));) {
+    std::vector<std::string>& match = found.emplace_back();
+    for (const auto& group : groups) match.emplace_back(group.data(), group.size());
+    at = static_cast<size_t>(groups[0].data() - text.data()) + groups[0].size();
+  }
+  return found;
+}
 
 std::vector<Block> blocks(std::string_view document) {
   std::vector<Block> found;
@@ -303,9 +319,9 @@ namespace {
 double likeness(const std::string& shown, const std::string& printed, bool loose) {
   if (LineMatcher(shown, printed, loose).matches()) return 1;
   const auto parts = [](const std::string& line, const char* pattern) {
-    const std::regex part(pattern);
-    const std::string text = settled(line);
-    return std::vector<std::string>(std::sregex_token_iterator(text.begin(), text.end(), part), {});
+    std::vector<std::string> found;
+    for (const auto& match : matches(settled(line), pattern)) found.push_back(match[0]);
+    return found;
   };
   const auto common = [&](const char* pattern) -> std::optional<double> {
     const std::vector<std::string> a = parts(shown, pattern), b = parts(printed, pattern);

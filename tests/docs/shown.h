@@ -34,6 +34,9 @@ struct Block {
 // a language and a block that does not end.
 std::vector<Block> blocks(std::string_view document);
 
+// Of each match of a regular expression, one after another, the whole and its groups.
+std::vector<std::vector<std::string>> matches(const std::string& text, const std::string& pattern);
+
 // What follows `key` in the directive ("Ctrl-C after: " gives "step 1000"); nothing when it has no
 // such part.
 std::string argument(const Block& block, std::string_view key);

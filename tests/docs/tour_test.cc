@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <regex>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -203,19 +202,14 @@ class Reader {
 
   // "" where the commands name none.
   static std::string model_dir_of(const Block& block) {
-    std::smatch directory;
-    return std::regex_search(block.text, directory, std::regex("--model_dir=(\\S+)"))
-               ? directory[1].str()
-               : "";
+    const auto directories = matches(block.text, "--model_dir=(\\S+)");
+    return directories.empty() ? "" : directories[0][1];
   }
 
   void remember(const Block& block, const std::string& printed) {
-    std::smatch result;
     const std::string directory = model_dir_of(block);
-    if (!directory.empty() &&
-        std::regex_search(printed, result, std::regex("result: (\\{.*\\})"))) {
-      results_[directory] = result[1];
-    }
+    const auto results = matches(printed, "result: (\\{.*\\})");
+    if (!directory.empty() && !results.empty()) results_[directory] = results[0][1];
   }
 
   void compare(const Block& block, const std::string& printed, const CompareOptions& options) {

@@ -10,7 +10,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "muster/base/regular_expression.h"
+#include "muster/files/regular_expression.h"
 
 namespace muster::house {
 namespace {

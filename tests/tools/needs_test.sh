@@ -28,7 +28,7 @@ needs -v want=no_such_target >/dev/null || code=$?
 [ $code != 0 ] || expect 'a failure' 0 'a target that is not declared'
 
 # Each library of others that a folder names has its packages in the table of ./dev.
-words=$(files | xargs -0 sed 's/#.*//' | grep -oE '[A-Za-z0-9_-]+::[A-Za-z0-9_+-]+|\bmuster_(beast|farmhash|httplib)\b' | sort -u |
+words=$(files | xargs -0 sed 's/#.*//' | grep -oE '[A-Za-z0-9_-]+::[A-Za-z0-9_+-]+|\bmuster_(beast|farmhash|httplib|re2)\b' | sort -u |
   grep -vE '^(muster::.*|Threads::Threads|GTest::.*|gRPC::grpc_cpp_plugin|protobuf::protoc)$')
 [ "$(wc -l <<<"$words")" -ge 12 ] || expect 'a dozen libraries' "$words" 'words of CMakeLists.txt'
 for word in $words; do

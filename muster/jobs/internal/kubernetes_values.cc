@@ -7,8 +7,8 @@
 
 #include "muster/base/error.h"
 #include "muster/base/nearest.h"
-#include "muster/base/regular_expression.h"
 #include "muster/base/strings.h"
+#include "muster/files/regular_expression.h"
 
 namespace muster::inline v0_1::jobs::internal {
 namespace {

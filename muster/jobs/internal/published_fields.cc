@@ -5,8 +5,8 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "muster/base/regular_expression.h"
 #include "muster/base/strings.h"
+#include "muster/files/regular_expression.h"
 
 namespace muster::inline v0_1::jobs::internal {
 namespace {

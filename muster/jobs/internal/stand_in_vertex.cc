@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "muster/base/await.h"
-#include "muster/base/regular_expression.h"
 #include "muster/base/strings.h"
+#include "muster/files/regular_expression.h"
 #include "muster/jobs/internal/published_fields.h"
 
 namespace muster::inline v0_1::jobs::internal {

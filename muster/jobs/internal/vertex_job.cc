@@ -7,8 +7,8 @@
 #include <set>
 
 #include "muster/base/error.h"
-#include "muster/base/regular_expression.h"
 #include "muster/base/strings.h"
+#include "muster/files/regular_expression.h"
 #include "muster/jobs/internal/task_words.h"
 #include "muster/jobs/internal/vertex_machines.h"
 #include "muster/jobs/task_start.h"

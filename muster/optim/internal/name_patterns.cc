@@ -8,7 +8,7 @@
 #include <unordered_map>
 
 #include "muster/base/error.h"
-#include "muster/base/regular_expression.h"
+#include "muster/files/regular_expression.h"
 
 namespace muster::inline v0_1::optim::internal {
 

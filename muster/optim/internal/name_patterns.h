@@ -17,7 +17,7 @@ class NamePatterns {
  public:
   NamePatterns() = default;
   // Throws InvalidArgument that names `owner`, `field` and the pattern that is none (of
-  // ECMAScript), and for an empty one, which is in every name. Both are literals.
+  // RE2), and for an empty one, which is in every name. Both are literals.
   NamePatterns(const char* owner, const char* field, const std::vector<std::string>& patterns);
 
   bool empty() const { return patterns_.empty(); }

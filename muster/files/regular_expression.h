@@ -1,10 +1,9 @@
-// RegularExpression says whether a text, such as a name, has a form: a regular expression of
-// ECMAScript, as std::regex reads it. Whoever includes <regex> pays for it with seconds of a
-// compiler; this header does not.
+// RegularExpression says whether a text, such as a name, has a form: a regular expression of RE2
+// (https://github.com/google/re2/wiki/Syntax), which has no lookahead and no back references.
+// Pattern and text are bytes: '.' takes one of them. The time that it takes is linear in the text.
 // Thread safety: an immutable value; copies share what was compiled.
 #pragma once
 
-#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -18,17 +17,13 @@ class RegularExpression {
   // nothing.
   using Groups = std::vector<std::string>;
 
-  // The longest text, in bytes. Matching recurs for every byte, up to 1 KB of stack for each.
-  static constexpr size_t kLongestText = 4096;
-
-  // Throws InvalidArgument that names `pattern` and what is wrong in it.
+  // Throws InvalidArgument that names `pattern` and says what is wrong in it in RE2's words.
   explicit RegularExpression(const std::string& pattern);
 
   const std::string& pattern() const;
 
   // Whether the pattern is found somewhere in `text`; `groups`, when given, are then those of the
-  // first match, and stay as they are otherwise. Throws InvalidArgument when `text` is longer than
-  // kLongestText.
+  // first match, and stay as they are otherwise.
   bool search(std::string_view text, Groups* groups = nullptr) const;
   // The same for the whole of `text`.
   bool full_match(std::string_view text, Groups* groups = nullptr) const;
