@@ -1,7 +1,5 @@
-// Zip archives, as numpy.savez writes them: entries stored or deflated, zip64 among them. libzip
-// and minizip take two and five times as long for stored arrays, readers of theirs cannot be
-// shared, and names that occur twice and sizes that cannot be would still be ours to find. Thread
-// safety: a reader may be shared once open.
+// Zip archives, as numpy.savez writes them: entries stored or deflated, zip64 among them.
+// ARCHITECTURE.md says why no library reads them. Thread safety: a reader may be shared once open.
 #pragma once
 
 #include <cstdint>
