@@ -17,6 +17,7 @@ find_package(CLI11 ${muster_required})
 find_package(yaml-cpp ${muster_required})
 find_package(CURL ${muster_required})
 find_package(pugixml ${muster_required})
+find_package(simdjson ${muster_required})
 # Headers alone.
 find_path(MUSTER_BOOST_DIR boost/beast/http/basic_parser.hpp)
 if(NOT MUSTER_BOOST_DIR AND NOT MUSTER_ONLY)

@@ -10,34 +10,32 @@
 #include "muster/base/strings.h"
 #include "muster/base/unknown_name.h"
 #include "muster/serve/internal/input_reader.h"
-#include "muster/serve/internal/json_tape.h"
+#include "muster/serve/internal/json_body.h"
 
 namespace muster::inline v0_1::serve {
 namespace {
 
 using internal::InputReader;
-using internal::JsonTape;
-using internal::TokenKind;
+using internal::JsonValue;
+using internal::kind_name;
 
 using Infos = std::map<std::string, ArrayInfo>;
 
-// Where the values of an object's members stand, in the order of the text.
-using Members = std::vector<std::pair<std::string_view, size_t>>;
+// The members of an object, in the order of the text.
+using Members = std::vector<std::pair<std::string_view, JsonValue>>;
 
-Members members_of(const JsonTape& tape, size_t object) {
+Members members_of(JsonValue object) {
   Members members;
-  for (size_t at = object + 1; at < tape.behind(object); at = tape.behind(at + 1)) {
-    members.emplace_back(tape.text(tape[at]), at + 1);
-  }
+  for (const auto& [key, value] : internal::object_in(object)) members.emplace_back(key, value);
   return members;
 }
 
-std::optional<size_t> find(const Members& members, std::string_view key) {
-  std::optional<size_t> found;
-  for (const auto& [name, index] : members) {
+std::optional<JsonValue> find(const Members& members, std::string_view key) {
+  std::optional<JsonValue> found;
+  for (const auto& [name, value] : members) {
     if (name != key) continue;
     if (found) throw invalid_argument(fmt::format("the body has '{}' twice", key));
-    found = index;
+    found = value;
   }
   return found;
 }
@@ -74,15 +72,15 @@ std::string default_signature(Verb verb, const std::map<std::string, Signature>&
       fitting.empty() ? "; ask for predict" : ": it may be one of " + join_quoted(fitting)));
 }
 
-std::string signature_of(const JsonTape& tape, const Members& members, Verb verb,
+std::string signature_of(const Members& members, Verb verb,
                          const std::map<std::string, Signature>& signatures) {
-  const std::optional<size_t> named = find(members, "signature_name");
+  const std::optional<JsonValue> named = find(members, "signature_name");
   if (!named) return default_signature(verb, signatures);
-  if (tape[*named].kind != TokenKind::kText) {
+  if (!named->is_string()) {
     throw invalid_argument(
-        fmt::format("'signature_name' is {}, a text was expected", tape.kind_name(*named)));
+        fmt::format("'signature_name' is {}, a text was expected", kind_name(*named)));
   }
-  std::string name(tape.text(tape[*named]));
+  std::string name(named->get_string().value());
   // As clients of TensorFlow Serving do who want the default.
   if (name.empty()) return default_signature(verb, signatures);
   const auto found = signatures.find(name);
@@ -98,63 +96,62 @@ std::string signature_of(const JsonTape& tape, const Members& members, Verb verb
   return name;
 }
 
-// Whether the value is what stands for one serialized tf.Example.
-bool is_bytes(const JsonTape& tape, size_t index) {
-  if (tape[index].kind == TokenKind::kText) return true;
-  return tape[index].kind == TokenKind::kObject && tape[index].count == 1 &&
-         tape.text(tape[index + 1]) == "b64";
+// Whether the value is an object of this key alone.
+bool is_keyed(JsonValue value, std::string_view key) {
+  return internal::count_in(value) == 1 && value.at_key(key).error() == simdjson::SUCCESS;
 }
 
+// Whether the value is what stands for one serialized tf.Example.
+bool is_bytes(JsonValue value) { return value.is_string() || is_keyed(value, "b64"); }
+
 // Whether `value`, of "instances", "examples" or "inputs", holds serialized tf.Examples.
-bool holds_examples(const JsonTape& tape, size_t value) {
-  const auto keyed = [&](size_t at) {
-    return tape[at].kind == TokenKind::kObject && tape[at].count == 1 &&
-           tape.text(tape[at + 1]) == kExamplesInput;
-  };
-  if (keyed(value)) return true;
-  if (tape[value].kind != TokenKind::kArray || tape[value].count == 0) return false;
-  return is_bytes(tape, value + 1) || keyed(value + 1);
+bool holds_examples(JsonValue value) {
+  if (is_keyed(value, kExamplesInput)) return true;
+  JsonValue first;
+  return value.at(0).get(first) == simdjson::SUCCESS &&
+         (is_bytes(first) || is_keyed(first, kExamplesInput));
 }
 
 // Reads the body of one request, once its signature is known.
 class RequestReader {
  public:
-  RequestReader(const JsonTape& tape, const std::string& signature, const Infos& infos)
-      : tape_(tape), signature_(signature), infos_(infos) {
-    for (const auto& [name, info] : infos_) readers_.emplace_back(tape_, name, info);
+  RequestReader(const std::string& signature, const Infos& infos)
+      : signature_(signature), infos_(infos) {
+    for (const auto& [name, info] : infos_) readers_.emplace_back(name, info);
   }
 
   // Reads "instances", or, with `features`, "examples".
-  void read_rows(size_t list, const std::string& key, const Members* features) {
-    if (tape_[list].kind != TokenKind::kArray) {
+  void read_rows(JsonValue list, const std::string& key, const Members* features) {
+    if (!list.is_array()) {
       throw invalid_argument(
-          fmt::format("'{}' is {}, a list of rows was expected", key, tape_.kind_name(list)));
+          fmt::format("'{}' is {}, a list of rows was expected", key, kind_name(list)));
     }
-    const bool bare = tape_[list].count > 0 && infos_.size() == 1 && !is_row_object(list + 1);
+    JsonValue first;
+    const bool bare =
+        infos_.size() == 1 && list.at(0).get(first) == simdjson::SUCCESS && !is_row_object(first);
     if (bare && (features == nullptr || infos_.begin()->first == kExamplesInput)) {
       readers_.front().read_rows(list, key);
       return;
     }
     int64_t row = 0;
-    for (size_t at = list + 1; at < tape_.behind(list); at = tape_.behind(at), ++row) {
-      read_row(at, fmt::format("{}[{}]", key, row), features);
-    }
+    for (const JsonValue one : internal::list_in(list))
+      read_row(one, fmt::format("{}[{}]", key, row++), features);
   }
 
   // Reads "inputs".
-  void read_columns(size_t value) {
+  void read_columns(JsonValue value) {
     if (infos_.size() == 1 && !is_row_object(value)) {
       readers_.front().read_rows(value, "inputs");
       return;
     }
-    if (tape_[value].kind != TokenKind::kObject) {
+    if (!value.is_object()) {
       throw invalid_argument(fmt::format("'inputs' is {}; signature '{}' takes an object of {}",
-                                         tape_.kind_name(value), signature_, describe(infos_)));
+                                         kind_name(value), signature_, describe(infos_)));
     }
-    assign(members_of(tape_, value), "inputs");
+    assign(members_of(value), "inputs");
     size_t at = 0;
     for (const auto& info : infos_) {
-      readers_[at].read_rows(values_[at], fmt::format("inputs['{}']", info.first));
+      readers_[at].read_rows(*values_[at], fmt::format("inputs['{}']", info.first));
       ++at;
     }
   }
@@ -179,26 +176,26 @@ class RequestReader {
 
  private:
   // Whether the value gives inputs by name; an object with the key "b64" is one value of bytes.
-  bool is_row_object(size_t index) const {
-    return tape_[index].kind == TokenKind::kObject &&
-           !(infos_.begin()->second.type == ElementType::kBytes && is_bytes(tape_, index));
+  bool is_row_object(JsonValue value) const {
+    return value.is_object() &&
+           !(infos_.begin()->second.type == ElementType::kBytes && is_bytes(value));
   }
 
-  void read_row(size_t index, const std::string& place, const Members* features) {
-    if (tape_[index].kind != TokenKind::kObject) {
+  void read_row(JsonValue row, const std::string& place, const Members* features) {
+    if (!row.is_object()) {
       throw invalid_argument(fmt::format("{} is {}; signature '{}' takes an object of {}", place,
-                                         tape_.kind_name(index), signature_, describe(infos_)));
+                                         kind_name(row), signature_, describe(infos_)));
     }
-    Members members = members_of(tape_, index);
+    Members members = members_of(row);
     if (features != nullptr) members.insert(members.end(), features->begin(), features->end());
     assign(members, place);
     size_t at = 0;
     for (const auto& info : infos_) {
       const std::string where = fmt::format("{}['{}']", place, info.first);
       if (features != nullptr) {
-        readers_[at].read_feature(values_[at], where);
+        readers_[at].read_feature(*values_[at], where);
       } else {
-        readers_[at].read_row(values_[at], where);
+        readers_[at].read_row(*values_[at], where);
       }
       ++at;
     }
@@ -206,8 +203,7 @@ class RequestReader {
 
   // Finds the value of each input among `members`.
   void assign(const Members& members, const std::string& place) {
-    constexpr size_t kNone = 0;  // the document itself, which is no member
-    values_.assign(infos_.size(), kNone);
+    values_.assign(infos_.size(), std::nullopt);
     for (const auto& [key, value] : members) {
       const auto found = infos_.find(std::string(key));
       if (found == infos_.end()) {
@@ -216,27 +212,27 @@ class RequestReader {
         throw unknown_name("signature '" + signature_ + "'", "input", std::string(key), known)
             .with_detail("found in " + place);
       }
-      size_t& slot = values_[static_cast<size_t>(std::distance(infos_.begin(), found))];
-      if (slot != kNone) throw invalid_argument(fmt::format("{} has '{}' twice", place, key));
+      std::optional<JsonValue>& slot =
+          values_[static_cast<size_t>(std::distance(infos_.begin(), found))];
+      if (slot) throw invalid_argument(fmt::format("{} has '{}' twice", place, key));
       slot = value;
     }
     size_t at = 0;
     for (const auto& [name, info] : infos_) {
-      if (values_[at++] != kNone) continue;
+      if (values_[at++]) continue;
       throw invalid_argument(fmt::format("{} has no '{}'; signature '{}' takes {}", place, name,
                                          signature_, describe(infos_)));
     }
   }
 
-  const JsonTape& tape_;
   const std::string& signature_;
   const Infos& infos_;
-  std::vector<InputReader> readers_;  // in the order of infos_
-  std::vector<size_t> values_;        // where assign() found each
+  std::vector<InputReader> readers_;              // in the order of infos_
+  std::vector<std::optional<JsonValue>> values_;  // what assign() found for each
 };
 
-// Returns where the values are, and sets `key` to their name.
-size_t values_of(const Members& members, Verb verb, std::string* key) {
+// Returns the values, and sets `key` to their name.
+JsonValue values_of(const Members& members, Verb verb, std::string* key) {
   if (verb != Verb::kPredict) {
     *key = "examples";
     const auto examples = find(members, *key);
@@ -265,38 +261,38 @@ size_t values_of(const Members& members, Verb verb, std::string* key) {
 
 DecodedRequest decode_request(Verb verb, std::string_view body,
                               const std::map<std::string, Signature>& signatures) {
-  const JsonTape tape = JsonTape::parse(body);
-  if (tape[0].kind != TokenKind::kObject) {
+  simdjson::dom::parser parser;
+  const JsonValue root = internal::parse_body(parser, body);
+  if (!root.is_object())
     throw invalid_argument(
-        fmt::format("the body is {}, a JSON object was expected", tape.kind_name(0)));
-  }
-  const Members members = members_of(tape, 0);
+        fmt::format("the body is {}, a JSON object was expected", kind_name(root)));
+  const Members members = members_of(root);
   DecodedRequest request;
-  request.signature = signature_of(tape, members, verb, signatures);
+  request.signature = signature_of(members, verb, signatures);
   const Signature& signature = signatures.at(request.signature);
   std::string key;
-  const size_t values = values_of(members, verb, &key);
+  const JsonValue values = values_of(members, verb, &key);
   request.columnar = key == "inputs";
   const bool serialized = signature.takes_examples && !signature.inputs.contains(kExamplesInput) &&
-                          holds_examples(tape, values);
+                          holds_examples(values);
   if (serialized) request.examples_key = key;
   const Infos examples = {{kExamplesInput, {ElementType::kBytes, {-1}}}};
   const Infos& infos = serialized ? examples : signature.inputs;
   if (infos.empty()) {
     throw invalid_argument(fmt::format("signature '{}' takes no inputs", request.signature));
   }
-  RequestReader reader(tape, request.signature, infos);
+  RequestReader reader(request.signature, infos);
   if (request.columnar) {
     reader.read_columns(values);
   } else if (verb == Verb::kPredict) {
     reader.read_rows(values, key, nullptr);
   } else {
     const auto context = find(members, "context");
-    if (context && tape[*context].kind != TokenKind::kObject) {
+    if (context && !context->is_object()) {
       throw invalid_argument(
-          fmt::format("'context' is {}, an object was expected", tape.kind_name(*context)));
+          fmt::format("'context' is {}, an object was expected", kind_name(*context)));
     }
-    const Members shared = context ? members_of(tape, *context) : Members();
+    const Members shared = context ? members_of(*context) : Members();
     reader.read_rows(values, key, &shared);
   }
   request.inputs = reader.take(&request.rows);

@@ -161,6 +161,8 @@ TEST(DecodeRequest, ValuesOfAnotherFormAreNamedWithTheirPlace) {
   EXPECT_THAT(fault(R"({"instances": [[1, null]]})"), HasSubstr("[0][1] is null"));
   EXPECT_THAT(fault(R"({"instances": [[1, 1e39]]})"), HasSubstr("is 1e+39, which float32 does"));
   EXPECT_THAT(fault(R"({"instances": [[1, 1e999]]})"), HasSubstr("not valid JSON"));
+  EXPECT_THAT(fault(R"({"instances": [[1, 100000000000000000000]]})"),
+              AllOf(HasSubstr("64 bits"), HasSubstr("1e20")));
   EXPECT_THAT(fault(R"({"instances": [[1, NaN]]})"),
               AllOf(HasSubstr("at line 1, column 20"), HasSubstr("NaN and infinity")));
   const std::string kinds = R"({"signature_name": "kinds", "inputs": {"b": [true], "u": )";
@@ -174,13 +176,20 @@ TEST(DecodeRequest, ValuesOfAnotherFormAreNamedWithTheirPlace) {
   EXPECT_THAT(fault(kinds + R"([[[0, 1]]], "s": [[{"b64": "A=B="}]]}})"), HasSubstr("no base64"));
 }
 
+TEST(DecodeRequest, AByteOrderMarkIsPassedOver) {
+  EXPECT_EQ(decoded("\xef\xbb\xbf{\"instances\": [[1, 2]]}").rows, 1);
+}
+
 TEST(DecodeRequest, TenMegabytesOfBracketsAreRefusedAtOnce) {
   for (const char* bracket : {"[", "{\"a\":"}) {
     std::string body;
     while (body.size() < 10'000'000) body += bracket;
-    EXPECT_THAT(fault(body), HasSubstr("nested deeper than 64 levels"));
-    EXPECT_THAT(fault("{\"instances\": " + body), HasSubstr("nested deeper than 64 levels"));
+    EXPECT_THAT(fault(body), HasSubstr("nested deeper than"));
+    EXPECT_THAT(fault("{\"instances\": " + body), HasSubstr("nested deeper than"));
   }
+  const std::string deep(65, '['), close(65, ']');
+  EXPECT_THAT(fault("{\"instances\": " + deep + "1" + close + "}"),
+              HasSubstr("nested deeper than 64 levels"));
   // Wide is not deep.
   std::string rows = R"({"instances": [[1, 2])";
   for (int row = 1; row < 100'000; ++row) rows += ",[1,2]";

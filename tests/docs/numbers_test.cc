@@ -91,7 +91,7 @@ constexpr Number kNumbers[] = {
     {"security.md", "JPEGs of more than 500 scans", "muster/formats/internal/jpeg.cc",
      "kMostScans = 500;"},
     {"security.md", "nesting beyond 200 levels", "muster/base/json.cc", "kMaxDepth = 200;"},
-    {"security.md", "(requests: 64)", "muster/serve/internal/json_tape.h", "kMaxDepth = 64;"},
+    {"security.md", "(requests: 64)", "muster/serve/internal/json_body.h", "kMaxDepth = 64;"},
     {"security.md", "more than 1 MiB, 20,000 values, 64 levels", "muster/jobs/config_file.cc",
      "kMostBytes = 1 << 20;"},
     {"security.md", "more than 1 MiB, 20,000 values, 64 levels", "muster/jobs/config_file.cc",
@@ -99,7 +99,7 @@ constexpr Number kNumbers[] = {
     {"security.md", "more than 1 MiB, 20,000 values, 64 levels", "muster/jobs/config_file.cc",
      "kMostDepth = 64;"},
 
-    {"serving.md", "nested deeper than 64 levels", "muster/serve/internal/json_tape.h",
+    {"serving.md", "nested deeper than 64 levels", "muster/serve/internal/json_body.h",
      "kMaxDepth = 64;"},
     {"serving.md", "the path has more than 1,024 bytes", "muster/serve/internal/request_parser.h",
      "path_bytes = 1024;"},

@@ -24,8 +24,8 @@ std::string counted_values(int64_t count) {
 
 }  // namespace
 
-InputReader::InputReader(const JsonTape& tape, const std::string& name, const ArrayInfo& info)
-    : tape_(tape), name_(name), info_(info), lengths_(info.shape) {
+InputReader::InputReader(const std::string& name, const ArrayInfo& info)
+    : name_(name), info_(info), lengths_(info.shape) {
   if (info.shape.empty()) {
     throw internal_error(fmt::format("input '{}' has no axis for the batch", name));
   }
@@ -35,41 +35,42 @@ InputReader::InputReader(const JsonTape& tape, const std::string& name, const Ar
   lengths_.front() = 0;
 }
 
-void InputReader::read_rows(size_t index, const std::string& place) {
+void InputReader::read_rows(JsonValue value, const std::string& place) {
   place_ = place;
   path_.clear();
-  if (tape_[index].kind != TokenKind::kArray) {
-    refuse(fmt::format("is {}, a list of rows was expected", tape_.kind_name(index)));
+  if (!value.is_array()) {
+    refuse(fmt::format("is {}, a list of rows was expected", kind_name(value)));
   }
-  lengths_.front() = tape_[index].count;
-  read_list(index, 0);
+  lengths_.front() = count_in(value);
+  read_list(value, 0);
 }
 
-void InputReader::read_row(size_t index, const std::string& place) {
+void InputReader::read_row(JsonValue value, const std::string& place) {
   place_ = place;
   path_.clear();
   ++lengths_.front();
-  read_axis(index, 1);
+  read_axis(value, 1);
 }
 
-void InputReader::read_feature(size_t index, const std::string& place) {
-  const bool list = tape_[index].kind == TokenKind::kArray;
+void InputReader::read_feature(JsonValue value, const std::string& place) {
+  const bool list = value.is_array();
   const int64_t elements = row_elements();
   const size_t rank = lengths_.size();
-  const bool nested = list && tape_[index].count > 0 && tape_[index + 1].kind == TokenKind::kArray;
+  const bool nested = list && value.at(0).is_array();
   if (elements < 0 || nested || (list && rank == 2) || (!list && elements != 1)) {
-    return read_row(index, place);
+    return read_row(value, place);
   }
   place_ = place;
   path_.clear();
   ++lengths_.front();
-  if (!list) return read_leaf(index);
-  if (tape_[index].count != elements) {
-    refuse(fmt::format("has {}, expected {}", counted_values(tape_[index].count), elements));
+  if (!list) return read_leaf(value);
+  if (count_in(value) != elements) {
+    refuse(fmt::format("has {}, expected {}", counted_values(count_in(value)), elements));
   }
   path_.push_back(0);
-  for (size_t at = index + 1; at < tape_.behind(index); at = tape_.behind(at), ++path_.back()) {
-    read_leaf(at);
+  for (const JsonValue one : list_in(value)) {
+    read_leaf(one);
+    ++path_.back();
   }
 }
 
@@ -80,90 +81,81 @@ Array InputReader::take() {
   return std::move(array_);
 }
 
-void InputReader::read_axis(size_t index, size_t axis) {
-  if (axis == lengths_.size()) return read_leaf(index);
-  if (tape_[index].kind != TokenKind::kArray) {
-    if (axis == 1 && info_.may_be_bare && row_elements() == 1) return read_leaf(index);
-    refuse(fmt::format("is {}, a list was expected", tape_.kind_name(index)));
+void InputReader::read_axis(JsonValue value, size_t axis) {
+  if (axis == lengths_.size()) return read_leaf(value);
+  if (!value.is_array()) {
+    if (axis == 1 && info_.may_be_bare && row_elements() == 1) return read_leaf(value);
+    refuse(fmt::format("is {}, a list was expected", kind_name(value)));
   }
-  const int64_t count = tape_[index].count;
+  const int64_t count = count_in(value);
   if (lengths_[axis] < 0) lengths_[axis] = count;
   if (lengths_[axis] != count) {
     refuse(fmt::format("has {}, expected {}{}", counted_values(count), lengths_[axis],
                        stated_[axis] ? "" : ", as in the lists before"));
   }
-  read_list(index, axis);
+  read_list(value, axis);
 }
 
-void InputReader::read_list(size_t index, size_t axis) {
-  const size_t end = tape_.behind(index);
+void InputReader::read_list(JsonValue value, size_t axis) {
   path_.push_back(0);
-  for (size_t at = index + 1; at < end; at = tape_.behind(at)) {
-    read_axis(at, axis + 1);
+  for (const JsonValue one : list_in(value)) {
+    read_axis(one, axis + 1);
     ++path_.back();
   }
   path_.pop_back();
 }
 
-void InputReader::read_leaf(size_t index) {
+void InputReader::read_leaf(JsonValue value) {
   switch (info_.type) {
     case ElementType::kBool:
-      if (tape_[index].kind != TokenKind::kBool) {
-        refuse(fmt::format("is {}, true or false was expected", tape_.kind_name(index)));
+      if (!value.is_bool()) {
+        refuse(fmt::format("is {}, true or false was expected", kind_name(value)));
       }
-      return append(array_.data, tape_[index].truth);
+      return append(array_.data, value.get_bool().value_unsafe());
     case ElementType::kUint8:
-      return append_integer<uint8_t>(index);
+      return append_integer<uint8_t>(value);
     case ElementType::kInt8:
-      return append_integer<int8_t>(index);
+      return append_integer<int8_t>(value);
     case ElementType::kInt16:
-      return append_integer<int16_t>(index);
+      return append_integer<int16_t>(value);
     case ElementType::kInt32:
-      return append_integer<int32_t>(index);
+      return append_integer<int32_t>(value);
     case ElementType::kInt64:
-      return append_integer<int64_t>(index);
+      return append_integer<int64_t>(value);
     case ElementType::kFloat32:
-      return append_float<float>(index);
+      return append_float<float>(value);
     case ElementType::kFloat64:
-      return append_float<double>(index);
+      return append_float<double>(value);
     case ElementType::kBytes:
-      return append_bytes(index);
+      return append_bytes(value);
   }
 }
 
-void InputReader::append_bytes(size_t index) {
-  if (tape_[index].kind == TokenKind::kText) {
-    array_.texts.emplace_back(tape_.text(tape_[index]));
+void InputReader::append_bytes(JsonValue value) {
+  if (value.is_string()) {
+    array_.texts.emplace_back(value.get_string().value_unsafe());
     return;
   }
-  if (tape_[index].kind == TokenKind::kNull && info_.may_be_missing) {
+  if (value.is_null() && info_.may_be_missing) {
     array_.texts.emplace_back();
     return;
   }
-  const bool object = tape_[index].kind == TokenKind::kObject && tape_[index].count == 1;
-  if (!object || tape_.text(tape_[index + 1]) != "b64" ||
-      tape_[index + 2].kind != TokenKind::kText) {
-    refuse(
-        fmt::format("is {}, a text or {{\"b64\": \"...\"}} was expected", tape_.kind_name(index)));
+  std::string_view encoded;
+  if (count_in(value) != 1 || value.at_key("b64").get(encoded) != simdjson::SUCCESS) {
+    refuse(fmt::format("is {}, a text or {{\"b64\": \"...\"}} was expected", kind_name(value)));
   }
-  auto bytes = from_base64(tape_.text(tape_[index + 2]));
+  auto bytes = from_base64(encoded);
   if (!bytes) refuse("has a \"b64\" that is no base64 (A-Z, a-z, 0-9, + and /, padded with =)");
   array_.texts.push_back(*std::move(bytes));
 }
 
 template <typename T>
-void InputReader::append_float(size_t index) {
-  const Token& token = tape_[index];
-  double number = 0;
-  if (token.kind == TokenKind::kInteger) {
-    number = static_cast<double>(token.integer);
-  } else if (token.kind == TokenKind::kNumber) {
-    number = token.number;
-  } else if (token.kind == TokenKind::kNull && info_.may_be_missing) {
+void InputReader::append_float(JsonValue value) {
+  if (value.is_null() && info_.may_be_missing)
     return append(array_.data, std::numeric_limits<T>::quiet_NaN());
-  } else {
-    refuse(fmt::format("is {}, a number was expected", tape_.kind_name(index)));
-  }
+  double number = 0;
+  if (value.get(number) != simdjson::SUCCESS)
+    refuse(fmt::format("is {}, a number was expected", kind_name(value)));
   const auto rounded = static_cast<T>(number);
   if (!std::isfinite(rounded)) {
     refuse(fmt::format("is {:g}, which {} does not hold", number, to_string(info_.type)));
@@ -172,20 +164,20 @@ void InputReader::append_float(size_t index) {
 }
 
 template <typename T>
-void InputReader::append_integer(size_t index) {
-  const Token& token = tape_[index];
-  if (token.kind == TokenKind::kNumber && token.number == std::trunc(token.number)) {
+void InputReader::append_integer(JsonValue value) {
+  int64_t integer = 0;
+  if (double number = 0;
+      !value.is_int64() && value.get(number) == simdjson::SUCCESS && number == std::trunc(number)) {
     refuse(fmt::format("is {:g}; {} takes whole numbers of its range, written without a point",
-                       token.number, to_string(info_.type)));
+                       number, to_string(info_.type)));
   }
-  if (token.kind != TokenKind::kInteger) {
-    refuse(fmt::format("is {}, a whole number was expected", tape_.kind_name(index)));
+  if (!value.is_int64() || value.get(integer) != simdjson::SUCCESS) {
+    refuse(fmt::format("is {}, a whole number was expected", kind_name(value)));
   }
-  if (token.integer < std::numeric_limits<T>::min() ||
-      token.integer > std::numeric_limits<T>::max()) {
-    refuse(fmt::format("is {}, which {} does not hold", token.integer, to_string(info_.type)));
+  if (integer < std::numeric_limits<T>::min() || integer > std::numeric_limits<T>::max()) {
+    refuse(fmt::format("is {}, which {} does not hold", integer, to_string(info_.type)));
   }
-  append(array_.data, static_cast<T>(token.integer));
+  append(array_.data, static_cast<T>(integer));
 }
 
 int64_t InputReader::row_elements() const {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "muster/serve/internal/json_tape.h"
+#include "muster/serve/internal/json_body.h"
 #include "muster/serve/model.h"
 
 namespace muster::inline v0_1::serve::internal {
@@ -14,36 +14,35 @@ namespace muster::inline v0_1::serve::internal {
 class InputReader {
  public:
   // What is given must outlive the reader.
-  InputReader(const JsonTape& tape, const std::string& name, const ArrayInfo& info);
+  InputReader(const std::string& name, const ArrayInfo& info);
 
-  // Reads the value at `index`, which has all axes. `place` is where it stands, for messages.
+  // Reads `value`, which has all axes. `place` is where it stands, for messages.
   // Throws InvalidArgument for a value of another type, and lists whose length is not the one that
   // the signature, or the lists before, say.
-  void read_rows(size_t index, const std::string& place);
+  void read_rows(JsonValue value, const std::string& place);
   // Reads the value of one more row: all axes but the batch.
-  void read_row(size_t index, const std::string& place);
+  void read_row(JsonValue value, const std::string& place);
   // Reads the feature of one more example: as read_row(), but a list of one may be a bare value,
   // and what has several axes may be a flat list, as it is in a tf.Example.
-  void read_feature(size_t index, const std::string& place);
+  void read_feature(JsonValue value, const std::string& place);
 
   // Returns the array of all that was read.
   Array take();
 
  private:
-  void read_axis(size_t index, size_t axis);
-  void read_list(size_t index, size_t axis);
-  void read_leaf(size_t index);
-  void append_bytes(size_t index);
+  void read_axis(JsonValue value, size_t axis);
+  void read_list(JsonValue value, size_t axis);
+  void read_leaf(JsonValue value);
+  void append_bytes(JsonValue value);
   template <typename T>
-  void append_float(size_t index);
+  void append_float(JsonValue value);
   template <typename T>
-  void append_integer(size_t index);
+  void append_integer(JsonValue value);
   // The elements of a row where the signature says them all, else -1.
   int64_t row_elements() const;
   // Throws InvalidArgument: "instances[2][0] is a text; input 'x' is float32[-1, 3]".
   [[noreturn]] void refuse(const std::string& what) const;
 
-  const JsonTape& tape_;
   const std::string& name_;
   const ArrayInfo& info_;
   Array array_;
