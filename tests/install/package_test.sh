@@ -24,13 +24,13 @@ depends() {
     [[ ", $said" == *", $wanted"* ]] || fail "the package $name does not depend on $wanted: $said"
   done
 }
-depends libmuster-core libc6
+depends libmuster-core libc6 libre2
 # One that trains on several workers talks by gRPC.
 [ "$workers" = 1 ] || depends libmuster-core libgrpc++
 depends libmuster-stores libcurl libmuster-core libpugixml
 depends libmuster-keras libmuster-core libmuster-servers
 depends libmuster-dev libtorch-dev nlohmann-json3-dev libmuster-core libmuster-keras libmuster-stores
-depends muster-serve muster libopenblas0-openmp
+depends muster-serve muster libopenblas0-openmp libsimdjson
 depends muster-jobs libyaml-cpp muster
 [[ ! $(dpkg-deb --field "$work/package/muster_"*.deb Depends) =~ yaml ]] || fail "muster depends on what reads jobs"
 core=$(dpkg-deb --field "$work/package/libmuster-core_"*.deb Depends)

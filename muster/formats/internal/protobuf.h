@@ -4,6 +4,8 @@
 
 #include <bit>
 #include <cstdint>
+#include <cstring>
+#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -118,9 +120,11 @@ class Message {
     Bytes packed;
     if (read(field, &number)) {
       to->push_back(number);
-    } else if (read(field, &packed)) {
-      for (WireReader numbers(packed); !numbers.done(); to->push_back(number))
-        check(numbers.fixed(&number));
+    } else if (read(field, &packed) && !packed.empty()) {
+      check(packed.size() % sizeof(Number) == 0);
+      const size_t held = to->size();
+      to->resize(held + packed.size() / sizeof(Number));
+      std::memcpy(to->data() + held, packed.data(), packed.size());
     }
   }
 
