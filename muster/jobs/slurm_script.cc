@@ -110,7 +110,8 @@ class Header {
 constexpr const char* kTimeLimit = R"sh(
 # The job may run for {0} s, however often it is started: what it has run for stands in a file.
 used=$(cat "$folder/ran" 2>/dev/null || echo 0)
-ran() {{ echo $((used + SECONDS)); }}
+began=$(date +%s)
+ran() {{ echo $((used + $(date +%s) - began)); }}
 note() {{ ran > "$folder/ran.new" && mv "$folder/ran.new" "$folder/ran"; }}
 # By their numbers: to kill the job would be to cancel it, this script too.
 kill_steps() {{

@@ -1,4 +1,5 @@
 // What is decided about jobs on Slurm; on a real one: apps/jobs/slurm_jobs_test.cc.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -96,7 +97,8 @@ TEST(SlurmTest, TheScriptIsOneThatBashReads) {
   EXPECT_THAT(of_variable("SLURM_CLUSTERS", "a"), HasSubstr("of SLURM_CLUSTERS is for another"));
 }
 
-// The script in a shell, with commands of Slurm's that write what they were asked.
+// The script in a shell, with commands of Slurm's that write what they were asked, and a clock that
+// stands still but for what a step writes into "now".
 class SlurmTimeTest : public ::testing::Test {
  protected:
   SlurmTimeTest() {
@@ -109,6 +111,7 @@ class SlurmTimeTest : public ::testing::Test {
     tool("scancel",
          "job=$(cat \"$FOLDER/step_pid\"); [ \"$*\" = '--signal=KILL 7' ] && job=$PPID\n"
          "name=${1#*=}; exec kill -$name $job");
+    tool("date", "cat \"$FOLDER/now\"");
     write("left", "1:00:00");
   }
   void write(const std::string& name, const std::string& text) {
@@ -124,6 +127,7 @@ class SlurmTimeTest : public ::testing::Test {
   // Starts the job once, and returns its exit code. `step` is what srun does.
   int start(int64_t most, const std::string& step) {
     std::remove((folder_ / "asked").c_str());
+    write("now", "0");
     JobSpec job = job_of(1);
     job.scheduling.max_running_seconds = most;
     write("step", step);
@@ -133,6 +137,17 @@ class SlurmTimeTest : public ::testing::Test {
               slurm_script(job, {.muster = "muster", .folder = folder_.path(), .flags = {}}));
     return launch::run_to_end({"/bin/bash", folder_ / "script"}, std::chrono::seconds(60))
         .status.code;
+  }
+  // A step that says that `seconds` have passed.
+  static std::string after(int seconds) {
+    return fmt::format("echo {} > \"$FOLDER/now\"\n", seconds);
+  }
+  // A step that does not save, of a job of which 2 of 20 seconds are over: it is told near the end,
+  // and then the time is used up.
+  static std::string step_that_does_not_save() {
+    return "trap '' USR1\necho $$ > \"$FOLDER/step_pid\"\n" + after(14) +
+           "until grep -q USR1 \"$FOLDER/asked\"; do sleep 0.02; done\n" + after(18) +
+           "while :; do sleep 0.02; done";
   }
   bool put_back() { return read("asked").find("scontrol requeue 7") != std::string::npos; }
 
@@ -178,18 +193,18 @@ TEST_F(SlurmTimeTest, TasksAreToldBeforeItIsUsedUp) {
   // A quarter of a limit so short is left for saving.
   EXPECT_EQ(start(52,
                   "trap 'echo saved > \"$FOLDER/saved\"; exit 138' USR1\n"
-                  "echo $$ > \"$FOLDER/step_pid\"; while :; do sleep 0.02; done"),
+                  "echo $$ > \"$FOLDER/step_pid\"\n" +
+                      after(5) + "while :; do sleep 0.02; done"),
             124);
   EXPECT_EQ(read("saved"), "saved");
   EXPECT_THAT(read("asked"), HasSubstr("scancel --signal=USR1 7"));
-  EXPECT_GE(std::stoi(read("ran")), 37);
+  EXPECT_EQ(read("ran"), "42");
 }
 
 TEST_F(SlurmTimeTest, WhoDoesNotSaveIsKilledAndTheJobIsNotCancelled) {
   write("ran", "2");
-  EXPECT_EQ(start(4, "trap '' USR1\necho $$ > \"$FOLDER/step_pid\"; while :; do sleep 0.02; done"),
-            124);
-  EXPECT_EQ(read("time_over"), "4");
+  EXPECT_EQ(start(20, step_that_does_not_save()), 124);
+  EXPECT_EQ(read("time_over"), "20");
   EXPECT_THAT(read("asked"), AllOf(HasSubstr("scancel --signal=KILL 7.0"),
                                    Not(HasSubstr("KILL 7.batch")), Not(HasSubstr("KILL 7\n"))));
 }
@@ -198,8 +213,8 @@ TEST_F(SlurmTimeTest, WhoDoesNotSaveIsKilledAndTheJobIsNotCancelled) {
 TEST_F(SlurmTimeTest, TheTimeGoesOnWhereItCannotBeNoted) {
   std::filesystem::create_directory(folder_ / "ran.new");
   write("ran", "2");
-  EXPECT_EQ(start(4, "trap '' USR1\necho $$ > \"$FOLDER/step_pid\"; while :; do sleep 0.02; done"),
-            124);
+  EXPECT_EQ(start(20, step_that_does_not_save()), 124);
+  EXPECT_THAT(read("asked"), HasSubstr("scancel --signal=KILL 7.0"));
 }
 
 TEST(SlurmTest, AJobIsKnownByItsComment) {
