@@ -13,6 +13,7 @@
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
+#include "muster/base/nearest_hint.h"
 #include "muster/base/strings.h"
 #include "muster/calls/internal/call_maker.h"
 #include "muster/calls/internal/ended_run.h"
@@ -208,7 +209,7 @@ class ClusterCoordinator::Impl {
       std::vector<std::string> names;
       for (const auto& variable : variables.variables()) names.push_back(variable->name());
       throw not_found(fmt::format("there is no variable \"{}\"", name),
-                      "there are " + join_quoted(names));
+                      nearest_hint(name, names, "there are " + join_quoted(names)));
     }
     return state().tensors.at(name);
   }

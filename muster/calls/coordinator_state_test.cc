@@ -142,6 +142,8 @@ TEST(CoordinatorState, AWorkerWithoutAPartSaysSo) {
 TEST(CoordinatorState, TheLossOfAStepHasWhatRegularizersAdd) {
   run_cluster({}, [&](ClusterCoordinator& coordinator, const RemoteFunctionName& step) {
     const Tensor kernel = coordinator.variable("dense/kernel");
+    EXPECT_EQ(error_of([&] { coordinator.variable("dense/kernal"); }).hint(),
+              "did you mean 'dense/kernel'?");
     const std::vector<Tensor> result = results_of(coordinator, step, 1).at(0);
     ASSERT_EQ(result.size(), 3u);
     EXPECT_NEAR(result[2].item<double>(),

@@ -218,7 +218,10 @@ TEST(Checkpoint, TensorsAreReadOneByOne) {
       EXPECT_TRUE(reader->read(name).equal(saved.tensors.at(name))) << name;
     }
   }
-  EXPECT_EQ(error_of([&] { reader->read("none"); }).kind(), ErrorKind::kNotFound);
+  const Error none = error_of([&] { reader->read("none"); });
+  EXPECT_EQ(none.kind(), ErrorKind::kNotFound);
+  EXPECT_THAT(none.hint(), ::testing::StartsWith("it has '"));
+  EXPECT_EQ(error_of([&] { reader->read("globalstep"); }).hint(), "did you mean 'global_step'?");
 }
 
 TEST(Checkpoint, EveryTruncationIsCorrupt) {

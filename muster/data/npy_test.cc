@@ -115,6 +115,9 @@ TEST(Npz, IsAnInputFunction) {
   const Error error = error_of([&] { numpy_input_fn(path, "label", {.shuffle = true}); });
   EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
   EXPECT_THAT(error.message(), AllOf(HasSubstr("\"label\""), HasSubstr("names: string[2]")));
+  EXPECT_EQ(error.hint(), "name one of them as the label");
+  EXPECT_EQ(error_of([&] { numpy_input_fn(path, "name", {.shuffle = true}); }).hint(),
+            "did you mean 'names'?");
 }
 
 // Files of other writers, in both byte orders and both orders of axes.

@@ -1,6 +1,7 @@
 #include "muster/data/numpy_input_fn.h"
 
 #include "muster/base/error.h"
+#include "muster/base/nearest_hint.h"
 #include "muster/data/npy.h"
 
 namespace muster::inline v0_1::data {
@@ -98,7 +99,7 @@ std::function<Dataset()> numpy_input_fn(const std::string& npz_path,
   if (features.size() == keys.size()) {
     throw not_found(fmt::format("there is no array \"{}\" in '{}'; there are {}", *label, npz_path,
                                 arrays.describe()),
-                    "name one of them as the label");
+                    nearest_hint(*label, keys, "name one of them as the label"));
   }
   if (features.empty()) {
     throw invalid_argument(

@@ -9,6 +9,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/nearest_hint.h"
 #include "muster/base/strings.h"
 #include "muster/base/unknown_name.h"
 #include "muster/base/uri.h"
@@ -194,15 +195,24 @@ struct Servable::Impl {
     return found->second;
   }
 
-  [[noreturn]] static void refuse(const Call& call, const std::string& what) {
+  // `unknown`: what the caller calls an input, where no input has that name.
+  [[noreturn]] static void refuse(const Call& call, const std::string& what,
+                                  const std::string& unknown = "") {
     std::vector<std::string> expected;
     for (const auto& [name, info] : call.signature->inputs)
       expected.push_back(name + " " + info.describe());
-    throw invalid_argument(fmt::format("the signature \"{}\": {}", *call.name, what),
-                           "it takes " + join(expected, ", ") + "; -1 is the batch");
+    const std::string takes = "it takes " + join(expected, ", ") + "; -1 is the batch";
+    throw invalid_argument(
+        fmt::format("the signature \"{}\": {}", *call.name, what),
+        unknown.empty() ? takes : nearest_hint(unknown, keys_of(call.signature->inputs), takes));
   }
 
   static void check(const Call& call, const Tensors& inputs) {
+    // Before what is missing, which a misspelt one was meant to be.
+    for (const auto& [name, tensor] : inputs) {
+      if (!call.signature->inputs.contains(name))
+        refuse(call, fmt::format("there is no input \"{}\"", name), name);
+    }
     int64_t rows = -1;
     for (const auto& [name, info] : call.signature->inputs) {
       const auto found = inputs.find(name);
@@ -217,11 +227,6 @@ struct Servable::Impl {
                                  given.size(0), rows));
       }
       rows = given.size(0);
-    }
-    if (inputs.size() == call.signature->inputs.size()) return;
-    for (const auto& [name, tensor] : inputs) {
-      if (!call.signature->inputs.contains(name))
-        refuse(call, fmt::format("there is no input \"{}\"", name));
     }
   }
 

@@ -24,6 +24,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Tensors = Servable::Tensors;
 
@@ -109,7 +110,11 @@ TEST_F(ServableTest, RefusesWhatTheSignatureDoesNotSay) {
   const Tensor good = torch::zeros({1, 2, 2});
   EXPECT_THAT(said("clases", {{"x", good}}), HasSubstr("'clases'"));
   EXPECT_THAT(said("sum", {}), HasSubstr("the input \"x\" is missing"));
-  EXPECT_THAT(said("sum", {{"x", good}, {"z", good}}), HasSubstr("there is no input \"z\""));
+  EXPECT_THAT(said("sum", {{"x", good}, {"zzz", good}}),
+              AllOf(HasSubstr("there is no input \"zzz\""), HasSubstr("it takes x float32")));
+  // The name that was meant is missing, too.
+  EXPECT_THAT(said("sum", {{"xs", good}}),
+              AllOf(HasSubstr("there is no input \"xs\""), HasSubstr("did you mean 'x'?")));
   EXPECT_THAT(said("sum", {{"x", good.to(kFloat64)}}),
               HasSubstr("is float64[1, 2, 2], expected float32[-1, 2, 2]"));
   EXPECT_THAT(said("sum", {{"x", torch::zeros({1, 2, 3})}}), HasSubstr("float32[1, 2, 3]"));

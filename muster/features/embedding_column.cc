@@ -6,6 +6,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
+#include "muster/base/nearest_hint.h"
 #include "muster/base/strings.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/features/dense_column.h"
@@ -72,7 +73,7 @@ Initializer from_checkpoint(const std::string& checkpoint, const std::string& na
       for (const auto& [known, tensor] : saved.tensors) names.push_back(known);
       throw not_found(fmt::format("the checkpoint {} has no tensor '{}'; it has {}", checkpoint,
                                   name, join_quoted(names)),
-                      "tensor_name_in_ckpt is one of them");
+                      nearest_hint(name, names, "tensor_name_in_ckpt is one of them"));
     }
     if (found->second.sizes() != at::IntArrayRef(shape)) {
       throw invalid_argument(

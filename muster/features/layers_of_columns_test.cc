@@ -301,7 +301,10 @@ TEST(LayersOfColumnsTest, ATableCanBeginWithThatOfACheckpoint) {
     return calls.store.value("dense_features/w_embedding/embedding_weights");
   };
   expect_equal(from(2, "words"), table);
-  EXPECT_THAT(error_of([&] { from(2, "word"); }).message(), HasSubstr("it has 'words'"));
+  const Error near = error_of([&] { from(2, "word"); });
+  EXPECT_THAT(near.message(), HasSubstr("it has 'words'"));
+  EXPECT_EQ(near.hint(), "did you mean 'words'?");
+  EXPECT_EQ(error_of([&] { from(2, "bias"); }).hint(), "tensor_name_in_ckpt is one of them");
   EXPECT_THAT(message_of([&] { from(3, "words"); }), HasSubstr("is float32[6, 2]"));
 }
 

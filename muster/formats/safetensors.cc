@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "muster/base/crc32c.h"
+#include "muster/base/nearest_hint.h"
 #include "muster/base/strings.h"
 #include "muster/formats/internal/shape_text.h"
 
@@ -457,7 +458,8 @@ Result<std::string> SafetensorsReader::read(std::string_view name) const {
     std::vector<std::string> names;
     for (const TensorEntry& each : tensors_) names.push_back(each.name);
     return not_found("'" + file_->name() + "' has no tensor '" + std::string(name) + "'; it has " +
-                     join_quoted(names));
+                         join_quoted(names),
+                     nearest_hint(name, names, ""));
   }
   std::string data(entry->bytes, '\0');
   if (Status done = read(*entry, std::as_writable_bytes(std::span(data))); !done.ok())

@@ -62,6 +62,7 @@ TEST(Safetensors, RoundTrips) {
   }
   EXPECT_EQ(reader.find("kernel"), nullptr);
   EXPECT_THAT(reader.read("kernel").error().message(), HasSubstr("'dense/kernel'"));
+  EXPECT_EQ(reader.read("dense/kernal").error().hint(), "did you mean 'dense/kernel'?");
   std::string small(3, '\0');
   EXPECT_FALSE(reader.read(*reader.find("step"), std::as_writable_bytes(std::span(small))).ok());
 }

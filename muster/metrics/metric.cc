@@ -7,6 +7,8 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/nearest_hint.h"
+#include "muster/base/strings.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -18,12 +20,12 @@ Kind kind_named(const std::string& name, const std::vector<Kind>& own) {
     if (kind && kind->name == name) return kind;
   }
   if (Kind kind = find_metric_kind(name)) return kind;
-  std::string names = metric_kind_names();
+  std::vector<std::string> names = metric_kind_names();
   for (const Kind& kind : own) {
-    if (kind) names += ", " + kind->name;
+    if (kind) names.push_back(kind->name);
   }
   throw invalid_argument(fmt::format("there is no metric of kind \"{}\"", name),
-                         fmt::format("the kinds are {}", names));
+                         nearest_hint(name, names, "the kinds are " + join(names, ", ")));
 }
 
 Kind whole(Kind kind) {

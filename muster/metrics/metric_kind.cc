@@ -87,9 +87,9 @@ std::shared_ptr<const MetricKind> find_metric_kind(const std::string& name) {
   return nullptr;
 }
 
-std::string metric_kind_names() {
-  std::string names;
-  for (const auto& kind : table()) names += (names.empty() ? "" : ", ") + kind->name;
+std::vector<std::string> metric_kind_names() {
+  std::vector<std::string> names;
+  for (const auto& kind : table()) names.push_back(kind->name);
   return names;
 }
 

@@ -47,8 +47,8 @@ struct MetricKind {
 // alone). It gives nullptr for another name: kinds with parameters, "auc(...)", are made by the
 // functions of metrics.h.
 MUSTER_EXPORT std::shared_ptr<const MetricKind> find_metric_kind(const std::string& name);
-// Gives the names of these kinds: "accuracy, binary_accuracy, ...".
-MUSTER_EXPORT std::string metric_kind_names();
+// Gives the names of these kinds: "accuracy", "binary_accuracy" and so on.
+MUSTER_EXPORT std::vector<std::string> metric_kind_names();
 
 // Adds the states, for kinds whose state is made of sums and counts.
 MUSTER_EXPORT void add_metric_states(std::span<double> state, std::span<const double> other);

@@ -9,6 +9,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
+#include "muster/base/strings.h"
 #include "muster/metrics/metrics.h"
 #include "muster/tensor/libtorch.h"
 
@@ -212,8 +213,13 @@ TEST(MetricKind, OfAProgramIsRebuiltFromItsNameAndState) {
   EXPECT_EQ(copy.result(), 4.0);
   EXPECT_EQ(Metric::make("mean", {3, 2}, {largest()}).result(), 1.5);
   EXPECT_EQ(metric.with_state({9.0}).result(), 9.0);
-  EXPECT_EQ(error_of([] { Metric::make("median", {1}, {largest()}); }).hint(),
-            "the kinds are " + metric_kind_names() + ", largest");
+  EXPECT_EQ(error_of([] { Metric::make("quantile", {1}, {largest()}); }).hint(),
+            "the kinds are " + join(metric_kind_names(), ", ") + ", largest");
+  for (const auto& [asked, meant] :
+       {std::pair("acuracy", "accuracy"), std::pair("largets", "largest")}) {
+    EXPECT_EQ(error_of([&] { Metric::make(asked, {1}, {largest()}); }).hint(),
+              "did you mean '" + std::string(meant) + "'?");
+  }
   EXPECT_EQ(Metric::make("root_mean_squared_error", {8, 2}).result(), 2.0);
 }
 

@@ -11,6 +11,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
+#include "muster/base/unknown_name.h"
 #include "muster/ps/internal/shared_weights.h"
 #include "muster/ps/internal/wire.h"
 #include "muster/tensor/libtorch.h"
@@ -194,10 +195,13 @@ void ShardServer::define(net::MessageSocket& socket, const json& request) {
   check_same_model(name_, without_workers_own(model), lines_of(table, train_op));
   std::vector<ShardOf> shards;
   for (const json& told : request.at("shards")) {
-    const Variable* variable = table.find(told.at("variable").get<std::string>());
-    if (variable == nullptr)
-      throw invalid_argument(
-          fmt::format("{} has no variable {}", name_, told.at("variable").dump()));
+    const auto asked = told.at("variable").get<std::string>();
+    const Variable* variable = table.find(asked);
+    if (variable == nullptr) {
+      std::vector<std::string> names;
+      for (const auto& known : table.variables()) names.push_back(known->name());
+      throw unknown_name(name_, "variable", asked, names);
+    }
     shards.push_back({.variable = variable->spec(),
                       .shard = {.part = told.at("part").get<int>(),
                                 .parts = told.at("parts").get<int>(),

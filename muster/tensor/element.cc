@@ -130,7 +130,8 @@ Element Element::at(const std::string& key) const {
     }
   }
   throw not_found(fmt::format("there is no \"{}\" in {}", key, describe()),
-                  "the keys are those the input function gave its features");
+                  nearest_hint(key, structure_->keys,
+                               "the keys are those the input function gave its features"));
 }
 
 Value Element::value() && {

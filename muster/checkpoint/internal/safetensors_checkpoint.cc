@@ -15,6 +15,7 @@
 #include "muster/base/crc32c.h"
 #include "muster/base/error.h"
 #include "muster/base/json.h"
+#include "muster/base/nearest_hint.h"
 #include "muster/base/strings.h"
 #include "muster/checkpoint/internal/at_the_border.h"
 #include "muster/formats/checkpoint_header.h"
@@ -148,7 +149,10 @@ class SafetensorsCheckpoint final : public CheckpointReader {
  private:
   const formats::TensorEntry& find(const std::string& name) const {
     if (const formats::TensorEntry* found = file_.find(name)) return *found;
-    throw not_found(fmt::format("'{}' has no tensor '{}'", path_, name));
+    std::vector<std::string> names;
+    for (const formats::TensorEntry& each : file_.tensors()) names.push_back(each.name);
+    throw not_found(fmt::format("'{}' has no tensor '{}'", path_, name),
+                    nearest_hint(name, names, "it has " + join_quoted(names)));
   }
 
   // What lies in parts is verified as it is read.
