@@ -1,12 +1,8 @@
 #include "muster/checkpoint/lease.h"
 
 #include <fmt/format.h>
-#include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string_view>
@@ -14,6 +10,7 @@
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/base/log.h"
+#include "muster/base/process_identity.h"
 #include "muster/base/secret.h"
 #include "muster/base/uri.h"
 #include "muster/checkpoint/checkpoint.h"
@@ -33,27 +30,15 @@ std::string path_of(const std::string& model_dir, const std::string& name) {
   return join_path(model_dir, name + std::string(kSuffix));
 }
 
-// Where process numbers mean the same: this start of the machine, and this name space of processes.
-// Empty when it cannot be told.
-std::string process_space() {
-  std::string boot;
-  std::ifstream file("/proc/sys/kernel/random/boot_id");
-  char space[64];
-  const ssize_t size = readlink("/proc/self/ns/pid", space, sizeof space);
-  if (!(file >> boot) || size <= 0) return "";
-  return boot + " " + std::string(space, static_cast<size_t>(size));
-}
-
 struct Written {
   LeaseContent content;
   std::string id{};
-  std::string space{};
-  int64_t process = 0;
+  ProcessIdentity by{};
 };
 
 std::string to_text(const Written& lease, int64_t beats) {
-  json all = {{"holder", lease.content.holder}, {"id", lease.id}, {"space", lease.space},
-              {"process", lease.process},       {"beats", beats}, {"pinned", lease.content.pinned},
+  json all = {{"holder", lease.content.holder}, {"id", lease.id}, {"space", lease.by.space},
+              {"process", lease.by.process},    {"beats", beats}, {"pinned", lease.content.pinned},
               {"note", lease.content.note}};
   if (lease.content.pinned_from) all["pinned_from"] = *lease.content.pinned_from;
   return all.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
@@ -69,19 +54,14 @@ std::optional<Written> parse(const std::string& text) {
                               .pinned = fields.at("pinned").get<std::vector<std::string>>(),
                               .note = fields.at("note").get<std::string>()},
                   .id = fields.at("id").get<std::string>(),
-                  .space = fields.at("space").get<std::string>(),
-                  .process = fields.at("process").get<int64_t>()};
+                  .by = {.space = fields.at("space").get<std::string>(),
+                         .process = fields.at("process").get<int64_t>()}};
     if (fields.contains("pinned_from"))
       lease.content.pinned_from = fields.at("pinned_from").get<int64_t>();
     return lease;
   } catch (const json::exception&) {
     return std::nullopt;
   }
-}
-
-bool is_gone(const Written& lease) {
-  if (lease.space.empty() || lease.process <= 0 || lease.space != process_space()) return false;
-  return ::kill(static_cast<pid_t>(lease.process), 0) != 0 && errno == ESRCH;
 }
 
 // Whether the same request may succeed later, as where a store does not answer.
@@ -117,10 +97,7 @@ Lease::~Lease() {
 
 // Not synced: what a crash of the machine undoes is worth nothing anyway.
 void Lease::write_locked() {
-  const Written lease{.content = content_,
-                      .id = id_,
-                      .space = process_space(),
-                      .process = static_cast<int64_t>(getpid())};
+  const Written lease{.content = content_, .id = id_, .by = own_process()};
   const std::string text = to_text(lease, ++beats_);
   const std::string aside = fmt::format("{}.{}", path_, id_);
   const auto write = [&]() -> Status {
@@ -227,7 +204,7 @@ std::optional<LeaseContent> LeaseWatch::look() {
     if (const std::optional<Written> lease = parse(text_)) last_ = lease->content;
   }
   if (text_.empty()) return std::nullopt;
-  if (const std::optional<Written> lease = parse(text_)) gone_ = is_gone(*lease);
+  if (const std::optional<Written> lease = parse(text_)) gone_ = has_ended(lease->by);
   if (gone_ || clock_.now() - changed_ >= kExpiry) return std::nullopt;
   return last_;
 }

@@ -300,6 +300,7 @@ TEST(Coordinator, WhoDoesNotComeAgainIsSaidToMakeAnotherCall) {
   options.join_deadline = 100;
   options.poll_interval = 0.05;
   options.again = true;
+  options.call = "Estimator::evaluate()";
   options.cancelled = [&tries] {
     ++tries;
     return false;
@@ -315,9 +316,52 @@ TEST(Coordinator, WhoDoesNotComeAgainIsSaidToMakeAnotherCall) {
   const Error error = chief.get();
   log::flush();
   EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              HasSubstr("was in a group with this task before: it has ended, or has not come"));
-  EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
+              HasSubstr("was in a group with this task before: it has ended, or has not come to "
+                        "Estimator::evaluate()"));
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("in Estimator::evaluate() for the group to form"));
   EXPECT_THAT(error.hint(), HasSubstr("Who calls what"));
+}
+
+// Ten seconds are for whoever starts it again.
+TEST(Coordinator, WhoWaitsForAProcessThatHasEndedSaysWithoutWhichCall) {
+  CoordinatorServer server(test_server_options(3));
+  ManualClock clock;
+  std::atomic<int> tries = 0;
+  const auto wait = [&](int rank) {
+    JoinOptions options = test_join_options(server.address(), rank, 3);
+    options.clock = &clock;
+    options.poll_interval = 0.05;
+    options.call = "Estimator::evaluate()";
+    // Worker 1 knows nothing of worker 0, as on another machine.
+    if (rank == 0) {
+      options.ended = [&tries](const std::string& task) -> std::optional<int> {
+        ++tries;
+        return task == "worker:0" ? std::optional(1) : std::nullopt;
+      };
+    }
+    return std::async(std::launch::async,
+                      [options] { return error_of([&] { CoordinatorClient::join(options); }); });
+  };
+  auto other = wait(2), chief = wait(0);
+  for (int passed = 0; passed < 11; ++passed) {
+    const int before = tries;
+    const auto over = [&] {
+      return chief.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+    };
+    await([&] { return tries > before || over(); });
+    EXPECT_TRUE(passed > 8 || !over()) << passed;
+    clock.advance(std::chrono::seconds(1));
+  }
+  const Error error = chief.get();
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(), HasSubstr("worker 0 does not come: its process has ended without "
+                                         "Estimator::evaluate(), to which chief came"));
+  EXPECT_THAT(error.hint(), HasSubstr("Who calls what"));
+  const Error heard = other.get();
+  EXPECT_EQ(heard.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(heard.message(), HasSubstr("worker 0 failed"));
+  EXPECT_THAT(heard.message(), HasSubstr("without Estimator::evaluate()"));
 }
 
 TEST(Coordinator, AMissingChiefIsNamed) {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -40,9 +41,12 @@ struct JoinOptions {
   // How a task of the group has to be started, "with RANK=1, WORLD_SIZE=2 and MASTER_ADDR=node1";
   // said once of one that does not come. Empty: nobody knows.
   std::function<std::string(const std::string& task)> how_started{};
-  // This task was in a group of these tasks before: one that is missing may have ended, or make no
-  // such call.
+  // The call of the program that waits here, "Estimator::evaluate()", for messages.
+  std::string call = "its call";
+  // The last group of these tasks ended well: one that is missing has ended, or makes no such call.
   bool again = false;
+  // The rank of a task whose process is known to have ended since; nothing of any other.
+  std::function<std::optional<int>(const std::string& task)> ended{};
   std::string coordinator_task = "chief:0";  // how messages call the task that serves it
   Clock* clock = &system_clock();            // outlives the client
   net::ConnectCoordinator connect{};         // empty: over gRPC

@@ -9,6 +9,7 @@
 #include "muster/distribute/exchange.h"
 #include "muster/distribute/group.h"
 #include "muster/distribute/internal/check_reducible.h"
+#include "muster/distribute/internal/different_calls.h"
 #include "muster/distribute/internal/mismatch.h"
 #include "muster/distribute/replica_place.h"
 #include "muster/tensor/libtorch.h"
@@ -105,15 +106,8 @@ class ShapeExchange {
       const auto in = [&](const std::string& call, const std::string& verb) {
         return !other_call || call.empty() ? verb : call;
       };
-      throw invalid_argument(
-          fmt::format(
-              "{}workers came to different calls, and each would wait for the others in its "
-              "own: {} to {}, {} to {}",
-              other_call || call_.empty() ? "" : call_ + ": ", place_.name(), in(call_, verb_),
-              theirs.who, in(theirs.call, theirs.verb)),
-          "every worker makes these calls, in the same order: take the call that one does not make "
-          "out of `if (is_chief())`, where printing and files of your own may stay "
-          "(docs/strategies.md, \"Who calls what\")");
+      throw different_calls({place_.name(), in(call_, verb_)},
+                            {theirs.who, in(theirs.call, theirs.verb)}, other_call ? "" : call_);
     }
   }
 

@@ -6,14 +6,15 @@
 #include <chrono>
 #include <map>
 #include <mutex>
+#include <nlohmann/json.hpp>
 #include <optional>
-#include <set>
 #include <thread>
 
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/network_interfaces.h"
+#include "muster/base/process_identity.h"
 #include "muster/collectives/connect.h"
 #include "muster/control/coordinator_client.h"
 #include "muster/control/coordinator_server.h"
@@ -21,6 +22,7 @@
 #include "muster/distribute/absence.h"
 #include "muster/distribute/agree.h"
 #include "muster/distribute/coordinator_store.h"
+#include "muster/distribute/internal/different_calls.h"
 #include "muster/distribute/internal/shared_cores.h"
 #include "muster/distribute/internal/stop_watch.h"
 #include "muster/net/port.h"
@@ -29,6 +31,7 @@
 namespace muster::inline v0_1::distribute {
 namespace {
 
+using nlohmann::json;
 using SteadyClock = std::chrono::steady_clock;
 
 // What the options leave open, the environment may settle.
@@ -54,21 +57,25 @@ Settings settings_of(const CommunicationOptions& options) {
           {"bytes_per_pack", bytes ? std::to_string(*bytes) : "measured"}};
 }
 
-// The groups that tasks of this process were in, by their coordinator's address and the task.
+// The groups that tasks of this process were in last, and that ended well, by their coordinator's
+// address and the task: the processes of all of them, by rank.
 class GroupsOfBefore {
  public:
-  bool has(const std::string& address, const std::string& task) {
+  std::vector<ProcessIdentity> find(const std::string& address, const std::string& task) {
     const std::lock_guard lock(mutex_);
-    return known_.contains({address, task});
+    const auto known = known_.find({address, task});
+    return known == known_.end() ? std::vector<ProcessIdentity>() : known->second;
   }
-  void add(const std::string& address, const std::string& task) {
+  // None: the group did not end well.
+  void set(const std::string& address, const std::string& task,
+           const std::vector<ProcessIdentity>& processes) {
     const std::lock_guard lock(mutex_);
-    known_.insert({address, task});
+    known_[{address, task}] = processes;
   }
 
  private:
   std::mutex mutex_;
-  std::set<std::pair<std::string, std::string>> known_;
+  std::map<std::pair<std::string, std::string>, std::vector<ProcessIdentity>> known_;
 };
 
 GroupsOfBefore& groups_of_before() {
@@ -82,7 +89,7 @@ constexpr double kGoodbyeSeconds = 0.6;
 class JoinedCluster final : public CoordinatorGroup {
  public:
   JoinedCluster(const StartOptions& start, const CommunicationOptions& options)
-      : cluster_(start.cluster), options_(options), cancelled_(start.cancelled) {
+      : cluster_(start.cluster), call_(start.call), options_(options), cancelled_(start.cancelled) {
     if (cluster_.is_chief) {
       control::ServerOptions server = control::server_options(cluster_);
       server.group.heartbeat_timeout = options_.heartbeat_timeout_seconds;
@@ -95,7 +102,14 @@ class JoinedCluster final : public CoordinatorGroup {
     join.cancelled = start.cancelled;
     join.heartbeat_interval = options_.heartbeat_seconds;
     join.heartbeat_timeout = options_.heartbeat_timeout_seconds;
-    join.again = groups_of_before().has(join.address, join.task);
+    join.call = start.call;
+    const auto before = groups_of_before().find(join.address, join.task);
+    join.again = !before.empty();
+    join.ended = [this, before](const std::string& task) { return rank_of_ended(task, before); };
+    note_group_ = [address = join.address,
+                   task = join.task](const std::vector<ProcessIdentity>& processes) {
+      groups_of_before().set(address, task, processes);
+    };
     if (server_) join.last_refusal = [this] { return server_->last_refusal(); };
     note_joining();
     try {
@@ -105,7 +119,7 @@ class JoinedCluster final : public CoordinatorGroup {
       if (server_) server_->stop(told_to_stop() ? kGoodbyeSeconds : 2 * join.poll_interval);
       throw;
     }
-    groups_of_before().add(join.address, join.task);
+    note_group_({});
     log::debug("joined; connecting to the other tasks");
     store_ = std::make_unique<CoordinatorStore>(*client_, "communicator/");
     // A stopped peer would block a collective for ever: the watcher ends it.
@@ -140,9 +154,10 @@ class JoinedCluster final : public CoordinatorGroup {
   }
 
   void check_options(const std::vector<Device>& devices) override {
+    check_calls();
     check_same([this](const std::string& name,
                       const std::string& text) { return gather_text(name, text); },
-               plan::readable_task(cluster_.task.name()), settings_of(options_));
+               name_of(cluster_.rank), settings_of(options_));
     check_local_replicas(devices);
     warn_of_shared_cores(gather_text("host", describe_host()), cluster_);
   }
@@ -173,6 +188,7 @@ class JoinedCluster final : public CoordinatorGroup {
   void finish() override {
     client_->last_barrier();
     finished_ = true;
+    note_group_(processes_);
     stop_watch_.reset();
     client_->done();
     client_->close();
@@ -237,6 +253,32 @@ class JoinedCluster final : public CoordinatorGroup {
         "check the route to it and its name, which MASTER_ADDR gives where it is set");
   }
 
+  std::string name_of(int rank) const {
+    return plan::readable_task(cluster_.workers[static_cast<size_t>(rank)].name());
+  }
+
+  std::optional<int> rank_of_ended(const std::string& task,
+                                   const std::vector<ProcessIdentity>& before) const {
+    for (size_t rank = 0; rank < before.size() && rank < cluster_.workers.size(); ++rank) {
+      if (cluster_.workers[rank].name() == task && has_ended(before[rank]))
+        return static_cast<int>(rank);
+    }
+    return std::nullopt;
+  }
+
+  // All tasks have come to the same call of their programs; notes their processes.
+  void check_calls() {
+    const ProcessIdentity own = own_process();
+    const json mine{{"call", call_}, {"space", own.space}, {"process", own.process}};
+    for (const std::string& text : gather_text("call", mine.dump())) {
+      const json other = json::parse(text);
+      processes_.push_back({other.at("space"), other.at("process")});
+      if (other.at("call") == mine.at("call")) continue;
+      throw different_calls({name_of(cluster_.rank), call_},
+                            {name_of(static_cast<int>(processes_.size()) - 1), other.at("call")});
+    }
+  }
+
   void check_local_replicas(const std::vector<Device>& devices) {
     const std::string mine =
         std::to_string(devices.size()) +
@@ -246,9 +288,8 @@ class JoinedCluster final : public CoordinatorGroup {
     for (size_t rank = 1; rank < all.size(); ++rank) {
       if (all[rank] == all[0]) continue;
       throw invalid_argument(
-          fmt::format("{} trains {} local replicas, {} trains {}",
-                      plan::readable_task(cluster_.workers[0].name()), all[0],
-                      plan::readable_task(cluster_.workers[rank].name()), all[rank]),
+          fmt::format("{} trains {} local replicas, {} trains {}", name_of(0), all[0],
+                      name_of(static_cast<int>(rank)), all[rank]),
           "set CommunicationOptions.local_replicas, or .devices, to as many of one kind on every "
           "task");
     }
@@ -289,6 +330,7 @@ class JoinedCluster final : public CoordinatorGroup {
   }
 
   const cluster::ResolvedCluster cluster_;
+  const std::string call_;
   const CommunicationOptions options_;
   const std::function<bool()> cancelled_;
   mutable std::mutex asking_;
@@ -297,6 +339,9 @@ class JoinedCluster final : public CoordinatorGroup {
   std::unique_ptr<CoordinatorStore> store_;
   std::map<std::string, int64_t> rounds_;
   std::atomic<bool> finished_ = false;
+  std::vector<ProcessIdentity> processes_;  // by rank
+  // Notes the processes of this group for the next one of these tasks.
+  std::function<void(const std::vector<ProcessIdentity>&)> note_group_;
 
   std::mutex mutex_;
   std::vector<std::function<void(const Error&)>> callbacks_;

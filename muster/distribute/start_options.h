@@ -15,8 +15,11 @@ namespace muster::inline v0_1::distribute {
 struct StartOptions {
   cluster::ResolvedCluster cluster{};  // of this task; local when there is none
   uint64_t seed = 0;                   // of initial values and shuffles
-  double join_timeout = 600;           // seconds to wait for all tasks to appear
-  std::function<bool()> cancelled{};   // asked while waiting for them; true ends the wait
+  // The call of the program that needs them, "Estimator::train()": it is the same on all tasks, and
+  // messages name it.
+  std::string call = "Strategy::start_replicas()";
+  double join_timeout = 600;          // seconds to wait for all tasks to appear
+  std::function<bool()> cancelled{};  // asked while waiting for them; true ends the wait
   // Where the run's checkpoints are, which parameter servers read and write; "": nowhere.
   std::string model_dir = {};
   FileSystem* fs = nullptr;  // of model_dir; nullptr: that of the path

@@ -114,9 +114,11 @@ const cluster::ResolvedCluster& Estimator::Impl::resolve_worker(const char* verb
   return resolved;
 }
 
-distribute::StartOptions Estimator::Impl::start_options(const cluster::ResolvedCluster& of) const {
+distribute::StartOptions Estimator::Impl::start_options(const cluster::ResolvedCluster& of,
+                                                        const char* call) const {
   return {.cluster = of,
           .seed = seed(),
+          .call = call,
           .join_timeout = config.session_creation_timeout_secs,
           .cancelled = [] { return stop_signal() != 0; }};
 }
@@ -243,7 +245,8 @@ Estimator::Impl::Evaluated Estimator::Impl::evaluate(const InputFn& input_fn,
   set_threads(0);
   return evaluate_by(
       [&](const EvaluateLoop& loop) {
-        return muster::evaluate(eval_runners, *strategy, start_options(of), loop);
+        return muster::evaluate(eval_runners, *strategy, start_options(of, "Estimator::evaluate()"),
+                                loop);
       },
       input_fn, options, values_of(options), of.is_chief);
 }
@@ -330,7 +333,7 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   TrainerOptions trainer;
   trainer.model_dir = directory();
   trainer.strategy = strategy();
-  trainer.start = start_options(task);
+  trainer.start = start_options(task, "Estimator::train()");
   trainer.start.model_dir = directory();
   trainer.start.fs = config.fs;
   trainer.params = &params;

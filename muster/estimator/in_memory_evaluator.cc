@@ -67,7 +67,7 @@ class InMemoryEvaluator : public Hook {
     impl.evaluate_by(
         [&](const EvaluateLoop& loop) {
           return muster::evaluate(impl.eval_runners, *alone,
-                                  impl.start_options(cluster::ResolvedCluster()), loop);
+                                  impl.start_options({}, "InMemoryEvaluatorHook"), loop);
         },
         input_fn_, options, {.in_memory = &now}, /*is_chief=*/true);
     evaluated_ = global_step;

@@ -194,6 +194,7 @@ TrainResult BoostedTrees::train(const InputFn& input_fn, const BoostedTreesTrain
   return trees::train_trees(input_fn, settings, *strategy,
                             {.cluster = task,
                              .seed = config.random_seed.value_or(0),
+                             .call = "BoostedTrees::train()",
                              .join_timeout = config.session_creation_timeout_secs,
                              .cancelled = [] { return stop_signal() != 0; }});
 }

@@ -18,6 +18,8 @@ using State = plan::Verdict::State;
 
 // After so many reports a task that has not come is late.
 constexpr double kLongReports = 2.5;
+// One that has ended may be started again, and has this time to come.
+constexpr double kEndedSeconds = 10;
 // Where tasks have met before, one makes a call that another one does not make.
 constexpr const char* kEveryWorker =
     "every worker calls train(), and an evaluate() under eval_distribute, in the same order, not "
@@ -43,6 +45,7 @@ class Joining {
         throw Error(ErrorKind::kCancelled, fmt::format("stopped while waiting for {}", missing_));
       }
       if (waited() >= options_.join_deadline) throw given_up();
+      check_ended();
       if (waited() >= next_report_) {
         next_report_ = waited() + options_.report_every;
         log::info(fmt::format("{} is waiting for {}{}{}", plan::readable_task(options_.task),
@@ -129,15 +132,39 @@ class Joining {
     return refused.empty() ? "" : "; meanwhile: " + refused;
   }
 
+  // One that has ended makes no call any more: the others, too, learn that from the coordinator.
+  void check_ended() {
+    const std::optional<int> rank =
+        options_.ended && !silent_.empty() ? options_.ended(silent_) : std::nullopt;
+    if (!rank) {
+      ended_since_.reset();
+      return;
+    }
+    if (!ended_since_) ended_since_ = waited();
+    if (waited() < *ended_since_ + kEndedSeconds) return;
+    const std::string why = fmt::format("its process has ended without {}, to which {} came",
+                                        options_.call, plan::readable_task(options_.task));
+    if (reached_) {
+      (void)channel_->fail({.who = {silent_, who_.incarnation},
+                            .kind = ErrorKind::kInvalidArgument,
+                            .reason = why,
+                            .rank = *rank,
+                            .world_size = options_.world_size,
+                            .addresses = options_.addresses},
+                           kAnswerSeconds);
+    }
+    throw invalid_argument(fmt::format("{} does not come: {}", plan::readable_task(silent_), why),
+                           kEveryWorker);
+  }
+
   // Said once, when it takes longer than tasks need that are started together.
   std::string what_to_look_at() {
     if (silent_.empty() || looked_at_) return "";
     if (options_.again) {
       looked_at_ = true;
       return fmt::format(
-          "; {} was in a group with this task before: it has ended, or has not come "
-          "to this call; {}",
-          plan::readable_task(silent_), kEveryWorker);
+          "; {} was in a group with this task before: it has ended, or has not come to {}; {}",
+          plan::readable_task(silent_), options_.call, kEveryWorker);
     }
     if (waited() < kLongReports * options_.report_every) return "";
     const std::string how = options_.how_started ? options_.how_started(silent_) : std::string();
@@ -151,13 +178,16 @@ class Joining {
     std::string hint =
         "start the missing task, and check that its address in TF_CONFIG can be "
         "reached from here; one that ended says why in its own log";
-    if (options_.again && reached_) hint = kEveryWorker;
+    // Whoever starts lost tasks again has done so by now: it is the program that must change.
+    const bool other_call = options_.again && reached_ && !silent_.empty() && meanwhile().empty();
+    if (other_call) hint = kEveryWorker;
     if (itself_ && !reached_) hint = "give this task an address in TF_CONFIG that it can reach too";
     if (const std::string refused = meanwhile(); !refused.empty())
       hint = "if the missing task is the one that was refused, mend that; " + hint;
-    return Error(ErrorKind::kTimeout,
-                 fmt::format("{} waited {:.0f} s for the group to form; still missing: {}{}",
-                             plan::readable_task(options_.task), waited(), missing_, meanwhile()),
+    return Error(other_call ? ErrorKind::kInvalidArgument : ErrorKind::kTimeout,
+                 fmt::format("{} waited {:.0f} s in {} for the group to form; still missing: {}{}",
+                             plan::readable_task(options_.task), waited(), options_.call, missing_,
+                             meanwhile()),
                  hint);
   }
 
@@ -169,9 +199,10 @@ class Joining {
   const bool itself_;  // this task serves the coordinator
   bool reached_ = false;
   std::string missing_;
-  std::string silent_;       // one of them that has told nothing
-  bool looked_at_ = false;   // what_to_look_at() was said
-  std::ptrdiff_t gone_ = 0;  // tasks that were told to stop
+  std::string silent_;                 // one of them that has told nothing
+  bool looked_at_ = false;             // what_to_look_at() was said
+  std::optional<double> ended_since_;  // of `silent_`: seen first after so long
+  std::ptrdiff_t gone_ = 0;            // tasks that were told to stop
   std::unique_ptr<net::CoordinatorChannel> channel_;
 };
 

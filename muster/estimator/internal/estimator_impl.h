@@ -71,7 +71,8 @@ struct Estimator::Impl {
   std::string run_id() const { return environment().get_or("MUSTER_RUN_ID", ""); }
   const cluster::ResolvedCluster& resolve();
   const cluster::ResolvedCluster& resolve_worker(const char* verb);
-  distribute::StartOptions start_options(const cluster::ResolvedCluster& of) const;
+  distribute::StartOptions start_options(const cluster::ResolvedCluster& of,
+                                         const char* call) const;
   const std::string& directory();
   CheckpointManager checkpoints() {
     return CheckpointManager(directory(), {.fs = config.fs, .clock = config.clock});

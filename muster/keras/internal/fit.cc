@@ -335,11 +335,20 @@ int64_t Fit::from_chief(int64_t value) const {
 }
 
 bool Fit::agree_on_end() {
-  const auto wishes = impl_.strategy().run({.training = false}, [&] {
-    return ReplicaContext::current().all_reduce(ReduceOp::kSum,
-                                                torch::full({}, impl_.stop ? 1 : 0, at::kLong));
+  // Whether each wants to stop, and by what it multiplies the learning rate.
+  const double factor = impl_.compiled->rate_factor->load();
+  const auto all = impl_.strategy().run({.training = false}, [&] {
+    return ReplicaContext::current().all_gather(
+        torch::tensor({impl_.stop ? 1.0 : 0.0, factor}, at::kDouble).view({1, 2}), 0);
   });
-  return wishes[0].item<int64_t>() > 0;
+  const Tensor factors = all[0].select(1, 1);
+  if (!factors.eq(factor).all().item<bool>()) {
+    throw invalid_argument(
+        "fit: workers have different learning rates, and each would train a model of its own",
+        "every worker calls set_learning_rate() with the same rate, not in `if (is_chief())` "
+        "(docs/strategies.md, \"Who calls what\")");
+  }
+  return all[0].select(1, 0).any().item<bool>();
 }
 
 void Fit::stop_if_told(int64_t epoch) {

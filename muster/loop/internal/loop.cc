@@ -85,6 +85,7 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
   if (resolved.is_evaluator || !strategy_->needs_servers()) check_worker(resolved, "train");
   start_ = {.cluster = resolved,
             .seed = options.seed,
+            .call = kJoining,
             .join_timeout = options.join_timeout,
             .cancelled = cancelled_,
             .model_dir = options.model_dir};

@@ -1,0 +1,23 @@
+// Which process this is, for others that want to know whether it has ended.
+// Thread safety: pure functions of the system's state.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace muster::inline v0_1 {
+
+struct ProcessIdentity {
+  // Where process numbers mean the same: this start of the machine, and this name space of
+  // processes. Empty when it cannot be told.
+  std::string space{};
+  int64_t process = 0;
+};
+
+ProcessIdentity own_process();
+
+// Whether it is known to have ended. False for a process of another machine or container, of which
+// nothing is known, and while another one has its number.
+bool has_ended(const ProcessIdentity& other);
+
+}  // namespace muster::inline v0_1
