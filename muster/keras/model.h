@@ -218,7 +218,8 @@ class MUSTER_EXPORT Model {
   std::vector<std::string> trainable_weights();
 
   // The learning rate of the next step. Setting it throws InvalidArgument where the optimizer has a
-  // schedule, and in the middle of a fit() on parameter servers; before, all tasks set it.
+  // schedule, and in the middle of a fit() on parameter servers; before, all tasks set it. So do
+  // workers in step: fit() throws InvalidArgument behind an epoch where theirs differ.
   double learning_rate() const;
   void set_learning_rate(double rate);
   // Updates so far.

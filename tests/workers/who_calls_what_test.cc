@@ -15,7 +15,8 @@
 #include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/testing/test_model.h"
-#include "muster/keras/internal/test_models.h"
+#include "muster/keras/model.h"
+#include "muster/layers/core.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/scope.h"
 #include "muster/metrics/metrics.h"
@@ -85,10 +86,6 @@ distribute::PerReplica<Tensor> ones() {
 
 const std::map<std::string, LoopCall>& loop_calls() {
   static const auto* const calls = new std::map<std::string, LoopCall>{
-      {"strategy->run()",
-       [](const InLoop& in) {
-         in.strategy->run({.training = false}, [] { return torch::ones({1}); });
-       }},
       {"strategy->reduce()",
        [](const InLoop& in) { in.strategy->reduce(distribute::ReduceOp::kSum, ones()); }},
       {"strategy->gather()", [](const InLoop& in) { in.strategy->gather(ones(), 0); }},
@@ -97,12 +94,10 @@ const std::map<std::string, LoopCall>& loop_calls() {
          for (const auto& batch : in.strategy->distribute(in.data)) (void)batch;
        }},
       {"Scope::save()", [](const InLoop& in) { in.scope.save(in.folder); }},
-      {"Scope::state()", [](const InLoop& in) { (void)in.scope.state(); }},
       {"Scope::assign()",
        [](const InLoop& in) {
          in.scope.assign({{"dense/kernel", torch::zeros({testing::kFeatures, 2})}});
        }},
-      {"Scope::apply_accumulated()", [](const InLoop& in) { in.scope.apply_accumulated(); }},
       {"Scope::stop()", [](const InLoop& in) { in.scope.stop(); }},
   };
   return *calls;
@@ -129,6 +124,31 @@ std::vector<std::string> names_of_loop_calls() {
 INSTANTIATE_TEST_SUITE_P(Each, LoopCalls, ::testing::ValuesIn(names_of_loop_calls()),
                          [](const auto& info) { return fmt::format("Call{}", info.index); });
 
+// Here the message names the call of its own worker alone.
+TEST(LoopCalls, RunOfTheChiefAloneIsNamed) {
+  run_loops([](int rank, const InLoop& in) {
+    if (rank != 0) return;
+    const Error error =
+        error_of([&] { in.strategy->run({.training = false}, [] { return torch::ones({1}); }); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+    EXPECT_THAT(error.message(), HasSubstr("strategy->run() has returned on worker 0, and another "
+                                           "replica is elsewhere"));
+  });
+}
+
+TEST(LoopCalls, OfOtherValuesAreNamed) {
+  std::atomic<int> told{0};
+  run_loops([&](int rank, const InLoop& in) {
+    const Error error = error_of([&] {
+      in.scope.assign({{"dense/bias", torch::full({2}, static_cast<double>(rank))}});
+    });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+    EXPECT_THAT(error.what(), HasSubstr("what Scope::assign() was given is of 1 variables"));
+    ++told;
+  });
+  EXPECT_EQ(told, 2);
+}
+
 TEST(LoopCalls, RestoreOfTheChiefAloneIsNamed) {
   const TempDirectory folder;
   const LocalCluster cluster(2);
@@ -154,7 +174,17 @@ TEST(LoopCalls, ThatOneWorkerMayMakeAloneMeetNobody) {
     EXPECT_EQ(in.scope.variable("dense/kernel").size(1), 2);
     EXPECT_EQ(in.scope.variable_names().size(), 2u);
     EXPECT_FALSE(in.scope.should_stop());
+    EXPECT_EQ(in.scope.state().tensors.at("dense/kernel").size(1), 2);
   });
+}
+
+struct Points {
+  Tensor x;  // float32 [16, 4]
+  Tensor y;  // int64 [16]
+};
+Points sixteen_points() {
+  const Tensor x = torch::arange(64).to(kFloat32).sin().view({16, 4});
+  return {x, (x.select(1, 0) > x.select(1, 1)).to(kInt64)};
 }
 
 // Two workers with a Keras model that has trained.
@@ -164,56 +194,52 @@ void run_models(
     const std::function<void(int rank, keras::Model&, const std::string& folder)>& then) {
   const TempDirectory folder;
   const LocalCluster cluster(2);
-  const keras::testing::Points some = keras::testing::points(16);
+  const Points some = sixteen_points();
   run_ranks(
       2,
       [&](int rank) {
-        keras::Model model(keras::testing::two_layers(),
+        keras::Model model(Sequential({Dense(8), Dense(2)}),
                            {.name = "of_" + std::to_string(rank),
                             .strategy = distribute::multi_worker_mirrored(),
                             .seed = 3,
                             .environment = cluster.environment(rank)});
-        model.compile(keras::testing::settings());
+        model.compile({.optimizer = "adam",
+                       .loss = keras::SparseCategoricalCrossentropy({.from_logits = true}),
+                       .metrics = {"accuracy"}});
         model.fit(some.x, some.y, {.batch_size = 8, .verbose = keras::Verbose::kSilent});
+        model.save(folder / "saved");
+        model.save_weights(folder / "saved.safetensors");
         then(rank, model, folder.path());
       },
       kAtOnce);
 }
 
 const std::map<std::string, ModelCall>& model_calls() {
-  static const keras::testing::Points some = keras::testing::points(16);
+  static const Points some = sixteen_points();
   static const auto* const calls = new std::map<std::string, ModelCall>{
       {"Model::fit()", [](keras::Model& model,
                           const std::string&) { model.fit(some.x, some.y, {.batch_size = 8}); }},
       {"Model::evaluate()",
        [](keras::Model& model, const std::string&) { model.evaluate(some.x, some.y); }},
       {"Model::predict()", [](keras::Model& model, const std::string&) { model.predict(some.x); }},
-      {"Model::train_on_batch()",
-       [](keras::Model& model, const std::string&) { model.train_on_batch(some.x, some.y); }},
       {"Model::test_on_batch()",
        [](keras::Model& model, const std::string&) { model.test_on_batch(some.x, some.y); }},
-      {"Model::predict_on_batch()",
-       [](keras::Model& model, const std::string&) { model.predict_on_batch(some.x); }},
       {"Model::save()",
        [](keras::Model& model, const std::string& folder) { model.save(folder + "/m"); }},
       {"Model::load()",
-       [](keras::Model& model, const std::string& folder) { model.load(folder + "/m"); }},
+       [](keras::Model& model, const std::string& folder) { model.load(folder + "/saved"); }},
       {"Model::save_weights()",
        [](keras::Model& model, const std::string& folder) {
          model.save_weights(folder + "/w.safetensors");
        }},
       {"Model::load_weights()",
        [](keras::Model& model, const std::string& folder) {
-         model.load_weights(folder + "/w.safetensors");
+         model.load_weights(folder + "/saved.safetensors");
        }},
-      {"Model::get_weights()",
-       [](keras::Model& model, const std::string&) { (void)model.get_weights(); }},
       {"Model::set_weights()",
        [](keras::Model& model, const std::string&) {
          model.set_weights({{"dense/kernel", torch::zeros({4, 8})}});
        }},
-      {"Model::export_model()",
-       [](keras::Model& model, const std::string& folder) { model.export_model(folder + "/e"); }},
   };
   return *calls;
 }
@@ -239,8 +265,20 @@ std::vector<std::string> names_of_model_calls() {
 INSTANTIATE_TEST_SUITE_P(Each, ModelCalls, ::testing::ValuesIn(names_of_model_calls()),
                          [](const auto& info) { return fmt::format("Call{}", info.index); });
 
-TEST(ModelCalls, ThatOneWorkerMayMakeAloneMeetNobody) {
+// Here the message names the call of its own worker alone.
+TEST(ModelCalls, AStepOfTheChiefAloneIsNamed) {
+  const Points some = sixteen_points();
   run_models([&](int rank, keras::Model& model, const std::string&) {
+    if (rank != 0) return;
+    const Error error = error_of([&] { model.train_on_batch(some.x, some.y); });
+    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();
+    EXPECT_THAT(error.message(),
+                HasSubstr("worker 0 is in the update of a step, in run() or fit()"));
+  });
+}
+
+TEST(ModelCalls, ThatOneWorkerMayMakeAloneMeetNobody) {
+  run_models([&](int rank, keras::Model& model, const std::string& folder) {
     if (rank != 0) return;
     EXPECT_TRUE(model.is_chief());
     EXPECT_EQ(model.name(), "of_0");
@@ -248,6 +286,8 @@ TEST(ModelCalls, ThatOneWorkerMayMakeAloneMeetNobody) {
     EXPECT_THAT(model.summary(), HasSubstr("dense"));
     EXPECT_GT(model.learning_rate(), 0);
     (void)model.graph();
+    EXPECT_EQ(model.get_weights().size(), 4u);
+    EXPECT_THAT(model.export_model(folder + "/exports"), HasSubstr("/exports/"));
   });
 }
 
@@ -256,7 +296,7 @@ TEST(ModelCalls, ALearningRateOfTheChiefAloneIsNamed) {
   std::atomic<int> told{0};
   run_models([&](int rank, keras::Model& model, const std::string&) {
     if (rank == 0) model.set_learning_rate(0.5);
-    const keras::testing::Points some = keras::testing::points(16);
+    const Points some = sixteen_points();
     const Error error = error_of(
         [&] { model.fit(some.x, some.y, {.batch_size = 8, .verbose = keras::Verbose::kSilent}); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << error.what();

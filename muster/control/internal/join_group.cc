@@ -180,7 +180,12 @@ class Joining {
         "reached from here; one that ended says why in its own log";
     // Whoever starts lost tasks again has done so by now: it is the program that must change.
     const bool other_call = options_.again && reached_ && !silent_.empty() && meanwhile().empty();
-    if (other_call) hint = kEveryWorker;
+    if (other_call) {
+      hint = fmt::format(
+          "{}; where it comes later, raise RunConfig::session_creation_timeout_secs or "
+          "ScopeOptions::join_timeout",
+          kEveryWorker);
+    }
     if (itself_ && !reached_) hint = "give this task an address in TF_CONFIG that it can reach too";
     if (const std::string refused = meanwhile(); !refused.empty())
       hint = "if the missing task is the one that was refused, mend that; " + hint;

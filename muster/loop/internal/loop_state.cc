@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "muster/base/bytes.h"
+#include "muster/base/crc32c.h"
 #include "muster/base/error.h"
 #include "muster/base/unknown_name.h"
 #include "muster/distribute/agree.h"
@@ -11,6 +13,21 @@
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
+namespace {
+
+// Of the names and the values, to compare them with those of others.
+std::string digest_of(const std::map<std::string, Tensor>& values) {
+  uint32_t digest = 0;
+  for (const auto& [name, value] : values) {
+    digest = extend_crc32c(digest, bytes_of(name));
+    if (!value.defined()) continue;
+    const Tensor here = value.detach().to(at::kCPU).contiguous();
+    digest = extend_crc32c(digest, {static_cast<const std::byte*>(here.data_ptr()), here.nbytes()});
+  }
+  return fmt::format("of {} variables, {:08x}", values.size(), digest);
+}
+
+}  // namespace
 
 void Loop::assign(const std::map<std::string, Tensor>& values) {
   if (first().shared() != nullptr) {
@@ -18,8 +35,10 @@ void Loop::assign(const std::map<std::string, Tensor>& values) {
         "not supported: Scope::assign() on parameter servers, where others train on meanwhile",
         "begin with the values: Scope::warm_start() takes them from a checkpoint");
   }
+  const std::string digest = digest_of(values);
   each("Scope::assign()", [&](Replica& replica, size_t local) {
     const torch::NoGradGuard no_grad;
+    check_same(replica, {{"what Scope::assign() was given", digest}});
     for (const auto& [name, value] : values) {
       const Variable* variable = replica.variables().find(name);
       if (variable == nullptr) {
