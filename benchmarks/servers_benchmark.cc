@@ -20,7 +20,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "benchmarks/servers/grpc_copy.h"
 #include "muster/base/error.h"
 #include "muster/base/free_ports.h"
 #include "muster/base/random.h"
@@ -312,14 +311,13 @@ void dense(bool quick) {
   const int64_t steps = quick ? 10 : 40;
   constexpr double kMegabytes = 4e-6 * kElements;
   std::vector<std::byte> from(4 * kElements), to(4 * kElements);
-  GrpcCopy stream(from.size());
   Alone alone(loss_of);
   fmt::print(
       "### 100 MB of weights to a worker, and 100 MB of gradients back\n\n"
       "| | ms | GB/s | of TCP | of memory |\n|---|---|---|---|---|\n");
   // Others take turns with each step, so that whatever the machine does is done to all of them.
   // What servers add to a step is the way of weights and gradients.
-  std::vector<double> copies, tcp, grpc, here;
+  std::vector<double> copies, tcp, here;
   for (const bool shared : {true, false}) {
     for (const int servers : {1, 2}) {
       std::vector<double> own_copies, own_tcp, own_here;
@@ -327,7 +325,6 @@ void dense(bool quick) {
         own_copies.push_back(2 *
                              seconds_of([&] { std::memcpy(to.data(), from.data(), from.size()); }));
         own_tcp.push_back(2 * tcp_copy(from, to));
-        grpc.push_back(seconds_of([&] { stream.there_and_back(from, to); }));
         own_here.push_back(alone.step());
       };
       Times times = run(Cluster(1, servers), loss_of,
@@ -350,8 +347,7 @@ void dense(bool quick) {
   const double copy = median(copies), over_tcp = median(tcp);
   for (const auto& [name, seconds] :
        {std::pair<const char*, double>{"copied in memory, twice", copy},
-        {"copied over TCP, twice", over_tcp},
-        {"over a stream of gRPC, there and back", median(grpc)}}) {
+        {"copied over TCP, twice", over_tcp}}) {
     fmt::print("| {} | {:.1f} | {:.2f} | {:.0f} % | {:.0f} % |\n", name, 1e3 * seconds,
                2e-3 * kMegabytes / seconds, 100 * over_tcp / seconds, 100 * copy / seconds);
   }

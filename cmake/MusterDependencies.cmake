@@ -47,23 +47,6 @@ endfunction()
 muster_find_library(farmhash farmhash.h)
 muster_find_library(re2 re2/re2.h)
 
-# Before LibTorch: one that carries its own protobuf puts an empty target where none is.
-if(MUSTER_CONTROL_PLANE AND (NOT MUSTER_ONLY OR "net" IN_LIST MUSTER_ONLY))
-  # The headers of a protobuf that a LibTorch in CMAKE_PREFIX_PATH brings along are not of the one that is linked.
-  find_path(Protobuf_INCLUDE_DIR google/protobuf/service.h)
-  if(EXISTS ${Protobuf_INCLUDE_DIR}/ATen)
-    unset(Protobuf_INCLUDE_DIR CACHE)
-    find_path(Protobuf_INCLUDE_DIR google/protobuf/service.h NO_CMAKE_PATH NO_CMAKE_ENVIRONMENT_PATH)
-  endif()
-  find_package(Protobuf QUIET)
-  find_package(gRPC CONFIG QUIET)
-  if(NOT Protobuf_FOUND OR NOT gRPC_FOUND)
-    message(FATAL_ERROR "the control plane needs gRPC and protobuf, and they are not both here.\n"
-      "hint: Debian: apt-get install libgrpc++-dev protobuf-compiler-grpc libprotobuf-dev; or build without "
-      "training on several workers: -DMUSTER_CONTROL_PLANE=OFF")
-  endif()
-endif()
-
 if(MUSTER_SANITIZE STREQUAL "thread" OR MUSTER_FUZZ OR (MUSTER_ONLY AND NOT "TORCH" IN_LIST MUSTER_ONLY))
   # LibTorch under libgomp floods the thread sanitizer, and parsers of bytes do without it: these presets build the
   # ground storey alone. MUSTER_ONLY has the word TORCH where a target needs it.

@@ -4,9 +4,6 @@
 #   MUSTER_PARTS          the parts; MUSTER_KNOWS_<part>: those it may use, itself the first
 set_property(DIRECTORY ${CMAKE_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/FLOORS)
 file(STRINGS ${CMAKE_SOURCE_DIR}/FLOORS rows REGEX "^[0-9]")
-if(NOT MUSTER_CONTROL_PLANE)
-  list(FILTER rows EXCLUDE REGEX "^[0-9]+ +(net|control) ")
-endif()
 foreach(row IN LISTS rows)
   if(NOT row MATCHES "^([0-9]+) +([a-z]+) +[a-z]+ +([a-z]+)$")
     message(FATAL_ERROR "FLOORS: cannot read '${row}'\nhint: floor, folder, storey, part")

@@ -1,5 +1,5 @@
 # cmake --install: a shared library and a pkg-config file for each part of FLOORS that users link, the public headers,
-# the programs, and what find_package(muster) needs. gRPC, protobuf and the rest stay inside of the libraries' exports.
+# the programs, and what find_package(muster) needs. What they are made of stays inside of the libraries' exports.
 # Components, which are Debian packages too: each part, dev, command, jobs, serve, train.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)

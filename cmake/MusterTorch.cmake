@@ -19,26 +19,20 @@ if(NOT Torch_FOUND)
 endif()
 muster_check_torch_abi("${TORCH_CXX_FLAGS}" ${TORCH_INSTALL_PREFIX})
 get_target_property(muster_torch_cpu torch_cpu LOCATION)
-if(TARGET gRPC::grpc++)
-  muster_check_torch_protobuf(${muster_torch_cpu})
-endif()
 message(STATUS "LibTorch ${Torch_VERSION} in ${TORCH_INSTALL_PREFIX}")
 
 # Its targets, not TORCH_LIBRARIES: those name files, and may be another LibTorch's that is installed too.
 add_library(muster_torch INTERFACE)
 target_link_libraries(muster_torch INTERFACE fmt::fmt nlohmann_json::nlohmann_json torch torch_library)
-# Archives of PyTorch bring headers of other libraries along, of other versions than those that are linked here:
-# folders of the right ones are looked through first.
+# Archives of PyTorch bring headers of an fmt along, of another version than the one that is linked here: the folder of
+# the right ones is looked through first.
 get_target_property(muster_fmt_dir fmt::fmt INTERFACE_INCLUDE_DIRECTORIES)
-foreach(right IN ITEMS ${muster_fmt_dir}/fmt ${Protobuf_INCLUDE_DIRS}/google/protobuf)
-  foreach(folder IN LISTS TORCH_INCLUDE_DIRS)
-    string(REGEX MATCH "(google/)?[a-z]+$" name ${right})
-    if(EXISTS ${folder}/${name} AND EXISTS ${right} AND NOT "${folder}/${name}" STREQUAL right)
-      file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/include_first/google)
-      file(CREATE_LINK ${right} ${CMAKE_BINARY_DIR}/include_first/${name} SYMBOLIC)
-      target_include_directories(muster_torch SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/include_first)
-    endif()
-  endforeach()
+foreach(folder IN LISTS TORCH_INCLUDE_DIRS)
+  if(EXISTS ${folder}/fmt AND EXISTS ${muster_fmt_dir}/fmt AND NOT "${folder}" STREQUAL muster_fmt_dir)
+    file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/include_first)
+    file(CREATE_LINK ${muster_fmt_dir}/fmt ${CMAKE_BINARY_DIR}/include_first/fmt SYMBOLIC)
+    target_include_directories(muster_torch SYSTEM INTERFACE ${CMAKE_BINARY_DIR}/include_first)
+  endif()
 endforeach()
 target_include_directories(muster_torch SYSTEM INTERFACE ${TORCH_INCLUDE_DIRS})
 

@@ -33,18 +33,6 @@ function(muster_torch_has_filesystem library out)
   endif()
 endfunction()
 
-# muster_check_torch_protobuf(LIBRARY): two protobufs that see each other's names write over each other.
-function(muster_check_torch_protobuf library)
-  muster_torch_symbols(${library} symbols)
-  # Templates of protobuf's headers are in everything that uses it; this function is in protobuf alone.
-  if(symbols MATCHES "T _ZN6google8protobuf8internal13VerifyVersion")
-    message(FATAL_ERROR "not supported: ${library} exports the protobuf it carries, which would clash with the one "
-      "that gRPC uses: programs would crash.\n"
-      "hint: take a LibTorch that hides its protobuf or shares the system's (as Debian's libtorch-dev does), or "
-      "build without gRPC and protobuf: -DMUSTER_CONTROL_PLANE=OFF")
-  endif()
-endfunction()
-
 # muster_check_torch_cuda(PREFIX...): LibTorch's own message, when its CUDA toolkit is not there, says little.
 function(muster_check_torch_cuda)
   foreach(prefix IN LISTS ARGN)

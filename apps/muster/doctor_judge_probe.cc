@@ -37,7 +37,6 @@ std::string install(const std::string& library) {
   constexpr std::array<std::pair<const char*, const char*>, 12> kPackages{{
       {"libtorch", "libtorch-dev"},
       {"libc10", "libtorch-dev"},
-      {"libgrpc", "libgrpc++-dev"},
       {"libprotobuf", "libprotobuf-dev"},
       {"libmimalloc", "libmimalloc-dev"},
       {"libopenblas", "libopenblas0-openmp"},
@@ -291,7 +290,7 @@ void judge_talk(const json& talk, const Environment& environment, std::vector<Fi
     const char* fix{};  // behind the error's own hint
   };
   constexpr std::array<Check, 3> kChecks{{
-      {"coordinator", "Coordinator", "two processes met over gRPC on 127.0.0.1",
+      {"coordinator", "Coordinator", "two processes met on 127.0.0.1",
        "let processes of this machine connect to each other on 127.0.0.1: is the loopback "
        "interface up, does a firewall or a sandbox (seccomp) forbid it?"},
       {"tcp", "TCP", "two processes summed tensors over TCP on 127.0.0.1",

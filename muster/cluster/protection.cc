@@ -66,7 +66,7 @@ void check_protected(const Job& job, const std::string& who, const std::string& 
 void check_certificate_name(const ResolvedCluster& cluster) {
   if (!cluster.job.tls || cluster.rank != 0) return;
   const TlsIdentity& tls = *cluster.job.tls;
-  if (tls.certificate.empty()) return;  // read_job() gives none, and gRPC takes none
+  if (tls.certificate.empty()) return;  // read_job() gives none
   const std::string host = host_of(cluster.coordinator_address);
   const std::string& name = tls.server_name.empty() ? host : tls.server_name;
   if (is_for_host(tls.certificate, name)) return;

@@ -19,7 +19,7 @@
 #include "muster/control/coordinator_server.h"
 #include "muster/control/internal/missing.h"
 #include "muster/control/internal/test_clients.h"
-#include "muster/net/grpc_channel.h"
+#include "muster/net/socket_channel.h"
 
 namespace muster::inline v0_1::control {
 namespace {
@@ -68,7 +68,7 @@ TEST(Coordinator, ATaskThatCannotStartTellsThoseWhoWaitForIt) {
   auto waiting = std::async(std::launch::async, [&] {
     return error_of([&] { CoordinatorClient::join(test_join_options(server.address(), 0, 2)); });
   });
-  net::GrpcChannel channel(server.address());
+  net::SocketChannel channel(server.address());
   ASSERT_TRUE(channel
                   .fail({.who = {"worker:0", 5},
                          .kind = ErrorKind::kNotFound,
@@ -88,7 +88,7 @@ TEST(Coordinator, ATaskThatCannotStartTellsThoseWhoWaitForIt) {
 // So a chief that cannot start either may end.
 TEST(Coordinator, KnowsWhenAllKnowOfAnAbsence) {
   const CoordinatorServer server(test_server_options(2));
-  net::GrpcChannel channel(server.address());
+  net::SocketChannel channel(server.address());
   for (const int rank : {0, 1}) {
     EXPECT_FALSE(server.all_know_of_absence());
     ASSERT_TRUE(channel
@@ -123,7 +123,7 @@ TEST(Coordinator, ATaskThatWasToldToStopWhileItJoinsTellsThoseWhoWait) {
                       [join] { return error_of([&] { CoordinatorClient::join(join); }); });
   };
   // What a third task hears; the fourth never comes.
-  net::GrpcChannel channel(server.address());
+  net::SocketChannel channel(server.address());
   const auto missing = [&] {
     return describe(channel.join({.who = {task_of(2), 7}, .rank = 2, .world_size = 4}, kAnswer)
                         .value()
@@ -383,6 +383,7 @@ TEST(Coordinator, AMissingChiefIsNamed) {
 TEST(Coordinator, AChiefThatCannotReachItsOwnAddressSaysSo) {
   JoinOptions options = test_join_options(fmt::format("nohost.invalid:{}", free_port()), 0, 2);
   options.join_deadline = 0.5;
+  options.job.insecure = true;
   Error error = error_of([&] { CoordinatorClient::join(options); });
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
   EXPECT_THAT(error.message(), HasSubstr("still missing: itself at " + options.address));

@@ -22,7 +22,7 @@
 #include "muster/control/internal/test_clients.h"
 #include "muster/control/internal/tls_member.h"
 #include "muster/launch/child_process.h"
-#include "muster/net/grpc_channel.h"
+#include "muster/net/socket_channel.h"
 
 namespace muster::inline v0_1::control {
 namespace {
@@ -30,8 +30,8 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// This binary again, as a member of its own: joins (the chief serves too), trains for ever. gRPC
-// and fork() do not mix; exec is clean.
+// This binary again, as a member of its own: joins (the chief serves too), trains for ever.
+// Threads and fork() do not mix; exec is clean.
 launch::ChildProcess start_member(const std::string& address, int rank, int tasks) {
   return launch::ChildProcess(
       {.argv = {"/proc/self/exe"},
@@ -56,51 +56,51 @@ int run_member(const std::string& text) {
   return 0;
 }
 
-// gRPC, with two things that tests need: beats are counted, and where the coordinator `hangs` one
-// without an answer takes little real time; the clock is moved by the rest.
+// A SocketChannel with two things that tests need: beats are counted, and where the coordinator
+// `hangs` one without an answer takes little real time; the clock is moved by the rest.
 class CountedChannel : public net::CoordinatorChannel {
  public:
   CountedChannel(const std::string& address, ManualClock& clock, std::atomic<int>& beats,
                  const std::atomic<bool>& hangs)
-      : grpc_(address), clock_(clock), beats_(beats), hangs_(hangs) {}
+      : channel_(address), clock_(clock), beats_(beats), hangs_(hangs) {}
   Result<net::Reply> join(const net::JoinRequest& request, double timeout) override {
-    return grpc_.join(request, timeout);
+    return channel_.join(request, timeout);
   }
   Result<net::Reply> beat(const net::BeatRequest& request, double timeout) override {
     const double real = std::min(timeout, 0.3);
     const auto late = [](const Result<net::Reply>& reply) {
       return !reply.ok() && reply.error().kind() == ErrorKind::kTimeout;
     };
-    Result<net::Reply> reply = grpc_.beat(request, real);
+    Result<net::Reply> reply = channel_.beat(request, real);
     // A coordinator that does not hang is on a busy machine.
-    while (late(reply) && !hangs_) reply = grpc_.beat(request, real);
+    while (late(reply) && !hangs_) reply = channel_.beat(request, real);
     if (late(reply)) clock_.advance(from_seconds(timeout - real));
     ++beats_;
     return reply;
   }
   Result<net::Reply> declare_model(const net::ModelRequest& request, double timeout) override {
-    return grpc_.declare_model(request, timeout);
+    return channel_.declare_model(request, timeout);
   }
   Result<net::Reply> barrier(const net::BarrierRequest& request, double timeout) override {
-    return grpc_.barrier(request, timeout);
+    return channel_.barrier(request, timeout);
   }
   Result<net::Reply> store(const net::StoreRequest& request, double timeout) override {
-    return grpc_.store(request, timeout);
+    return channel_.store(request, timeout);
   }
   Result<net::Reply> fail(const net::FailRequest& request, double timeout) override {
-    return grpc_.fail(request, timeout);
+    return channel_.fail(request, timeout);
   }
   Result<net::Reply> goodbye(const net::GoodbyeRequest& request, double timeout) override {
-    return grpc_.goodbye(request, timeout);
+    return channel_.goodbye(request, timeout);
   }
   Status watch(const plan::Caller& who,
                const std::function<void(const net::Reply&)>& receive) override {
-    return grpc_.watch(who, receive);
+    return channel_.watch(who, receive);
   }
-  void close() override { grpc_.close(); }
+  void close() override { channel_.close(); }
 
  private:
-  net::GrpcChannel grpc_;
+  net::SocketChannel channel_;
   ManualClock& clock_;
   std::atomic<int>& beats_;
   const std::atomic<bool>& hangs_;

@@ -1,5 +1,5 @@
-// The coordinator over gRPC: the chief's process serves it, every task of the cluster talks to it.
-// Thread-safe.
+// The coordinator over the network: the chief's process serves it, every task of the cluster talks
+// to it. Thread-safe.
 #pragma once
 
 #include <memory>

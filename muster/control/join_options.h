@@ -49,7 +49,7 @@ struct JoinOptions {
   std::function<std::optional<int>(const std::string& task)> ended{};
   std::string coordinator_task = "chief:0";  // how messages call the task that serves it
   Clock* clock = &system_clock();            // outlives the client
-  net::ConnectCoordinator connect{};         // empty: over gRPC
+  net::ConnectCoordinator connect{};         // empty: over a net::SocketChannel
 };
 
 }  // namespace muster::inline v0_1::control

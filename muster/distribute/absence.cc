@@ -14,7 +14,7 @@
 #include "muster/cluster/resolve.h"
 #include "muster/control/coordinator_server.h"
 #include "muster/control/group.h"
-#include "muster/net/grpc_channel.h"
+#include "muster/net/socket_channel.h"
 #include "muster/plan/failure.h"
 
 namespace muster::inline v0_1::distribute {
@@ -54,7 +54,7 @@ class Patience {
 };
 
 bool tell_coordinator(const cluster::ResolvedCluster& cluster, const net::FailRequest& request) {
-  net::GrpcChannel channel(cluster.coordinator_address, cluster.job);
+  net::SocketChannel channel(cluster.coordinator_address, cluster.job, cluster.task.name());
   const Result<net::Reply> reply = channel.fail(request, kAnswerSeconds);
   return reply.ok() || reply.error().kind() == ErrorKind::kInvalidArgument;
 }

@@ -16,6 +16,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/log.h"
+#include "muster/net/internal/frame.h"
 #include "muster/net/internal/testing.h"
 #include "tests/support/raw_connection.h"
 
@@ -25,7 +26,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr std::string_view kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+// What a task of a job begins with.
+constexpr std::string_view kOpening = kFrameMagic;
 
 // An acceptor whose connections are kept open until the test ends.
 class Hall {
@@ -49,7 +51,7 @@ class Hall {
  private:
   Hall(Listener listener, AcceptorLimits limits, bool tls)
       : port_(listener.port()),
-        acceptor_(std::move(listener), limits, {.server = "the coordinator", .tls = tls}, log_,
+        acceptor_(std::move(listener), limits, "the coordinator", tls, log_,
                   [this](int fd, const Peer&) {
                     kept_.push_back(fd);
                     ++taken_;
@@ -70,36 +72,38 @@ AcceptorLimits patient(AcceptorLimits limits = {}) {
   return limits;
 }
 
-TEST(Acceptor, WhoSpeaksHttp2IsTakenAndOthersAreToldOfOnce) {
+TEST(Acceptor, WhoSpeaksInFramesIsTakenAndOthersAreToldOfOnce) {
   const std::string log = log_of([] {
     Hall hall(patient());
     for (int i = 0; i < 3; ++i) {
       RawConnection browser(hall.port(), "127.0.0.2"), secret(hall.port(), "127.0.0.3"),
-          noise(hall.port(), "127.0.0.4");
+          noise(hall.port(), "127.0.0.4"), older(hall.port(), "127.0.0.5");
       browser.send("GET / HTTP/1.1\r\n\r\n");
       secret.send("\x16\x03\x01");
       noise.send("hello");
-      for (RawConnection* stranger : {&browser, &secret, &noise})
+      older.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+      for (RawConnection* stranger : {&browser, &secret, &noise, &older})
         EXPECT_TRUE(stranger->ends_within(kSoon));
     }
     RawConnection slow(hall.port());
-    slow.send(kPreface.substr(0, 10));
+    slow.send(kOpening.substr(0, 2));
     EXPECT_FALSE(slow.ends_within(20));
     hall.wait_for_taken(0);
-    slow.send(kPreface.substr(10));
+    slow.send(kOpening.substr(2));
     hall.wait_for_taken(1);
   });
   EXPECT_THAT(log, AllOf(HasSubstr("127.0.0.2: it speaks HTTP/1"),
                          HasSubstr("127.0.0.3: it speaks TLS, and this task has no certificates"),
-                         HasSubstr("127.0.0.4: it sent what no task of a job sends")));
-  EXPECT_EQ(std::ranges::count(log, '\n'), 3) << log;
+                         HasSubstr("127.0.0.4: it sent what no task of a job sends"),
+                         HasSubstr("127.0.0.5: it speaks HTTP/2")));
+  EXPECT_EQ(std::ranges::count(log, '\n'), 4) << log;
 }
 
 TEST(Acceptor, WithCertificatesOnlyTlsIsTaken) {
   const std::string log = log_of([] {
     Hall hall(patient(), /*tls=*/true);
     RawConnection plain(hall.port(), "127.0.0.2"), secret(hall.port());
-    plain.send(kPreface);
+    plain.send(kOpening);
     EXPECT_TRUE(plain.ends_within(kSoon));
     secret.send("\x16\x03\x01");
     hall.wait_for_taken(1);
@@ -110,7 +114,7 @@ TEST(Acceptor, WithCertificatesOnlyTlsIsTaken) {
 TEST(Acceptor, WhatIsNotProvedEndsInTime) {
   Hall hall({.seconds = 0.2});
   RawConnection silent(hall.port()), speaker(hall.port());
-  speaker.send(kPreface);
+  speaker.send(kOpening);
   EXPECT_TRUE(silent.ends_within(kSoon));
   EXPECT_TRUE(speaker.ends_within(kSoon));
 }
@@ -123,7 +127,7 @@ TEST(Acceptor, WhatIsProvedStays) {
   for (int i = 0; i < 100 && !proved; ++i) {
     const int before = hall.taken();
     member.emplace(hall.port());
-    member->send(kPreface);
+    member->send(kOpening);
     while (hall.taken() == before && !member->ends_within(1)) {
     }
     proved = hall.taken() > before && hall.acceptor().proved({"127.0.0.1", member->own_port()});
@@ -135,11 +139,11 @@ TEST(Acceptor, WhatIsProvedStays) {
 TEST(Acceptor, WhatIsNotProvedSendsLittle) {
   Hall hall(patient({.bytes = 1000}));
   RawConnection at_once(hall.port()), later(hall.port()), member(hall.port());
-  const std::string much = std::string(kPreface) + std::string(1000, 'x');
+  const std::string much = std::string(kOpening) + std::string(1000, 'x');
   at_once.send(much);
   EXPECT_TRUE(at_once.ends_within(kSoon));
   hall.wait_for_taken(0);
-  for (RawConnection* speaker : {&later, &member}) speaker->send(kPreface);
+  for (RawConnection* speaker : {&later, &member}) speaker->send(kOpening);
   hall.wait_for_taken(2);
   hall.acceptor().proved({"127.0.0.1", member.own_port()});
   later.send(much);
@@ -156,7 +160,7 @@ TEST(Acceptor, AFloodFromOnePlaceDoesNotReachAnother) {
   for (int i = 0; i < 50; ++i) flood.emplace_back(hall.port(), "127.0.0.3");
   for (int i = 0; i < 47; ++i) EXPECT_TRUE(flood[static_cast<size_t>(i)].ends_within(kSoon)) << i;
   EXPECT_FALSE(flood.back().ends_within(20));
-  quiet.send(kPreface);
+  quiet.send(kOpening);
   hall.wait_for_taken(1);
 }
 
@@ -164,7 +168,7 @@ TEST(Acceptor, AFloodFromOnePlaceDoesNotReachAnother) {
 TEST(Acceptor, AFloodDoesNotReachWhatIsProvedAtItsAddress) {
   Hall hall(patient({.connections = 4}));
   RawConnection member(hall.port(), "127.0.0.3");
-  member.send(kPreface);
+  member.send(kOpening);
   hall.wait_for_taken(1);
   hall.acceptor().proved({"127.0.0.3", member.own_port()});
   std::vector<RawConnection> flood;
@@ -184,7 +188,7 @@ TEST(Acceptor, AFloodDoesNotReachWhatIsProvedAtItsAddress) {
   const bool ended = held.front().ends_within(kSoon);
   held.clear();
   RawConnection after(hall.port());
-  after.send(kPreface);
+  after.send(kOpening);
   hall.wait_for_taken(1);
   log::flush();
   std::_Exit(ended && !::testing::Test::HasFailure() ? 0 : 2);
@@ -210,11 +214,7 @@ TEST(StrangerLogTest, HasOneLineOfEachAnd256OfAll) {
   EXPECT_EQ(log.last(), "host 299 is refused");
 }
 
-TEST(Peer, IsTheSameForTheSocketAndForGrpc) {
-  EXPECT_EQ(peer_of("ipv4:10.0.0.1:1234"), (Peer{"10.0.0.1", 1234}));
-  EXPECT_EQ(peer_of("ipv6:%5B::1%5D:80"), (Peer{"::1", 80}));
-  EXPECT_EQ(peer_of("ipv6:[fe80::1%25eth0]:80"), (Peer{"fe80::1", 80}));
-  EXPECT_EQ(peer_of("ipv6:[::ffff:10.0.0.1]:80"), (Peer{"10.0.0.1", 80}));
+TEST(Peer, HasANeighbourhood) {
   EXPECT_EQ(neighbourhood({"2001:db8:1:2:3:4:5:6", 1}), "2001:db8:1:2::");
   EXPECT_EQ(neighbourhood({"10.0.0.1", 1}), "10.0.0.1");
 }

@@ -50,6 +50,7 @@ class Connecting {
     for (;;) {
       throw_when_cancelled();
       if (auto socket = try_once()) return socket;
+      if (!options_.tries_again) throw Error(kind_, reason_);
       if (Steady::now() + pause >= until_) throw late();
       for (const auto end = Steady::now() + pause; Steady::now() < end;) {
         throw_when_cancelled();
@@ -86,7 +87,8 @@ class Connecting {
     }
     Dialled dialled = dial(options_.address, until_, options_.cancelled);
     if (dialled.socket.is_open()) return prove(std::move(dialled.socket));
-    reason_ = std::move(dialled.reason);
+    note(dialled.unknown_host ? ErrorKind::kNotFound : ErrorKind::kUnavailable,
+         std::move(dialled.reason));
     return nullptr;
   }
 
@@ -104,7 +106,7 @@ class Connecting {
       const ProvedServer proved = prove_to_server(*socket, options_.job, options_.task, server,
                                                   [&] { return wait_for_message(*socket); });
       if (!proved.busy_why.empty()) {
-        reason_ = proved.busy_why;
+        note(ErrorKind::kUnavailable, proved.busy_why);
         return nullptr;
       }
       if (!proved.task.empty())
@@ -122,9 +124,14 @@ class Connecting {
                         error.message()),
             "compare the addresses in TF_CONFIG of all tasks, and their versions of Muster");
       // It may have had too many connections that had not proved themselves.
-      reason_ = error.message();
+      note(error.kind(), error.message());
       return nullptr;
     }
+  }
+
+  void note(ErrorKind kind, std::string reason) {
+    kind_ = kind;
+    reason_ = std::move(reason);
   }
 
   std::string wait_for_message(MessageSocket& socket) const {
@@ -151,6 +158,7 @@ class Connecting {
   std::optional<TlsContext> tls_;
   std::string local_name_;
   std::string reason_ = "no answer";  // why the last try failed
+  ErrorKind kind_ = ErrorKind::kTimeout;
 };
 
 }  // namespace

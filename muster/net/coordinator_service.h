@@ -1,5 +1,4 @@
-// The coordinator's gRPC server: it carries requests to a handler and knows nothing of what they
-// mean.
+// The coordinator's server: it carries requests to a handler and knows nothing of what they mean.
 #pragma once
 
 #include <memory>
@@ -15,10 +14,11 @@ class CoordinatorService {
   // Serves `handler` (which must outlive this) at "host:port"; port 0 takes a free one. A loopback
   // host, and a numeric address of this machine, binds only that; any other name binds all
   // interfaces, because the name of a task in TF_CONFIG often belongs to a load balancer or a NAT
-  // and is not an address of this machine. Calls that do not show the token of `job` are refused
-  // before the handler sees them. `tasks`, the size of the group, scales what connections may cost
-  // (see docs/security.md). Throws Unavailable when the port is in use, InvalidArgument for
-  // certificates that cannot be used.
+  // and is not an address of this machine. Tasks that do not prove that they belong to `job` are
+  // refused before the handler hears of them. `tasks`, the size of the group, scales how many
+  // connections there may be (see docs/security.md). Throws Unavailable when the port is in use,
+  // InvalidArgument for certificates that cannot be used, and where other machines can connect and
+  // nothing keeps strangers out.
   CoordinatorService(CoordinatorHandler& handler, const std::string& address,
                      const cluster::Job& job = {}, int tasks = 1);
   ~CoordinatorService();

@@ -10,9 +10,9 @@
 #include "muster/base/await.h"
 #include "muster/base/error.h"
 #include "muster/base/free_ports.h"
-#include "muster/net/grpc_channel.h"
 #include "muster/net/internal/testing.h"
 #include "muster/net/port.h"
+#include "muster/net/socket_channel.h"
 
 namespace muster::inline v0_1::net {
 namespace {
@@ -62,7 +62,7 @@ class CoordinatorServiceTest : public testing::Test {
 };
 
 TEST_F(CoordinatorServiceTest, CallsArriveAndAnswersReturn) {
-  GrpcChannel channel(address());
+  SocketChannel channel(address());
   EXPECT_EQ(channel.join({.world_size = 3}, kLong).value().epoch, 3);
   EXPECT_EQ(channel.beat({.step = 17}, kLong).value().number, 17);
   EXPECT_EQ(channel.declare_model({.signature = {"w"}}, kLong).value().values,
@@ -72,7 +72,7 @@ TEST_F(CoordinatorServiceTest, CallsArriveAndAnswersReturn) {
 }
 
 TEST_F(CoordinatorServiceTest, ErrorsOfTheHandlerBecomeRefusals) {
-  GrpcChannel channel(address());
+  SocketChannel channel(address());
   Reply reply = channel.fail({.reason = "because"}, kLong).value();
   ASSERT_EQ(reply.verdict.state, plan::Verdict::State::kRefused);
   EXPECT_EQ(reply.verdict.refusal->kind(), ErrorKind::kNonFinite);
@@ -84,7 +84,7 @@ TEST_F(CoordinatorServiceTest, ErrorsOfTheHandlerBecomeRefusals) {
 }
 
 TEST_F(CoordinatorServiceTest, CallsHaveTimeLimits) {
-  GrpcChannel channel(address());
+  SocketChannel channel(address());
   // On a busy machine the time may be over before a call arrives.
   for (int call = 0; call < 100 && echo.begun_barriers == 0; ++call) {
     Result<Reply> reply = channel.barrier({}, 0.1);
@@ -96,7 +96,7 @@ TEST_F(CoordinatorServiceTest, CallsHaveTimeLimits) {
 }
 
 TEST_F(CoordinatorServiceTest, WatchPushesAndBothSidesSeeItsEnd) {
-  GrpcChannel channel(address());
+  SocketChannel channel(address());
   std::atomic<bool> greeted = false;
   std::thread closer([&] {
     await([&] { return greeted.load(); });
@@ -114,7 +114,7 @@ TEST_F(CoordinatorServiceTest, WatchPushesAndBothSidesSeeItsEnd) {
 }
 
 TEST_F(CoordinatorServiceTest, StoppingEndsCallsInProgress) {
-  GrpcChannel channel(address());
+  SocketChannel channel(address());
   std::atomic<bool> greeted = false;
   std::thread stopper([&] {
     await([&] { return greeted.load(); });
@@ -128,10 +128,12 @@ TEST_F(CoordinatorServiceTest, StoppingEndsCallsInProgress) {
 }
 
 TEST_F(CoordinatorServiceTest, PortInUseIsAnErrorNamingTheAddress) {
+  cluster::Job job;
+  job.insecure = true;
   for (std::string host : {"127.0.0.1", "localhost", "0.0.0.0"}) {
     std::string taken = join_address(host, service.port());
     try {
-      CoordinatorService second(echo, taken);
+      CoordinatorService second(echo, taken, job);
       ADD_FAILURE() << "two servers at " << taken;
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
@@ -149,13 +151,15 @@ TEST_F(CoordinatorServiceTest, PortIsFreeAgainAfterStop) {
 }
 
 TEST_F(CoordinatorServiceTest, ANameThatIsNoLoopbackBindsAllInterfaces) {
-  CoordinatorService open(echo, "some-name-of-a-balancer:0");
-  GrpcChannel channel(join_address("127.0.0.1", open.port()));
+  cluster::Job job;
+  job.token = "a token of sixteen";
+  CoordinatorService open(echo, "some-name-of-a-balancer:0", job);
+  SocketChannel channel(join_address("127.0.0.1", open.port()), job);
   EXPECT_EQ(channel.beat({.step = 4}, kLong).value().number, 4);
 }
 
-TEST(GrpcChannel, NobodyThereIsUnavailable) {
-  GrpcChannel channel(join_address("127.0.0.1", free_port()));
+TEST(SocketChannel, NobodyThereIsUnavailable) {
+  SocketChannel channel(join_address("127.0.0.1", free_port()));
   Result<Reply> reply = channel.beat({}, kLong);
   ASSERT_FALSE(reply.ok());
   EXPECT_EQ(reply.error().kind(), ErrorKind::kUnavailable);

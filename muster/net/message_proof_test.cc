@@ -129,6 +129,47 @@ TEST(MessageProof, NothingCanBePlayedBack) {
   EXPECT_FALSE(as_server.client_is_sure);
 }
 
+// A task of another version hears which one runs where, on both sides.
+TEST(MessageProof, AnotherVersionIsRefusedByName) {
+  std::string client_says, server_says;
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
+  MessageSocket client(plain_stream(FileDescriptor(ends[0])), {.peer = "server"});
+  MessageSocket server(plain_stream(FileDescriptor(ends[1])), {.peer = "client"});
+  Heard heard(4);
+  std::thread serves([&] {
+    try {
+      prove_to_client(server, kMember, "ps:0", [&] {
+        return hear(server, 0, heard, [](size_t, std::string& message) {
+          auto fields = *split_fields(message);
+          fields[1] = "1";
+          fields[2] = "0.0.9";
+          message = join_fields(fields);
+        });
+      });
+    } catch (const Error& error) {
+      server_says = error.what();
+    }
+  });
+  try {
+    prove_to_server(client, kMember, "worker:1", "the server", [&] {
+      return hear(client, 1, heard, [](size_t, std::string& message) {
+        auto fields = *split_fields(message);
+        fields[1] = "3";
+        message = join_fields(fields);
+      });
+    });
+  } catch (const Error& error) {
+    client_says = error.what();
+  }
+  serves.join();
+  EXPECT_THAT(server_says,
+              testing::AllOf(testing::HasSubstr("a task runs Muster 0.0.9 (protocol 1)"),
+                             testing::HasSubstr("this task Muster ")));
+  EXPECT_THAT(client_says, testing::AllOf(testing::HasSubstr("the server runs Muster "),
+                                          testing::HasSubstr("(protocol 3)")));
+}
+
 TEST(MessageProof, FieldsAreJoinedAndSplit) {
   const std::vector<std::string> fields = {"", "hello", std::string(300, '\n'), ""};
   EXPECT_EQ(split_fields(join_fields(fields)), fields);

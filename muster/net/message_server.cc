@@ -17,7 +17,6 @@
 #include "muster/cluster/protection.h"
 #include "muster/net/internal/acceptor.h"
 #include "muster/net/internal/dial.h"
-#include "muster/net/internal/frame.h"
 #include "muster/net/internal/job_words.h"
 #include "muster/net/internal/listener.h"
 #include "muster/net/internal/local_socket.h"
@@ -52,16 +51,13 @@ struct MessageServer::Impl {
   Impl(MessageServerOptions given, Serve serve_connection)
       : options(checked(std::move(given))), serve(std::move(serve_connection)) {
     if (options.job.tls) tls.emplace(*options.job.tls);
-    Listener listener = Listener::at(options.address, Buffering::kSystem);
+    Listener listener = Listener::at(options.address);
     port = listener.port();
     address = join_address(split_address(options.address).host, port);
     if (options.same_host_shortcut) listen_on_this_host(listener);
     acceptor.emplace(std::move(listener), limits_of(options),
-                     AcceptorProtocol{.server = fmt::format("the server at {}", address),
-                                      .tls = options.job.tls.has_value(),
-                                      .opening = kFrameMagic,
-                                      .tells_of_tls_ends = false},
-                     log, [this](int fd, const Peer& peer) { take(FileDescriptor(fd), peer); });
+                     fmt::format("the server at {}", address), options.job.tls.has_value(), log,
+                     [this](int fd, const Peer& peer) { take(FileDescriptor(fd), peer); });
     acceptor->start();
   }
 

@@ -327,6 +327,10 @@ void MessageSocket::close() {
   impl_->stream->shut();
 }
 
+bool MessageSocket::is_over() const {
+  return impl_->closed || ready_before(Steady::now(), impl_->stream->descriptor(), POLLRDHUP);
+}
+
 void MessageSocket::part(double timeout_seconds) {
   impl_->stream->finish();
   // The end is seen in front of the bytes that nobody reads.

@@ -84,6 +84,9 @@ class MUSTER_PART_EXPORT MessageSocket {
 
   // Ends the connection and all waits, on both sides.
   void close();
+  // Whether nothing more can come: the other side has closed the connection, or close() was called.
+  // From any thread.
+  bool is_over() const;
   // Sends no more, and waits until the other side has closed the connection, or for so long. What
   // was sent last is heard then: a connection that is closed with bytes unread takes back what is
   // on its way. For the thread that receives.
@@ -101,20 +104,23 @@ class MUSTER_PART_EXPORT MessageSocket {
 
 // Where a message server is, and who connects to it.
 struct ConnectOptions {
-  std::string address{};  // of the server: "host:port"
-  cluster::Job job{};     // that both belong to
-  std::string task{};     // who connects: "worker:1"
-  double timeout_seconds = 10;
+  std::string address{};              // of the server: "host:port"
+  cluster::Job job{};                 // that both belong to
+  std::string task{};                 // who connects: "worker:1"
+  double timeout_seconds = 10;        // for all tries together
   double idle_timeout_seconds = 60;   // as MessageSocketOptions has it
   std::function<bool()> cancelled{};  // asked now and then; nothing means never
   bool same_host_shortcut = true;     // a Unix socket where the server is on this host
+  bool tries_again = true;            // false: the first try decides
 };
 
 // Connects to a server, and tries again, with short pauses, while nobody listens there or it has no
 // room. Both sides prove that they know the job's token, and neither sends it; with certificates
 // the connection is TLS, and both check the other's. Throws Timeout, naming the address and what
-// happened last, InvalidArgument when the server belongs to another job, one side does not accept
-// the other's certificate, or nothing would keep strangers out, and Cancelled.
+// happened last (where it does not try again: NotFound for a host without an address, Unavailable
+// where nobody listens or there is no room, PeerLost where the server closes the connection before
+// it has let this task in), InvalidArgument when the server belongs to another job, one side does
+// not accept the other's certificate, or nothing would keep strangers out, and Cancelled.
 MUSTER_PART_EXPORT std::unique_ptr<MessageSocket> connect_messages(const ConnectOptions& options);
 
 }  // namespace muster::inline v0_1::net

@@ -140,7 +140,7 @@ TEST(MessageStrangers, StrangersAreRefusedAndDoNotDisturb) {
       std::string says;
     } strangers[] = {{"127.0.0.2", "GET / HTTP/1.1\r\n\r\n"},
                      {"127.0.0.3", std::string(300, '\x07')},
-                     {"127.0.0.4", std::string(kHttp2Opening)},
+                     {"127.0.0.4", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"},
                      {"127.0.0.5", frame(100'000, 0)},
                      {"127.0.0.6", frame(5, 0) + "hello"},
                      {"127.0.0.7", frame(7, 9) + "hello 1"},
@@ -157,7 +157,7 @@ TEST(MessageStrangers, StrangersAreRefusedAndDoNotDisturb) {
   });
   for (const char* said :
        {"127.0.0.2: it speaks HTTP/1", "127.0.0.3: it sent what no task of a job sends",
-        "127.0.0.4: it sent what no task", "127.0.0.5: it sent what no task",
+        "127.0.0.4: it speaks HTTP/2", "127.0.0.5: it sent what no task",
         "127.0.0.6: it sent what no task", "127.0.0.7: it sent what no task",
         "127.0.0.8: it did not show within 0.3 s", "127.0.0.9: it did not show within 0.3 s",
         "127.0.0.10: "})

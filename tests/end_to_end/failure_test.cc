@@ -32,7 +32,7 @@ int count(const std::string& whole, const std::string& text) {
   return found;
 }
 
-// Nothing of gRPC, glog or the runtime between our lines.
+// Nothing of glog or the runtime between our lines.
 void expect_no_noise(const std::string& output) {
   EXPECT_THAT(output, AllOf(Not(HasSubstr(".cc:")), Not(HasSubstr("terminate called")),
                             Not(HasSubstr("GRPC"))));
@@ -207,7 +207,7 @@ TEST(Token, KeepsTheTasksOfAnotherJobOut) {
   Program stranger(mnist(directory / "other", two_steps), of_job(1, "theirs"));
   EXPECT_EQ(stranger.wait(25s), 2) << stranger.output();
   EXPECT_THAT(stranger.output(), AllOf(HasSubstr("'ours'"), HasSubstr("'theirs'")));
-  chief.wait_for("refused a call from 127.0.0.1: it shows the token of another job", 25s);
+  chief.wait_for("refused a connection from 127.0.0.1: it shows the token of another job", 25s);
   Program worker(mnist(directory / "model", two_steps), of_job(1, "ours"));
   EXPECT_EQ(chief.wait(40s), 0) << chief.output();
   EXPECT_EQ(worker.wait(25s), 0) << worker.output();

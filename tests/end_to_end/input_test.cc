@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// An error is one "E hh:mm:ss Kind: message" line with a hint below, and nothing of gRPC or glog.
+// An error is one "E hh:mm:ss Kind: message" line with a hint below, and nothing of glog.
 void expect_error(const Ran& ran, int code, const std::string& message) {
   EXPECT_EQ(ran.code, code) << ran.output;
   EXPECT_THAT(ran.output, AllOf(HasSubstr(message), HasSubstr("hint: ")));

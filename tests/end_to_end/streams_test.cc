@@ -23,8 +23,8 @@ Words closed(const Words& command) {
   return words;
 }
 
-// Where the streams a process writes to lead. Number 0 may be taken before main() begins: gRPC
-// does.
+// Where the streams a process writes to lead. Number 0 may be taken before main() begins: a
+// library may do so.
 Words streams_of(pid_t pid) {
   Words streams;
   for (const char* number : {"1", "2"}) {

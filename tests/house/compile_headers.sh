@@ -4,7 +4,6 @@
 #   tensor  all public headers of the tensor storey together reach no operator header of LibTorch
 #   weight  muster/muster.h brings hardly more text than the one header of LibTorch it needs: 3 s of a compiler
 #   alone   each header compiles by itself (KIND=ground: only those of the ground storey)
-# WITHOUT="net control" leaves these folders out, as a build with MUSTER_CONTROL_PLANE=OFF does.
 set -euo pipefail
 mode=$1 root=$2 compiler=$3
 shift 3
@@ -12,8 +11,7 @@ flags=("$@" -std=c++20 -I "$root" -x c++ -Wfatal-errors -fsyntax-only)
 cd "$root"
 
 folders() {
-  awk -v storey="$1" -v without=" ${WITHOUT:-} " \
-    '/^[0-9]/ && $3 == storey && index(without, " " $2 " ") == 0 {print $2}' FLOORS
+  awk -v storey="$1" '/^[0-9]/ && $3 == storey {print $2}' FLOORS
 }
 
 # headers STOREY [internal]: with "internal" the private ones too.

@@ -106,9 +106,7 @@ bool is_libtorch(std::string_view header) {
 }
 
 bool is_heavy(std::string_view header) {
-  return starts_with_any(header,
-                         {"grpc/", "grpcpp/", "google/protobuf/", "gloo/", "nccl.h", "mpi.h"}) ||
-         header.ends_with(".pb.h");
+  return starts_with_any(header, {"gloo/", "nccl.h", "mpi.h"}) || header.ends_with(".pb.h");
 }
 
 // The folder of muster/ a path lies in: "plan" for "muster/plan/internal/a.h"; "" for others.

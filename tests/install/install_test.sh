@@ -2,10 +2,10 @@
 # install_test.sh BUILD SOURCE WORKERS [PREFIX_PATH]: installs BUILD, builds a project that knows only the installed
 # files (and LibTorch of PREFIX_PATH, when it is not the system's), trains with it on one process, then on WORKERS.
 set -euo pipefail
-build=$1 source=$2 workers=$3 prefix_path=${4:-}
+build=$1 source=$2 prefix_path=${3:-}
 source "$(dirname "${BASH_SOURCE[0]}")/prefix.sh" "$build"
 
-# Nothing but our own names leaves the libraries, so nothing clashes with a program's gRPC or protobuf.
+# Nothing but our own names leaves the libraries, so nothing clashes with other libraries of a program.
 libraries=0
 for library in $(find "$prefix" -name 'libmuster-*.so'); do
   libraries=$((libraries + 1))
@@ -38,7 +38,7 @@ cmake --build "$work/project/build"
 cd "$work"
 muster data digits --out data --train 600 --test 100
 project/build/digits --data_dir=data --model_dir=model --max_steps=5 | tee one.log
-muster run --workers="$workers" -- project/build/digits --data_dir=data --model_dir=model --max_steps=10 | tee two.log
+muster run --workers=2 -- project/build/digits --data_dir=data --model_dir=model --max_steps=10 | tee two.log
 grep -q '^result: {"global_step":5,' one.log
 grep -q 'result: {"global_step":10,' two.log
 muster inspect checkpoint model >inspected.log  # a pipe to grep -q would break it off

@@ -3,7 +3,7 @@
 # the commands it prints: builds the project without a warning, tests it, trains it on one process and on WORKERS,
 # and goes on with it.
 set -euo pipefail
-build=$1 workers=$2 prefix_path=${3:-}
+build=$1 prefix_path=${2:-}
 source "$(dirname "${BASH_SOURCE[0]}")/prefix.sh" "$build"
 cd "$work"
 # Where LibTorch is, when it is not the system's; the commands name where Muster is.
@@ -69,11 +69,11 @@ at_least() {  # FILE, ten thousandths
 at_least ../first.log 9500
 grep -q 'the first test point is of class [012] (probability [01]\.[0-9]*)' ../first.log
 
-muster run --workers="$workers" -- build/spirals --model_dir=several --max_steps=600 | tee ../several.log
+muster run --workers=2 -- build/spirals --model_dir=several --max_steps=600 | tee ../several.log
 grep -q 'result: {"global_step":600,' ../several.log
 at_least ../several.log 9000
 # The same command again, further.
-muster run --workers="$workers" -- build/spirals --model_dir=several --max_steps=700 2>&1 | tee ../further.log
+muster run --workers=2 -- build/spirals --model_dir=several --max_steps=700 2>&1 | tee ../further.log
 grep -q 'continuing after step 600' ../further.log
 grep -q 'result: {"global_step":700,' ../further.log
 muster inspect checkpoint several >../inspected.log  # a pipe to grep -q would break it off

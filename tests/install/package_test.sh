@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# package_test.sh BUILD WORKERS: packs BUILD as Debian packages and looks at them as dpkg and a user's CMake do.
+# package_test.sh BUILD: packs BUILD as Debian packages and looks at them as dpkg and a user's CMake do.
 set -euo pipefail
-build=$1 workers=$2
+build=$1
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 fail() {
@@ -25,8 +25,6 @@ depends() {
   done
 }
 depends libmuster-core libc6 libre2
-# One that trains on several workers talks by gRPC.
-[ "$workers" = 1 ] || depends libmuster-core libgrpc++
 depends libmuster-stores libcurl libmuster-core libpugixml
 depends libmuster-keras libmuster-core libmuster-servers
 depends libmuster-dev libtorch-dev nlohmann-json3-dev libmuster-core libmuster-keras libmuster-stores

@@ -101,31 +101,10 @@ inline int count_answers(std::string_view text) {
   return count;
 }
 
-// What an HTTP/2 client begins with, and `streams` calls of the coordinator's Join that it does not
-// finish. It does not confirm the server's settings, so that no limit of streams binds it.
-inline std::string unfinished_calls(int streams) {
-  const auto frame = [](char type, char flags, int stream, const std::string& body) {
-    std::string text(9, '\0');
-    text[1] = static_cast<char>(body.size() >> 8);
-    text[2] = static_cast<char>(body.size());
-    text[3] = type;
-    text[4] = flags;
-    text[7] = static_cast<char>(stream >> 8);
-    text[8] = static_cast<char>(stream);
-    return text + body;
-  };
-  const auto header = [](const std::string& name, const std::string& value) {
-    return std::string(1, '\0') + static_cast<char>(name.size()) + name +
-           static_cast<char>(value.size()) + value;
-  };
-  const std::string headers = header(":method", "POST") + header(":scheme", "http") +
-                              header(":path", "/muster_wire.net.Coordinator/Join") +
-                              header(":authority", "x") +
-                              header("content-type", "application/grpc") + header("te", "trailers");
-  constexpr char kHeaders = 1, kSettings = 4, kEndOfHeaders = 4;
-  std::string text = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(kSettings, 0, 0, "");
-  for (int i = 0; i < streams; ++i) text += frame(kHeaders, kEndOfHeaders, 2 * i + 1, headers);
-  return text;
+// The beginning of a message with which a task would begin to prove that it belongs to a job.
+inline std::string unfinished_proof() {
+  constexpr char kHeadBytes = 100;
+  return std::string("MuM1") + kHeadBytes + std::string(11, '\0') + "hello";
 }
 
 }  // namespace muster::inline v0_1

@@ -15,7 +15,7 @@ expect() {  # what is expected, what there is, of what
 
 expect plan_test "$(needs -v folder=muster/plan | of asked)" 'tests of plan'
 expect $'base\nplan\nplan_test' "$(needs -v folder=muster/plan | of target | sort)" 'targets of plan'
-expect '' "$(needs -v folder=muster/plan | of word | grep -E '^(TORCH|gRPC.*)$' || true)" 'plan links neither LibTorch nor gRPC'
+expect '' "$(needs -v folder=muster/plan | of word | grep -xE 'TORCH|OpenSSL::SSL' || true)" 'plan links neither LibTorch nor OpenSSL::SSL'
 expect TORCH "$(needs -v want=mnist | of word | grep -x TORCH)" 'the example links LibTorch'
 # A first result does without what no digit needs; whoever asks for the program gets all of it.
 lean=$(needs -v want='muster mnist' -v lean=1 | of target)
@@ -29,7 +29,7 @@ needs -v want=no_such_target >/dev/null || code=$?
 
 # Each library of others that a folder names has its packages in the table of ./dev.
 words=$(files | xargs -0 sed 's/#.*//' | grep -oE '[A-Za-z0-9_-]+::[A-Za-z0-9_+-]+|\bmuster_(beast|farmhash|httplib|re2)\b' | sort -u |
-  grep -vE '^(muster::.*|Threads::Threads|GTest::.*|gRPC::grpc_cpp_plugin|protobuf::protoc)$')
+  grep -vE '^(muster::.*|Threads::Threads|GTest::.*)$')
 [ "$(wc -l <<<"$words")" -ge 12 ] || expect 'a dozen libraries' "$words" 'words of CMakeLists.txt'
 for word in $words; do
   grep -qF "[$word]=" dev || expect "[$word]=\"its packages\"" nothing 'the table of packages in ./dev'

@@ -9,7 +9,7 @@
 #include "muster/control/coordinator_client.h"
 #include "muster/control/internal/failure_detector.h"
 #include "muster/control/internal/missing.h"
-#include "muster/net/grpc_channel.h"
+#include "muster/net/socket_channel.h"
 
 namespace muster::inline v0_1::control {
 namespace {
@@ -60,7 +60,7 @@ class Joining {
 
   std::unique_ptr<net::CoordinatorChannel> connect() const {
     if (options_.connect) return options_.connect(options_.address);
-    return std::make_unique<net::GrpcChannel>(options_.address, options_.job);
+    return std::make_unique<net::SocketChannel>(options_.address, options_.job, options_.task);
   }
 
   // Those who wait for this task learn that it went: another may come in its place.
@@ -111,9 +111,9 @@ class Joining {
   void note_unreached(const Error& error) {
     silent_ = itself_ ? "" : options_.coordinator_task;
     // A name may appear in DNS together with its task; a wrong one never does.
-    const bool unknown = error.message().find("DNS resolution") != std::string::npos;
+    const bool unknown = error.kind() == ErrorKind::kNotFound;
     // So it does to who has certificates and ought not to, or the other way round.
-    const bool closed = error.message().find("Socket closed") != std::string::npos;
+    const bool closed = error.kind() == ErrorKind::kPeerLost;
     missing_ = fmt::format("{} at {} ({:.0f} s{})",
                            itself_ ? "itself" : plan::readable_task(options_.coordinator_task),
                            options_.address, waited(),
@@ -122,8 +122,6 @@ class Joining {
                            : itself_ ? ", which answers if it is an address of this machine"
                                      : "");
     clock_.sleep_for(from_seconds(kRetrySeconds));
-    // A channel that was refused may sit out seconds before it tries again; a new one does not.
-    channel_ = connect();
   }
 
   // Whom the coordinator here refused: perhaps the very task that is missing.

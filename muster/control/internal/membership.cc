@@ -76,7 +76,7 @@ void Membership::beat_until_closed() {
       all_done_ = reply.value().all_done;
       if (reply.value().verdict.failure) learn_locked(*reply.value().verdict.failure);
     } else {
-      detector.unanswered(reply.error().kind() == ErrorKind::kUnavailable, now());
+      detector.unanswered(reply.error().kind() != ErrorKind::kTimeout, now());
       give_up_if_lost(detector);
     }
   }

@@ -19,7 +19,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/unix_name.h"
-#include "muster/net/internal/job_words.h"
+#include "muster/net/internal/frame.h"
 #include "muster/net/internal/local_socket.h"
 
 namespace muster::inline v0_1::net {
@@ -30,20 +30,20 @@ constexpr uint64_t kWake = 0;
 constexpr uint64_t kListener = 1;
 constexpr uint64_t kFirstConnection = 2;
 
-// What a connection may take that has proved itself.
-constexpr int kProvedReceiveBytes = 1 << 20;
+// What a connection without TLS begins with where gRPC or a browser speaks HTTP/2: RFC 9113,
+// section 3.4.
+constexpr std::string_view kHttp2Opening = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 // What a connection speaks, after its first bytes. kOurs is what the server speaks without TLS.
-enum class Speech { kNotKnownYet, kTls, kOurs, kHttp1, kOther };
+enum class Speech { kNotKnownYet, kTls, kOurs, kHttp1, kHttp2, kOther };
 
-Speech speech_of(std::string_view first, std::string_view opening) {
+Speech speech_of(std::string_view first) {
   constexpr char kHandshake = 0x16;  // of TLS: RFC 8446, section 5.1
   if (first.empty()) return Speech::kNotKnownYet;
   if (first[0] == kHandshake) return Speech::kTls;
-  if (first.starts_with(opening)) return Speech::kOurs;
-  if (opening.starts_with(first)) return Speech::kNotKnownYet;
-  // Of gRPC, at a server of ours that speaks otherwise.
-  if (kHttp2Opening.starts_with(first.substr(0, kHttp2Opening.size()))) return Speech::kOther;
+  if (first.starts_with(kFrameMagic)) return Speech::kOurs;
+  if (kFrameMagic.starts_with(first)) return Speech::kNotKnownYet;
+  if (kHttp2Opening.starts_with(first)) return Speech::kHttp2;
   constexpr size_t kLongestMethod = 8;
   for (const char c : first.substr(0, kLongestMethod)) {
     if (c == ' ') return Speech::kHttp1;
@@ -71,6 +71,11 @@ std::string objection(Speech speech, bool tls, const std::string& host) {
       return fmt::format(
           "refused a connection from {}: it speaks HTTP/1, as a browser or a health check does",
           host);
+    case Speech::kHttp2:
+      return fmt::format(
+          "refused a connection from {}: it speaks HTTP/2, as a task with a Muster older than 0.2 "
+          "does",
+          host);
     default:
       return fmt::format("refused a connection from {}: it sent what no task of a job sends", host);
   }
@@ -94,11 +99,12 @@ bool watch(int epoll, int fd, uint64_t id, uint32_t events) {
 
 }  // namespace
 
-Acceptor::Acceptor(Listener listener, AcceptorLimits limits, AcceptorProtocol protocol,
+Acceptor::Acceptor(Listener listener, AcceptorLimits limits, std::string server, bool tls,
                    StrangerLog& log, Take take)
     : listener_(std::move(listener)),
       limits_(limits),
-      protocol_(std::move(protocol)),
+      server_(std::move(server)),
+      tls_(tls),
       log_(log),
       take_(std::move(take)),
       next_id_(kFirstConnection) {
@@ -221,8 +227,7 @@ Acceptor::Taken Acceptor::look_at(uint64_t id, uint32_t events) {
   if (at == connections_.end()) return {};
   const Connection& connection = at->second;
   if (connection.taken && (events & (EPOLLHUP | EPOLLRDHUP | EPOLLERR)) != 0) {
-    const bool tells = protocol_.tls && protocol_.tells_of_tls_ends && !connection.explained;
-    drop(at, tells ? ended_over_tls(connection.peer.host) : "");
+    drop(at, "");
   } else if (received_bytes(connection.fd) > limits_.bytes) {
     drop(at, fmt::format("closed a connection from {}: it sent more than {} bytes before it showed "
                          "that it belongs to the job",
@@ -234,14 +239,13 @@ Acceptor::Taken Acceptor::look_at(uint64_t id, uint32_t events) {
 }
 
 Acceptor::Taken Acceptor::look_at_first_bytes(Connections::iterator at) {
-  std::array<char, kHttp2Opening.size()> first{};
+  std::array<char, 16> first{};
   const ssize_t bytes = ::recv(at->second.fd, first.data(), first.size(), MSG_PEEK | MSG_DONTWAIT);
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return {};
-  const Speech speech = speech_of({first.data(), static_cast<size_t>(std::max<ssize_t>(0, bytes))},
-                                  protocol_.opening);
+  const Speech speech = speech_of({first.data(), static_cast<size_t>(std::max<ssize_t>(0, bytes))});
   if (bytes > 0 && speech == Speech::kNotKnownYet) return {};
   // Whoever goes without a word only asked whether the port is open.
-  const std::string why = bytes > 0 ? objection(speech, protocol_.tls, at->second.peer.host) : "";
+  const std::string why = bytes > 0 ? objection(speech, tls_, at->second.peer.host) : "";
   const int copy = bytes > 0 && why.empty() ? ::fcntl(at->second.fd, F_DUPFD_CLOEXEC, 0) : -1;
   if (copy < 0) {
     drop(at, why);
@@ -255,19 +259,8 @@ bool Acceptor::proved(const Peer& peer) {
   const std::lock_guard lock(mutex_);
   const auto id = by_peer_.find(peer);
   if (id == by_peer_.end()) return false;
-  const auto at = connections_.find(id->second);
-  if (listener_.buffering() == Buffering::kLittle) {
-    ::setsockopt(at->second.fd, SOL_SOCKET, SO_RCVBUF, &kProvedReceiveBytes,
-                 sizeof kProvedReceiveBytes);
-  }
-  forget(at);
+  forget(connections_.find(id->second));
   return true;
-}
-
-void Acceptor::explained(const Peer& peer) {
-  const std::lock_guard lock(mutex_);
-  const auto id = by_peer_.find(peer);
-  if (id != by_peer_.end()) connections_.at(id->second).explained = true;
 }
 
 void Acceptor::end_late_ones() {
@@ -299,7 +292,7 @@ void Acceptor::endure_no_descriptors(int listener) {
         fmt::format("{} cannot accept a connection: {}; it tries again and again, and closes those "
                     "that have not shown yet that they belong to the job; allow this task more "
                     "descriptors (ulimit -n)",
-                    protocol_.server, reason));
+                    server_, reason));
   }
   {
     const std::lock_guard lock(mutex_);

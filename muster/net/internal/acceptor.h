@@ -9,7 +9,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <thread>
 
 #include "muster/net/internal/listener.h"
@@ -25,25 +24,15 @@ struct AcceptorLimits {
   double seconds = 5;        // until its first call that proves it
 };
 
-// What every connection without TLS to a server of gRPC begins with: RFC 9113, section 3.4.
-inline constexpr std::string_view kHttp2Opening = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-
-// Who lets connections in, and what they have to speak.
-struct AcceptorProtocol {
-  std::string server{};  // for messages: "the coordinator"
-  bool tls = false;
-  std::string_view opening = kHttp2Opening;  // of a connection without TLS; outlives the acceptor
-  bool tells_of_tls_ends = true;  // false where who takes the connections knows why they end
-};
-
 class Acceptor {
  public:
   // Owns the connection from then on.
   using Take = std::function<void(int connection, const Peer& peer)>;
 
-  // Connections come to `take` once they have begun to speak as the protocol says; others are
-  // closed. Those over a Unix socket must be of this process's user. None is let in before start().
-  Acceptor(Listener listener, AcceptorLimits limits, AcceptorProtocol protocol, StrangerLog& log,
+  // Connections come to `take` once they have begun with a frame (frame.h) or, with `tls`, with a
+  // handshake of TLS; others are closed. Those over a Unix socket must be of this process's user.
+  // None is let in before start(). Messages call the acceptor `server`.
+  Acceptor(Listener listener, AcceptorLimits limits, std::string server, bool tls, StrangerLog& log,
            Take take);
   // stop()
   ~Acceptor();
@@ -56,8 +45,6 @@ class Acceptor {
   // This peer has shown that it belongs to the job: nothing bounds its connection any more. False
   // when that was closed already, or is proved.
   bool proved(const Peer& peer);
-  // The log says already why this peer is a stranger: its end says nothing more.
-  void explained(const Peer& peer);
   // Closes the port, and the connections that were not taken. Idempotent.
   void stop();
 
@@ -69,7 +56,6 @@ class Acceptor {
     std::string neighbourhood{};
     Time deadline{};
     bool taken = false;
-    bool explained = false;
   };
   using Connections = std::map<uint64_t, Connection>;  // the oldest first
 
@@ -97,7 +83,8 @@ class Acceptor {
 
   Listener listener_;
   const AcceptorLimits limits_;
-  const AcceptorProtocol protocol_;
+  const std::string server_;
+  const bool tls_;
   StrangerLog& log_;
   const Take take_;
   int epoll_ = -1;

@@ -63,7 +63,7 @@ Dialled dial(const std::string& address, Steady::time_point until,
   if (const int code =
           ::getaddrinfo(where.host.c_str(), std::to_string(where.port).c_str(), &wanted, &list);
       code != 0) {
-    return {.socket = {}, .reason = ::gai_strerror(code)};
+    return {.socket = {}, .reason = ::gai_strerror(code), .unknown_host = true};
   }
   const std::unique_ptr<addrinfo, void (*)(addrinfo*)> guard(list, ::freeaddrinfo);
   std::vector<const addrinfo*> found;

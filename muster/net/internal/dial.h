@@ -12,7 +12,8 @@ namespace muster::inline v0_1::net {
 // A connection, or why there is none.
 struct Dialled {
   FileDescriptor socket{};
-  std::string reason{};  // of the last address that was tried
+  std::string reason{};       // of the last address that was tried
+  bool unknown_host = false;  // the name has no address
 };
 
 // Tries the addresses of "host:port" one after another, at most until `until`, or until `cancelled`

@@ -18,9 +18,6 @@
 namespace muster::inline v0_1::net {
 namespace {
 
-// Connections inherit it.
-constexpr int kUnprovedReceiveBytes = 32 << 10;
-
 using Found = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
 Found look_up(const std::string& host, int port, const std::string& shown_as) {
@@ -47,8 +44,8 @@ int port_of(int socket) {
 }  // namespace
 
 Listener::Listener(const std::string& host, int port, const std::string& shown_as,
-                   const std::string& hint, Buffering buffering)
-    : buffering_(buffering), port_(port) {
+                   const std::string& hint)
+    : port_(port) {
   if (host == "0.0.0.0") {
     sockaddr_in6 any{};
     any.sin6_family = AF_INET6;
@@ -77,14 +74,13 @@ Listener::Listener(const std::string& host, int port, const std::string& shown_a
                    reason == EADDRINUSE ? hint : "");
 }
 
-Listener Listener::at(const std::string& address, Buffering buffering) {
+Listener Listener::at(const std::string& address) {
   const HostPort wanted = split_address(address);
   const std::string host =
       is_loopback(wanted.host) || is_own_address(wanted.host) ? wanted.host : "0.0.0.0";
   return {host, wanted.port, address,
           "another process listens on this port: stop it, or give the task another port in "
-          "TF_CONFIG",
-          buffering};
+          "TF_CONFIG"};
 }
 
 int Listener::add(int family, const void* address, unsigned bytes) {
@@ -92,10 +88,6 @@ int Listener::add(int family, const void* address, unsigned bytes) {
   if (socket < 0) return errno;
   const int on = 1, off = 0;
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (buffering_ == Buffering::kLittle) {
-    ::setsockopt(socket, SOL_SOCKET, SO_RCVBUF, &kUnprovedReceiveBytes,
-                 sizeof kUnprovedReceiveBytes);
-  }
   const sockaddr* const name = static_cast<const sockaddr*>(address);
   if (family == AF_INET6) {
     const bool any =
@@ -113,9 +105,7 @@ int Listener::add(int family, const void* address, unsigned bytes) {
 }
 
 Listener::Listener(Listener&& other) noexcept
-    : buffering_(other.buffering_),
-      sockets_(std::exchange(other.sockets_, {})),
-      port_(other.port_) {}
+    : sockets_(std::exchange(other.sockets_, {})), port_(other.port_) {}
 
 Listener::~Listener() { close(); }
 

@@ -8,24 +8,16 @@
 
 namespace muster::inline v0_1::net {
 
-// How much a connection may send ahead of being read. It cannot become much more later: the system
-// agrees with the other side on the largest window when they connect.
-enum class Buffering {
-  kLittle,  // for calls: what has not proved itself cannot send much
-  kSystem,  // for raw data: what the system thinks best, 128 KiB until somebody reads
-};
-
 class Listener {
  public:
   // Listens at `host` (a numeric address or localhost; "0.0.0.0" means all interfaces, of IPv6
-  // too) and `port`; 0 takes a free one. Connections begin with `buffering`. Throws Unavailable,
-  // naming `shown_as`, the system's reason and, where the port is taken, `hint`.
-  Listener(const std::string& host, int port, const std::string& shown_as, const std::string& hint,
-           Buffering buffering = Buffering::kLittle);
+  // too) and `port`; 0 takes a free one. Throws Unavailable, naming `shown_as`, the system's reason
+  // and, where the port is taken, `hint`.
+  Listener(const std::string& host, int port, const std::string& shown_as, const std::string& hint);
   // Listens at the address of a task, "host:port". A loopback host, and a numeric address of this
   // machine, is all it listens on; any other name means all interfaces, because it often belongs to
   // a load balancer or a NAT. Throws as above, and InvalidArgument for what is no address.
-  static Listener at(const std::string& address, Buffering buffering);
+  static Listener at(const std::string& address);
   // Closes the sockets.
   ~Listener();
   Listener(Listener&& other) noexcept;
@@ -33,8 +25,6 @@ class Listener {
 
   const std::vector<int>& sockets() const { return sockets_; }
   int port() const { return port_; }
-  Buffering buffering() const { return buffering_; }
-  // Takes a socket that listens elsewhere as one of its own.
   // Takes in a socket that listens elsewhere.
   void adopt(FileDescriptor socket) { sockets_.push_back(socket.release()); }
   // Nobody can connect any more. Idempotent.
@@ -44,7 +34,6 @@ class Listener {
   // Answers 0, or errno.
   int add(int family, const void* address, unsigned bytes);
 
-  Buffering buffering_ = Buffering::kLittle;
   std::vector<int> sockets_;
   int port_ = 0;
 };

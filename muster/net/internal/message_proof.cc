@@ -13,9 +13,11 @@ namespace {
 
 using Fields = std::vector<std::string>;
 
-// First words of the messages. A hello says: job, whether there is a token, task, nonce. A
-// challenge says the same of the server, and its proof follows.
-constexpr const char* kHello = "hello 1";
+// First words of the messages. A hello says: protocol, version of Muster, job, whether there is a
+// token, task, nonce. A challenge says the same of the server, and its proof follows. A server of
+// another protocol says which in place of the challenge.
+constexpr const char* kHello = "hello";
+constexpr const char* kAnotherProtocol = "protocol";
 constexpr const char* kChallenge = "challenge";
 constexpr const char* kProof = "proof";
 constexpr const char* kStranger = "stranger";
@@ -31,11 +33,28 @@ struct Side {
 
 // A number used once stands in it, so that no proof can be played back.
 Fields describe(const char* word, const cluster::Job& job, const std::string& task) {
-  return {word, job.id, job.token.empty() ? "" : "token", task, random_secret()};
+  return {word,           std::to_string(kProtocolVersion), MUSTER_VERSION,
+          job.id,         job.token.empty() ? "" : "token", task,
+          random_secret()};
 }
 
 Side side_of(const Fields& fields) {
-  return {.job_id = fields[1], .has_token = !fields[2].empty(), .task = fields[3]};
+  return {.job_id = fields[3], .has_token = !fields[4].empty(), .task = fields[5]};
+}
+
+// What `peer` and this task have to hear when a first message, of whatever version, names another
+// protocol; nothing where it names this one, or is none.
+std::optional<Error> version_error(const std::string& text, std::string_view word,
+                                   const std::string& peer) {
+  const auto fields = split_fields(text);
+  if (!fields || fields->size() < 3 || fields->front() != word ||
+      (*fields)[1] == std::to_string(kProtocolVersion))
+    return std::nullopt;
+  return invalid_argument(
+      fmt::format("{} runs Muster {} (protocol {}), and this task Muster {} (protocol {})", peer,
+                  printable_beginning((*fields)[2]), printable_beginning((*fields)[1]),
+                  MUSTER_VERSION, kProtocolVersion),
+      "the tasks of a job must run the same version of Muster: install one on all machines");
 }
 
 // The message as fields, of which the first is `word`; nothing for another.
@@ -92,7 +111,9 @@ ProvedServer prove_to_server(MessageSocket& socket, const cluster::Job& job,
                              const std::function<std::string()>& wait) {
   const std::string hello = join_fields(describe(kHello, job, own_task));
   socket.send(hello);
-  auto answer = fields_of(wait(), kChallenge, 6);
+  const std::string challenged = wait();
+  if (const auto error = version_error(challenged, kAnotherProtocol, server)) throw *error;
+  auto answer = fields_of(challenged, kChallenge, 8);
   if (!answer) throw not_muster();
   const std::string shown = answer->back();
   answer->pop_back();
@@ -120,7 +141,11 @@ ProvedClient prove_to_client(MessageSocket& socket, const cluster::Job& job,
                              const std::string& own_task,
                              const std::function<std::string()>& wait) {
   const std::string hello = wait();
-  const auto said = fields_of(hello, kHello, 5);
+  if (const auto error = version_error(hello, kHello, "a task")) {
+    socket.send(join_fields({kAnotherProtocol, std::to_string(kProtocolVersion), MUSTER_VERSION}));
+    throw *error;
+  }
+  const auto said = fields_of(hello, kHello, 7);
   if (!said) throw not_muster();
   const Side other = side_of(*said);
   Fields fields = describe(kChallenge, job, own_task);

@@ -15,6 +15,11 @@
 
 namespace muster::inline v0_1::net {
 
+// The version of what tasks say to each other: of the proof, and of all messages that follow.
+// Whoever changes the bytes of one raises it. Tasks of different versions refuse each other and say
+// which Muster each of them runs.
+inline constexpr int kProtocolVersion = 2;
+
 // The longest message of a proof.
 inline constexpr size_t kMostProofBytes = 2 << 10;
 
@@ -30,8 +35,8 @@ struct ProvedServer {
 };
 
 // The side that connected: who is `own_task` to the server, which messages call `server`. `wait`
-// receives a message, or throws. Throws InvalidArgument where the two belong to different jobs, and
-// what the socket throws.
+// receives a message, or throws. Throws InvalidArgument where the two belong to different jobs or
+// versions, and what the socket throws.
 ProvedServer prove_to_server(MessageSocket& socket, const cluster::Job& job,
                              const std::string& own_task, const std::string& server,
                              const std::function<std::string()>& wait);
@@ -43,7 +48,8 @@ struct ProvedClient {
 };
 
 // The side that accepted. Whoever proved itself waits for welcome() or turn_away(); a stranger has
-// been told. Throws what the socket throws.
+// been told. Throws InvalidArgument where the two are of different versions, and what the socket
+// throws.
 ProvedClient prove_to_client(MessageSocket& socket, const cluster::Job& job,
                              const std::string& own_task, const std::function<std::string()>& wait);
 void welcome(MessageSocket& socket);

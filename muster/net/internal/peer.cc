@@ -1,31 +1,13 @@
 #include "muster/net/internal/peer.h"
 
 #include <arpa/inet.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstring>
 
 namespace muster::inline v0_1::net {
 namespace {
-
-// "%5B::1%5D" -> "[::1]"
-std::string without_percents(const std::string& text) {
-  std::string plain;
-  for (size_t i = 0; i < text.size(); ++i) {
-    unsigned code = 0;
-    if (text[i] == '%' && i + 2 < text.size() &&
-        std::from_chars(&text[i + 1], &text[i + 3], code, 16).ptr == &text[i + 3]) {
-      plain += static_cast<char>(code);
-      i += 2;
-    } else {
-      plain += text[i];
-    }
-  }
-  return plain;
-}
 
 template <typename Address>
 std::string text_of(int family, const Address& address) {
@@ -52,19 +34,6 @@ Peer peer_of(const sockaddr_storage& address) {
   sockaddr_in6 six{};
   std::memcpy(&six, &address, sizeof six);
   return {text_of(six.sin6_addr), ntohs(six.sin6_port)};
-}
-
-Peer peer_of(const std::string& text) {
-  const std::string plain = without_percents(text.substr(text.find(':') + 1));
-  const size_t colon = plain.rfind(':');
-  if (colon == std::string::npos || colon == 0) return {.host = text};
-  Peer peer{.host = plain.substr(0, colon)};
-  std::from_chars(plain.data() + colon + 1, plain.data() + plain.size(), peer.port);
-  std::erase_if(peer.host, [](char c) { return c == '[' || c == ']'; });
-  peer.host = peer.host.substr(0, peer.host.find('%'));
-  in6_addr six{};
-  if (inet_pton(AF_INET6, peer.host.c_str(), &six) == 1) peer.host = text_of(six);
-  return peer;
 }
 
 std::string neighbourhood(const Peer& peer) {

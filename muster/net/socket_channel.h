@@ -1,4 +1,5 @@
-// The coordinator's protocol over gRPC, at the client's end. Thread-safe, as CoordinatorChannel is.
+// The coordinator's protocol over message sockets, at the client's end. Thread-safe, as
+// CoordinatorChannel is.
 #pragma once
 
 #include <functional>
@@ -10,16 +11,16 @@
 
 namespace muster::inline v0_1::net {
 
-class GrpcChannel : public CoordinatorChannel {
+class SocketChannel : public CoordinatorChannel {
  public:
-  // Connects when first used, and again (after at most 1 s) whenever the connection is lost.
-  // What it says shows `job`, and is encrypted where that has certificates. A coordinator of
-  // another job refuses, and so does the client when it does not accept the coordinator's
-  // certificate: InvalidArgument.
-  explicit GrpcChannel(std::string address, cluster::Job job = {});
-  ~GrpcChannel() override;
-  GrpcChannel(const GrpcChannel&) = delete;
-  GrpcChannel& operator=(const GrpcChannel&) = delete;
+  // Connects when first used, and again when a connection is lost; calls that overlap have a
+  // connection each. Proves that it belongs to `job`, as the task `task` ("worker:1"), and is
+  // encrypted where the job has certificates. A coordinator of another job, or one whose
+  // certificate is not accepted: InvalidArgument.
+  explicit SocketChannel(std::string address, cluster::Job job = {}, std::string task = {});
+  ~SocketChannel() override;
+  SocketChannel(const SocketChannel&) = delete;
+  SocketChannel& operator=(const SocketChannel&) = delete;
 
   Result<Reply> join(const JoinRequest& request, double timeout_seconds) override;
   Result<Reply> beat(const BeatRequest& request, double timeout_seconds) override;

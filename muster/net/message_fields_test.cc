@@ -1,6 +1,9 @@
-#include "muster/net/internal/coordinator_wire.h"
+#include "muster/net/message_fields.h"
 
 #include <gtest/gtest.h>
+
+#include "muster/base/error_of.h"
+#include "muster/net/internal/coordinator_fields.h"
 
 namespace muster::inline v0_1::net {
 namespace {
@@ -12,13 +15,10 @@ const plan::Caller kWho{.task = "worker:3", .incarnation = 0xfedcba9876543210u};
 // Through the bytes, as the network does it.
 template <typename Plain>
 Plain travel(const Plain& plain) {
-  auto sent = to_wire(plain);
-  decltype(sent) received;
-  EXPECT_TRUE(received.ParseFromString(sent.SerializeAsString()));
-  return from_wire(received);
+  return decode<Plain>(encode(plain));
 }
 
-TEST(CoordinatorWire, RequestsKeepEveryField) {
+TEST(CoordinatorFields, RequestsKeepEveryField) {
   JoinRequest join =
       travel(JoinRequest{.who = kWho, .rank = -1, .world_size = 4, .wait_seconds = 1.5});
   EXPECT_EQ(join.who.task, kWho.task);
@@ -44,7 +44,7 @@ TEST(CoordinatorWire, RequestsKeepEveryField) {
   EXPECT_TRUE(travel(GoodbyeRequest{.who = kWho, .leaving = true}).leaving);
 }
 
-TEST(CoordinatorWire, StoreCarriesBytes) {
+TEST(CoordinatorFields, StoreCarriesBytes) {
   const std::string bytes("\0\xff\x80z", 4);
   for (int operation = 0; operation <= static_cast<int>(StoreOperation::kWait); ++operation) {
     StoreRequest store = travel(StoreRequest{.who = kWho,
@@ -61,7 +61,7 @@ TEST(CoordinatorWire, StoreCarriesBytes) {
   }
 }
 
-TEST(CoordinatorWire, RepliesKeepEveryField) {
+TEST(CoordinatorFields, RepliesKeepEveryField) {
   const Reply plain =
       travel(Reply{.epoch = 9, .all_done = true, .values = {std::string("\0x", 2)}, .number = -3});
   EXPECT_EQ(plain.verdict.state, State::kReady);
@@ -94,18 +94,26 @@ TEST(CoordinatorWire, RepliesKeepEveryField) {
   EXPECT_EQ(waiting.verdict.missing[0].where, "at step 3");
 }
 
-TEST(CoordinatorWire, NumbersThatMeanNothingAreNotTrusted) {
-  wire::Reply reply;
-  reply.set_answer(static_cast<wire::Reply::Answer>(77));
-  reply.set_kind(-5);
-  const Reply odd = from_wire(reply);
-  ASSERT_EQ(odd.verdict.state, State::kRefused);
-  EXPECT_EQ(odd.verdict.refusal->kind(), ErrorKind::kInternal);
-  reply.set_answer(wire::Reply::FAILED);
-  EXPECT_EQ(from_wire(reply).verdict.failure->reason, "it named no failure");
-  wire::BeatRequest beat;
-  beat.set_phase(1000);
-  EXPECT_EQ(from_wire(beat).phase, plan::Phase::kJoining);
+// What is cut, longer, or has a number that names nothing is Corrupt, and takes no memory for what
+// it promises.
+TEST(MessageFields, WhatEncodeDoesNotWriteIsCorrupt) {
+  const Reply reply{.verdict = {.state = State::kRefused,
+                                .refusal = Error(ErrorKind::kNotFound, "message", "hint"),
+                                .missing = {{"worker:2", "host:1", 2.5, "at step 3"}}},
+                    .values = {"value"}};
+  const std::string whole = encode(reply);
+  const auto kind_of = [](const std::string& text) {
+    return error_of([&] { decode<Reply>(text); }).kind();
+  };
+  for (size_t bytes = 0; bytes < whole.size(); ++bytes)
+    EXPECT_EQ(kind_of(whole.substr(0, bytes)), ErrorKind::kCorrupt) << bytes;
+  EXPECT_EQ(kind_of(whole + '\0'), ErrorKind::kCorrupt);
+  std::string odd = whole;
+  odd[0] = '\7';  // the state
+  EXPECT_EQ(kind_of(odd), ErrorKind::kCorrupt);
+  std::string many = encode(ModelRequest{.who = kWho, .signature = {"a"}});
+  many.replace(many.size() - 9, 4, "\xff\xff\xff\xff");  // the count in front of "a"
+  EXPECT_EQ(error_of([&] { decode<ModelRequest>(many); }).kind(), ErrorKind::kCorrupt);
 }
 
 }  // namespace

@@ -1,0 +1,53 @@
+// The coordinator's calls, as the heads of messages name them. A request and its reply are one
+// message each, with the fields as payload; `watch` alone is answered by any number of replies.
+// Pure functions.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <string>
+#include <string_view>
+
+#include "muster/base/error.h"
+#include "muster/net/internal/coordinator_fields.h"
+#include "muster/net/message_socket.h"
+
+namespace muster::inline v0_1::net {
+
+// The longest payload. A model's list of variables is the largest there is: some 60 bytes for each
+// variable.
+inline constexpr int kMaxMessageBytes = 16 << 20;
+
+inline constexpr const char* kJoinCall = "join";
+inline constexpr const char* kWatchCall = "watch";
+inline constexpr const char* kBeatCall = "beat";
+inline constexpr const char* kDeclareModelCall = "declare model";
+inline constexpr const char* kBarrierCall = "barrier";
+inline constexpr const char* kStoreCall = "store";
+inline constexpr const char* kFailCall = "fail";
+inline constexpr const char* kGoodbyeCall = "goodbye";
+inline constexpr const char* kReply = "reply";
+
+// InvalidArgument: `what` would have so many bytes, and kMaxMessageBytes are allowed.
+inline Error too_large(const std::string& what, size_t bytes) {
+  return invalid_argument(
+      fmt::format("{} would have {} bytes; {} are allowed", what, bytes, kMaxMessageBytes),
+      "keys and lists of variables are for small texts: put the data into a file");
+}
+
+inline void send_message(MessageSocket& socket, std::string_view call, std::string_view fields) {
+  const Bytes payload = bytes_of(fields);
+  socket.send(call, {&payload, 1});
+}
+
+// The payload of the message received last. Throws Corrupt for one that is too long.
+inline std::string receive_fields(MessageSocket& socket) {
+  if (socket.payload_left() > kMaxMessageBytes)
+    throw corrupt(
+        fmt::format("a message of {} has {} bytes", socket.peer(), socket.payload_left()));
+  std::string fields(static_cast<size_t>(socket.payload_left()), '\0');
+  socket.receive_payload(std::as_writable_bytes(std::span(fields)));
+  return fields;
+}
+
+}  // namespace muster::inline v0_1::net
