@@ -51,8 +51,8 @@ if(MUSTER_SANITIZE STREQUAL "thread" OR MUSTER_FUZZ OR (MUSTER_ONLY AND NOT "TOR
   # LibTorch under libgomp floods the thread sanitizer, and parsers of bytes do without it: these presets build the
   # ground storey alone. MUSTER_ONLY has the word TORCH where a target needs it.
   set(MUSTER_GROUND_ONLY ON)
-else()
-  set(MUSTER_GROUND_ONLY OFF)
+endif()
+if(NOT MUSTER_GROUND_ONLY)
   include(MusterTorch)
 endif()
 

@@ -130,7 +130,9 @@ bool TableFile::next() {
   if (count == names_.size()) return true;
   const char* hint =
       "put fields that hold the delimiter into quotes, or name the delimiter: --delimiter";
-  const auto has_return = [](std::string_view field) { return field.find('\r') != field.npos; };
+  const auto has_return = [](std::string_view field) {
+    return field.find('\r') != std::string_view::npos;
+  };
   if (std::ranges::any_of(fields, has_return)) {
     hint =
         "the row holds \\r, which ends some lines and not this one: save the file with line "

@@ -26,7 +26,8 @@ std::optional<std::string> Environment::get(const std::string& name) const {
 
 std::string Environment::get_or(const std::string& name, std::string fallback) const {
   const auto found = variables_.find(name);
-  return found == variables_.end() ? std::move(fallback) : found->second;
+  if (found == variables_.end()) return fallback;
+  return found->second;
 }
 
 Environment Environment::with(const std::string& name, std::string value) const {

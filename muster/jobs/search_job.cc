@@ -202,17 +202,18 @@ std::vector<std::string> reasons_against_search(const JobStore& store, const Tar
                                                 JobSpec job, const SearchJobOptions& options) {
   const StatusOf status_of = status_beside(options.status_of, target);
   JobSpec named = job;
-  const auto [place, is_new] = place_of(store, target, named);
+  const Place place = place_of(store, target, named);
   std::vector<std::string> reasons;
   const auto check = [&](const std::function<void()>& act) {
     if (auto reason = reason_of(act)) reasons.push_back(std::move(*reason));
   };
   check([&] { (void)known_search(named, file_systems(), options.seed); });
   check([&] {
-    for (const JobRecord& earlier : searches_in(store, place.job_dir)) check_left(earlier, target);
-    if (!is_new) check_job_dir(store, job.job_dir, status_of);
+    for (const JobRecord& earlier : searches_in(store, place.record.job_dir))
+      check_left(earlier, target);
+    if (!place.is_new) check_job_dir(store, job.job_dir, status_of);
   });
-  if (is_new) {
+  if (place.is_new) {
     for (std::string& reason : reasons_against(store, target, job, status_of))
       reasons.push_back(std::move(reason));
   }

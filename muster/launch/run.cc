@@ -330,8 +330,7 @@ std::string find_program(const std::string& program, std::string_view path,
 
 std::string describe(const RunPlan& plan) {
   std::string text;
-  for (std::size_t i = 0; i < plan.processes.size(); ++i) {
-    const ProcessSpec& spec = plan.processes[i];
+  for (const ProcessSpec& spec : plan.processes) {
     text += fmt::format("# {}\n", spec.name);
     std::string line = "env";
     for (const std::string& name : spec.without) line += " -u " + name;

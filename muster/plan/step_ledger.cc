@@ -180,7 +180,7 @@ void StepLedger::close_round(double now) {
     if (!w.contributed) continue;
     round.parts.push_back({i, w.ticket});
     w.committed_step = step_ + 1;
-    note_step(w, w.ticket, std::move(w.pending));
+    note_step(w, w.ticket, w.pending);
   }
   ++commits_;
   ++step_;

@@ -209,7 +209,7 @@ HttpOptions HttpOptions::from(const Environment& environment) {
   return {.limits = StoreOptions::from(environment)};
 }
 
-std::unique_ptr<FileSystem> make_http_store(HttpOptions options) {
+std::unique_ptr<FileSystem> make_http_store(const HttpOptions& options) {
   return std::make_unique<HttpFileSystem>(options);
 }
 

@@ -24,6 +24,6 @@ struct MUSTER_EXPORT HttpOptions {
 };
 
 // Makes the file system of http:// and https:// URIs.
-MUSTER_EXPORT std::unique_ptr<FileSystem> make_http_store(HttpOptions options);
+MUSTER_EXPORT std::unique_ptr<FileSystem> make_http_store(const HttpOptions& options);
 
 }  // namespace muster::inline v0_1::stores

@@ -59,6 +59,7 @@ KubernetesApi::KubernetesApi(const Environment& environment, KubernetesApiOption
   if (options.server.empty()) options.server = server_of(environment);
   StoreOptions limits = options.limits;
   if (limits.ca_file.empty()) limits.ca_file = join_path(options.account_folder, "ca.crt");
+  // A client does not move. NOLINTNEXTLINE(modernize-make-unique)
   impl_.reset(new Impl{.options = std::move(options), .client = internal::HttpClient(limits)});
 }
 KubernetesApi::~KubernetesApi() = default;

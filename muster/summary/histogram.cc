@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <vector>
@@ -20,8 +21,8 @@ const std::vector<double>& bucket_limits() {
     made->push_back(kLargest);
     const std::vector<double> positive = *made;
     made->clear();
-    for (auto limit = positive.rbegin(); limit != positive.rend(); ++limit)
-      made->push_back(-*limit);
+    std::transform(positive.rbegin(), positive.rend(), std::back_inserter(*made),
+                   [](double limit) { return -limit; });
     made->push_back(0);
     made->insert(made->end(), positive.begin(), positive.end());
     return made;

@@ -202,7 +202,7 @@ std::optional<BadAddress> find_bad_address(const ClusterSpec& cluster) {
   for (const auto& [job, tasks] : cluster.as_map()) {
     for (const auto& [index, address] : tasks) {
       const Task task{job, index};
-      const auto bad = [&](std::string problem, std::string advice) {
+      const auto bad = [&task, &address = address](std::string problem, std::string advice) {
         return BadAddress{task, address, std::move(problem), std::move(advice)};
       };
       const auto parts = split_address(address);

@@ -24,7 +24,7 @@ size_t growth(const StoreOptions& limits) {
 }  // namespace
 
 ObjectReader::ObjectReader(std::shared_ptr<Transfers> transfers, ObjectName object,
-                           std::string name, ObjectInfo info, std::string beginning)
+                           std::string name, ObjectInfo info, const std::string& beginning)
     : transfers_(std::move(transfers)),
       object_(std::move(object)),
       name_(std::move(name)),

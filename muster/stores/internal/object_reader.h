@@ -21,7 +21,7 @@ class ObjectReader : public FileReader {
  public:
   // `beginning` are the first bytes of the object, as many as were read with `info`.
   ObjectReader(std::shared_ptr<Transfers> transfers, ObjectName object, std::string name,
-               ObjectInfo info, std::string beginning);
+               ObjectInfo info, const std::string& beginning);
   ~ObjectReader() override;
 
   Result<uint64_t> size() override { return info_.size; }
@@ -45,7 +45,7 @@ class ObjectReader : public FileReader {
     std::optional<Error> error{};
     Cancellation cancellation{};
     uint64_t end() const { return begin + size; }
-    MutableBytes bytes() { return {buffer.memory.get(), size}; }
+    MutableBytes bytes() const { return {buffer.memory.get(), size}; }
   };
   // Somebody who reads on: segments without gaps, and where the next begins.
   struct Stream {
