@@ -124,8 +124,8 @@ endfunction()
 
 # Sets the variable to the limit of a test that may take so many seconds.
 function(muster_time_limit variable seconds)
-  # Sanitizers make programs several times slower.
-  if(MUSTER_SANITIZE)
+  # Sanitizers and emulators make programs several times slower.
+  if(MUSTER_SANITIZE OR CMAKE_CROSSCOMPILING)
     math(EXPR seconds "${seconds} * 4")
   endif()
   set(${variable} ${seconds} PARENT_SCOPE)

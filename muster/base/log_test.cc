@@ -8,6 +8,7 @@
 #include <string>
 
 #include "muster/base/error_of.h"
+#include "muster/base/internal/starts_itself.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -18,6 +19,9 @@ using ::testing::ExitedWithCode;
 class LogDeathTest : public ::testing::Test {
  protected:
   LogDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  void SetUp() override {
+    if (!muster::testing::starts_itself()) GTEST_SKIP() << muster::testing::kNotStarted;
+  }
 };
 
 TEST_F(LogDeathTest, ALineHasALevelAndATime) {

@@ -7,6 +7,8 @@
 
 #include <cstdlib>
 
+#include "muster/base/internal/starts_itself.h"
+
 namespace muster::inline v0_1 {
 namespace {
 
@@ -44,6 +46,7 @@ TEST(TerminalTest, KnowsATerminalFromAFile) {
 }
 
 TEST(TerminalDeathTest, ClosedStreamsLeadNowhere) {
+  if (!testing::starts_itself()) GTEST_SKIP() << testing::kNotStarted;
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {
