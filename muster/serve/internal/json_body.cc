@@ -37,7 +37,8 @@ JsonValue parse_body(simdjson::dom::parser& parser, std::string_view text) {
   }
   // It does not say where.
   const Result<nlohmann::json> read = parse_json(text, "the body");
-  const bool strange = text.find("NaN") != text.npos || text.find("Infinity") != text.npos;
+  const bool strange =
+      text.find("NaN") != std::string_view::npos || text.find("Infinity") != std::string_view::npos;
   if (!read.ok())
     throw strange ? read.error().with_detail("NaN and infinity are no JSON numbers") : read.error();
   throw invalid_argument(
