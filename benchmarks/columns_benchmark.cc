@@ -12,7 +12,7 @@
 
 #include "benchmarks/support/compare.h"
 #include "benchmarks/support/scratch.h"
-#include "benchmarks/support/turns.h"
+#include "benchmarks/support/step_pacer.h"
 #include "muster/base/file_system.h"
 #include "muster/base/random.h"
 #include "muster/data/csv.h"
@@ -84,9 +84,9 @@ void take_part(const Settings& settings) {
   options.columns.push_back({.name = "label"});
   Dataset batches = Dataset::from_files({settings.file}, data::csv_format(options)).batch(kBatch);
   if (settings.resolve) batches = batches.map(feature_column::resolve(all));
-  Turns turns;
+  StepPacer pacer;
   double sum = 0;
-  while (turns.next(sum)) {
+  while (pacer.next(sum)) {
     sum = 0;
     const auto iterator = batches.iterator();
     for (Element batch; iterator->next(&batch);)

@@ -9,7 +9,7 @@
 
 #include "benchmarks/support/compare.h"
 #include "benchmarks/support/scratch.h"
-#include "benchmarks/support/turns.h"
+#include "benchmarks/support/step_pacer.h"
 #include "muster/base/file_system.h"
 #include "muster/base/random.h"
 #include "muster/data/csv.h"
@@ -56,9 +56,9 @@ void write_table(const std::string& path, int rows) {
 void take_part(const std::string& path) {
   set_threads(1);
   const auto format = data::csv_format(data::infer_csv(path));
-  Turns turns;
+  StepPacer pacer;
   double sum = 0;
-  while (turns.next(sum)) {
+  while (pacer.next(sum)) {
     sum = 0;
     const auto reader = format->open(local_file_system(), path);
     Element rows;

@@ -16,7 +16,7 @@
 
 #include "benchmarks/support/compare.h"
 #include "benchmarks/support/python_peer.h"
-#include "benchmarks/support/turns_hook.h"
+#include "benchmarks/support/step_pacer_hook.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::bench {
@@ -93,7 +93,7 @@ void take_part(const Options& options) {
       [&] {
         return Dataset::from_tensor_slices(examples).repeat().batch(options.batch).prefetch();
       },
-      {.hooks = {std::make_shared<TurnsHook>()}});
+      {.hooks = {std::make_shared<StepPacerHook>()}});
 }
 
 Contestant of(const std::string& name, const Options& options, std::vector<std::string> argv) {

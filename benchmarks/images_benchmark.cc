@@ -15,7 +15,7 @@
 
 #include "benchmarks/support/compare.h"
 #include "benchmarks/support/python_peer.h"
-#include "benchmarks/support/turns.h"
+#include "benchmarks/support/step_pacer.h"
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/data/dataset.h"
@@ -50,9 +50,9 @@ void read_folder(const std::string& dir, data::ImageFit fit) {
                               .repeat()
                               .batch(kBatch);
   const auto iterator = batches.iterator();
-  Turns turns;
+  StepPacer pacer;
   Element batch;
-  while (turns.next() && iterator->next(&batch)) {
+  while (pacer.next() && iterator->next(&batch)) {
   }
 }
 
@@ -114,8 +114,8 @@ void decode_folder(const std::string& dir) {
   if (photos.empty()) throw invalid_argument("there is no JPEG in " + dir);
   std::vector<uint8_t> pixels;
   size_t at = 0;
-  Turns turns;
-  while (turns.next()) {
+  StepPacer pacer;
+  while (pacer.next()) {
     for (int64_t i = 0; i < kBatch; ++i) decode_with_libjpeg(photos[at++ % photos.size()], pixels);
   }
 }

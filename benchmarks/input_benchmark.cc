@@ -14,7 +14,7 @@
 
 #include "benchmarks/support/compare.h"
 #include "benchmarks/support/scratch.h"
-#include "benchmarks/support/turns.h"
+#include "benchmarks/support/step_pacer.h"
 #include "muster/base/file_system.h"
 #include "muster/data/dataset.h"
 #include "muster/data/tfrecord.h"
@@ -47,8 +47,8 @@ void with_dataset() {
                               .batch(kBatch);
   const auto iterator = dataset.iterator();
   Element element;
-  Turns turns;
-  while (turns.next()) {
+  StepPacer pacer;
+  while (pacer.next()) {
     for (int i = 0; i < kBatches; ++i) iterator->next(&element);
   }
 }
@@ -62,8 +62,8 @@ void by_hand() {
   std::iota(order.begin(), order.end(), 0);
   std::mt19937_64 random(1);
   size_t at = order.size();
-  Turns turns;
-  while (turns.next()) {
+  StepPacer pacer;
+  while (pacer.next()) {
     for (int i = 0; i < kBatches; ++i) {
       if (at + kBatch > order.size()) {
         std::shuffle(order.begin(), order.end(), random);

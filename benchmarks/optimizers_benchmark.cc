@@ -8,8 +8,8 @@
 #include <ctime>
 
 #include "muster/optim/optimizer.h"
+#include "muster/tensor/cache_colored.h"
 #include "muster/tensor/libtorch.h"
-#include "muster/tensor/staggered.h"
 #include "muster/tensor/threads.h"
 #include "muster/tensor/variable.h"
 
@@ -36,7 +36,7 @@ void measure(const optim::Optimizer& optimizer) {
     // As a strategy lays them out.
     const auto place = static_cast<int64_t>(segment.slots.size()) + 1;
     const int64_t elements = c10::multiply_integers(slot.shape.value_or(matrix.shape));
-    segment.slots.push_back(staggered(elements, slot.initial_value, segment.weights, place));
+    segment.slots.push_back(cache_colored(elements, slot.initial_value, segment.weights, place));
     bytes += 4 * 2 * elements;
   }
   const Tensor from = torch::zeros({bytes / 2}, at::kByte), to = torch::zeros_like(from);

@@ -13,8 +13,8 @@
 
 #include "benchmarks/support/compare.h"
 #include "benchmarks/support/python_peer.h"
-#include "benchmarks/support/turns.h"
-#include "benchmarks/support/turns_hook.h"
+#include "benchmarks/support/step_pacer.h"
+#include "benchmarks/support/step_pacer_hook.h"
 #include "muster/base/error.h"
 #include "muster/tensor/threads.h"
 
@@ -69,7 +69,7 @@ void train_with_estimator(const Options& options) {
         .repeat()
         .batch(kBatch);
   };
-  regressor.train(input, {.hooks = {std::make_shared<TurnsHook>()}});
+  regressor.train(input, {.hooks = {std::make_shared<StepPacerHook>()}});
 }
 
 // ---- by a canned estimator ----
@@ -81,7 +81,7 @@ void train_classifier(const Options& options) {
   RunConfig config{.model_dir = std::getenv("BENCH_MODEL_DIR"),
                    .random_seed = kSeed,
                    .save_checkpoints_steps = 0};
-  const auto hooks = turns_hooks(options.barrier, config);
+  const auto hooks = step_pacer_hooks(options.barrier, config);
   Estimator classifier = DNNClassifier(
       {.hidden_units = {kUnits, kUnits},
        .feature_columns = {feature_column::numeric_column("x", {.shape = {kFeatures}})},
@@ -114,9 +114,9 @@ void train_with_libtorch(const Options& options) {
   }
   Tensor order;
   int64_t at = kRows;
-  Turns turns;
+  StepPacer pacer;
   double loss = 0;
-  for (int64_t made = 1; turns.next(loss); ++made) {
+  for (int64_t made = 1; pacer.next(loss); ++made) {
     if (at + kBatch > kRows) {
       order = torch::randperm(kRows, at::kLong);
       at = 0;

@@ -5,7 +5,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/result.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 #include "muster/data/auto_shard.h"
 #include "muster/data/csv.h"
 #include "muster/data/dataset.h"

@@ -16,9 +16,9 @@
 
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
+#include "muster/jobs/final_status.h"
 #include "muster/jobs/search_job.h"
 #include "muster/jobs/search_logs.h"
-#include "muster/jobs/seen_end.h"
 #include "muster/jobs/submit.h"
 
 namespace muster::app {
@@ -134,7 +134,7 @@ void check_submitted(jobs::JobRecord& record, const jobs::TargetOptions& options
 jobs::JobStatus ask_for(jobs::JobRecord record, const jobs::TargetOptions& options) {
   const auto target = jobs::make_target(record.target, options);
   if (jobs::is_search(record)) return jobs::search_status(record, *target);
-  return jobs::ended_or_asked(record, [&] {
+  return jobs::final_or_current_status(record, [&] {
     check_submitted(record, options);
     return target->status(record);
   });
@@ -149,7 +149,7 @@ jobs::JobStatus status_of(const jobs::JobRecord& record, const jobs::TargetOptio
 }
 
 jobs::JobStatus Asking::status(const jobs::JobRecord& record) {
-  if (const auto end = jobs::seen_end(record)) return *end;
+  if (const auto end = jobs::final_status(record)) return *end;
   std::pair<std::string, std::string> place(record.target, "");
   const auto unknown = [](const Error& error) {
     return jobs::JobStatus{.state = jobs::JobState::kUnknown, .detail = error.message()};
@@ -174,10 +174,10 @@ int follow_job(jobs::Target& target, const jobs::JobRecord& record, jobs::LogOpt
       record, std::move(options),
       [&](jobs::LogOptions how, const jobs::LogSink& sink) {
         // Of one that has ended nothing more comes, and its target may be away.
-        how.follow = how.follow && !jobs::seen_end(record);
+        how.follow = how.follow && !jobs::final_status(record);
         target.logs(record, how, sink);
       },
-      [&] { return jobs::ended_or_asked(record, [&] { return target.status(record); }); });
+      [&] { return jobs::final_or_current_status(record, [&] { return target.status(record); }); });
 }
 
 int follow_search(const jobs::JobRecord& record, const jobs::TargetOptions& target,

@@ -21,11 +21,11 @@
 #include "muster/base/log.h"
 #include "muster/base/text_table.h"
 #include "muster/command/command_line.h"
+#include "muster/jobs/final_status.h"
 #include "muster/jobs/local_target.h"
 #include "muster/jobs/search_job.h"
 #include "muster/jobs/search_logs.h"
 #include "muster/jobs/search_report.h"
-#include "muster/jobs/seen_end.h"
 #include "muster/jobs/slurm_task.h"
 #include "muster/jobs/submit.h"
 #include "muster/jobs/targets.h"
@@ -155,7 +155,7 @@ std::optional<jobs::Search> found_so_far(const JobRecord& record, const JobStatu
 std::optional<jobs::TaskError> task_error_of(const JobRecord& record, const JobStatus& status,
                                              const jobs::TargetOptions& options) {
   if (jobs::is_search(record) || status.state != JobState::kFailed) return std::nullopt;
-  return jobs::seen_or_asked_error(record, [&] {
+  return jobs::final_or_current_error(record, [&] {
     return jobs::task_error_of(*jobs::make_target(record.target, options), record, status);
   });
 }

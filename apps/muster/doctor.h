@@ -43,7 +43,7 @@ struct ProbeFacts {
   std::optional<launch::CompletedProcess> ran{};
   double deadline = 0;        // seconds
   std::string doing{};        // what it was at when it ended; empty when it said nothing
-  nlohmann::json facts = {};  // an object; see apps/probe/probe.cc
+  nlohmann::json facts = {};  // an object; see apps/probe/main.cc
 };
 
 struct DoctorFacts {
@@ -83,6 +83,13 @@ std::vector<Finding> judge(const DoctorFacts& facts);
 std::vector<Finding> judge_probe(const DoctorFacts& facts);    // LibTorch and what programs link
 std::vector<Finding> judge_machine(const DoctorFacts& facts);  // cores, memory, network
 std::vector<Finding> judge_environment(const DoctorFacts& facts);
+// Judges the BLAS that the probe, whose facts these are, has computed with.
+Finding judge_blas(const nlohmann::json& probe, const Environment& environment);
+// What to do so that programs link what `muster::fast_allocator` offers.
+inline constexpr const char* kLinkHint =
+    "find_package(muster) and muster::fast_allocator link it where it is installed";
+// The name of a file, without its folder.
+inline std::string file_of(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
 // Returns 1 when there is a problem, else 0.
 int doctor_exit_code(const std::vector<Finding>& findings);

@@ -19,7 +19,7 @@
 #include "muster/base/memory_size.h"
 #include "muster/base/strings.h"
 #include "muster/cluster/address.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 
 namespace muster::app {
 namespace {

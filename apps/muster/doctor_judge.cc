@@ -9,7 +9,7 @@
 #include "muster/base/strings.h"
 #include "muster/cluster/address.h"
 #include "muster/cluster/protection.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 
 namespace muster::app {
 namespace {
@@ -154,7 +154,7 @@ void judge_addresses(const cluster::ResolvedCluster& cluster, const MachineFacts
   }
   std::vector<std::pair<std::string, std::string>> tasks;  // name and host
   for (size_t rank = 0; rank < cluster.addresses.size(); ++rank) {
-    // Guests of launchers know the chief's alone.
+    // Processes of launchers know the chief's alone.
     if (!cluster.addresses[rank].empty())
       tasks.emplace_back(cluster.workers[rank].name(), host_of(cluster.addresses[rank]));
   }

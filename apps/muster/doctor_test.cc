@@ -320,7 +320,7 @@ TEST(Doctor, TfConfig) {
 }
 
 // What a program refuses to start with is a problem before, by the same rule.
-TEST(Doctor, WhatKeepsStrangersOut) {
+TEST(Doctor, WhatKeepsUnauthenticatedPeersOut) {
   const auto with = [](std::vector<std::pair<std::string, std::string>> variables) {
     std::map<std::string, std::string> all(variables.begin(), variables.end());
     all.try_emplace("TF_CONFIG", tf_config("node5:2222", "node6:2222", 0));
@@ -329,7 +329,7 @@ TEST(Doctor, WhatKeepsStrangersOut) {
     return facts;
   };
   const Finding open = only(with({}), "MUSTER_JOB_TOKEN", Level::kProblem);
-  EXPECT_THAT(open.text, HasSubstr("nothing keeps strangers out"));
+  EXPECT_THAT(open.text, HasSubstr("nothing keeps unauthenticated peers out"));
   EXPECT_THAT(open.fix, HasSubstr("export MUSTER_JOB_TOKEN="));
   const auto problems = [](const DoctorFacts& facts) {
     std::vector<std::string> names;

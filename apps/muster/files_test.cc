@@ -298,7 +298,7 @@ TEST_F(FilesTest, StreamsAreNotCopied) {
 }
 
 // Names are those that others gave: each is one line, which steers no terminal.
-TEST_F(FilesTest, NamesOfStrangersAreShownAsTheyAre) {
+TEST_F(FilesTest, UntrustedNamesAreShownAsTheyAre) {
   write("mem://files/a\nb\x1b[2J", "1");
   EXPECT_THAT(list_paths(files, {"mem://files"}, false, false),
               HasSubstr("mem://files/a\\x0ab\\x1b[2J\n1 file"));

@@ -197,7 +197,7 @@ TEST_F(InspectTest, AByteOfTheHeaderThatChangedIsDamage) {
   }
 }
 
-TEST_F(InspectTest, NamesOfStrangersSteerNoTerminal) {
+TEST_F(InspectTest, UntrustedNamesSteerNoTerminal) {
   const std::string data(4, 'x');
   const std::vector<formats::TensorView> tensors = {{"w\x1b[2J", "BF16", {2}, bytes_of(data)}};
   auto writer = files_.open_staged(path("other.safetensors")).value();

@@ -211,7 +211,7 @@ bool separates(const Tensor& numbers, const Tensor& labels) {
 }
 
 // In how many of the rows the most frequent class of the category is theirs.
-double told_by(const Tensor& ids, const Tensor& labels, int64_t values, int64_t classes) {
+double majority_accuracy(const Tensor& ids, const Tensor& labels, int64_t values, int64_t classes) {
   const Tensor counts =
       at::bincount(ids * classes + labels, {}, values * classes).reshape({values, classes});
   return counts.amax(1).sum().item<double>() / static_cast<double>(labels.numel());
@@ -337,7 +337,7 @@ std::vector<std::string> leaks_of(const EncodedTable& table, const TablePlan& pl
     if (column.kind == ColumnKind::kCategory) {
       const auto words = static_cast<int64_t>(column.words.size()) + 1;
       if (words * 20 > table.rows) continue;
-      told = told_by(values, table.labels, words, classes);
+      told = majority_accuracy(values, table.labels, words, classes);
     } else if (separates(values, table.labels)) {
       told = 1;
     }

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "benchmarks/all_reduce/commands.h"
-#include "benchmarks/support/turns.h"
+#include "benchmarks/support/step_pacer.h"
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/collectives/shared_memory_communicator.h"

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "benchmarks/support/turns.h"
-#include "benchmarks/support/turns_hook.h"
+#include "benchmarks/support/step_pacer.h"
+#include "benchmarks/support/step_pacer_hook.h"
 #include "muster/base/random.h"
 #include "muster/tensor/libtorch.h"
 
@@ -112,7 +112,7 @@ void train_clicks_by_estimator(int64_t batch) {
       LinearClassifier({.feature_columns = columns, .optimizer = "Ftrl"},
                        {.model_dir = std::getenv("BENCH_MODEL_DIR"), .save_checkpoints_steps = 0});
   classifier.train([&] { return Dataset::from_tensor_slices(rows).repeat().batch(batch); },
-                   {.hooks = {std::make_shared<TurnsHook>()}});
+                   {.hooks = {std::make_shared<StepPacerHook>()}});
 }
 
 void train_clicks_by_hand(int64_t batch) {
@@ -126,7 +126,7 @@ void train_clicks_by_hand(int64_t batch) {
   std::vector<Table> tables(kClickCategories, Table(kClickBuckets));
   int64_t at = 0;
   double loss = 0;
-  for (Turns turns; turns.next(loss);) {
+  for (StepPacer pacer; pacer.next(loss);) {
     loss = 0;
     for (int64_t end = at + batch; at < end; ++at) {
       const auto row = static_cast<size_t>(at % kClickRows);

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "benchmarks/support/scratch.h"
-#include "benchmarks/support/turns.h"
+#include "benchmarks/support/step_pacer.h"
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/base/random.h"
@@ -140,7 +140,7 @@ class Fit {
 void fit_in_turns(const SparseRows& rows, bool dense) {
   Fit fit(rows, dense);
   fit.find_steps();
-  for (Turns turns; turns.next(rows.target);) fit.fit();
+  for (StepPacer pacer; pacer.next(rows.target);) fit.fit();
 }
 
 // ---- by hand ----
@@ -233,7 +233,7 @@ void fit_by_hand(const SparseRows& rows) {
     steps += kMoreSteps;
     if (steps > kMostSteps) throw internal_error("the loop by hand does not reach the target");
   }
-  for (Turns turns; turns.next(rows.target);) (void)fitted(train, steps);
+  for (StepPacer pacer; pacer.next(rows.target);) (void)fitted(train, steps);
 }
 
 }  // namespace muster::bench

@@ -1,11 +1,11 @@
 """pandas.read_csv with its default C engine, on one thread, as a contestant of a benchmark
-(benchmarks/support/turns.h says how contestants talk)."""
+(benchmarks/support/step_pacer.h says how contestants talk)."""
 import sys
 import time
 
 import pandas
 
-LEAD_IN = 5  # steps of a turn that do not count, as in benchmarks/support/turns.h
+LEAD_IN = 5  # steps of a turn that do not count, as in benchmarks/support/step_pacer.h
 BLOCK = 1024  # rows the contestants compare
 
 

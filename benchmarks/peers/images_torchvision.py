@@ -1,5 +1,5 @@
 """torchvision's ImageFolder and its usual transforms on one thread, batches of 32, as a contestant
-of a benchmark (benchmarks/support/turns.h says how contestants talk)."""
+of a benchmark (benchmarks/support/step_pacer.h says how contestants talk)."""
 import argparse
 
 import torch

@@ -1,12 +1,12 @@
 """PyTorch's DataLoader over a TensorDataset, shuffled batches of 64, without worker processes, as a
-contestant of a benchmark (benchmarks/support/turns.h says how contestants talk)."""
+contestant of a benchmark (benchmarks/support/step_pacer.h says how contestants talk)."""
 import sys
 import time
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
 
-LEAD_IN = 5  # steps of a turn that do not count, as in benchmarks/support/turns.h
+LEAD_IN = 5  # steps of a turn that do not count, as in benchmarks/support/step_pacer.h
 ROWS, PIXELS = 60000, 784
 
 

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 IDS = 123
 MOST_PASSES = 60
-LEAD_IN = 5  # steps of a turn that do not count, as in benchmarks/support/turns.h
+LEAD_IN = 5  # steps of a turn that do not count, as in benchmarks/support/step_pacer.h
 
 
 def read(path):

@@ -1,5 +1,5 @@
 """The model of examples/mnist in PyTorch, eager, on one thread, as a contestant of a benchmark
-(benchmarks/support/turns.h says how contestants talk)."""
+(benchmarks/support/step_pacer.h says how contestants talk)."""
 import argparse
 import gzip
 import mmap
@@ -11,7 +11,7 @@ import time
 import torch
 
 LEARNING_RATE = 0.02
-LEAD_IN = 5  # steps of a turn that do not count, as in benchmarks/support/turns.h
+LEAD_IN = 5  # steps of a turn that do not count, as in benchmarks/support/step_pacer.h
 
 
 def parse():
@@ -117,7 +117,7 @@ def take_turns(step):
 
 
 class Barrier:
-    """SharedBarrier of benchmarks/support/turns.h, without its sleep."""
+    """SharedBarrier of benchmarks/support/step_pacer.h, without its sleep."""
 
     def __init__(self, rank, size):
         self.page = mmap.mmap(int(os.environ["BENCH_BARRIER"]), 4096)

@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "benchmarks/support/layers_by_hand.h"
-#include "benchmarks/support/turns.h"
-#include "benchmarks/support/turns_hook.h"
+#include "benchmarks/support/step_pacer.h"
+#include "benchmarks/support/step_pacer_hook.h"
 #include "muster/base/error.h"
 #include "muster/tensor/threads.h"
 
@@ -86,19 +86,19 @@ void train(const Entry& entry) {
   RunConfig config{.model_dir = std::getenv("BENCH_MODEL_DIR"),
                    .random_seed = kSeed,
                    .save_checkpoints_steps = 0};
-  const auto hooks = turns_hooks(entry.barrier, config);
+  const auto hooks = step_pacer_hooks(entry.barrier, config);
   Estimator estimator(model_fn, config);
   estimator.train([&] { return batches(entry); }, {.hooks = hooks});
 }
 
-struct TurnsCallback : keras::Callback {
+struct StepPacerCallback : keras::Callback {
   void on_train_batch_begin(int64_t batch) override {
-    if (batch == 0) turns.next();
+    if (batch == 0) pacer.next();
   }
   void on_train_batch_end(const keras::BatchInfo& info) override {
-    if (!turns.next(info.loss)) model().stop_training();
+    if (!pacer.next(info.loss)) model().stop_training();
   }
-  Turns turns;
+  StepPacer pacer;
 };
 
 void fit(const Entry& entry) {
@@ -107,7 +107,7 @@ void fit(const Entry& entry) {
                  .loss = keras::SparseCategoricalCrossentropy({.from_logits = true})});
   constexpr int64_t kNoEnd = 1'000'000;
   model.fit(batches(entry), {.steps_per_epoch = kNoEnd,
-                             .callbacks = {std::make_shared<TurnsCallback>()},
+                             .callbacks = {std::make_shared<StepPacerCallback>()},
                              .verbose = keras::Verbose::kSilent});
 }
 
@@ -120,8 +120,8 @@ void train_by_hand(const Entry& entry) {
   next();
   LayersByHand layers(kName, make_model(entry), batch.part(0).value().tensor(), kSeed);
   UpdatesByHand update(layers.parameters(), make_optimizer());
-  Turns turns;
-  for (double last = 0; turns.next(last); next()) {
+  StepPacer pacer;
+  for (double last = 0; pacer.next(last); next()) {
     const Tensor loss =
         loss_of(batch.part(1).value().tensor(), layers.call(batch.part(0).value().tensor()));
     loss.backward();
@@ -134,8 +134,8 @@ void predict(const Entry& entry) {
   keras::Model model(make_model(entry), {.name = kName, .seed = kSeed});
   Element batch;
   batches(entry).iterator()->next(&batch);
-  Turns turns;
-  while (turns.next()) (void)model.predict_on_batch(batch.part(0));
+  StepPacer pacer;
+  while (pacer.next()) (void)model.predict_on_batch(batch.part(0));
 }
 
 }  // namespace

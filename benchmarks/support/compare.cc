@@ -17,7 +17,7 @@
 #include <sstream>
 
 #include "benchmarks/support/scratch.h"
-#include "benchmarks/support/turns.h"
+#include "benchmarks/support/step_pacer.h"
 #include "muster/base/environment.h"
 #include "muster/base/error.h"
 #include "muster/base/free_ports.h"

@@ -11,8 +11,8 @@
 
 #include "benchmarks/support/layers_by_hand.h"
 #include "benchmarks/support/python_peer.h"
-#include "benchmarks/support/turns.h"
-#include "benchmarks/support/turns_hook.h"
+#include "benchmarks/support/step_pacer.h"
+#include "benchmarks/support/step_pacer_hook.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 
@@ -90,7 +90,8 @@ void train_with_estimator(const Settings& settings) {
                         {"scalars", std::max(settings.scalars, int64_t{0})},
                         {"model", settings.model},
                         {"precision", settings.precision}});
-  classifier.train([&] { return make_data(settings); }, {.hooks = {std::make_shared<TurnsHook>()}});
+  classifier.train([&] { return make_data(settings); },
+                   {.hooks = {std::make_shared<StepPacerHook>()}});
 }
 
 // ---- by hand ----
@@ -121,9 +122,9 @@ class Loop {
   // `step` makes one step and returns the loss. Nobody reads the loss of every step; a loop that
   // is written by hand prints it now and then.
   void run(const std::function<Tensor(const Batch&)>& step) {
-    Turns turns;
+    StepPacer pacer;
     double loss = 0;
-    for (int64_t made = 1; turns.next(loss); ++made) {
+    for (int64_t made = 1; pacer.next(loss); ++made) {
       const Tensor result = step(next());
       if (size_ > 1) barrier_.wait();
       if (made % 10 == 0) loss = result.item<double>();

@@ -127,23 +127,4 @@ Error from_errno(int error_number, std::string message, std::string hint) {
   return Error(kind, std::move(message) + ": " + std::strerror(error_number), std::move(hint));
 }
 
-int exit_code(ErrorKind kind) {
-  switch (kind) {
-    case ErrorKind::kInvalidArgument:
-    case ErrorKind::kNotFound:
-      return 2;
-    case ErrorKind::kPeerLost:
-    case ErrorKind::kTimeout:
-    case ErrorKind::kUnavailable:
-      return 138;
-    case ErrorKind::kCancelled:
-      return 143;
-    case ErrorKind::kCorrupt:
-    case ErrorKind::kNonFinite:
-    case ErrorKind::kInternal:
-      return 1;
-  }
-  return 1;
-}
-
 }  // namespace muster::inline v0_1

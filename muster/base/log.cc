@@ -106,7 +106,7 @@ class Sink : public spdlog::sinks::base_sink<std::mutex> {
             "\n");
       return;
     }
-    // Texts of strangers stand in many messages, and none of ours steers a terminal.
+    // Untrusted texts stand in many messages, and none of ours steers a terminal.
     const std::string indented = with_indent(printable_lines(text));
     spdlog::details::log_msg whole = message;
     whole.payload = indented;
@@ -185,7 +185,7 @@ Log& instance() {
 
 // Whether a text is said for the first time, and may be.
 bool is_first(std::string_view message) {
-  // Texts may name strangers, of whom there is no end.
+  // Untrusted peers may send any number of texts.
   constexpr size_t kMostOnce = 1000;
   static std::mutex mutex;
   static auto* const said = new std::set<std::string>();

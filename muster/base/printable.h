@@ -1,4 +1,4 @@
-// Text of strangers in messages: what stands in a damaged file must not steer a terminal. Thread
+// Untrusted text in messages: what stands in a damaged file must not steer a terminal. Thread
 // safety: a pure function.
 #pragma once
 

@@ -15,7 +15,7 @@ class TextTable {
   // A title that begins with '>' names a column that is set to the right.
   explicit TextTable(std::vector<std::string> titles);
   // Adds a row. It must have as many cells as there are titles. Control characters, which names of
-  // strangers may hold, are shown as printable() shows them, so that a row is one line.
+  // untrusted files may hold, are shown as printable() shows them, so that a row is one line.
   void add(std::vector<std::string> cells);
   // Returns the lines. Each begins with `indent` and ends without blanks.
   std::string text(const std::string& indent) const;

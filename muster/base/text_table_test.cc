@@ -15,7 +15,7 @@ TEST(TextTableTest, ColumnsAreAsWideAsTheirLetters) {
             "  Bonn-Bad      7\n");
 }
 
-// A name of a stranger's neither steers a terminal nor looks like a row of its own.
+// An untrusted name neither steers a terminal nor looks like a row of its own.
 TEST(TextTableTest, ARowIsALine) {
   TextTable table({"name", ">rows"});
   table.add({"a\x1b[2J\nb  7", "1"});

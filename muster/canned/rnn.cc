@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/canned/internal/error_context.h"
 #include "muster/canned/internal/head_of.h"
 #include "muster/canned/internal/rnn_part.h"
-#include "muster/canned/internal/told_by.h"
 #include "muster/heads/sequential_head.h"
 #include "muster/tensor/libtorch.h"
 
@@ -72,7 +72,7 @@ Head head_of_steps(const std::string& estimator, const Head& head, const Options
   if (!options.return_sequences) return head;
   std::vector<std::string> weights;
   if (!options.weight_column.empty()) weights.push_back(options.weight_column.key());
-  return internal::told_by(estimator, [&] {
+  return internal::with_error_context(estimator, [&] {
     return SequentialHeadWrapper(
         head, {.sequence_length_mask = options.sequence_mask, .feature_columns = weights});
   });

@@ -8,7 +8,7 @@
 
 #include "muster/base/crc32c.h"
 #include "muster/base/strings.h"
-#include "muster/checkpoint/internal/at_the_border.h"
+#include "muster/checkpoint/internal/convert_errors.h"
 #include "muster/checkpoint/internal/file_names.h"
 #include "muster/checkpoint/internal/safetensors_checkpoint.h"
 #include "muster/files/regular_expression.h"
@@ -38,7 +38,7 @@ int64_t checkpoint_part_step(const std::string& name) {
 
 formats::SafetensorsParts write_checkpoint_part(FileSystem& fs, const std::string& path,
                                                 const std::map<std::string, Tensor>& tensors) {
-  return internal::at_the_border(path, [&] {
+  return internal::convert_errors(path, [&] {
     formats::SafetensorsParts part;
     std::vector<Tensor> alive;  // what the views look at
     std::vector<formats::TensorView> views;

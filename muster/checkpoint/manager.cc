@@ -131,7 +131,7 @@ void CheckpointManager::ensure_writable() {
 }
 
 // The state file is text that anybody may have written: it names files of this directory, or none.
-void CheckpointManager::leave_strangers_alone(CheckpointState* state) const {
+void CheckpointManager::drop_foreign_names(CheckpointState* state) const {
   const auto is_ours = [&](const std::string& name) {
     const std::string fault = fault_of_path(name);
     if (!fault.empty()) {
@@ -181,7 +181,7 @@ std::optional<CheckpointState> CheckpointManager::read_state(const Listing& list
     return std::nullopt;
   }
   CheckpointState state = std::move(parsed.value());
-  leave_strangers_alone(&state);
+  drop_foreign_names(&state);
   const auto exists = [&](const std::string& name) {
     // Another process may have saved it since the directory was listed.
     if (name.find('/') == std::string::npos && listing.holds(name)) return true;

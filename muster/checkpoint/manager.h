@@ -118,7 +118,7 @@ class MUSTER_PART_EXPORT CheckpointManager {
                                          std::vector<std::string>* skipped) const;
   // Names of older files than the newest that the state file does not name, by step.
   static std::vector<std::string> unnamed(const Listing& listing);
-  void leave_strangers_alone(internal::CheckpointState* state) const;
+  void drop_foreign_names(internal::CheckpointState* state) const;
   std::optional<internal::CheckpointState> read_state(const Listing& listing,
                                                       std::string* why) const;
   internal::CheckpointState state_of_files(const Listing& listing) const;

@@ -9,7 +9,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 #include "muster/cluster/slurm_nodelist.h"
 
 namespace muster::inline v0_1::cluster {

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "muster/base/environment.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 
 namespace muster::inline v0_1::cluster {
 
@@ -28,7 +28,7 @@ struct PlaceClaim {
 };
 
 // What there is of a launcher's variables where they are too few for it to count.
-struct HalfSet {
+struct PartialEnvironment {
   std::string finding{};       // "RANK is 1, and WORLD_SIZE and MASTER_ADDR are not there"
   std::string fix{};           // "set ...", what makes a cluster of it
   size_t lacking = 0;          // variables
@@ -47,7 +47,7 @@ struct ClusterSource {
   // or too little to find the other tasks.
   ResolvedCluster (*resolve)(const Surroundings& around, const ResolveOptions& options);
   // REQUIRES: seen() says nothing. Returns what there is of its variables all the same.
-  std::optional<HalfSet> (*left)(const Surroundings& around);
+  std::optional<PartialEnvironment> (*left)(const Surroundings& around);
 };
 
 // All sources, in the order in which they are asked: the innermost launcher first.

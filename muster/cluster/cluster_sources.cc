@@ -1,3 +1,5 @@
+#include "muster/cluster/internal/cluster_sources.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,9 +11,8 @@
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/cluster/cluster_source.h"
-#include "muster/cluster/internal/guest.h"
-#include "muster/cluster/internal/half_set.h"
-#include "muster/cluster/internal/sources.h"
+#include "muster/cluster/internal/launcher_process.h"
+#include "muster/cluster/internal/partial_environment.h"
 
 namespace muster::inline v0_1::cluster {
 namespace {
@@ -55,9 +56,9 @@ const Seen* choose(const std::vector<Seen>& seen, const std::string& word,
   if (asked != seen.end()) return &*asked;
   for (const ClusterSource& source : cluster_sources()) {
     if (source.word != word) continue;
-    if (const std::optional<HalfSet> half = source.left(around))
-      throw invalid_argument(fmt::format("{} is '{}': {}", kChoice, word, half->finding),
-                             half->fix);
+    if (const std::optional<PartialEnvironment> partial = source.left(around))
+      throw invalid_argument(fmt::format("{} is '{}': {}", kChoice, word, partial->finding),
+                             partial->fix);
   }
   std::vector<std::string> others;
   for (const Seen& one : seen) others.push_back(one.as);
@@ -110,9 +111,9 @@ void check_half_agreement(const Seen& winner, const ResolvedCluster& cluster,
   // Whether these are torchrun's cannot be told: RANK and WORLD_SIZE speak for themselves.
   const bool asked = must_agree(*winner.source, other) && !is(other, {"torchrun"});
   if (cluster.rank < 0 || !asked || !other.seen(around).empty()) return;
-  const std::optional<HalfSet> half = other.left(around);
-  if (!half || !half->claim) return;
-  const PlaceClaim& claim = *half->claim;
+  const std::optional<PartialEnvironment> partial = other.left(around);
+  if (!partial || !partial->claim) return;
+  const PlaceClaim& claim = *partial->claim;
   if (claim.rank == cluster.rank && claim.size == cluster.num_workers) return;
   throw disagree(
       *winner.source, cluster, claim.variables, claim.rank, claim.size,
@@ -147,18 +148,19 @@ ResolvedCluster alone(const Environment& environment, const std::string& word,
 
 // Several processes that each train alone into one model_dir look well, and are the worst outcome.
 // A launcher that started one process and said so may itself be one of many that an outer one
-// started; one inside of it that is set by half may not.
-void check_half_sets(const Seen* winner, const Surroundings& around, ResolvedCluster& result) {
+// started; one inside of it that is set in part may not.
+void check_partial_environments(const Seen* winner, const Surroundings& around,
+                                ResolvedCluster& result) {
   if (!result.coordinator_address.empty()) return;
-  std::vector<HalfSet> halves;
+  std::vector<PartialEnvironment> partials;
   for (const ClusterSource& source : cluster_sources()) {
     if (winner != nullptr && winner->source == &source) break;
-    if (const auto half = source.left(around)) halves.push_back(*half);
+    if (const auto partial = source.left(around)) partials.push_back(*partial);
   }
-  const HalfSet* const half = internal::plainest(halves);
-  if (half == nullptr) return;
-  if (half->means_cluster) throw internal::refusal_of(*half);
-  result.notes.push_back(internal::note_of(*half));
+  const PartialEnvironment* const partial = internal::plainest(partials);
+  if (partial == nullptr) return;
+  if (partial->means_cluster) throw internal::refusal_of(*partial);
+  result.notes.push_back(internal::note_of(*partial));
 }
 
 }  // namespace
@@ -191,7 +193,7 @@ ResolvedCluster resolve_cluster(const Environment& environment, const ResolveOpt
     for (const ClusterSource& other : cluster_sources())
       if (word.empty()) check_half_agreement(*winner, result, other, around);
   }
-  if (word.empty()) check_half_sets(winner, around, result);
+  if (word.empty()) check_partial_environments(winner, around, result);
   result.origin = describe(seen, winner);
   if (!result.model_dir) {
     result.model_dir = options.model_dir ? options.model_dir : model_dir_of_service(environment);

@@ -1,5 +1,5 @@
-// What tells one job from another and keeps strangers out of it, as the environment says. Thread
-// safety: values; read_job() reads files.
+// What tells one job from another and keeps unauthenticated peers out of it, as the environment
+// says. Thread safety: values; read_job() reads files.
 #pragma once
 
 #include <optional>

@@ -9,7 +9,7 @@
 #include "muster/base/error_of.h"
 #include "muster/base/log.h"
 #include "muster/base/temp_directory.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 
 namespace muster::inline v0_1::cluster {
 namespace {

@@ -6,9 +6,9 @@
 
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
-#include "muster/cluster/internal/guest.h"
-#include "muster/cluster/internal/half_set.h"
-#include "muster/cluster/internal/sources.h"
+#include "muster/cluster/internal/cluster_sources.h"
+#include "muster/cluster/internal/launcher_process.h"
+#include "muster/cluster/internal/partial_environment.h"
 
 namespace muster::inline v0_1::cluster {
 namespace {
@@ -125,15 +125,15 @@ ResolvedCluster resolve_pet(const Surroundings& around, const ResolveOptions& /*
                               with_master(around.environment));
 }
 
-std::optional<HalfSet> pet_left(const Surroundings& around) {
+std::optional<PartialEnvironment> pet_left(const Surroundings& around) {
   using internal::Counts;
   using internal::PlaceVariable;
   constexpr std::array kVariables = {
       PlaceVariable{"PET_NNODES", Counts::kSize}, PlaceVariable{"PET_NODE_RANK", Counts::kRank},
       PlaceVariable{"PET_NPROC_PER_NODE", Counts::kLocalSize, false},
       PlaceVariable{"PET_N_PROC_PER_NODE", Counts::kLocalSize, false}};
-  return internal::half_set(around.environment, kVariables,
-                            "set PET_NNODES and PET_NODE_RANK, as Kubeflow does");
+  return internal::find_partial_environment(around.environment, kVariables,
+                                            "set PET_NNODES and PET_NODE_RANK, as Kubeflow does");
 }
 
 }  // namespace

@@ -42,7 +42,7 @@ void check_protected(const ResolvedCluster& cluster) {
         "give it the job's: the same MUSTER_JOB_TOKEN, or file of it in MUSTER_JOB_TOKEN_FILE, as "
         "on all other tasks; export MUSTER_JOB_TOKEN=$(openssl rand -hex 32) makes a new one; "
         "where "
-        "the network itself keeps strangers out: MUSTER_INSECURE=1" +
+        "the network itself keeps unauthenticated peers out: MUSTER_INSECURE=1" +
             how_to_pass(cluster.source));
   }
   try {
@@ -55,11 +55,12 @@ void check_protected(const ResolvedCluster& cluster) {
 void check_protected(const Job& job, const std::string& who, const std::string& address) {
   if (is_protected(job, address)) return;
   throw invalid_argument(
-      fmt::format("{} at {} can be reached from other machines, and nothing keeps strangers out: "
+      fmt::format("{} at {} can be reached from other machines, and nothing keeps unauthenticated "
+                  "peers out: "
                   "whoever connects could join, read and end this run",
                   who, address),
       "give every task the same secret: export MUSTER_JOB_TOKEN=$(openssl rand -hex 32), or a file "
-      "of it in MUSTER_JOB_TOKEN_FILE; where the network itself keeps strangers out: "
+      "of it in MUSTER_JOB_TOKEN_FILE; where the network itself keeps unauthenticated peers out: "
       "MUSTER_INSECURE=1");
 }
 

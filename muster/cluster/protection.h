@@ -5,12 +5,13 @@
 #include <string>
 
 #include "muster/cluster/job.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 
 namespace muster::inline v0_1::cluster {
 
 // Throws InvalidArgument, with the line to add, when other machines can reach the coordinator and
-// nothing keeps strangers out: no token, no certificates, and no word that the network does.
+// nothing keeps unauthenticated peers out: no token, no certificates, and no word that the network
+// does.
 void check_protected(const ResolvedCluster& cluster);
 // The same for what else tasks serve and connect to: `who` ("the parameter server") at `address`.
 void check_protected(const Job& job, const std::string& who, const std::string& address);

@@ -7,8 +7,8 @@
 
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
-#include "muster/cluster/internal/corrections.h"
-#include "muster/cluster/internal/mistake.h"
+#include "muster/cluster/internal/tf_config_corrections.h"
+#include "muster/cluster/internal/tf_config_mistake.h"
 
 namespace muster::inline v0_1::cluster {
 namespace {
@@ -28,8 +28,9 @@ std::optional<std::string> read_model_dir(const TfConfig& config,
   const auto wrong_dir = [&](const std::string& problem) {
     TfConfig fixed = config;
     fixed.model_dir.reset();
-    return Mistake{fmt::format("TF_CONFIG: model_dir is \"{}\": {}", *config.model_dir, problem),
-                   "leave model_dir out of TF_CONFIG, or out of the program", fixed};
+    return TfConfigMistake{
+        fmt::format("TF_CONFIG: model_dir is \"{}\": {}", *config.model_dir, problem),
+        "leave model_dir out of TF_CONFIG, or out of the program", fixed};
   };
   if (config.model_dir && config.model_dir->empty()) throw wrong_dir("must not be empty");
   if (model_dir && config.model_dir && *model_dir != *config.model_dir)
@@ -41,8 +42,8 @@ void check_service(const TfConfig& config) {
   if (config.service.empty() || config.service.front() == '{') return;
   TfConfig fixed = config;
   fixed.service.clear();
-  throw Mistake{fmt::format("TF_CONFIG: service is {}: must be an object", config.service),
-                "write {...}, or leave it away", fixed};
+  throw TfConfigMistake{fmt::format("TF_CONFIG: service is {}: must be an object", config.service),
+                        "write {...}, or leave it away", fixed};
 }
 
 // Reads a TF_CONFIG without a cluster: this process is worker 0, alone.
@@ -50,7 +51,7 @@ void read_local(const TfConfig& config, RunConfigCluster* result) {
   result->task_type = config.task_type.value_or("worker");
   result->task_id = config.task_index.value_or(0);
   if (result->task_type != "worker") {
-    throw Mistake{
+    throw TfConfigMistake{
         fmt::format("TF_CONFIG: task.type is \"{}\", but there is no cluster: it must be "
                     "\"worker\"",
                     result->task_type),
@@ -58,10 +59,11 @@ void read_local(const TfConfig& config, RunConfigCluster* result) {
         with_task(example_config(), result->task_type == "chief" ? "chief" : "worker", 0)};
   }
   if (result->task_id != 0) {
-    throw Mistake{fmt::format("TF_CONFIG: task.index is {}, but there is no cluster: it must be 0",
-                              result->task_id),
-                  "add the cluster, or use index 0",
-                  {.task_type = "worker", .task_index = 0}};
+    throw TfConfigMistake{
+        fmt::format("TF_CONFIG: task.index is {}, but there is no cluster: it must be 0",
+                    result->task_id),
+        "add the cluster, or use index 0",
+        {.task_type = "worker", .task_index = 0}};
   }
   result->master = config.session_master.value_or("");
   result->evaluation_master = config.eval_session_master.value_or("");
@@ -82,7 +84,7 @@ void check_master(const TfConfig& config) {
     const TfConfig renamed = moved(config, [&](const Task& task) {
       return task.type == "master" && is_chief_too(task) ? Task{"chief", task.index} : task;
     });
-    throw Mistake{
+    throw TfConfigMistake{
         fmt::format(
             "TF_CONFIG: cluster.master is {} and cluster.chief is {}: both name the one chief",
             quoted_cluster(config, "master"), quoted_cluster(config, "chief")),
@@ -90,10 +92,11 @@ void check_master(const TfConfig& config) {
         with_workers(renamed, [](const Task& task) { return task.type == "master"; })};
   }
   if (type == "evaluator") {
-    throw Mistake{"TF_CONFIG: task.type is \"evaluator\": a cluster with cluster.master has none",
-                  "call the master \"chief\"", moved(config, [](const Task& task) {
-                    return task.type == "master" ? Task{"chief", task.index} : task;
-                  })};
+    throw TfConfigMistake{
+        "TF_CONFIG: task.type is \"evaluator\": a cluster with cluster.master has none",
+        "call the master \"chief\"", moved(config, [](const Task& task) {
+          return task.type == "master" ? Task{"chief", task.index} : task;
+        })};
   }
 }
 
@@ -101,14 +104,14 @@ void check_master(const TfConfig& config) {
 // only when it is "worker".
 void check_one_chief(const TfConfig& config, const std::string& chief, bool worker_leads) {
   if (!config.cluster.has_job(chief) || config.cluster.num_tasks(chief) == 0) {
-    throw Mistake{fmt::format("TF_CONFIG: cluster is {}: it must have one \"chief\" task",
-                              quoted_cluster(config)),
-                  "make one task the chief", with_chief(config)};
+    throw TfConfigMistake{fmt::format("TF_CONFIG: cluster is {}: it must have one \"chief\" task",
+                                      quoted_cluster(config)),
+                          "make one task the chief", with_chief(config)};
   }
   if (!worker_leads && config.cluster.num_tasks(chief) > 1) {
-    throw Mistake{fmt::format("TF_CONFIG: cluster.{} is {}: there must be exactly one", chief,
-                              quoted_cluster(config, chief)),
-                  "let the others be workers", with_one(config, chief)};
+    throw TfConfigMistake{fmt::format("TF_CONFIG: cluster.{} is {}: there must be exactly one",
+                                      chief, quoted_cluster(config, chief)),
+                          "let the others be workers", with_one(config, chief)};
   }
 }
 
@@ -116,16 +119,18 @@ void check_one_chief(const TfConfig& config, const std::string& chief, bool work
 Task read_task(const TfConfig& config, const std::string& chief) {
   const std::string type = config.task_type.value_or("");
   if (type.empty()) {
-    throw Mistake{"TF_CONFIG: task.type is missing: with a cluster, every task must know its own",
-                  fmt::format("set task.type to one of {}", join_quoted(config.cluster.jobs())),
-                  with_task(config, chief, config.task_index.value_or(0))};
+    throw TfConfigMistake{
+        "TF_CONFIG: task.type is missing: with a cluster, every task must know its own",
+        fmt::format("set task.type to one of {}", join_quoted(config.cluster.jobs())),
+        with_task(config, chief, config.task_index.value_or(0))};
   }
   if (!config.task_index) {
-    throw Mistake{"TF_CONFIG: task.index is missing: with a cluster, every task must know its own",
-                  "set task.index", with_task(config, type, 0)};
+    throw TfConfigMistake{
+        "TF_CONFIG: task.index is missing: with a cluster, every task must know its own",
+        "set task.index", with_task(config, type, 0)};
   }
   if (*config.task_index < 0) {
-    throw Mistake{
+    throw TfConfigMistake{
         fmt::format("TF_CONFIG: task.index is {}: it must not be negative", *config.task_index),
         "count from 0", with_task(config, type, 0)};
   }
@@ -134,13 +139,13 @@ Task read_task(const TfConfig& config, const std::string& chief) {
 
 void check_in_cluster(const TfConfig& config, const Task& task, const std::string& chief) {
   if (!config.cluster.has_job(task.type)) {
-    throw Mistake{fmt::format("TF_CONFIG: task.type is \"{}\": cluster has only {}", task.type,
-                              join_quoted(config.cluster.jobs())),
-                  "use a type that is in the cluster", with_known_task(config, chief)};
+    throw TfConfigMistake{fmt::format("TF_CONFIG: task.type is \"{}\": cluster has only {}",
+                                      task.type, join_quoted(config.cluster.jobs())),
+                          "use a type that is in the cluster", with_known_task(config, chief)};
   }
   if (config.cluster.has_task(task)) return;
   const ClusterSpec::Tasks& tasks = config.cluster.tasks(task.type);
-  throw Mistake{
+  throw TfConfigMistake{
       fmt::format("TF_CONFIG: task.index is {}: cluster.{} is {}, which has no such index",
                   task.index, task.type, quoted_cluster(config, task.type)),
       "use the place of this task in the list",
@@ -153,15 +158,15 @@ void check_in_cluster(const TfConfig& config, const Task& task, const std::strin
 void refuse_bad_addresses(const TfConfig& config) {
   const auto bad = find_bad_address(config.cluster);
   if (!bad) return;
-  throw Mistake{fmt::format("TF_CONFIG: cluster.{}[{}] is {}: {}", bad->task.type, bad->task.index,
-                            json(bad->address).dump(), bad->problem),
-                bad->advice, made_usable(config)};
+  throw TfConfigMistake{fmt::format("TF_CONFIG: cluster.{}[{}] is {}: {}", bad->task.type,
+                                    bad->task.index, json(bad->address).dump(), bad->problem),
+                        bad->advice, made_usable(config)};
 }
 
 void check_addresses(const TfConfig& config) {
   try {
     refuse_bad_addresses(config);
-  } catch (const Mistake& mistake) {
+  } catch (const TfConfigMistake& mistake) {
     throw to_error(mistake, accept_for_some_program);
   }
 }
@@ -170,7 +175,7 @@ RunConfigCluster read_run_config(const TfConfig& config,
                                  const std::optional<std::string>& model_dir, bool worker_leads) {
   try {
     return apply_run_config(config, model_dir, worker_leads);
-  } catch (const Mistake& mistake) {
+  } catch (const TfConfigMistake& mistake) {
     throw to_error(mistake, [&](const TfConfig& corrected) {
       refuse_bad_addresses(corrected);
       apply_run_config(corrected, model_dir, worker_leads);

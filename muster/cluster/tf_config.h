@@ -1,7 +1,8 @@
 // Reads TF_CONFIG, the environment variable that tells a task which cluster it belongs to, into
 // plain data, and says what tf.estimator's RunConfig concludes from it. Thread safety: pure
 // functions. Errors are InvalidArgument: they quote the path inside the JSON and the value, and
-// their hint shows a whole corrected TF_CONFIG. What training really uses is decided in resolve.h.
+// their hint shows a whole corrected TF_CONFIG. What training really uses is decided in
+// resolved_cluster.h.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -10,8 +10,8 @@
 #include "muster/base/json.h"
 #include "muster/base/nearest.h"
 #include "muster/base/strings.h"
-#include "muster/cluster/internal/corrections.h"
-#include "muster/cluster/internal/mistake.h"
+#include "muster/cluster/internal/tf_config_corrections.h"
+#include "muster/cluster/internal/tf_config_mistake.h"
 #include "muster/cluster/tf_config.h"
 
 namespace muster::inline v0_1::cluster {
@@ -230,18 +230,18 @@ TfConfig parse_text(std::string_view text) {
   if (trim(text).empty()) return {};
   Result<json> parsed = parse_json(text, "TF_CONFIG");
   if (!parsed.ok())
-    throw Mistake{parsed.error().message(), "write one JSON object", example_config()};
+    throw TfConfigMistake{parsed.error().message(), "write one JSON object", example_config()};
   try {
     return parse_object(parsed.value());
   } catch (const Misfit& misfit) {
-    throw Mistake{misfit.message, misfit.advice, corrected(parsed.value(), misfit)};
+    throw TfConfigMistake{misfit.message, misfit.advice, corrected(parsed.value(), misfit)};
   }
 }
 
 TfConfig parse_tf_config(std::string_view text) {
   try {
     return parse_text(text);
-  } catch (const Mistake& mistake) {
+  } catch (const TfConfigMistake& mistake) {
     throw to_error(mistake, accept_for_some_program);
   }
 }

@@ -171,8 +171,8 @@ TEST(SharedMemoryCommunicator, AFullQueueIsWaitedForWithinBounds) {
   const std::string name = "muster-test-" + random_secret();
   const FileDescriptor crowded = internal::listen_unix(name);
   ASSERT_EQ(listen(crowded.get(), 1), 0);
-  std::vector<FileDescriptor> strangers;
-  while (auto socket = internal::connect_unix(name)) strangers.push_back(std::move(*socket));
+  std::vector<FileDescriptor> intruders;
+  while (auto socket = internal::connect_unix(name)) intruders.push_back(std::move(*socket));
   const auto connect = [&](std::chrono::milliseconds timeout, std::function<void()> check) {
     MemoryStore store;
     store.set("collectives/group/shared_memory/at/0", "=" + host_identity() + " " + name + " word");
@@ -226,8 +226,8 @@ TEST(SharedMemoryCommunicator, AnotherUserIsRefused) {
   constexpr uid_t kNobody = 65534;
   int doors[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, doors), 0);
-  const pid_t stranger = fork();
-  if (stranger == 0) {
+  const pid_t intruder = fork();
+  if (intruder == 0) {
     close(doors[1]);
     char door[256] = {};
     const ssize_t got = read(doors[0], door, sizeof(door) - 1);
@@ -265,7 +265,7 @@ TEST(SharedMemoryCommunicator, AnotherUserIsRefused) {
     EXPECT_EQ(one.sum().item<float>(), 20);
   });
   int status = 0;
-  ASSERT_EQ(waitpid(stranger, &status, 0), stranger);
+  ASSERT_EQ(waitpid(intruder, &status, 0), intruder);
   EXPECT_EQ(WEXITSTATUS(status), 0) << "exit code";
   close(doors[1]);
 }

@@ -60,7 +60,7 @@ TEST(TcpBootstrap, RanksMeet) {
   }
 }
 
-// What a stranger knows: where a rank listens.
+// What an unauthenticated peer knows: where a rank listens.
 std::string address_of_rank(MemoryStore& store, int rank) {
   return store.get("group/at/" + std::to_string(rank), 10s);
 }
@@ -90,10 +90,10 @@ TEST(TcpBootstrap, WhoHasMetListensNoMore) {
 }
 
 // Hundreds connect and say nothing, or something, while the ranks meet; some hold on until the end.
-TEST(TcpBootstrap, StrangersHoldUpNobody) {
+TEST(TcpBootstrap, UnauthenticatedPeersHoldUpNobody) {
   MemoryStore store;
   std::vector<FileDescriptor> silent;
-  std::thread strangers([&] {
+  std::thread intruders([&] {
     const std::string address = address_of_rank(store, 0);
     for (int i = 0; i < 200; ++i) {
       try {
@@ -103,17 +103,17 @@ TEST(TcpBootstrap, StrangersHoldUpNobody) {
       }
       if (i % 2 == 0) ::send(silent.back().get(), "GET / HTTP/1.1\r\n\r\n", 18, MSG_NOSIGNAL);
     }
-    store.set("strangers", "are here");
+    store.set("intruders", "are here");
   });
   try {
     testing::run_ranks(3, [&](int rank) {
-      if (rank == 2) store.get("strangers", 10s);
+      if (rank == 2) store.get("intruders", 10s);
       exchange(options_for(store, rank, 3));
     });
   } catch (const Error& error) {
     ADD_FAILURE() << error.what();
   }
-  strangers.join();
+  intruders.join();
 }
 
 // Lets rank 0 take turns only when it is told to.
@@ -229,37 +229,37 @@ TEST(TcpBootstrap, TheSecretDecides) {
   TcpListener listener = listen_tcp("127.0.0.1");
   for (const bool knows : {true, false}) {
     const std::string secret = random_secret();
-    Handshake guest(start_connect_tcp(listener.address), secret, 1, 0, Lane::kBulk);
-    std::optional<TcpGuest> accepted;
+    Handshake client(start_connect_tcp(listener.address), secret, 1, 0, Lane::kBulk);
+    std::optional<AcceptedSocket> accepted;
     while (!accepted) accepted = accept_tcp(listener.socket);
     Handshake host(std::move(accepted->socket), knows ? secret : random_secret(), 0,
                    accepted->host);
-    auto guest_state = Handshake::State::kRunning, host_state = guest_state;
+    auto client_state = Handshake::State::kRunning, server_state = client_state;
     // Neither side has an event to wait for: a handshake is asked again and again.
     for (int i = 0; i < 1000; ++i) {
-      guest_state = guest.advance();
-      host_state = host.advance();
+      client_state = client.advance();
+      server_state = host.advance();
       std::this_thread::sleep_for(1ms);
-      if (guest_state != Handshake::State::kRunning && host_state != Handshake::State::kRunning)
+      if (client_state != Handshake::State::kRunning && server_state != Handshake::State::kRunning)
         break;
-      if (guest_state == Handshake::State::kFailed) break;
+      if (client_state == Handshake::State::kFailed) break;
     }
     if (knows) {
-      EXPECT_EQ(guest_state, Handshake::State::kDone);
-      EXPECT_EQ(host_state, Handshake::State::kDone);
+      EXPECT_EQ(client_state, Handshake::State::kDone);
+      EXPECT_EQ(server_state, Handshake::State::kDone);
       EXPECT_EQ(host.peer_rank(), 1);
       EXPECT_EQ(host.lane(), Lane::kBulk);
     } else {
-      // The guest sees first that the other side proves nothing, and tells it nothing.
-      EXPECT_EQ(guest_state, Handshake::State::kFailed);
-      EXPECT_TRUE(guest.is_stranger());
-      EXPECT_EQ(host_state, Handshake::State::kRunning);
+      // The client sees first that the other side proves nothing, and tells it nothing.
+      EXPECT_EQ(client_state, Handshake::State::kFailed);
+      EXPECT_TRUE(client.is_unauthenticated());
+      EXPECT_EQ(server_state, Handshake::State::kRunning);
     }
   }
 }
 
 TEST(TcpBootstrap, AProofOfAnotherConnectionIsNoProof) {
-  // A stranger that has listened to one handshake plays it back.
+  // An unauthenticated peer that has listened to one handshake plays it back.
   TcpListener listener = listen_tcp("127.0.0.1");
   const std::string secret = random_secret();
   const auto connect = [&] {
@@ -269,7 +269,7 @@ TEST(TcpBootstrap, AProofOfAnotherConnectionIsNoProof) {
     return made;
   };
   const auto accept = [&] {
-    std::optional<TcpGuest> accepted;
+    std::optional<AcceptedSocket> accepted;
     while (!accepted) accepted = accept_tcp(listener.socket);
     return std::move(accepted->socket);
   };
@@ -280,7 +280,7 @@ TEST(TcpBootstrap, AProofOfAnotherConnectionIsNoProof) {
     EXPECT_EQ(recv(socket.get(), text.data(), bytes, 0), static_cast<ssize_t>(bytes));
     return text;
   };
-  // Both sides of an honest one, with the stranger in the middle.
+  // Both sides of an honest one, with the intruder in the middle.
   Handshake honest(start_connect_tcp(listener.address), secret, 1, 0, Lane::kControl);
   const FileDescriptor from_honest = accept();
   honest.advance();
@@ -290,27 +290,27 @@ TEST(TcpBootstrap, AProofOfAnotherConnectionIsNoProof) {
   const ssize_t hello_bytes = recv(from_honest.get(), hello, sizeof(hello), 0);
   ASSERT_GT(hello_bytes, 0);
   const auto play = [&](const std::string& proof) {
-    const FileDescriptor stranger = connect();
+    const FileDescriptor intruder = connect();
     Handshake host(accept(), secret, 0, "127.0.0.1");
-    EXPECT_EQ(::send(stranger.get(), hello, static_cast<size_t>(hello_bytes), 0), hello_bytes);
+    EXPECT_EQ(::send(intruder.get(), hello, static_cast<size_t>(hello_bytes), 0), hello_bytes);
     while (host.advance() == Handshake::State::kRunning) {
-      pollfd reply{.fd = stranger.get(), .events = POLLIN, .revents = 0};
+      pollfd reply{.fd = intruder.get(), .events = POLLIN, .revents = 0};
       if (poll(&reply, 1, 1) > 0) break;
     }
-    const std::string challenge = take(stranger, 96);
+    const std::string challenge = take(intruder, 96);
     if (proof.empty()) {  // handed to the honest one, which answers it
       ::send(from_honest.get(), challenge.data(), challenge.size(), 0);
       honest.advance();
       return take(from_honest, 32);
     }
-    ::send(stranger.get(), proof.data(), proof.size(), 0);
-    // The bytes of the stranger take a moment from socket to socket, and a handshake has no event
+    ::send(intruder.get(), proof.data(), proof.size(), 0);
+    // The bytes of the intruder take a moment from socket to socket, and a handshake has no event
     // to wait for: it is asked again and again.
     const auto end = std::chrono::steady_clock::now() + 20s;
     while (host.advance() == Handshake::State::kRunning && std::chrono::steady_clock::now() < end)
       std::this_thread::sleep_for(1ms);
     EXPECT_EQ(host.advance(), Handshake::State::kFailed);
-    EXPECT_TRUE(host.is_stranger());
+    EXPECT_TRUE(host.is_unauthenticated());
     return std::string();
   };
   const std::string heard = play("");

@@ -12,7 +12,7 @@
 #include "muster/collectives/internal/control_channel.h"
 #include "muster/collectives/internal/sum.h"
 #include "muster/collectives/internal/tensor_communicator.h"
-#include "muster/plan/exchange.h"
+#include "muster/plan/sum_schedule.h"
 
 namespace muster::inline v0_1 {
 namespace {

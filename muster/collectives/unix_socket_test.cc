@@ -142,10 +142,10 @@ TEST(UnixSocket, KnowsAProcessOfAnotherUser) {
       _exit(5);
     }
   }
-  const auto stranger = accept_unix(listener, 10s);
-  ASSERT_TRUE(stranger);
-  EXPECT_FALSE(is_same_user(stranger->get()));
-  ASSERT_EQ(send(stranger->get(), "x", 1, MSG_NOSIGNAL), 1);
+  const auto intruder = accept_unix(listener, 10s);
+  ASSERT_TRUE(intruder);
+  EXPECT_FALSE(is_same_user(intruder->get()));
+  ASSERT_EQ(send(intruder->get(), "x", 1, MSG_NOSIGNAL), 1);
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
@@ -154,10 +154,10 @@ TEST(UnixSocket, KnowsAProcessOfAnotherUser) {
 // In a process of its own, which may not open a single descriptor more.
 void open_one_more() {
   const TcpListener tcp = listen_tcp("127.0.0.1");
-  const FileDescriptor guest = start_connect_tcp(tcp.address);
+  const FileDescriptor client = start_connect_tcp(tcp.address);
   const std::string name = "muster-test-" + random_secret();
   const FileDescriptor unix_listener = listen_unix(name);
-  const auto unix_guest = connect_unix(name);
+  const auto unix_client = connect_unix(name);
   const rlimit limit{.rlim_cur = 3, .rlim_max = 3};  // those that are open stay
   if (setrlimit(RLIMIT_NOFILE, &limit) != 0 || !readable(tcp.socket, 10s)) std::exit(2);
   const auto kind_of = [](const auto& fn) { return error_of(fn).kind(); };

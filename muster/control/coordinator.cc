@@ -60,9 +60,9 @@ std::optional<plan::Failure> Coordinator::first_failure() const {
   return state_.first_failure();
 }
 
-bool Coordinator::all_know_of_absence() const {
+bool Coordinator::all_know_of_start_failure() const {
   std::lock_guard lock(mutex_);
-  return state_.all_know_of_absence();
+  return state_.all_know_of_start_failure();
 }
 
 int Coordinator::connections() const {
@@ -206,7 +206,7 @@ void Coordinator::watch(const plan::Caller& who, const net::Call& call,
                         const std::function<bool(const net::Reply&)>& send) {
   std::unique_lock lock(mutex_);
   if (!state_.may_connect(who)) {
-    // A stranger to this group hears why, and costs no thread.
+    // A task that this group does not know hears why, and costs no thread.
     const net::Reply reply{.verdict = state_.wait(who, {}), .epoch = state_.epoch()};
     lock.unlock();
     send(reply);
@@ -215,7 +215,8 @@ void Coordinator::watch(const plan::Caller& who, const net::Call& call,
   state_.connected(who);
   bool told = false;
   while (!ending_ && !call.cancelled()) {
-    // A guest may have no group yet, and a member's group may not have failed: both are nothing.
+    // An observer may have no group yet, and a member's group may not have failed: both are
+    // nothing.
     if (plan::Verdict verdict = state_.wait(who, {}); !told && verdict.failure) {
       told = true;
       const net::Reply reply{.verdict = std::move(verdict), .epoch = state_.epoch()};

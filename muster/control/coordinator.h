@@ -46,7 +46,7 @@ class Coordinator : public net::CoordinatorHandler {
 
   std::optional<plan::Failure> first_failure() const;
   // As CoordinatorState has it.
-  bool all_know_of_absence() const;
+  bool all_know_of_start_failure() const;
   // How many members have their long-lived connection open.
   int connections() const;
   // Waits until every member has said goodbye or is lost, at most `grace_seconds`; answers whether

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "muster/base/log.h"
-#include "muster/control/internal/failure_detector.h"
+#include "muster/control/internal/coordinator_watch.h"
 #include "muster/control/internal/join_group.h"
 #include "muster/control/internal/membership.h"
 #include "muster/control/internal/missing.h"

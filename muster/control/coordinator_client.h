@@ -27,9 +27,9 @@ Error to_error(const Failure& failure);
 
 class CoordinatorClient {
  public:
-  // Returns when every task of the group has joined (a guest: when the coordinator is there). Logs
-  // who is missing. Throws Timeout naming them at the deadline, InvalidArgument when the tasks do
-  // not agree on the cluster or another process has this task's name.
+  // Returns when every task of the group has joined (an observer: when the coordinator is there).
+  // Logs who is missing. Throws Timeout naming them at the deadline, InvalidArgument when the tasks
+  // do not agree on the cluster or another process has this task's name.
   static std::unique_ptr<CoordinatorClient> join(JoinOptions options);
   // close()
   ~CoordinatorClient();

@@ -86,11 +86,11 @@ TEST(Coordinator, ATaskThatCannotStartTellsThoseWhoWaitForIt) {
 }
 
 // So a chief that cannot start either may end.
-TEST(Coordinator, KnowsWhenAllKnowOfAnAbsence) {
+TEST(Coordinator, KnowsWhenAllKnowOfAStartFailure) {
   const CoordinatorServer server(test_server_options(2));
   net::SocketChannel channel(server.address());
   for (const int rank : {0, 1}) {
-    EXPECT_FALSE(server.all_know_of_absence());
+    EXPECT_FALSE(server.all_know_of_start_failure());
     ASSERT_TRUE(channel
                     .fail({.who = {task_of(rank), 5},
                            .kind = ErrorKind::kInvalidArgument,
@@ -100,7 +100,7 @@ TEST(Coordinator, KnowsWhenAllKnowOfAnAbsence) {
                           kAnswer)
                     .ok());
   }
-  EXPECT_TRUE(server.all_know_of_absence());
+  EXPECT_TRUE(server.all_know_of_start_failure());
 }
 
 // It ends nobody's wait, since another process may come in its place; those who wait hear of it at

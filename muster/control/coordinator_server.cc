@@ -16,7 +16,7 @@ struct CoordinatorServer::Impl {
         tasks(static_cast<int>(options.group.roster.size())),
         coordinator({.group = std::move(options.group)}, *options.clock),
         ticker([this] { coordinator.tick_until_ended(); }) {
-    // Connections of strangers must not keep the chief from opening its checkpoint.
+    // Connections of unauthenticated peers must not keep the chief from opening its checkpoint.
     raise_descriptor_limit();
     try {
       service = std::make_unique<net::CoordinatorService>(coordinator, address, options.job, tasks);
@@ -53,8 +53,8 @@ std::optional<plan::Failure> CoordinatorServer::first_failure() const {
   return impl_->coordinator.first_failure();
 }
 
-bool CoordinatorServer::all_know_of_absence() const {
-  return impl_->coordinator.all_know_of_absence();
+bool CoordinatorServer::all_know_of_start_failure() const {
+  return impl_->coordinator.all_know_of_start_failure();
 }
 
 int CoordinatorServer::connections() const { return impl_->coordinator.connections(); }

@@ -39,7 +39,7 @@ class CoordinatorServer {
   std::optional<plan::Failure> first_failure() const;
   // Whether every task of the group has told why it does not come, or was told that another does
   // not: nobody is left who would wait in vain.
-  bool all_know_of_absence() const;
+  bool all_know_of_start_failure() const;
   // How many members have the connection open that tells at once when their process is killed.
   // Before, only the missing heartbeat does.
   int connections() const;

@@ -15,7 +15,7 @@
 #include "muster/control/coordinator.h"
 #include "muster/control/coordinator_client.h"
 #include "muster/control/internal/simulated_network.h"
-#include "muster/control/internal/turns.h"
+#include "muster/control/internal/simulated_threads.h"
 
 namespace muster::inline v0_1::control {
 namespace {
@@ -36,25 +36,25 @@ class World {
   using Body = std::function<void(int rank, CoordinatorClient& client)>;
 
   World(uint64_t seed, const Options& options)
-      : turns(seed),
-        server_(turns, options.tasks),
+      : simulated(seed),
+        server_(simulated, options.tasks),
         coordinator(coordinator_options(options), server_),
-        network(turns, coordinator, options.network),
+        network(simulated, coordinator, options.network),
         heard(options.tasks),
         heard_at(options.tasks, 0),
         starts(options.tasks, 0),
         arrived(options.tasks, 0) {
-    for (int rank = 0; rank < options.tasks; ++rank) processes.emplace_back(turns, rank);
-    ticker_ = turns.start(server_, [this] { coordinator.tick_until_ended(); });
+    for (int rank = 0; rank < options.tasks; ++rank) processes.emplace_back(simulated, rank);
+    ticker_ = simulated.start(server_, [this] { coordinator.tick_until_ended(); });
   }
 
   ~World() {
     over_ = true;
-    for (Turns::Process& process : processes) process.freeze_until(turns.now());
+    for (SimulatedThreads::Process& process : processes) process.freeze_until(simulated.now());
     for (size_t rank = 0; rank < threads_.size(); ++rank)
-      turns.join(threads_[rank], processes[rank]);
+      simulated.join(threads_[rank], processes[rank]);
     coordinator.end();
-    turns.join(ticker_, server_);
+    simulated.join(ticker_, server_);
   }
 
   JoinOptions join_options(int rank) {
@@ -73,12 +73,12 @@ class World {
   void run(Body body) {
     for (int rank = 0; rank < static_cast<int>(processes.size()); ++rank) {
       threads_.push_back(
-          turns.start(processes[rank], [this, rank, body] { run_task(rank, body); }));
+          simulated.start(processes[rank], [this, rank, body] { run_task(rank, body); }));
     }
   }
 
   // Lets the others run until that time. The clock is simulated: nothing waits in real time.
-  void pass_until(double time) { outside_.sleep_for(from_seconds(time - turns.seconds())); }
+  void pass_until(double time) { outside_.sleep_for(from_seconds(time - simulated.seconds())); }
   bool over() const { return over_; }
   // Waits for the end of the world.
   void rest(int rank) {
@@ -87,17 +87,17 @@ class World {
   // Of simulated time too.
   void sleep(int rank, double seconds) { processes[rank].sleep_for(from_seconds(seconds)); }
 
-  Turns turns;
+  SimulatedThreads simulated;
 
  private:
-  Turns::Process server_;
-  Turns::Process outside_{turns, -1};
+  SimulatedThreads::Process server_;
+  SimulatedThreads::Process outside_{simulated, -1};
 
  public:
   Coordinator coordinator;
   SimulatedNetwork network;
-  std::deque<Turns::Process> processes;       // by rank
-  std::vector<std::optional<Failure>> heard;  // by rank: what on_failure said
+  std::deque<SimulatedThreads::Process> processes;  // by rank
+  std::vector<std::optional<Failure>> heard;        // by rank: what on_failure said
   std::vector<double> heard_at;
   std::vector<double> starts;
   std::vector<int64_t> arrived;  // by rank: at the barrier behind this step
@@ -115,12 +115,13 @@ class World {
   void run_task(int rank, const Body& body) {
     sleep(rank, starts[rank]);
     const auto client = CoordinatorClient::join(join_options(rank));
-    for (double start : starts) EXPECT_LE(start, turns.seconds()) << "a group without all members";
-    turns.await_threads(processes[rank], 3);
+    for (double start : starts)
+      EXPECT_LE(start, simulated.seconds()) << "a group without all members";
+    simulated.await_threads(processes[rank], 3);
     client->on_failure([this, rank](const Failure& failure) {
       EXPECT_FALSE(heard[rank]) << "told twice";
       heard[rank] = failure;
-      heard_at[rank] = turns.seconds();
+      heard_at[rank] = simulated.seconds();
     });
     try {
       body(rank, *client);
@@ -145,8 +146,8 @@ World::Body train_for_ever(World& world) {
   return [&world](int rank, CoordinatorClient& client) {
     for (int64_t step = 1; !world.over(); ++step) {
       client.report(Phase::kTraining, step);
-      world.sleep(rank, world.turns.uniform(0, 3));
-      if (world.turns.random()() % 20 == 0) {
+      world.sleep(rank, world.simulated.uniform(0, 3));
+      if (world.simulated.random()() % 20 == 0) {
         const ErrorKind kind = error_of([&] { client.get("never", 0.5); }).kind();
         EXPECT_EQ(kind, client.first_failure() ? ErrorKind::kPeerLost : ErrorKind::kTimeout);
       }
@@ -172,10 +173,10 @@ void survivors_learn(uint64_t seed, Blow blow, const NetworkOptions& network) {
   std::mt19937_64 random(seed);
   const int tasks = 2 + static_cast<int>(random() % 4);
   World world(seed, {.tasks = tasks, .network = network});
-  for (double& start : world.starts) start = world.turns.uniform(0, 10);
+  for (double& start : world.starts) start = world.simulated.uniform(0, 10);
   world.run(train_for_ever(world));
   const int victim = static_cast<int>(random() % tasks);
-  const double strikes = world.turns.uniform(15, 30);
+  const double strikes = world.simulated.uniform(15, 30);
   world.pass_until(strikes);
   ASSERT_FALSE(world.coordinator.first_failure()) << world.coordinator.first_failure()->describe();
 
@@ -203,7 +204,7 @@ void survivors_learn(uint64_t seed, Blow blow, const NetworkOptions& network) {
       EXPECT_EQ(world.heard[rank]->task, task_of(victim));
     }
   }
-  world.network.cut_until(victim, world.turns.now());
+  world.network.cut_until(victim, world.simulated.now());
 }
 
 TEST(Simulation, SurvivorsLearnOfAKilledTaskAndWaitsEnd) {
@@ -232,11 +233,11 @@ TEST(Simulation, ShortPausesAndCutsAreForgiven) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     World world(seed, {.tasks = 3});
     world.run(train_for_ever(world));
-    while (world.turns.seconds() < 90) {
-      world.pass_until(world.turns.seconds() + world.turns.uniform(4, 8));
-      const int rank = static_cast<int>(world.turns.random()() % 3);
-      const TimePoint end = world.turns.now() + from_seconds(world.turns.uniform(0, 2.8));
-      if (world.turns.random()() % 2) {
+    while (world.simulated.seconds() < 90) {
+      world.pass_until(world.simulated.seconds() + world.simulated.uniform(4, 8));
+      const int rank = static_cast<int>(world.simulated.random()() % 3);
+      const TimePoint end = world.simulated.now() + from_seconds(world.simulated.uniform(0, 2.8));
+      if (world.simulated.random()() % 2) {
         world.processes[rank].freeze_until(end);
       } else {
         world.network.cut_until(rank, end);
@@ -254,9 +255,9 @@ TEST(Simulation, TheSameSeedIsTheSameRun) {
     World world(seed, {.tasks = 3, .network = {.longest_delay = 0.3, .loss = 0.05}});
     world.run([&](int rank, CoordinatorClient& client) {
       for (int64_t step = 1; !world.over(); ++step) {
-        world.sleep(rank, world.turns.uniform(0, 1));
+        world.sleep(rank, world.simulated.uniform(0, 1));
         client.barrier("step");
-        trace += fmt::format("{} {} {:.9f}\n", rank, step, world.turns.seconds());
+        trace += fmt::format("{} {} {:.9f}\n", rank, step, world.simulated.seconds());
       }
     });
     world.pass_until(30);
@@ -279,7 +280,7 @@ TEST(Simulation, AnEvaluatingPeerIsWaitedForBeyondTheProgressLimit) {
       world.sleep(rank, 500);
     }
     client.barrier("evaluated");
-    passed_at = world.turns.seconds();
+    passed_at = world.simulated.seconds();
   });
   world.pass_until(490);
   EXPECT_EQ(passed_at, 0);

@@ -16,7 +16,7 @@ namespace muster::inline v0_1::control {
 struct JoinOptions {
   std::string address{};  // the coordinator's
   std::string task{};     // "worker:1"
-  int rank = 0;           // -1: a guest (evaluator, parameter server)
+  int rank = 0;           // -1: an observer (evaluator, parameter server)
   int world_size = 1;
   std::vector<std::string> addresses{};  // of the group in rank order, to compare; may be empty
   uint64_t incarnation = 0;              // 0: a random one

@@ -9,8 +9,8 @@
 #include "muster/base/strings.h"
 #include "muster/distribute/internal/loss_leaves.h"
 #include "muster/distribute/internal/new_slot.h"
+#include "muster/tensor/cache_colored.h"
 #include "muster/tensor/libtorch.h"
-#include "muster/tensor/staggered.h"
 #include "muster/tensor/weight_dtype.h"
 
 namespace muster::inline v0_1::distribute {
@@ -200,7 +200,7 @@ void FlatParameters::lay_out_slots() {
       for (size_t b = 0; b < buffers_.size(); ++b) {
         const auto [begin, end] = state.ranges[b];
         const Tensor& weights = buffers_[b].weights;
-        per_buffer.push_back(staggered(end - begin, spec.initial_value, weights, place));
+        per_buffer.push_back(cache_colored(end - begin, spec.initial_value, weights, place));
         if (spec.begins_as_weights) per_buffer.back().copy_(weights.slice(0, begin, end));
       }
       ++place;

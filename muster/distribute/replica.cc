@@ -11,7 +11,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/random.h"
-#include "muster/tensor/late_number.h"
+#include "muster/tensor/async_scalar.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
@@ -110,7 +110,7 @@ StepResult Replica::train_step(const StepInput& input) {
   const bool counts = input.rows > 0;
   const double weight = counts ? input.weight : 0;
   // The loss of zero rows is not a number, but its gradients are exactly 0.
-  const LateNumber late(counts ? input.loss : torch::zeros({}));
+  const AsyncScalar late(counts ? input.loss : torch::zeros({}));
   group().explained([&] { state_.check_versions(); });
   // A device makes the gradients meanwhile; the CPU need not make those of what is no number.
   const auto go_back = [&] {

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "muster/base/error.h"
+#include "muster/distribute/internal/cluster_process_group.h"
 #include "muster/distribute/internal/connect_replicas.h"
-#include "muster/distribute/internal/coordinator_group.h"
 #include "muster/distribute/internal/make_replica.h"
 #include "muster/plan/failure.h"
 
@@ -13,7 +13,7 @@ namespace {
 
 // What went wrong while the replicas were brought together, told to the other processes.
 template <typename Fn>
-auto or_fail(CoordinatorGroup& cluster, Fn fn) {
+auto or_fail(ClusterProcessGroup& cluster, Fn fn) {
   try {
     return fn();
   } catch (const Error& error) {
@@ -30,7 +30,7 @@ std::vector<std::unique_ptr<Replica>> start_multi_worker(const StartOptions& sta
                                                          const std::vector<Device>& devices) {
   const cluster::ResolvedCluster& resolved = start.cluster;
   const auto locals = static_cast<int>(devices.size());
-  const auto cluster = CoordinatorGroup::join(start, options);
+  const auto cluster = ClusterProcessGroup::join(start, options);
   const auto place = [&](int local) {
     return ReplicaPlace{.process = resolved.rank,
                         .processes = resolved.num_workers,

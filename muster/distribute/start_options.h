@@ -7,7 +7,7 @@
 #include <string>
 
 #include "muster/base/file_system.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 
 namespace muster::inline v0_1::distribute {
 

@@ -107,11 +107,11 @@ class MUSTER_EXPORT Estimator {
   ~Estimator();
   Estimator(Estimator&&) noexcept;
 
-  // Trains until `steps`, `max_steps`, the end of the input, or a hook's wish; continues from the
-  // latest checkpoint, at the example it stopped at. Neither steps nor max_steps: until the input
-  // ends. Where max_steps is reached already, nothing happens. Throws what muster::train throws;
-  // InvalidArgument for an evaluator's or parameter server's task; Cancelled after saving, when
-  // this task is asked to stop. Who asks is Ctrl-C or SIGTERM, in a program that began with
+  // Trains until `steps`, `max_steps`, the end of the input, or a hook's request; continues from
+  // the latest checkpoint, at the example it stopped at. Neither steps nor max_steps: until the
+  // input ends. Where max_steps is reached already, nothing happens. Throws what muster::train
+  // throws; InvalidArgument for an evaluator's or parameter server's task; Cancelled after saving,
+  // when this task is asked to stop. Who asks is Ctrl-C or SIGTERM, in a program that began with
   // run_main() or guard_main() (muster/program/run_main.h): in another one they end it at once,
   // without saving, and an error that nobody catches is an abort.
   TrainResult train(const InputFn& input_fn, const TrainOptions& options = {});

@@ -14,7 +14,7 @@
 #include "muster/base/log.h"
 #include "muster/base/nearest_hint.h"
 #include "muster/base/strings.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 #include "muster/estimator/estimator.h"
 #include "muster/estimator/internal/exporter_name.h"
 #include "muster/estimator/internal/metrics_json.h"

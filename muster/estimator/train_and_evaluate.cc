@@ -12,10 +12,10 @@
 #include "muster/base/log.h"
 #include "muster/estimator/exporter.h"
 #include "muster/estimator/internal/evaluation_input.h"
-#include "muster/estimator/internal/evaluations.h"
 #include "muster/estimator/internal/evaluator_link.h"
 #include "muster/estimator/internal/evaluator_task.h"
 #include "muster/estimator/internal/exporter_name.h"
+#include "muster/estimator/internal/train_and_evaluate_schedule.h"
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1 {
@@ -142,7 +142,7 @@ TrainAndEvaluateResult train_and_evaluate(Estimator& estimator, const TrainSpec&
                                                   .clock = &impl.clock(),
                                                   .cancelled = [] { return stop_signal() != 0; }});
   }
-  internal::Evaluations evaluations(
+  internal::TrainAndEvaluateSchedule evaluations(
       estimator, eval_specs, train_spec.max_steps,
       {.alone = [&](const InputFn& input_fn,
                     const EvaluateOptions& options) { return impl.evaluate(input_fn, options); },

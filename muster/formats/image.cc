@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "muster/base/strings.h"
-#include "muster/formats/internal/image_codecs.h"
+#include "muster/formats/internal/image_codec.h"
 
 namespace muster::inline v0_1::formats {
 namespace {

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "muster/base/error.h"
+#include "muster/base/exit_code.h"
 #include "muster/base/hash.h"
 #include "muster/base/strings.h"
 #include "muster/jobs/internal/kubernetes_pod.h"
@@ -23,9 +24,6 @@ using internal::KubernetesMaking;
 using internal::labels;
 using internal::pod_template;
 using internal::secret_name;
-
-// Exit codes that say that the same command will do better another time; see docs/reliability.md.
-constexpr std::array kRetried = {130, 137, 138, 143};
 
 Json metadata(const KubernetesMaking& making, const std::string& name,
               const std::string& role = "") {
@@ -52,7 +50,7 @@ Json indexed_job(const KubernetesMaking& making, const Pool& pool) {
        {"onExitCodes",
         {{"containerName", container_name(making.options.kind)},
          {"operator", "NotIn"},
-         {"values", kRetried}}}}};
+         {"values", kRetriedExitCodes}}}}};
   spec["template"] = pod_template(making, pool);
   return {{"apiVersion", "batch/v1"},
           {"kind", "Job"},

@@ -8,7 +8,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/file_system.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 #include "muster/jobs/internal/kubernetes_values.h"
 #include "muster/jobs/internal/leaf_disease_job.h"
 #include "muster/jobs/internal/published_fields.h"

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/base/exit_code.h"
 #include "muster/base/file_system.h"
 #include "muster/base/json.h"
 #include "muster/base/log.h"
@@ -325,7 +326,7 @@ void cancel_search(const JobRecord& record, Target& target) {
   internal::LocalState ended = *state;
   ended.status = {
       .state = JobState::kCancelled,
-      .exit_code = 137,
+      .exit_code = kExitKilled,
       .detail = "the process that ran the search was killed, and its trials were ended"};
   internal::write_state(record.folder, ended);
 }

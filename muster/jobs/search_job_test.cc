@@ -1,5 +1,5 @@
 // Searches as jobs of the store, on a target that is played; real ones: apps/muster/
-// search_command_test.cc.
+// jobs_search_test.cc.
 #include "muster/jobs/search_job.h"
 
 #include <gmock/gmock.h>

@@ -21,10 +21,10 @@
 #include "muster/base/regular_file.h"
 #include "muster/base/secret.h"
 #include "muster/jobs/commands.h"
+#include "muster/jobs/final_status.h"
 #include "muster/jobs/internal/local_state.h"
 #include "muster/jobs/same_job.h"
 #include "muster/jobs/search_job.h"
-#include "muster/jobs/seen_end.h"
 #include "muster/jobs/task_start.h"
 #include "muster/launch/run.h"
 
@@ -262,8 +262,8 @@ std::optional<JobRecord> ended_before(const JobStore& store, const Target& targe
     return std::nullopt;
   JobStatus status = status_of(*before);
   // Who keeps the names of jobs that have ended has forgotten this one since, maybe.
-  if (const auto end = seen_end(*before); end && !end->forgotten && !target.frees_names())
-    status = asked_again(*before, *end, [&] { return status_of(*before); });
+  if (const auto end = final_status(*before); end && !end->forgotten && !target.frees_names())
+    status = recheck_status(*before, *end, [&] { return status_of(*before); });
   const bool ended = target.frees_names() && is_final(status.state);
   return ended || status.forgotten ? before : std::nullopt;
 }

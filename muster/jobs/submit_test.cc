@@ -8,7 +8,7 @@
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/base/temp_directory.h"
-#include "muster/jobs/seen_end.h"
+#include "muster/jobs/final_status.h"
 
 namespace muster::inline v0_1::jobs {
 namespace {
@@ -109,10 +109,10 @@ TEST(SubmitTest, TheSameJobTakesItsNameAgainWhenItHasEnded) {
   // Also where its end was seen before it was forgotten, as on Kubernetes.
   JobStatus now{.state = JobState::kSucceeded};
   const auto remembered = [&](const JobRecord& record) {
-    return ended_or_asked(record, [&] { return now; });
+    return final_or_current_status(record, [&] { return now; });
   };
   EXPECT_THROW(submit_job(store, target, job, clock, remembered), Error);
-  EXPECT_EQ(seen_end(store.find("fit"))->state, JobState::kSucceeded);
+  EXPECT_EQ(final_status(store.find("fit"))->state, JobState::kSucceeded);
   now = {.forgotten = true};
   EXPECT_THAT(store.list(), ElementsAre(submit_job(store, target, job, clock, remembered)));
   target.frees = true;

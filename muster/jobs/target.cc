@@ -7,6 +7,7 @@
 #include <csignal>
 
 #include "muster/base/error.h"
+#include "muster/base/exit_code.h"
 #include "muster/base/nearest.h"
 #include "muster/base/strings.h"
 
@@ -42,8 +43,7 @@ bool goes_on(JobState state) {
 }
 
 bool ended_by_others(int exit_code) {
-  constexpr std::array kCodes = {130, 137, 138, 143};
-  return std::ranges::find(kCodes, exit_code) != kCodes.end();
+  return std::ranges::find(kRetriedExitCodes, exit_code) != kRetriedExitCodes.end();
 }
 
 launch::ExitStatus exit_status_of(int exit_code) {
@@ -76,16 +76,15 @@ void tell_of_cancelling(JobStatus& status) {
   if (status.state != JobState::kCancelled) return;
   // What launchers and programs return for SIGTERM, SIGUSR1 and Ctrl-C; and for SIGKILL, which
   // follows where these are not heard.
-  constexpr std::array kAsAsked = {143, 138, 130};
-  constexpr int kKilled = 137;
+  constexpr std::array kAsAsked = {kExitTerminated, kExitRestart, kExitInterrupted};
   std::string killed;
   bool others = false;
   for (TaskStatus& task : status.tasks) {
     const int code = task.exit_code.value_or(0);
     const bool as_asked = std::ranges::find(kAsAsked, code) != kAsAsked.end();
-    if (task.state == JobState::kFailed && (as_asked || code == kKilled))
+    if (task.state == JobState::kFailed && (as_asked || code == kExitKilled))
       task.state = JobState::kCancelled;
-    if (code == kKilled && killed.empty()) killed = task.name;
+    if (code == kExitKilled && killed.empty()) killed = task.name;
     others = others || task.state == JobState::kFailed;
   }
   if (!killed.empty()) {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/exit_code.h"
 #include "muster/base/file_system.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
@@ -136,7 +137,7 @@ std::optional<int> TargetTrials::exit_code(int number) {
       trial.left = !is_over(status);
       return ended(status.exit_code.value_or(1));
     case JobState::kCancelled:
-      return ended(status.exit_code.value_or(143));
+      return ended(status.exit_code.value_or(kExitTerminated));
     case JobState::kUnknown:
       break;
   }

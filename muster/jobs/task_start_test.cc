@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 #include "muster/jobs/config_writer.h"
 #include "muster/jobs/job_config.h"
 #include "muster/jobs/job_spec_json.h"

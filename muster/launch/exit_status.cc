@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string_view>
 
+#include "muster/base/exit_code.h"
+
 namespace muster::inline v0_1::launch {
 namespace {
 
@@ -15,21 +17,21 @@ std::string_view code_meaning(int code) {
   switch (code) {
     case 0:
       return "done";
-    case 1:
+    case kExitFailed:
       return "the run failed: corrupt data, a non-finite loss, or an internal error";
-    case 2:
+    case kExitWrongUse:
       return "a wrong argument, or something that was not found";
     case 126:
       return "the program could not be executed";
     case 127:
       return "the program was not found";
-    case 130:
+    case kExitInterrupted:
       return "stopped by Ctrl-C";
-    case 137:
+    case kExitKilled:
       return "something below it was killed";
-    case 138:
+    case kExitRestart:
       return "lost a peer or a resource; asks to be restarted";
-    case 143:
+    case kExitTerminated:
       return "stopped by SIGTERM";
     default:
       return "";

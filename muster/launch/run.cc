@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -16,14 +15,11 @@
 #include <tuple>
 
 #include "muster/base/error.h"
-#include "muster/base/log.h"
 #include "muster/base/loopback.h"
 #include "muster/base/nearest.h"
 #include "muster/base/secret.h"
 #include "muster/base/strings.h"
-#include "muster/base/terminal.h"
 #include "muster/base/thread_count.h"
-#include "muster/launch/certificates.h"
 
 namespace muster::inline v0_1::launch {
 namespace {
@@ -69,50 +65,10 @@ std::optional<std::string> nearest_program(const std::string& name,
   }
 }
 
-// On a terminal each task keeps one line up to date, unless the user has set MUSTER_PROGRESS.
-void ask_for_status_lines(std::vector<ProcessSpec>& tasks, int fd) {
-  const auto size = terminal_size(fd);
-  if (std::getenv("MUSTER_PROGRESS") != nullptr || !size || !takes_escapes(fd)) return;
-  for (ProcessSpec& task : tasks) {
-    const int prefix = static_cast<int>(task.name.size()) + 3;  // "[worker 0] "
-    task.environment.emplace_back("MUSTER_PROGRESS", "bar");
-    task.environment.emplace_back("COLUMNS", std::to_string(std::max(1, size->columns - prefix)));
-  }
-}
-
 struct Role {
   std::string type;
   int index;
 };
-
-void check(const RunOptions& options) {
-  if (options.workers < 0 || (options.workers == 0 && !options.chief)) {
-    throw invalid_argument(fmt::format("--workers is {}", options.workers),
-                           "pass the number of worker tasks, at least 1");
-  }
-  if (options.ps < 0 || options.restart < 0) {
-    throw invalid_argument(fmt::format("{} is {}", options.ps < 0 ? "--ps" : "--restart",
-                                       options.ps < 0 ? options.ps : options.restart),
-                           "pass a number, 0 or more");
-  }
-  if (options.ps > 0 && !options.chief) {
-    throw invalid_argument(fmt::format("--ps is {}, and there is no --chief", options.ps),
-                           "add --chief: with parameter servers one task begins the run and saves; "
-                           "it trains as well, so --workers may be one less");
-  }
-  if (options.cores_per_task < 0) {
-    throw invalid_argument(fmt::format("--cores-per-task is {}", options.cores_per_task),
-                           "pass a number of cores, or leave it out for a fair share");
-  }
-  if (options.threads < 0) {
-    throw invalid_argument(fmt::format("--threads is {}", options.threads),
-                           "pass the threads of one task, or leave it out for its cores");
-  }
-  if (options.command.empty()) {
-    throw invalid_argument("no program to run",
-                           "write it after two dashes: muster run --workers=2 -- program args");
-  }
-}
 
 // Too many tasks would not train, but make the machine unusable.
 void check_count(int count, const Machine& machine) {
@@ -185,6 +141,35 @@ ThreadCounts thread_counts(const RunOptions& options, const Environment& environ
 
 }  // namespace
 
+void check_run_options(const RunOptions& options) {
+  if (options.workers < 0 || (options.workers == 0 && !options.chief)) {
+    throw invalid_argument(fmt::format("--workers is {}", options.workers),
+                           "pass the number of worker tasks, at least 1");
+  }
+  if (options.ps < 0 || options.restart < 0) {
+    throw invalid_argument(fmt::format("{} is {}", options.ps < 0 ? "--ps" : "--restart",
+                                       options.ps < 0 ? options.ps : options.restart),
+                           "pass a number, 0 or more");
+  }
+  if (options.ps > 0 && !options.chief) {
+    throw invalid_argument(fmt::format("--ps is {}, and there is no --chief", options.ps),
+                           "add --chief: with parameter servers one task begins the run and saves; "
+                           "it trains as well, so --workers may be one less");
+  }
+  if (options.cores_per_task < 0) {
+    throw invalid_argument(fmt::format("--cores-per-task is {}", options.cores_per_task),
+                           "pass a number of cores, or leave it out for a fair share");
+  }
+  if (options.threads < 0) {
+    throw invalid_argument(fmt::format("--threads is {}", options.threads),
+                           "pass the threads of one task, or leave it out for its cores");
+  }
+  if (options.command.empty()) {
+    throw invalid_argument("no program to run",
+                           "write it after two dashes: muster run --workers=2 -- program args");
+  }
+}
+
 int cluster_size(const RunOptions& options) {
   return options.workers + (options.chief ? 1 : 0) + options.ps;
 }
@@ -229,7 +214,7 @@ Machine this_machine() {
 
 RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::vector<int>& ports,
                  const Environment& environment) {
-  check(options);
+  check_run_options(options);
   const int count = task_count(options), in_cluster = cluster_size(options);
   if (static_cast<int>(ports.size()) != in_cluster) {
     throw invalid_argument(fmt::format("{} ports for {} tasks", ports.size(), in_cluster));
@@ -341,81 +326,6 @@ std::string describe(const RunPlan& plan) {
     text += line + "\n";
   }
   return text;
-}
-
-namespace {
-
-// Certificates of one run, in a folder that only this user can enter and that goes with it.
-class RunCertificates {
- public:
-  RunCertificates() {
-    folder_ = (std::filesystem::temp_directory_path() / "muster-run-XXXXXX").string();
-    if (mkdtemp(folder_.data()) == nullptr)
-      throw from_errno(errno, fmt::format("cannot make a folder for certificates, {}", folder_));
-    constexpr int kDays = 365;
-    try {
-      variables_ =
-          write_certificates(make_certificates({loopback_host(), "localhost"}, kDays), folder_);
-    } catch (...) {
-      remove();
-      throw;
-    }
-  }
-  ~RunCertificates() { remove(); }
-  RunCertificates(const RunCertificates&) = delete;
-  RunCertificates& operator=(const RunCertificates&) = delete;
-
-  const std::vector<std::pair<std::string, std::string>>& variables() const { return variables_; }
-
- private:
-  void remove() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-
-  std::string folder_;
-  std::vector<std::pair<std::string, std::string>> variables_;
-};
-
-// Whether it is worth to try again after a group ended so: a task was killed, or a resource was
-// busy.
-bool asks_for_restart(const Outcome& outcome) { return outcome.exit_code > 128; }
-
-}  // namespace
-
-int run(const RunOptions& options, const std::function<std::vector<int>(int)>& ports) {
-  check(options);
-  std::optional<RunCertificates> certificates;
-  if (options.tls && cluster_size(options) > 1) certificates.emplace();
-  SuperviseOptions supervision = options.supervise;
-  supervision.stop_on_address_in_use = true;
-  supervision.json = options.json;
-  // With parameter servers a task is started again by itself.
-  int restarts = options.ps > 0 ? 0 : options.restart;
-  for (;;) {
-    RunPlan plan =
-        plan_run(options, this_machine(), ports(cluster_size(options)), Environment::process());
-    if (options.adjust) options.adjust(plan);
-    if (!plan.warning.empty() && supervision.stop_on_address_in_use) log::warning(plan.warning);
-    if (!options.json) ask_for_status_lines(plan.processes, supervision.err_fd);
-    for (ProcessSpec& task : plan.processes) {
-      if (!certificates) break;
-      const auto& variables = certificates->variables();
-      task.environment.insert(task.environment.end(), variables.begin(), variables.end());
-    }
-    const Outcome outcome = supervise(plan.processes, supervision);
-    if (!outcome.address_in_use || outcome.stop_signal != 0) {
-      if (restarts == 0 || outcome.stop_signal != 0 || !asks_for_restart(outcome))
-        return outcome.exit_code;
-      log::warning(fmt::format("starting all tasks again ({} of {})", options.restart - --restarts,
-                               options.restart));
-      continue;
-    }
-    log::warning(fmt::format(
-        "a port of {} was taken by somebody else: starting all tasks again on new ports",
-        fmt::join(plan.addresses, ", ")));
-    supervision.stop_on_address_in_use = false;
-  }
 }
 
 }  // namespace muster::inline v0_1::launch

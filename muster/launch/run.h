@@ -58,6 +58,9 @@ struct RunPlan {
   std::string warning = {};
 };
 
+// Throws InvalidArgument for options out of range.
+void check_run_options(const RunOptions& options);
+
 // Plans a run; `ports` holds one port for each task of the cluster. OMP_NUM_THREADS and
 // MUSTER_THREADS are the task's share of cores (at least 1), unless `options.threads` or the
 // environment sets them. Throws InvalidArgument for options out of range, and for a MUSTER_THREADS

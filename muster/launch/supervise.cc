@@ -13,14 +13,15 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/base/exit_code.h"
 #include "muster/launch/internal/failure_rank.h"
 #include "muster/launch/internal/idle_watch.h"
 #include "muster/launch/internal/keeper.h"
 #include "muster/launch/internal/output.h"
 #include "muster/launch/internal/process.h"
 #include "muster/launch/internal/processor_times.h"
+#include "muster/launch/internal/run_outcome.h"
 #include "muster/launch/internal/signal_scope.h"
-#include "muster/launch/internal/verdict.h"
 #include "muster/launch/internal/waiting_line.h"
 
 namespace muster::inline v0_1::launch {
@@ -259,7 +260,7 @@ class Supervisor {
       task.exit.too_late = true;
       return;
     }
-    if (options_.stop_on_address_in_use && task.exit.status.code == 138 &&
+    if (options_.stop_on_address_in_use && task.exit.status.code == kExitRestart &&
         task.said_address_in_use() && phase_ == Phase::kRunning) {
       address_in_use_ = true;
       stop_all(SIGTERM, options_.grace);
@@ -291,7 +292,7 @@ class Supervisor {
   }
 
   static bool was_lost(const Task& task) {
-    return task.exit.status.signal != 0 || task.exit.status.code == 138;
+    return task.exit.status.signal != 0 || task.exit.status.code == kExitRestart;
   }
 
   void start_again(Task& task, const std::string& what) {

@@ -7,7 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/checks.h"
-#include "muster/layers/internal/rectified.h"
+#include "muster/layers/internal/fused_relu.h"
 #include "muster/layers/internal/weights.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"

@@ -10,7 +10,7 @@
 #include "muster/base/error.h"
 #include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/checks.h"
-#include "muster/layers/internal/rectified.h"
+#include "muster/layers/internal/fused_relu.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -64,7 +64,7 @@ std::vector<Tensor> masks_of_all(const LayerInputs& inputs) {
 
 using Merge = std::function<Tensor(const std::vector<Tensor>&)>;
 
-class ElementwiseImpl final : public LayerImpl, public internal::CallsRectified {
+class ElementwiseImpl final : public LayerImpl, public internal::FusesRelu {
  public:
   ElementwiseImpl(const char* class_name, size_t exactly, Merge merge, std::string name)
       : LayerImpl(class_name, std::move(name)), exactly_(exactly), merge_(std::move(merge)) {}
@@ -88,11 +88,12 @@ class ElementwiseImpl final : public LayerImpl, public internal::CallsRectified 
     return {.tensors = {merge_(tensors)}, .masks = masks_of_all(inputs)};
   }
 
-  LayerOutputs call_rectified(const LayerInputs& inputs, CallContext& context) const override {
+  LayerOutputs call_with_relu(const LayerInputs& inputs, CallContext& context) const override {
     LayerOutputs outputs = call(inputs, context);
     // One tensor alone may be given as it came.
     Tensor& joined = outputs.tensors[0];
-    joined = inputs.tensors.size() > 1 ? internal::rectified(std::move(joined)) : at::relu(joined);
+    joined =
+        inputs.tensors.size() > 1 ? internal::relu_in_place(std::move(joined)) : at::relu(joined);
     return outputs;
   }
 

@@ -11,7 +11,6 @@
 #include "muster/layers/activation_layers.h"
 #include "muster/layers/attention.h"
 #include "muster/layers/bidirectional.h"
-#include "muster/layers/compute_anyway.h"
 #include "muster/layers/convolution.h"
 #include "muster/layers/core.h"
 #include "muster/layers/embedding.h"
@@ -25,6 +24,7 @@
 #include "muster/layers/pooling.h"
 #include "muster/layers/recompute.h"
 #include "muster/layers/recurrent.h"
+#include "muster/layers/testing/allow_slow_bfloat16.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/tensor/gradient_destination.h"
 #include "muster/tensor/libtorch.h"
@@ -33,7 +33,7 @@ namespace muster::inline v0_1 {
 namespace {
 
 using ::testing::AllOf;
-using testing::ComputeAnyway;
+using testing::AllowSlowBfloat16;
 using testing::Fixture;
 using ::testing::HasSubstr;
 using testing::numbers;
@@ -106,7 +106,7 @@ std::vector<MixedExample> products() {
 
 // Of whole numbers the products are exact, and so is their sum in float32: bfloat16 rounds once.
 TEST(MixedPrecision, RoundsAProductOnceAndItsGradientsOnce) {
-  const ComputeAnyway anyway;
+  const AllowSlowBfloat16 anyway;
   for (const MixedExample& each : products()) {
     SCOPED_TRACE(each.layer.impl().identity().class_name);
     const Tensor x = whole_numbers(each.shape);
@@ -126,7 +126,7 @@ TEST(MixedPrecision, RoundsAProductOnceAndItsGradientsOnce) {
 // |round(x') round(w') - x w| <= (2 e + e^2) |x| |w| for each product, with e of the rounding; the
 // sum is rounded once more.
 TEST(MixedPrecision, IsOffByNoMoreThanItsRoundings) {
-  const ComputeAnyway anyway;
+  const AllowSlowBfloat16 anyway;
   const double bound = 3 * kRounding + 3 * kRounding * kRounding + 1e-5;
   const Tensor x = numbers({6, 40}).to(kFloat32);
   const Layer layer = Dense(9, {.bias_initializer = initializers::random_normal(0, 1)});
@@ -170,7 +170,7 @@ std::vector<MixedExample> other_layers() {
 
 // None of these rounds a number more than sixteen times on its way; they draw the same numbers.
 TEST(MixedPrecision, EveryLayerTakesPart) {
-  const ComputeAnyway anyway;
+  const AllowSlowBfloat16 anyway;
   const auto is_near = [](const Tensor& found, const Tensor& expected) {
     return (found - expected).abs().max().item<double>() <=
            16 * kRounding * expected.abs().max().item<double>();
@@ -196,7 +196,7 @@ TEST(MixedPrecision, EveryLayerTakesPart) {
 }
 
 TEST(MixedPrecision, AttentionTakesPart) {
-  const ComputeAnyway anyway;
+  const AllowSlowBfloat16 anyway;
   const std::vector<Layer> layers = {
       Attention({.use_scale = true}),
       MultiHeadAttention(2, 3, {.value_dim = 2}),
@@ -234,7 +234,7 @@ class WatchImpl final : public UnaryLayerImpl {
 };
 
 TEST(MixedPrecision, WhatGoesFromLayerToLayerIsBfloat16) {
-  const ComputeAnyway anyway;
+  const AllowSlowBfloat16 anyway;
   std::vector<DType> seen;
   const auto watch = [&](LayerPrecision precision = LayerPrecision::kAsGiven) {
     return Layer(std::make_shared<WatchImpl>(precision, &seen));
@@ -252,7 +252,7 @@ TEST(MixedPrecision, WhatGoesFromLayerToLayerIsBfloat16) {
 
 // Mean and variance are those of the numbers in float32, not of sums in bfloat16.
 TEST(MixedPrecision, BatchStatisticsAreFloat32) {
-  const ComputeAnyway anyway;
+  const AllowSlowBfloat16 anyway;
   const Tensor x = rounded(numbers({4000, 2}).to(kFloat32) + 3);
   const Layer layer = BatchNormalization({.momentum = 0});
   Fixture fixture;
@@ -267,7 +267,7 @@ TEST(MixedPrecision, BatchStatisticsAreFloat32) {
 }
 
 TEST(MixedPrecision, RecomputesTheSameBits) {
-  const ComputeAnyway anyway;
+  const AllowSlowBfloat16 anyway;
   const Layer block = Sequential({Dense(6), BatchNormalization(), Dropout(0.3), Dense(4)});
   const Tensor x = numbers({8, 5}).to(kFloat32);
   const Trial plain(mixed_precision("bfloat16", Sequential({block, Dense(2)})), x);
@@ -307,7 +307,7 @@ TEST(MixedPrecision, WritesTheGradientWhereItIsWanted) {
 }
 
 TEST(MixedPrecision, TakesNoRowsAndIdsAndState) {
-  const ComputeAnyway anyway;
+  const AllowSlowBfloat16 anyway;
   const Layer words =
       mixed_precision("bfloat16", Sequential({Embedding(9, 4), LSTM(3, {.return_state = true})}));
   Fixture fixture;
@@ -325,14 +325,14 @@ TEST(MixedPrecision, StandsInAGraph) {
   const Functional model({x}, {mixed_precision("bfloat16", inner)(x)});
   EXPECT_EQ(model.count_params(), 6 * 4 + 4 + 4 * 2 + 2);
   EXPECT_EQ(mixed_precision("bfloat16", inner).summary({x}), inner.summary({x}));
-  const ComputeAnyway anyway;
+  const AllowSlowBfloat16 anyway;
   const Trial graph(mixed_precision("bfloat16", model), numbers({3, 6}).to(kFloat32));
   const Trial chain(mixed_precision("bfloat16", inner), numbers({3, 6}).to(kFloat32));
   EXPECT_TRUE(graph.result.equal(chain.result));
 }
 
 TEST(MixedPrecision, HasTheVariablesOfFloat32) {
-  const ComputeAnyway anyway;
+  const AllowSlowBfloat16 anyway;
   const Tensor x = numbers({12, 10}).to(kFloat32);
   const Layer model = Sequential({Dense(16), BatchNormalization(), Dense(2)});
   const Trial wide(mixed_precision("float32", model), x),
@@ -379,7 +379,7 @@ TEST(MixedPrecision, RefusesOtherPolicies) {
   EXPECT_THAT(refused("mixed_bfloat").hint(), HasSubstr("did you mean \"mixed_bfloat16\"?"));
   EXPECT_THAT(refused("mixed_float16").hint(), HasSubstr("bfloat16 is as small"));
   EXPECT_THAT(refused("fast").hint(), AllOf(HasSubstr("\"bfloat16\""), HasSubstr("\"float32\"")));
-  const ComputeAnyway anyway;
+  const AllowSlowBfloat16 anyway;
   Fixture fixture;
   EXPECT_THAT(message_of([&] {
                 mixed_precision("bfloat16", Dense(1))(numbers({2, 3}), fixture.context);

@@ -9,7 +9,7 @@
 #include "muster/layers/internal/affine_normalization.h"
 #include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/checks.h"
-#include "muster/layers/internal/rectified.h"
+#include "muster/layers/internal/fused_relu.h"
 #include "muster/layers/internal/weights.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
@@ -55,7 +55,7 @@ Moments moments_over_replicas(const Moments& mine, const CallContext& context) {
 }
 
 class BatchNormalizationImpl final : public UnaryLayerImpl,
-                                     public internal::CallsRectified,
+                                     public internal::FusesRelu,
                                      public internal::AffineNormalization {
  public:
   explicit BatchNormalizationImpl(BatchNormalizationOptions options)
@@ -65,7 +65,7 @@ class BatchNormalizationImpl final : public UnaryLayerImpl,
     return normalized(input, context, /*relu=*/false);
   }
 
-  LayerOutputs call_rectified(const LayerInputs& inputs, CallContext& context) const override {
+  LayerOutputs call_with_relu(const LayerInputs& inputs, CallContext& context) const override {
     const Tensor& input = internal::single_tensor(context, identity(), inputs, keeps_steps());
     return {.tensors = {normalized(input, context, /*relu=*/true)}, .masks = inputs.masks};
   }
@@ -126,7 +126,7 @@ class BatchNormalizationImpl final : public UnaryLayerImpl,
     Tensor output = (wide - used.mean) * factor;
     if (beta.defined()) output = output + beta;
     if (input.scalar_type() == kBFloat16) output = internal::narrowed(output);
-    return relu ? internal::rectified(std::move(output)) : output;
+    return relu ? internal::relu_in_place(std::move(output)) : output;
   }
 
   const Tensor& moving(int slot, const char* name, const Initializer& initializer,
@@ -156,7 +156,7 @@ class BatchNormalizationImpl final : public UnaryLayerImpl,
     move(moving_mean, mean);
     move(moving_variance, (inverse_deviation.detach().pow(-2) - options_.epsilon).clamp_min(0));
     // In front of the views, through which autograd would have to copy.
-    if (relu) output = internal::rectified(std::move(output));
+    if (relu) output = internal::relu_in_place(std::move(output));
     return output.permute({0, 2, 3, 1}).reshape(input.sizes());
   }
 

@@ -7,7 +7,6 @@
 
 #include "muster/base/temp_directory.h"
 #include "muster/distribute/strategy.h"
-#include "muster/layers/compute_anyway.h"
 #include "muster/layers/core.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/functional.h"
@@ -16,6 +15,7 @@
 #include "muster/layers/normalization.h"
 #include "muster/layers/recompute.h"
 #include "muster/layers/regularizers.h"
+#include "muster/layers/testing/allow_slow_bfloat16.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/internal/test_towers.h"
 #include "muster/loop/scope.h"
@@ -28,7 +28,7 @@
 namespace muster::inline v0_1::distribute {
 namespace {
 
-using testing::ComputeAnyway;
+using testing::AllowSlowBfloat16;
 
 // Two inputs, a shared layer, a table, and statistics over the batch.
 Layer mixed_tower(const char* policy, bool recomputes = false) {
@@ -51,7 +51,7 @@ void expect_same_bits(const Values& found, const Values& expected) {
 }
 
 TEST(MixedPrecisionLawTest, BitsDependNeitherOnBucketsNorOnRecomputation) {
-  const ComputeAnyway anyway;
+  const AllowSlowBfloat16 anyway;
   for (const int replicas : {1, 2, 3}) {
     for (const int64_t accumulate : {1, 2}) {
       SCOPED_TRACE(std::to_string(replicas) + " replicas, " + std::to_string(accumulate));
@@ -72,7 +72,7 @@ TEST(MixedPrecisionLawTest, BitsDependNeitherOnBucketsNorOnRecomputation) {
 // A gradient is a sum of products of a feature and a number from the loss, both rounded to
 // bfloat16, and is rounded itself, on each replica: three times the share e, of the sum of sizes.
 TEST(MixedPrecisionLawTest, ReplicasComputeWhatOneDoesButForRounding) {
-  const ComputeAnyway anyway;
+  const AllowSlowBfloat16 anyway;
   constexpr double kRounding = 1.0 / 256, kLearningRate = 0.5;
   const Dataset data = points(13);
   const auto kernel_after_a_step = [&](int replicas, const char* policy) {
@@ -158,7 +158,7 @@ class Network {
 };
 
 TEST(MixedPrecisionLawTest, TrainsToTheLossOfFloat32) {
-  const ComputeAnyway anyway;
+  const AllowSlowBfloat16 anyway;
   for (const int replicas : {1, 2}) {
     const auto loss = [&](const char* policy) {
       return Network(mirrored({.replicas = replicas}), policy).train(150);
@@ -171,7 +171,7 @@ TEST(MixedPrecisionLawTest, TrainsToTheLossOfFloat32) {
 }
 
 TEST(MixedPrecisionLawTest, EitherReadsTheOthersCheckpoint) {
-  const ComputeAnyway anyway;
+  const AllowSlowBfloat16 anyway;
   for (const bool from_mixed : {false, true}) {
     TempDirectory directory;
     const std::string path = directory / "model";

@@ -60,7 +60,7 @@ class Hall {
   }
 
   const int port_;
-  StrangerLog log_;
+  RefusalLog log_;
   std::vector<int> kept_;
   std::atomic<int> taken_ = 0;
   Acceptor acceptor_;  // last: its thread uses what is above
@@ -82,8 +82,8 @@ TEST(Acceptor, WhoSpeaksInFramesIsTakenAndOthersAreToldOfOnce) {
       secret.send("\x16\x03\x01");
       noise.send("hello");
       older.send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
-      for (RawConnection* stranger : {&browser, &secret, &noise, &older})
-        EXPECT_TRUE(stranger->ends_within(kSoon));
+      for (RawConnection* intruder : {&browser, &secret, &noise, &older})
+        EXPECT_TRUE(intruder->ends_within(kSoon));
     }
     RawConnection slow(hall.port());
     slow.send(kOpening.substr(0, 2));
@@ -203,9 +203,9 @@ TEST(AcceptorDeathTest, GoesOnWhenThereAreDescriptorsAgain) {
   EXPECT_EXIT(run_out_of_descriptors(), ::testing::ExitedWithCode(0), "cannot accept a connection");
 }
 
-TEST(StrangerLogTest, HasOneLineOfEachAnd256OfAll) {
+TEST(RefusalLogTest, HasOneLineOfEachAnd256OfAll) {
   ::testing::internal::CaptureStderr();
-  StrangerLog log;
+  RefusalLog log;
   for (int turn = 0; turn < 2; ++turn) {
     for (int host = 0; host < 300; ++host) log.tell("host " + std::to_string(host) + " is refused");
   }

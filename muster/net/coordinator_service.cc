@@ -26,7 +26,7 @@ constexpr double kNextRequestSeconds = 3600;
 // All tasks may come at once, and from one address.
 MessageServerOptions options_of(const std::string& address, const cluster::Job& job, int tasks) {
   const int count = std::max(1, tasks);
-  const int all = count + plan::CoordinatorState::most_guests(tasks);
+  const int all = count + plan::CoordinatorState::most_observers(tasks);
   return {.address = address,
           .job = job,
           .task = "the coordinator",

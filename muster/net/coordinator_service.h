@@ -18,7 +18,7 @@ class CoordinatorService {
   // refused before the handler hears of them. `tasks`, the size of the group, scales how many
   // connections there may be (see docs/security.md). Throws Unavailable when the port is in use,
   // InvalidArgument for certificates that cannot be used, and where other machines can connect and
-  // nothing keeps strangers out.
+  // nothing keeps unauthenticated peers out.
   CoordinatorService(CoordinatorHandler& handler, const std::string& address,
                      const cluster::Job& job = {}, int tasks = 1);
   ~CoordinatorService();

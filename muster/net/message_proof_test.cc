@@ -56,7 +56,7 @@ Meeting meet(const cluster::Job& client_job, const cluster::Job& server_job,
       const ProvedClient proved = prove_to_client(server, server_job, "ps:0", [&] {
         return hear(server, 2 * next++, meeting.heard, tamper);
       });
-      meeting.server_is_sure = proved.stranger.empty();
+      meeting.server_is_sure = proved.refusal.empty();
       meeting.client_task = proved.task;
       if (meeting.server_is_sure) welcome(server);
     } catch (const Error&) {
@@ -87,9 +87,9 @@ TEST(MessageProof, TwoOfOneJobAreSureOfEachOther) {
     EXPECT_EQ(meeting.server_task, "ps:0");
     EXPECT_EQ(meeting.client_task, "worker:1");
   }
-  const Meeting strangers = meet(kMember, job_with("another token of them"));
-  EXPECT_FALSE(strangers.client_is_sure);
-  EXPECT_FALSE(strangers.server_is_sure);
+  const Meeting intruders = meet(kMember, job_with("another token of them"));
+  EXPECT_FALSE(intruders.client_is_sure);
+  EXPECT_FALSE(intruders.server_is_sure);
 }
 
 TEST(MessageProof, TheTokenIsNotSent) {
@@ -117,13 +117,13 @@ TEST(MessageProof, NoByteCanBeChanged) {
 // What was said in one meeting proves nothing in another.
 TEST(MessageProof, NothingCanBePlayedBack) {
   const Heard before = meet(kMember, kMember).heard;
-  const cluster::Job stranger = job_with("no token of that job");
+  const cluster::Job intruder = job_with("no token of that job");
   const auto play_back = [&](size_t number, std::string& message) { message = before[number]; };
-  const Meeting as_client = meet(stranger, kMember, [&](size_t number, std::string& message) {
+  const Meeting as_client = meet(intruder, kMember, [&](size_t number, std::string& message) {
     if (number % 2 == 0) play_back(number, message);
   });
   EXPECT_FALSE(as_client.server_is_sure);
-  const Meeting as_server = meet(kMember, stranger, [&](size_t number, std::string& message) {
+  const Meeting as_server = meet(kMember, intruder, [&](size_t number, std::string& message) {
     if (number % 2 == 1) play_back(number, message);
   });
   EXPECT_FALSE(as_server.client_is_sure);

@@ -22,7 +22,7 @@
 #include "muster/net/internal/local_socket.h"
 #include "muster/net/internal/message_proof.h"
 #include "muster/net/internal/peer.h"
-#include "muster/net/internal/stranger_log.h"
+#include "muster/net/internal/refusal_log.h"
 #include "muster/net/internal/stream.h"
 #include "muster/net/internal/tls_stream.h"
 #include "muster/net/port.h"
@@ -178,7 +178,7 @@ struct MessageServer::Impl {
     usual ? log::debug(text) : log::warning(text);
   }
 
-  // The task at the other end; nothing for a stranger, of whom the log tells.
+  // The task at the other end; nothing for an unauthenticated peer, of whom the log tells.
   std::optional<std::string> meet(MessageSocket& socket, const Peer& peer) {
     const auto tell = [&](std::string_view why) {
       log.tell(fmt::format("refused a connection from {}: {}", peer.host, why));
@@ -186,8 +186,8 @@ struct MessageServer::Impl {
     try {
       ProvedClient proved =
           prove_to_client(socket, options.job, options.task, [&] { return next_message(socket); });
-      if (proved.stranger.empty()) return std::move(proved.task);
-      tell(proved.stranger);
+      if (proved.refusal.empty()) return std::move(proved.task);
+      tell(proved.refusal);
     } catch (const Error& error) {
       // Of those that took too long or were too many, the acceptor tells.
       switch (error.kind()) {
@@ -260,7 +260,7 @@ struct MessageServer::Impl {
   std::optional<TlsContext> tls{};
   int port = 0;
   std::string address{};
-  StrangerLog log;
+  RefusalLog log;
   std::mutex mutex{};
   bool stopping = false;
   Connections connections;

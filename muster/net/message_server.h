@@ -38,7 +38,8 @@ class MUSTER_PART_EXPORT MessageServer {
   // Listens from now on. A loopback host, and a numeric address of this machine, is all it listens
   // on; any other name means all interfaces, because it often belongs to a load balancer. Throws
   // Unavailable naming the address when the port is in use, InvalidArgument for certificates that
-  // cannot be used, and where other machines can connect and nothing keeps strangers out.
+  // cannot be used, and where other machines can connect and nothing keeps unauthenticated peers
+  // out.
   MessageServer(MessageServerOptions options, Serve serve);
   // stop()
   ~MessageServer();

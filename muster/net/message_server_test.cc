@@ -130,12 +130,12 @@ TEST(MessageServer, StopEndsAllThatIsUnderWay) {
   const auto silent = connect_messages(options);
   options.task = "worker:1";
   const auto deaf = connect_messages(options);
-  RawConnection stranger(server->port());
+  RawConnection intruder(server->port());
   both_wait.get_future().wait();
   server->stop();
   server->stop();
   EXPECT_EQ(error_of([&] { silent->receive(kLong); }).kind(), ErrorKind::kPeerLost);
-  EXPECT_TRUE(stranger.ends_within(kSoon));
+  EXPECT_TRUE(intruder.ends_within(kSoon));
   EXPECT_FALSE(RawConnection(server->port()).connected());
   // The port is free again.
   MessageServerOptions again = here();

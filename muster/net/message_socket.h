@@ -120,7 +120,8 @@ struct ConnectOptions {
 // happened last (where it does not try again: NotFound for a host without an address, Unavailable
 // where nobody listens or there is no room, PeerLost where the server closes the connection before
 // it has let this task in), InvalidArgument when the server belongs to another job, one side does
-// not accept the other's certificate, or nothing would keep strangers out, and Cancelled.
+// not accept the other's certificate, or nothing would keep unauthenticated peers out, and
+// Cancelled.
 MUSTER_PART_EXPORT std::unique_ptr<MessageSocket> connect_messages(const ConnectOptions& options);
 
 }  // namespace muster::inline v0_1::net

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "muster/base/error.h"
-#include "muster/plan/exchange.h"
+#include "muster/plan/sum_schedule.h"
 
 namespace muster::inline v0_1::plan {
 namespace {
@@ -145,7 +145,7 @@ TEST(BucketProgress, LaunchesEveryBucketOnceInOrderAndNeverEarly) {
   }
 }
 
-TEST(BucketProgress, RefusesWrongOrdersAndStrangers) {
+TEST(BucketProgress, RefusesWrongOrdersAndUnknownNames) {
   const std::vector<Bucket> buckets = {{0, 0, 8, {0}}, {0, 8, 8, {1}}};
   EXPECT_THROW(BucketProgress(buckets, {0}), Error);
   EXPECT_THROW(BucketProgress(buckets, {0, 0}), Error);

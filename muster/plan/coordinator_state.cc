@@ -15,7 +15,7 @@ Verdict refuse(std::string message, std::string hint = {}) {
           .refusal = invalid_argument(std::move(message), std::move(hint))};
 }
 
-Verdict refuse_guest(const Caller& caller) {
+Verdict refuse_observer(const Caller& caller) {
   return refuse(fmt::format("{} is no member of the group: it may watch and tell where it is",
                             readable_task(caller.task)));
 }
@@ -140,26 +140,26 @@ std::optional<Verdict> CoordinatorState::refuse_join(const Caller& caller, const
         same_cluster);
   }
   if (rank < 0 && missing_since_.contains(caller.task)) {
-    return refuse(fmt::format("{} joined as a guest, but is a member of the group",
+    return refuse(fmt::format("{} joined as an observer, but is a member of the group",
                               readable_task(caller.task)),
                   same_cluster);
   }
   return std::nullopt;
 }
 
-Verdict CoordinatorState::join_as_guest(const Caller& caller, double now) {
+Verdict CoordinatorState::join_as_observer(const Caller& caller, double now) {
   const auto member = members_.find(caller.task);
   if (member != members_.end() && !member->second.gone && member->second.connections > 0)
     return wait_as_rival(caller, now);
   if (member == members_.end()) {
     std::erase_if(members_,
                   [](const auto& item) { return item.second.rank < 0 && item.second.gone; });
-    const auto guests =
+    const auto observers =
         std::ranges::count_if(members_, [](const auto& item) { return item.second.rank < 0; });
-    const int most = most_guests(static_cast<int>(options_.roster.size()));
-    if (guests >= most) {
+    const int most = most_observers(static_cast<int>(options_.roster.size()));
+    if (observers >= most) {
       return refuse(
-          fmt::format("{} is one guest more than the {} that a group of {} tasks has room for",
+          fmt::format("{} is one observer more than the {} that a group of {} tasks has room for",
                       readable_task(caller.task), most, options_.roster.size()));
     }
   }
@@ -177,7 +177,7 @@ Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, d
     if (failure_) return verdict_of_failure(caller);
     return {.state = Verdict::State::kReady};
   }
-  if (rank < 0) return join_as_guest(caller, now);
+  if (rank < 0) return join_as_observer(caller, now);
   if (running_ && !failure_ && known) {
     const Member& old = member->second;
     const bool alive =
@@ -198,11 +198,11 @@ Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, d
     return wait_as_rival(caller, now);
   }
   rivals_.erase({caller.task, caller.incarnation});
-  absent_.erase(caller.task);
-  if (!absent_.empty()) {
+  failed_starts_.erase(caller.task);
+  if (!failed_starts_.empty()) {
     abandon_join(caller);
     heard_.insert(caller.task);
-    return {.state = Verdict::State::kFailed, .failure = absent_.begin()->second};
+    return {.state = Verdict::State::kFailed, .failure = failed_starts_.begin()->second};
   }
   heard_.clear();
   if (joiners_.empty() && running_) {
@@ -300,37 +300,8 @@ void CoordinatorState::tick(double now) {
     for (auto& [task, joiner] : joiners_) joiner.last_heard = moved_on(joiner.last_heard, gap, now);
     watch_.forgive(gap, now);
   }
-  find_lost(now);
+  find_dead_tasks(now);
   find_stuck(now);
-}
-
-void CoordinatorState::find_lost(double now) {
-  std::erase_if(joiners_, [&](const auto& item) {
-    return now - item.second.last_heard > options_.heartbeat_timeout;
-  });
-  std::erase_if(rivals_, [&](const auto& item) {
-    return now - item.second > 3 * options_.heartbeat_timeout;
-  });
-  for (auto& [task, member] : members_) {
-    if (member.gone) continue;
-    std::string reason;
-    if (now - member.last_heard > options_.heartbeat_timeout) {
-      reason = fmt::format("no heartbeat for {:.1f} s", now - member.last_heard);
-    } else if (member.disconnected_since &&
-               now - *member.disconnected_since > options_.reconnect_grace) {
-      reason = fmt::format("its connection closed and did not come back within {:.1f} s",
-                           options_.reconnect_grace);
-    } else {
-      continue;
-    }
-    mark_gone(member);
-    if (!member.done) record(task, ErrorKind::kPeerLost, std::move(reason));
-  }
-}
-
-void CoordinatorState::mark_gone(Member& member) {
-  member.gone = true;
-  if (member.rank >= 0) watch_.remove(member.rank);
 }
 
 void CoordinatorState::find_stuck(double now) {
@@ -351,7 +322,7 @@ void CoordinatorState::find_stuck(double now) {
 Verdict CoordinatorState::declare_model(const Caller& caller, std::vector<std::string> signature) {
   const Member* member = find(caller);
   if (!member || failure_) return verdict_of_failure(caller);
-  if (member->rank < 0) return refuse_guest(caller);
+  if (member->rank < 0) return refuse_observer(caller);
   std::sort(signature.begin(), signature.end());
   auto& [first_task, first] = model_;
   if (first_task.empty()) {
@@ -372,7 +343,7 @@ Verdict CoordinatorState::barrier(const Caller& caller, const std::string& name,
                                   double now) {
   const Member* member = find(caller);
   if (!member || failure_) return verdict_of_failure(caller);
-  if (member->rank < 0) return refuse_guest(caller);
+  if (member->rank < 0) return refuse_observer(caller);
 
   if (barriers_.size() >= kMostBarriers && !barriers_.contains({name, generation})) {
     return refuse(fmt::format("barrier \"{}\" is one more than the {} that a group may have", name,
@@ -442,16 +413,16 @@ void CoordinatorState::fail_to_join(const Caller& caller, const Seat& seat, Erro
   const auto joiner = joiners_.find(caller.task);
   if (joiner != joiners_.end() && now - joiner->second.last_heard <= options_.heartbeat_timeout)
     return;
-  absent_[caller.task] = {.task = caller.task,
-                          .rank = seat.rank,
-                          .kind = kind,
-                          .reason = reason,
-                          .phase = Phase::kJoining};
+  failed_starts_[caller.task] = {.task = caller.task,
+                                 .rank = seat.rank,
+                                 .kind = kind,
+                                 .reason = reason,
+                                 .phase = Phase::kJoining};
 }
 
-bool CoordinatorState::all_know_of_absence() const {
+bool CoordinatorState::all_know_of_start_failure() const {
   return std::ranges::all_of(options_.roster, [this](const RosterEntry& entry) {
-    return absent_.contains(entry.task) || heard_.contains(entry.task);
+    return failed_starts_.contains(entry.task) || heard_.contains(entry.task);
   });
 }
 
@@ -496,7 +467,7 @@ bool CoordinatorState::may_connect(const Caller& caller) const {
 
 Verdict CoordinatorState::may_use_store(const Caller& caller) const {
   const Member* member = find(caller);
-  if (member != nullptr && member->rank < 0) return refuse_guest(caller);
+  if (member != nullptr && member->rank < 0) return refuse_observer(caller);
   return wait(caller, {});
 }
 

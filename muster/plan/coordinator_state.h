@@ -5,8 +5,8 @@
 // A group is formed when every task of the roster has joined; each group has an epoch, higher than
 // the one before. The first failure of a group is recorded once and told to every member. After it,
 // tasks that join again (with a new incarnation) gather for the next epoch. Tasks outside of the
-// roster (evaluator, parameter servers) may join as guests: they hear of failures and of the end,
-// their loss fails nobody, no barrier waits for them.
+// roster (evaluator, parameter servers) may join as observers: they hear of failures and of the
+// end, their loss fails nobody, no barrier waits for them.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct RosterEntry {
 
 // Where a task that is no member yet says that it belongs.
 struct Seat {
-  int rank = -1;  // -1: a guest
+  int rank = -1;  // -1: an observer
   int world_size = 0;
   std::vector<std::string> addresses = {};  // of the group in rank order; may be empty
 };
@@ -66,13 +66,13 @@ class CoordinatorState {
   CoordinatorState(CoordinatorOptions options, double now);
 
   // --- the group ---
-  // Guests beside a group of `tasks`, and barriers of a group that may be open or were used last:
-  // no run comes near to them.
-  static constexpr int most_guests(int tasks) { return 16 + tasks; }
+  // Observers beside a group of `tasks`, and barriers of a group that may be open or were used
+  // last: no run comes near to them.
+  static constexpr int most_observers(int tasks) { return 16 + tasks; }
   static constexpr size_t kMostBarriers = 10'000;
   // Called again and again until kReady; a joiner that stops asking for heartbeat_timeout is
-  // forgotten. `rank` must be the task's place in the roster, or -1 for a guest; `world_size` must
-  // be the roster's size, and `addresses`, where the caller knows them, the roster's. A second
+  // forgotten. `rank` must be the task's place in the roster, or -1 for an observer; `world_size`
+  // must be the roster's size, and `addresses`, where the caller knows them, the roster's. A second
   // process with the name of a live one is refused after heartbeat_timeout; of one that is gone, it
   // fails the running group ("restarted"), but for one that was done: it waits for the others.
   Verdict join(const Caller& caller, int rank, int world_size, double now,
@@ -114,7 +114,7 @@ class CoordinatorState {
                     const std::string& reason, double now);
   // Whether nobody of the roster is left who would wait in vain: each said that it will not join,
   // or asked, and heard that another will not.
-  bool all_know_of_absence() const;
+  bool all_know_of_start_failure() const;
   // The caller has made its last step.
   void done(const Caller& caller);
   // Goodbye. Before the caller is done, and without an earlier failure, this fails the group. Of a
@@ -122,7 +122,7 @@ class CoordinatorState {
   // waits for the group learns that it went.
   void leave(const Caller& caller);
   bool all_done() const;
-  // No member or guest is left to talk to.
+  // No member or observer is left to talk to.
   bool drained() const;
 
   // Whether the caller may open another long-lived connection.
@@ -131,7 +131,7 @@ class CoordinatorState {
   // --- keys and values ---
   // Those of the running group; they are cleared when the next one forms.
   KeyValueStore& store() { return store_; }
-  // kReady for a member of a group that has not failed; kRefused for a guest.
+  // kReady for a member of a group that has not failed; kRefused for an observer.
   Verdict may_use_store(const Caller& caller) const;
   // kReady when all keys are there, kFailed when the group failed.
   Verdict wait(const Caller& caller, const std::vector<std::string>& keys) const;
@@ -168,7 +168,7 @@ class CoordinatorState {
   void record(const std::string& task, ErrorKind kind, std::string reason);
   // What keeps the caller from a place in the group, whatever the others do.
   std::optional<Verdict> refuse_join(const Caller& caller, const Seat& seat) const;
-  Verdict join_as_guest(const Caller& caller, double now);
+  Verdict join_as_observer(const Caller& caller, double now);
   // What those at the barrier wait for; kRefused when it can never be complete.
   Verdict wait_at(const Barrier& barrier, const Caller& caller, const std::string& name,
                   double now) const;
@@ -177,7 +177,7 @@ class CoordinatorState {
   Patience patience() const;
   std::string task_at(int rank) const;  // as messages name it
   void mark_gone(Member& member);
-  void find_lost(double now);
+  void find_dead_tasks(double now);
   void find_stuck(double now);
 
   CoordinatorOptions options_;
@@ -185,13 +185,13 @@ class CoordinatorState {
   double last_tick_;
   int64_t epoch_ = 0;  // 0: no group yet
   bool running_ = false;
-  std::map<std::string, Member> members_;  // the present group and its guests
+  std::map<std::string, Member> members_;  // the present group and its observers
   std::map<std::string, Joiner> joiners_;
   std::map<std::pair<std::string, uint64_t>, double> rivals_;  // since when
   std::map<std::string, double> missing_since_;
-  std::map<std::string, Failure> absent_;  // tasks that said that they will not join
-  std::set<std::string> heard_;            // tasks that asked, and heard of these
-  std::set<std::string> left_;             // tasks that went while they joined
+  std::map<std::string, Failure> failed_starts_;  // tasks that said that they will not join
+  std::set<std::string> heard_;                   // tasks that asked, and heard of these
+  std::set<std::string> left_;                    // tasks that went while they joined
   std::optional<Failure> failure_;
   std::optional<Failure> last_failure_;  // of an earlier group, for members who have not heard yet
   std::pair<std::string, std::vector<std::string>> model_;  // declared first: by whom, lines

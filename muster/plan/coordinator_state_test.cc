@@ -69,7 +69,8 @@ TEST(Join, WhoWillNotComeTellsThoseWhoWait) {
   will_not_come({"nobody:0", 1}, {1, 3}, 0.5);
   will_not_come({"worker:0", 1}, {1, 2}, 0.5);
   will_not_come({"worker:0", 1}, {1, 3, {"a:1", "elsewhere:2", "c:3"}}, 0.5);
-  EXPECT_EQ(state.join(caller(0), 0, 3, 1).state, State::kWaiting) << "strangers are not believed";
+  EXPECT_EQ(state.join(caller(0), 0, 3, 1).state, State::kWaiting)
+      << "unknown tasks are not believed";
   will_not_come(caller(0, 9), {0, 3}, 1);
   EXPECT_EQ(state.join(caller(2), 2, 3, 1).state, State::kWaiting)
       << "nor a second process of a task that is joining";
@@ -91,7 +92,7 @@ TEST(Join, WhoWillNotComeTellsThoseWhoWait) {
 }
 
 // A chief that cannot start need not wait for anybody then.
-TEST(Join, AllKnowOfAnAbsenceWhenEachToldOfItsOwnOrHeardOfOne) {
+TEST(Join, AllKnowOfAStartFailureWhenEachToldOfItsOwnOrHeardOfOne) {
   CoordinatorState state(options(3), 0);
   const auto will_not_come = [&](int rank, double now) {
     state.fail_to_join(caller(rank), {rank, 3}, ErrorKind::kNotFound, "no data", now);
@@ -99,12 +100,12 @@ TEST(Join, AllKnowOfAnAbsenceWhenEachToldOfItsOwnOrHeardOfOne) {
   EXPECT_EQ(state.join(caller(2), 2, 3, 0).state, State::kWaiting);
   will_not_come(0, 1);
   will_not_come(1, 1);
-  EXPECT_FALSE(state.all_know_of_absence()) << "worker 1 has not asked since";
+  EXPECT_FALSE(state.all_know_of_start_failure()) << "worker 1 has not asked since";
   EXPECT_EQ(state.join(caller(2), 2, 3, 2).state, State::kFailed);
-  EXPECT_TRUE(state.all_know_of_absence());
+  EXPECT_TRUE(state.all_know_of_start_failure());
   // They come after all.
   for (const int rank : {0, 1}) (void)state.join(caller(rank, 2), rank, 3, 3);
-  EXPECT_FALSE(state.all_know_of_absence());
+  EXPECT_FALSE(state.all_know_of_start_failure());
 }
 
 TEST(Join, RefusesAnotherCluster) {
@@ -118,7 +119,7 @@ TEST(Join, RefusesAnotherCluster) {
         Case{caller(2), 1, 2,
              "worker 1 joined with rank 1, where the chief's cluster has worker 0"},
         Case{caller(2), 2, 2, "worker 1 joined with rank 2, where the chief's cluster has no task"},
-        Case{caller(1), -1, 2, "as a guest"}}) {
+        Case{caller(1), -1, 2, "as an observer"}}) {
     CoordinatorState state(options(2), 0);
     Verdict verdict = state.join(c.who, c.rank, c.world, 0);
     ASSERT_EQ(verdict.state, State::kRefused) << c.says;
@@ -290,7 +291,7 @@ TEST(Liveness, TheCoordinatorsOwnPauseBlamesNobody) {
   EXPECT_EQ(state.first_failure()->task, "worker:0");
 }
 
-TEST(Liveness, AStrangerIsToldSo) {
+TEST(Liveness, AnUnknownTaskIsToldSo) {
   CoordinatorState state = group_of(2);
   HeartbeatReply reply = state.heartbeat(caller(1, 77), Phase::kTraining, 1, 0);
   ASSERT_TRUE(reply.failure);
@@ -301,7 +302,7 @@ TEST(Liveness, AStrangerIsToldSo) {
   EXPECT_FALSE(state.first_failure());
 }
 
-TEST(Liveness, GuestsComeAndGo) {
+TEST(Liveness, ObserversComeAndGo) {
   CoordinatorState state = group_of(2);
   Caller evaluator{"evaluator:0", 5};
   EXPECT_EQ(state.join(evaluator, -1, 2, 0).state, State::kReady);
@@ -311,7 +312,7 @@ TEST(Liveness, GuestsComeAndGo) {
     for (int rank : {0, 1}) state.heartbeat(caller(rank), Phase::kTraining, 1, now);
     state.tick(now);
   }
-  EXPECT_FALSE(state.first_failure()) << "a lost guest fails nobody";
+  EXPECT_FALSE(state.first_failure()) << "a lost observer fails nobody";
   EXPECT_EQ(state.join({"evaluator:0", 6}, -1, 2, 10).state, State::kReady);
   for (int rank : {0, 1}) state.done(caller(rank));
   EXPECT_TRUE(state.heartbeat({"evaluator:0", 6}, Phase::kEvaluating, 3, 11).all_done);

@@ -23,7 +23,7 @@
 #include "muster/base/thread_count.h"
 #include "muster/command/command_line.h"
 #include "muster/command/job_dir.h"
-#include "muster/distribute/absence.h"
+#include "muster/distribute/start_failure.h"
 #include "muster/program/leave_reason.h"
 #include "muster/program/start_node.h"
 #include "muster/tensor/threads.h"
@@ -41,11 +41,11 @@ int code_of(const Error& error) {
 }
 
 void tell_others(const Error& error) {
-  distribute::tell_absence(error, [] { return stop_signal() != 0; });
+  distribute::report_start_failure(error, [] { return stop_signal() != 0; });
 }
 
 int report(const Error& error) {
-  // A wish that was granted is no error.
+  // A request that was granted is no error.
   if (error.kind() == ErrorKind::kCancelled) {
     log::info(error.message() + (error.hint().empty() ? "" : "; " + error.hint()));
   } else {

@@ -240,7 +240,7 @@ TEST(GuardMainTest, EachLineThatAProgramPrintsIsWrittenAtOnce) {
   waitpid(child, nullptr, 0);
 }
 
-TEST(GuardMainDeathTest, CtrlCIsAWishToStop) {
+TEST(GuardMainDeathTest, CtrlCIsARequestToStop) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {

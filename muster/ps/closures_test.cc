@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "muster/base/error_of.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 #include "muster/tensor/libtorch.h"
 #include "tests/support/local_cluster.h"
 

@@ -12,8 +12,8 @@
 #include "muster/distribute/strategy.h"
 #include "muster/plan/failure.h"
 #include "muster/ps/closures.h"
+#include "muster/ps/internal/server_connections.h"
 #include "muster/ps/internal/server_updater.h"
-#include "muster/ps/internal/session.h"
 #include "muster/ps/internal/worker_run.h"
 #include "muster/ps/server.h"
 
@@ -24,38 +24,38 @@ namespace {
 // The group of a worker that trains at its own pace: it meets nobody but the servers.
 class ServersGroup final : public distribute::Group {
  public:
-  ServersGroup(std::shared_ptr<Session> session, WorkerRun& run)
-      : session_(std::move(session)), run_(run) {}
+  ServersGroup(std::shared_ptr<ServerConnections> connections, WorkerRun& run)
+      : connections_(std::move(connections)), run_(run) {}
 
   std::vector<std::string> gather_text(const std::string&, const std::string& text) override {
-    session_->check_failure();
+    connections_->check_failure();
     return {text};
   }
   void declare_model(const std::vector<std::string>& lines) override { run_.set_model(lines); }
-  void barrier(const std::string&) override { session_->check_failure(); }
+  void barrier(const std::string&) override { connections_->check_failure(); }
   void finish() override {
-    run_.stop_errand();
+    run_.stop_push();
     finished_ = true;
-    session_->finish();
+    connections_->finish();
   }
-  void report(distribute::Phase phase, int64_t step) override { session_->report(phase, step); }
+  void report(distribute::Phase phase, int64_t step) override { connections_->report(phase, step); }
   void fail(const Error& error) noexcept override {
     const ErrorKind kind = error.kind();
     // Whoever lost the others may come back, and who was told to stop may be started again.
     const bool may_return = kind == ErrorKind::kPeerLost || kind == ErrorKind::kTimeout ||
                             kind == ErrorKind::kUnavailable || kind == ErrorKind::kCancelled;
-    run_.stop_errand();
+    run_.stop_push();
     // A run that has failed does so for servers that do not know it yet as well.
-    if (!finished_ && (!may_return || session_->failure())) session_->fail(error);
+    if (!finished_ && (!may_return || connections_->failure())) connections_->fail(error);
   }
-  void check_failure() override { session_->check_failure(); }
-  void await_failure() override { session_->check_failure(); }
+  void check_failure() override { connections_->check_failure(); }
+  void await_failure() override { connections_->check_failure(); }
   Error explain(const Error& error) override {
-    return error.kind() == ErrorKind::kPeerLost ? session_->failure().value_or(error) : error;
+    return error.kind() == ErrorKind::kPeerLost ? connections_->failure().value_or(error) : error;
   }
 
  private:
-  const std::shared_ptr<Session> session_;
+  const std::shared_ptr<ServerConnections> connections_;
   WorkerRun& run_;
   bool finished_ = false;
 };
@@ -151,8 +151,8 @@ class ParameterServer final : public distribute::Strategy {
           "each brings one gradient to an update: give their number, or less");
     }
     const std::string task = plan::readable_task(cluster.task.name());
-    auto session = std::make_shared<Session>(start, options_, start.join_timeout);
-    auto run = std::make_unique<WorkerRun>(session);
+    auto connections = std::make_shared<ServerConnections>(start, options_, start.join_timeout);
+    auto run = std::make_unique<WorkerRun>(connections);
     distribute::ReplicaParts parts{
         .place = {.process = cluster.rank,
                   .processes = cluster.num_workers,
@@ -164,7 +164,7 @@ class ParameterServer final : public distribute::Strategy {
                              cluster.is_chief ? ", chief" : "", cluster.num_ps),
         .seed = start.seed,
         .rows_elsewhere = true};
-    parts.group = std::make_unique<ServersGroup>(session, *run);
+    parts.group = std::make_unique<ServersGroup>(connections, *run);
     parts.exchange = distribute::make_lone_exchange();
     parts.updater = make_server_updater(std::move(run), options_.replicas_to_aggregate > 0);
     std::vector<std::unique_ptr<distribute::Replica>> replicas;

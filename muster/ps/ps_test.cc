@@ -15,14 +15,14 @@
 #include "muster/base/temp_directory.h"
 #include "muster/distribute/strategy.h"
 #include "muster/net/message_server.h"
-#include "muster/ps/internal/crew.h"
-#include "muster/ps/internal/hello.h"
 #include "muster/ps/internal/layout.h"
 #include "muster/ps/internal/ledger_host.h"
 #include "muster/ps/internal/part_files.h"
-#include "muster/ps/internal/session.h"
+#include "muster/ps/internal/server_connections.h"
+#include "muster/ps/internal/server_handshake.h"
 #include "muster/ps/internal/shard_store.h"
 #include "muster/ps/internal/staged_gradients.h"
+#include "muster/ps/internal/thread_pool.h"
 #include "muster/ps/internal/wire.h"
 #include "muster/tensor/libtorch.h"
 
@@ -251,13 +251,13 @@ TEST(Layout, KnowsWhatServersCallAPart) {
   EXPECT_EQ(layout.shards_on(1).size(), 2u);
 }
 
-TEST(Crew, DoesAllAndTellsTheFirstError) {
-  Crew crew(3);
+TEST(ThreadPool, DoesAllAndTellsTheFirstError) {
+  ThreadPool pool(3);
   std::vector<int> done(3, 0);
-  for (int round = 0; round < 20; ++round) crew.run([&](size_t member) { ++done[member]; });
+  for (int round = 0; round < 20; ++round) pool.run([&](size_t member) { ++done[member]; });
   EXPECT_THAT(done, ElementsAre(20, 20, 20));
   EXPECT_THAT(message_of([&] {
-                crew.run([&](size_t member) {
+                pool.run([&](size_t member) {
                   if (member > 0) throw invalid_argument("member " + std::to_string(member));
                 });
               }),
@@ -265,15 +265,15 @@ TEST(Crew, DoesAllAndTellsTheFirstError) {
 }
 
 // The run goes on where a connection of heartbeats has ended, and nothing else.
-TEST(Session, BeatsGoOnOverAnotherConnection) {
+TEST(ServerConnections, BeatsGoOnOverAnotherConnection) {
   std::promise<void> goes_on;
   std::atomic<int> beating = 0;
   net::MessageServer server({.address = "127.0.0.1:0", .job = {}, .task = "ps:0"},
                             [&](net::MessageSocket& socket) {
                               constexpr double kPatience = 30;
-                              const auto hello = receive_head(socket, kPatience);
+                              const auto handshake = receive_head(socket, kPatience);
                               send_message(socket, json::object());
-                              const bool beats = hello && hello->at("purpose") == "beat";
+                              const bool beats = handshake && handshake->at("purpose") == "beat";
                               const int which = beats ? ++beating : 0;
                               while (receive_head(socket, kPatience)) {
                                 if (which == 1) return;
@@ -285,14 +285,15 @@ TEST(Session, BeatsGoOnOverAnotherConnection) {
   start.cluster.addresses = {"127.0.0.1:1"};
   start.cluster.ps_addresses = {server.address()};
   start.cluster.num_ps = 1;
-  const Session session(start, {.heartbeat_seconds = 30, .heartbeat_timeout_seconds = 60},
-                        /*timeout_seconds=*/30);
+  const ServerConnections connections(start,
+                                      {.heartbeat_seconds = 30, .heartbeat_timeout_seconds = 60},
+                                      /*timeout_seconds=*/30);
   EXPECT_EQ(goes_on.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
-  EXPECT_FALSE(session.failure());
+  EXPECT_FALSE(connections.failure());
 }
 
 // A worker that comes again when the run is over may find the first server alone.
-TEST(Session, BeginsWithoutServersThatHaveGoneWithTheRun) {
+TEST(ServerConnections, BeginsWithoutServersThatHaveGoneWithTheRun) {
   net::MessageServer server({.address = "127.0.0.1:0", .job = {}, .task = "ps:0"},
                             [&](net::MessageSocket& socket) {
                               constexpr double kPatience = 30;
@@ -308,8 +309,8 @@ TEST(Session, BeginsWithoutServersThatHaveGoneWithTheRun) {
   start.cluster.rank = 1;
   start.cluster.is_chief = false;
   for (const bool overlap : {false, true}) {
-    const Session session(start, {.overlap = overlap}, /*timeout_seconds=*/30);
-    EXPECT_EQ(session.servers(), 2u);
+    const ServerConnections connections(start, {.overlap = overlap}, /*timeout_seconds=*/30);
+    EXPECT_EQ(connections.servers(), 2u);
   }
 }
 

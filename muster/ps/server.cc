@@ -16,8 +16,8 @@
 #include "muster/net/message_server.h"
 #include "muster/plan/failure.h"
 #include "muster/plan/standstill.h"
-#include "muster/ps/internal/hello.h"
 #include "muster/ps/internal/ledger_host.h"
+#include "muster/ps/internal/server_handshake.h"
 #include "muster/ps/internal/shard_server.h"
 #include "muster/ps/internal/wire.h"
 
@@ -216,7 +216,7 @@ class Server {
   std::optional<Peer> welcome(net::MessageSocket& socket) const {
     const auto told = receive_head(socket, options_.idle_timeout_seconds);
     if (!told) return std::nullopt;
-    check_hello(*told, start_.cluster, options_);
+    check_handshake(*told, start_.cluster, options_);
     Peer peer{.rank = told->at("rank").get<int>(),
               .task = told->at("task").get<std::string>(),
               .incarnation = told->at("incarnation").get<uint64_t>(),
@@ -333,8 +333,8 @@ class Server {
                                                  .task = start_.cluster.task.name(),
                                                  .timeout_seconds = kResolveSeconds,
                                                  .cancelled = start_.cancelled});
-      send_message(*socket,
-                   hello(start_.cluster, options_, /*rank=*/-1, /*incarnation=*/0, "ledger"));
+      send_message(*socket, handshake_of(start_.cluster, options_, /*rank=*/-1, /*incarnation=*/0,
+                                         "ledger"));
       if (!receive_head(*socket, kResolveSeconds)) return std::nullopt;
       send_message(*socket, request);
       const auto told = receive_head(*socket, kResolveSeconds);

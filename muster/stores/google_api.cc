@@ -7,9 +7,9 @@
 #include "muster/base/error.h"
 #include "muster/base/json.h"
 #include "muster/base/strings.h"
-#include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/google_credentials.h"
 #include "muster/stores/internal/http_client.h"
+#include "muster/stores/internal/http_responses.h"
 
 namespace muster::inline v0_1::stores {
 namespace {
@@ -43,8 +43,8 @@ Error error_of_call(const GoogleApi::Call& call, const HttpResponse& response,
     hint = "the credentials were those of " + token.source +
            ": let the owner of the project permit it to them, or use others";
   }
-  return internal::answer_error(response, call.what, words.code, std::string(trim(words.message)),
-                                hint);
+  return internal::response_error(response, call.what, words.code, std::string(trim(words.message)),
+                                  hint);
 }
 
 }  // namespace

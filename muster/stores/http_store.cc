@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "muster/base/strings.h"
-#include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/http_client.h"
+#include "muster/stores/internal/http_responses.h"
 #include "muster/stores/internal/object_reader.h"
 
 namespace muster::inline v0_1::stores {
@@ -59,7 +59,7 @@ Error file_error(const std::string& what, const HttpResponse& response) {
   } else if (response.status == 404 || response.status == 410) {
     hint = "check the address";
   }
-  return answer_error(response, what, "", "", hint);
+  return response_error(response, what, "", "", hint);
 }
 
 class WebSource : public ObjectSource {

@@ -7,8 +7,8 @@
 #include "muster/base/file_system.h"
 #include "muster/base/json.h"
 #include "muster/base/strings.h"
-#include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/http_client.h"
+#include "muster/stores/internal/http_responses.h"
 #include "muster/stores/internal/object_name.h"
 
 namespace muster::inline v0_1::stores {
@@ -31,7 +31,7 @@ Error refusal(const HttpResponse& response, const std::string& what) {
     message = text("message", message);
   }
   const bool denied = response.status == 401 || response.status == 403;
-  return internal::answer_error(
+  return internal::response_error(
       response, what, reason, std::string(trim(message)),
       denied ? "give the service account of the pod a Role that may list pods; for those of all "
                "namespaces a ClusterRole, else set KubernetesApiOptions.name_space"

@@ -10,9 +10,9 @@
 
 #include "muster/base/random.h"
 #include "muster/base/strings.h"
+#include "muster/stores/internal/aws_signature.h"
 #include "muster/stores/internal/for_tests.h"
 #include "muster/stores/internal/http_client.h"
-#include "muster/stores/internal/signature.h"
 #include "tests/support/s3_stand_in.h"
 
 namespace muster::inline v0_1::stores {

@@ -7,7 +7,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 
 namespace muster::inline v0_1 {
 namespace {

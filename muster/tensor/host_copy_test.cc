@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "muster/tensor/late_number.h"
+#include "muster/tensor/async_scalar.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -32,9 +32,9 @@ TEST(HostCopy, IsForgottenWithItsBatch) {
   EXPECT_ANY_THROW(on_host(far));
 }
 
-TEST(LateNumber, IsTheNumber) {
-  EXPECT_EQ(LateNumber(torch::full({1, 1}, 2.5)).value(), 2.5);
-  EXPECT_EQ(LateNumber(torch::full({}, 7, kInt64)).value(), 7);
+TEST(AsyncScalar, IsTheNumber) {
+  EXPECT_EQ(AsyncScalar(torch::full({1, 1}, 2.5)).value(), 2.5);
+  EXPECT_EQ(AsyncScalar(torch::full({}, 7, kInt64)).value(), 7);
 }
 
 }  // namespace

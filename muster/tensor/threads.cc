@@ -10,7 +10,7 @@
 #include <thread>
 
 #include "muster/base/thread_count.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 
 namespace muster::inline v0_1 {
 namespace {

@@ -33,8 +33,8 @@ class HookList {
   void begin(RunInfo info);
   void before_step(int64_t global_step);
   void after_step(StepInfo info);
-  // In place of after_step(): the step came to nothing. A wish to stop that before_step() brought
-  // was for that step, and is forgotten; the step that takes its place may bring it again.
+  // In place of after_step(): the step came to nothing. A request to stop that before_step()
+  // brought was for that step, and is forgotten; the step that takes its place may bring it again.
   void step_left_out();
   void before_save(int64_t global_step);
   void after_save(int64_t global_step, const std::string& prefix);

@@ -235,7 +235,7 @@ TEST(StopSignalTest, RemembersTheSignalUntilCleared) {
   EXPECT_EQ(stop_signal(), 0);
 }
 
-TEST(StopSignalTest, AHangUpIsAWishToStopUnlessItIsIgnored) {
+TEST(StopSignalTest, AHangUpIsARequestToStopUnlessItIsIgnored) {
   std::signal(SIGHUP, SIG_DFL);
   install_stop_handlers();
   std::raise(SIGHUP);

@@ -14,7 +14,7 @@ namespace muster::inline v0_1 {
 class MUSTER_PART_EXPORT StopReason {
  public:
   // All replicas call it together after a step that told them to stop; `asked`: this task was asked
-  // to. Nothing where no task was: a hook wished it.
+  // to. Nothing where no task was: a hook asked for it.
   static std::optional<StopReason> agree(distribute::Group& group, bool asked);
 
   // What the run ends with on this replica, to be thrown when all are through: Cancelled ("stopped

@@ -1,4 +1,4 @@
-// Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 as a wish to stop: training saves a checkpoint all workers
+// Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 as a request to stop: training saves a checkpoint all workers
 // agree on and ends. Schedulers send SIGUSR1 before a job's time is over; whoever gets it ends with
 // 138, which asks to be started again. Thread safety: any thread may ask.
 #pragma once
@@ -15,7 +15,7 @@ MUSTER_PART_EXPORT int stop_signal();
 // "Ctrl-C", "SIGTERM", "SIGHUP" or "SIGUSR1", as messages call it; "its program" while there is
 // none.
 MUSTER_PART_EXPORT const char* stop_signal_name();
-// Forgets the wish; for programs that train again, and tests.
+// Forgets the request; for programs that train again, and tests.
 void clear_stop_signal();
 
 }  // namespace muster::inline v0_1

@@ -286,12 +286,14 @@ class Run {
 
   // Whether a hook of any replica wants no step at all.
   bool agree_on_no_step() {
-    const std::vector<std::string> wishes =
+    const std::vector<std::string> requests =
         replica_.group().gather_text("stop_at_begin", hooks_.stop() ? "stop" : "");
-    return std::ranges::any_of(wishes, [](const std::string& wish) { return !wish.empty(); });
+    return std::ranges::any_of(requests,
+                               [](const std::string& request) { return !request.empty(); });
   }
 
-  // A wish to stop that nobody else has to agree to: several replicas agree with their next step.
+  // A request to stop that nobody else has to agree to: several replicas agree with their next
+  // step.
   bool stops_alone() const {
     return replica_.num_replicas_in_sync() == 1 && (hooks_.stop() || stop_signal() != 0);
   }
@@ -481,11 +483,11 @@ class Run {
     batch_ = {};
   }
 
-  // A hook's wish ends the run normally; a signal ends it with Cancelled, or, in the tasks that got
-  // none, with the wish to be restarted together with the one that did.
+  // A hook's request ends the run normally; a signal ends it with Cancelled, or, in the tasks that
+  // got none, with the request to be restarted together with the one that did.
   void end_on_request(ReplicaInput& input) {
     const auto reason = StopReason::agree(replica_.group(), stop_signal() != 0);
-    if (!reason) return;  // a hook's wish, here or elsewhere
+    if (!reason) return;  // a hook's request, here or elsewhere
     if (shared_ != nullptr && !ended_) end_steps(SharedRun::End::kTold);
     if (saves_.lacks_step()) save(input, {.notify = false, .must = true});
     const std::string saved = saves_.takes_part() ? fmt::format("after saving step {}", step())

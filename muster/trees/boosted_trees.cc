@@ -12,7 +12,7 @@
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/checkpoint/manager.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 #include "muster/estimator/estimator.h"
 #include "muster/export/write_version.h"
 #include "muster/files/file_systems.h"

@@ -79,7 +79,7 @@ TEST(DocumentedLimits, OfSecurity) {
        {fmt::format("{},000 keys and {} MiB in the coordinator's store",
                     plan::KeyValueStore::kMostKeys / 1000, plan::KeyValueStore::kMostBytes >> 20),
         fmt::format("{},000 barriers", plan::CoordinatorState::kMostBarriers / 1000),
-        fmt::format("{} + *n* guests", plan::CoordinatorState::most_guests(0))}) {
+        fmt::format("{} + *n* observers", plan::CoordinatorState::most_observers(0))}) {
     EXPECT_THAT(text, HasSubstr(limit));
   }
 }

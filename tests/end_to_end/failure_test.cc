@@ -183,8 +183,8 @@ TEST(DifferentTransports, AreToldToAllTasks) {
   }
 }
 
-// Nothing keeps strangers out of a cluster that other machines can reach.
-TEST(Token, IsAskedForWhereStrangersCouldConnect) {
+// Nothing keeps unauthenticated peers out of a cluster that other machines can reach.
+TEST(Token, IsAskedForWhereOthersCouldConnect) {
   const TempDirectory directory;
   const Ran ran =
       run(mnist(directory / "model", kLong), worker_of({"192.0.2.1:2222", "192.0.2.2:2222"}, 1));
@@ -204,9 +204,9 @@ TEST(Token, KeepsTheTasksOfAnotherJobOut) {
   };
   const Words two_steps = {"--max_steps=2"};
   Program chief(mnist(directory / "model", two_steps), of_job(0, "ours"));
-  Program stranger(mnist(directory / "other", two_steps), of_job(1, "theirs"));
-  EXPECT_EQ(stranger.wait(25s), 2) << stranger.output();
-  EXPECT_THAT(stranger.output(), AllOf(HasSubstr("'ours'"), HasSubstr("'theirs'")));
+  Program intruder(mnist(directory / "other", two_steps), of_job(1, "theirs"));
+  EXPECT_EQ(intruder.wait(25s), 2) << intruder.output();
+  EXPECT_THAT(intruder.output(), AllOf(HasSubstr("'ours'"), HasSubstr("'theirs'")));
   chief.wait_for("refused a connection from 127.0.0.1: it shows the token of another job", 25s);
   Program worker(mnist(directory / "model", two_steps), of_job(1, "ours"));
   EXPECT_EQ(chief.wait(40s), 0) << chief.output();

@@ -87,8 +87,8 @@ TEST(PlayedKubernetes, AllRolesFindEachOtherAndEndWithTheRun) {
   EXPECT_TRUE(local_file_system().exists(directory / "model/checkpoint").value());
 }
 
-// What the Secret holds is what keeps strangers out: a pod with certificates of another authority
-// is none of the job.
+// What the Secret holds is what keeps unauthenticated peers out: a pod with certificates of another
+// authority is none of the job.
 TEST(PlayedKubernetes, APodWithForeignCertificatesIsNotLetIn) {
   const TempDirectory directory;
   const jobs::JobSpec both = job(directory / "model", {"--max_steps=20"});

@@ -42,6 +42,12 @@ class PlantedTest : public ::testing::Test {
     write("muster/data/internal/own.h", "// Own.\n#pragma once\n#include <torch/torch.h>\n");
     write("muster/torch.h", "// Adapts modules.\n#pragma once\n#include <torch/nn/module.h>\n");
     write("apps/a.cc", "#include \"muster/plan/plan.h\"\n#include \"muster/torch.h\"\n");
+    // What the files below are named after.
+    for (const std::string noun :
+         {"muster/base/testing/a", "muster/plan/testing/a", "muster/net/testing/a",
+          "muster/net/testing/net", "muster/data/testing/a", "muster/data/testing/data",
+          "apps/testing/a", "apps/testing/b", "apps/muster/testing/a"})
+      write(noun + ".h", "// Nothing.\n#pragma once\n");
   }
 
   void write(const std::string& name, const std::string& text) {
@@ -112,6 +118,27 @@ TEST_F(PlantedTest, PartsKnowThoseOfTheTableAlone) {
   EXPECT_EQ(planted("muster/core.h", umbrella),
             "muster/core.h:3: net is of the part wires, and this header of core\n");
   EXPECT_EQ(planted("muster/muster.h", umbrella), "");
+}
+
+TEST_F(PlantedTest, FilesAreNamedAfterHeaders) {
+  const std::string blame = ": no header of its folder gives it its name";
+  for (const std::string name :
+       {"plan/plan.cc", "plan/plan_test.cc", "plan/plan_of_two_test.cc", "plan/plan_part.cc",
+        "plan/quick_plan.cc", "plan/plan_fuzz.cc", "plan/sums_law_test.cc", "plan/without_plan.cc",
+        "data/own.cc", "data/internal/own.cc", "data/data_and_more_test.cc"}) {
+    EXPECT_EQ(planted("muster/" + name, ""), "") << name;
+  }
+  for (const std::string name :
+       {"plan/other.cc", "plan/planner.cc", "plan/replan.cc", "plan/quick_plan_test.cc",
+        "plan/other_test.cc", "plan/internal/other.cc", "data/plan.cc"}) {
+    EXPECT_THAT(planted("muster/" + name, ""), HasSubstr("muster/" + name + blame));
+  }
+  write("muster/plan/quick_plan.cc", "");
+  EXPECT_EQ(planted("muster/plan/quick_plan_test.cc", ""), "") << "the test of a source";
+  write("tests/house/file_names.txt", "# a comment\nmuster/plan/other.cc  it must be\n");
+  EXPECT_EQ(planted("muster/plan/other.cc", ""), "");
+  EXPECT_EQ(violations(),
+            "tests/house/file_names.txt: names muster/plan/other.cc, which is not there\n");
 }
 
 TEST_F(PlantedTest, HeadersStayLight) {
@@ -202,10 +229,11 @@ TEST_F(PlantedTest, SymbolsCarryTheVersion) {
 TEST_F(PlantedTest, LongFilesAreOnlyWarnedOf) {
   std::string text;
   for (int i = 0; i < 601; ++i) text += "\n";
-  write("muster/plan/long.cc", text);
+  write("muster/plan/plan_long.cc", text);
   const Report report = check_house(folder_.path());
   EXPECT_EQ(to_string(report.violations), "");
-  EXPECT_EQ(to_string(report.warnings), "muster/plan/long.cc: 601 lines: what two things is it?\n");
+  EXPECT_EQ(to_string(report.warnings),
+            "muster/plan/plan_long.cc: 601 lines: what two things is it?\n");
 }
 
 }  // namespace

@@ -26,6 +26,8 @@ constexpr std::string_view kTorchAdapter = "muster/torch.h";
 constexpr std::string_view kPeerOfBenchmarks = "benchmarks/all_reduce/contestants.cc";
 // What `muster new` writes: a root of its own.
 constexpr std::string_view kNewProject = "apps/muster/new_project/";
+// Sources and tests that are named after no header, and why.
+constexpr std::string_view kNameExceptions = "tests/house/file_names.txt";
 constexpr std::array<std::string_view, 6> kRooms = {"muster",     "apps",  "examples",
                                                     "benchmarks", "tests", "tools"};
 
@@ -116,6 +118,35 @@ std::string folder_of(const std::string& path) {
   return end == std::string::npos ? "" : path.substr(7, end - 7);
 }
 
+// The folder whose nouns a file is named after: its own, and that around `internal` or `testing`.
+std::string folder_of_names(const fs::path& file) {
+  const fs::path folder = file.parent_path();
+  const bool within = folder.filename() == "internal" || folder.filename() == "testing";
+  return (within ? folder.parent_path() : folder).string();
+}
+
+// "noun", and "noun_" followed by more.
+bool begins_with_noun(std::string_view name, std::string_view noun) {
+  return name.starts_with(noun) && (name.size() == noun.size() || name[noun.size()] == '_');
+}
+
+// "noun", and more that ends with "_noun".
+bool ends_with_noun(std::string_view name, std::string_view noun) {
+  return name.ends_with(noun) &&
+         (name.size() == noun.size() || name[name.size() - noun.size() - 1] == '_');
+}
+
+// The first words of the lines of the text file; without comments.
+std::set<std::string> first_words(const std::string& path) {
+  std::ifstream file(path);
+  std::set<std::string> found;
+  for (std::string line; std::getline(file, line);) {
+    std::istringstream words(line);
+    if (std::string word; words >> word && word[0] != '#') found.insert(word);
+  }
+  return found;
+}
+
 // Whether users may include it: what a folder keeps to itself, and what tests share, they may not.
 bool is_public(const std::string& header) {
   return header.find("/internal/") == std::string::npos &&
@@ -142,6 +173,7 @@ class Checker {
     }
     std::sort(files_.begin(), files_.end());
     for (const std::string& file : files_) check_file(file);
+    check_names();
     return std::move(report_);
   }
 
@@ -227,6 +259,52 @@ class Checker {
       report_.warnings.push_back(
           {file, 0, std::to_string(number) + " lines: what two things is it?"});
     }
+  }
+
+  // A source and a test are named after a header of their folder; see CONTRIBUTING.md.
+  void check_names() {
+    std::map<std::string, std::set<std::string>> nouns, sources;  // by folder
+    for (const std::string& file : files_) {
+      const std::string name = fs::path(file).stem().string();
+      if (file.ends_with(".h")) nouns[folder_of_names(file)].insert(name);
+      if (file.ends_with(".cc") && !name.ends_with("_test"))
+        sources[folder_of_names(file)].insert(name);
+    }
+    std::set<std::string> exceptions = first_words(root_ + "/" + std::string(kNameExceptions));
+    for (const std::string& file : files_) {
+      if (!file.ends_with(".cc") || !starts_with_any(file, {"muster/", "apps/"}) ||
+          file.starts_with(kNewProject) || exceptions.erase(file) > 0)
+        continue;
+      const std::string folder = folder_of_names(file);
+      const std::string name = fs::path(folder).filename().string();
+      if (!is_named_after(file, name, nouns[folder], sources[folder])) {
+        violate(file, 0,
+                "no header of its folder gives it its name: noun.cc, noun_part.cc, kind_noun.cc; "
+                "noun_test.cc, noun_aspect_test.cc, FOLDER_aspect_test.cc, aspect_law_test.cc");
+      }
+    }
+    for (const std::string& file : exceptions)
+      violate(std::string(kNameExceptions), 0, "names " + file + ", which is not there");
+  }
+
+  static bool is_named_after(const std::string& file, const std::string& folder,
+                             const std::set<std::string>& nouns,
+                             const std::set<std::string>& sources) {
+    std::string name = fs::path(file).stem().string();
+    const auto without_end = [&](std::string_view end) {
+      const bool has = name.ends_with(end);
+      if (has) name.resize(name.size() - end.size());
+      return has;
+    };
+    const bool test = without_end("_test");
+    if (!test) without_end("_fuzz");
+    const auto begins = [&](const std::string& noun) { return begins_with_noun(name, noun); };
+    const auto ends = [&](const std::string& noun) { return ends_with_noun(name, noun); };
+    if (std::ranges::any_of(nouns, begins)) return true;
+    if (test)
+      return begins_with_noun(name, folder) || name.ends_with("_law") || sources.contains(name);
+    return std::ranges::any_of(nouns, ends) || name == "main" || name.starts_with("without_") ||
+           (name.ends_with("_command") && nouns.contains("commands"));
   }
 
   void check_include(const std::string& file, int line, bool quoted, const std::string& included) {

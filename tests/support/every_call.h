@@ -19,7 +19,7 @@ inline std::vector<std::pair<std::string, Result<net::Reply>>> make_every_call(
     replies.emplace_back(call, std::move(reply));
   };
   note("join", channel.join({.who = who, .rank = 1, .world_size = 2}, seconds));
-  note("join as a guest",
+  note("join as an observer",
        channel.join({.who = {"evaluator:0", 7}, .rank = -1, .world_size = 2}, seconds));
   note("beat", channel.beat({.who = who}, seconds));
   note("declare_model",

@@ -231,8 +231,8 @@ void GcsStandIn::object(const httplib::Request& request, httplib::Response& resp
   if (!matches) return refuse_in_json(response, 412, "conditionNotMet", "another generation");
   if (verb == "compose") {
     std::string content;
-    const auto wish = nlohmann::json::parse(request.body);
-    for (const auto& source : wish.at("sourceObjects")) {
+    const auto compose = nlohmann::json::parse(request.body);
+    for (const auto& source : compose.at("sourceObjects")) {
       const auto part = objects_.find(source.at("name"));
       if (part == objects_.end())
         return refuse_in_json(response, 404, "notFound", "No such object");

@@ -7,7 +7,7 @@
 #include <memory>
 
 #include "muster/base/error.h"
-#include "muster/canned/internal/told_by.h"
+#include "muster/canned/internal/error_context.h"
 #include "muster/layers/core.h"
 #include "muster/layers/functional.h"
 #include "muster/layers/normalization.h"
@@ -81,9 +81,9 @@ Layer network(const DnnPartOptions& options, int64_t width, int64_t units) {
 
 DnnPart::DnnPart(std::string estimator, const DnnPartOptions& options, int64_t units)
     : estimator_(std::move(estimator)),
-      input_(
-          told_by(estimator_,
-                  [&] { return DenseFeatures(options.feature_columns, {.name = "input_layer"}); })),
+      input_(with_error_context(
+          estimator_,
+          [&] { return DenseFeatures(options.feature_columns, {.name = "input_layer"}); })),
       network_((check_network(estimator_, options), network(options, input_.width(), units))),
       scopes_{std::string(kScope) + "logits"} {
   for (size_t i = 0; i < options.hidden_units.size(); ++i)
@@ -91,7 +91,8 @@ DnnPart::DnnPart(std::string estimator, const DnnPartOptions& options, int64_t u
 }
 
 Tensor DnnPart::logits(const Features& features, ModelContext& context) const {
-  const LayerInputs columns = told_by(estimator_, [&] { return input_.inputs(features); });
+  const LayerInputs columns =
+      with_error_context(estimator_, [&] { return input_.inputs(features); });
   const LayerInputs input =
       context.model("dnn/input_from_feature_columns", [this] { return input_; })(columns);
   const std::vector<Tensor> given =

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "muster/base/error.h"
-#include "muster/canned/internal/told_by.h"
+#include "muster/canned/internal/error_context.h"
 #include "muster/heads/binary_class_head.h"
 #include "muster/heads/multi_class_head.h"
 #include "muster/heads/regression_head.h"
@@ -18,7 +18,7 @@ Head classifier_head(const std::string& estimator, int64_t n_classes,
     throw invalid_argument(
         fmt::format("{}: n_classes is {}; it must be at least 2", estimator, n_classes));
   }
-  return told_by(estimator, [&] {
+  return with_error_context(estimator, [&] {
     if (n_classes == 2) {
       return BinaryClassHead({.weight_column = weight_column,
                               .label_vocabulary = label_vocabulary,
@@ -33,7 +33,7 @@ Head classifier_head(const std::string& estimator, int64_t n_classes,
 
 Head regressor_head(const std::string& estimator, int64_t label_dimension,
                     const WeightColumn& weight_column, losses::Reduction loss_reduction) {
-  return told_by(estimator, [&] {
+  return with_error_context(estimator, [&] {
     return RegressionHead({.label_dimension = label_dimension,
                            .weight_column = weight_column,
                            .loss_reduction = loss_reduction});

@@ -13,7 +13,7 @@
 #include "muster/base/unknown_name.h"
 #include "muster/canned/internal/center_sums.h"
 #include "muster/canned/internal/choose_centers.h"
-#include "muster/canned/internal/told_by.h"
+#include "muster/canned/internal/error_context.h"
 #include "muster/layers/initializers.h"
 #include "muster/metrics/mean.h"
 #include "muster/tensor/libtorch.h"
@@ -122,7 +122,7 @@ KMeansPart::KMeansPart(const KMeansOptions& options)
     num_clusters_ = given->size(0);
   }
   if (options_.feature_columns.empty()) return;
-  columns_ = told_by(kKMeans, [&] {
+  columns_ = with_error_context(kKMeans, [&] {
     return DenseFeatures(options_.feature_columns, {.trainable = false, .name = "input_layer"});
   });
 }
@@ -130,7 +130,8 @@ KMeansPart::KMeansPart(const KMeansOptions& options)
 Tensor KMeansPart::points_of(const Features& features, ModelContext& context) const {
   const std::vector<std::string> keys = features.keys();
   if (columns_) {
-    const LayerInputs given = told_by(kKMeans, [&] { return columns_->inputs(features); });
+    const LayerInputs given =
+        with_error_context(kKMeans, [&] { return columns_->inputs(features); });
     return context.model("kmeans", [this] { return *columns_; })(given).tensors.front();
   }
   if (features.element().is_leaf())

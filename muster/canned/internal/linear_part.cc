@@ -1,6 +1,6 @@
 #include "muster/canned/internal/linear_part.h"
 
-#include "muster/canned/internal/told_by.h"
+#include "muster/canned/internal/error_context.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
@@ -41,12 +41,13 @@ void show(ModelContext& context) {
 
 LinearPart::LinearPart(std::string estimator, const std::vector<FeatureColumn>& columns,
                        int64_t units, feature_column::Combiner sparse_combiner)
-    : estimator_(std::move(estimator)), model_(told_by(estimator_, [&] {
+    : estimator_(std::move(estimator)), model_(with_error_context(estimator_, [&] {
         return LinearModel(columns, {.units = units, .sparse_combiner = sparse_combiner});
       })) {}
 
 Tensor LinearPart::logits(const Features& features, ModelContext& context) const {
-  const LayerInputs inputs = told_by(estimator_, [&] { return model_.inputs(features); });
+  const LayerInputs inputs =
+      with_error_context(estimator_, [&] { return model_.inputs(features); });
   const Tensor logits = context.model("linear", [this] { return model_; })(inputs).tensors.front();
   show(context);
   return logits;

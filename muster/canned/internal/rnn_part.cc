@@ -8,7 +8,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/unknown_name.h"
-#include "muster/canned/internal/told_by.h"
+#include "muster/canned/internal/error_context.h"
 #include "muster/layers/core.h"
 #include "muster/layers/recurrent.h"
 #include "muster/layers/recurrent_cell.h"
@@ -83,26 +83,29 @@ Layer network(const std::string& estimator, const RnnPartOptions& options, int64
 
 RnnPart::RnnPart(std::string estimator, const RnnPartOptions& options, int64_t units)
     : estimator_(std::move(estimator)),
-      sequences_(told_by(estimator_,
-                         [&] {
-                           return SequenceFeatures(options.sequence_feature_columns,
-                                                   {.name = "sequence_features"});
-                         })),
-      network_(told_by(estimator_, [&] { return network(estimator_, options, units); })) {
+      sequences_(with_error_context(estimator_,
+                                    [&] {
+                                      return SequenceFeatures(options.sequence_feature_columns,
+                                                              {.name = "sequence_features"});
+                                    })),
+      network_(
+          with_error_context(estimator_, [&] { return network(estimator_, options, units); })) {
   if (options.context_feature_columns.empty()) return;
-  context_ = told_by(estimator_, [&] {
+  context_ = with_error_context(estimator_, [&] {
     return DenseFeatures(options.context_feature_columns, {.name = "dense_features"});
   });
 }
 
 RnnPart::Output RnnPart::operator()(const Features& features, ModelContext& context) const {
-  const LayerInputs columns = told_by(estimator_, [&] { return sequences_.inputs(features); });
+  const LayerInputs columns =
+      with_error_context(estimator_, [&] { return sequences_.inputs(features); });
   LayerInputs input;
   {
     const CallContext::Scope scope(context.calls(), kRnnModel);
     input = Layer(sequences_)(columns, context.calls());
     if (context_) {
-      const LayerInputs given = told_by(estimator_, [&] { return context_->inputs(features); });
+      const LayerInputs given =
+          with_error_context(estimator_, [&] { return context_->inputs(features); });
       const Tensor numbers = Layer(*context_)(given, context.calls()).tensors.front();
       input.tensors = {feature_column::concatenate_context_input(numbers, input.tensors.front())};
     }

@@ -11,7 +11,7 @@
 #include "muster/base/error.h"
 #include "muster/base/hash.h"
 #include "muster/base/strings.h"
-#include "muster/canned/internal/told_by.h"
+#include "muster/canned/internal/error_context.h"
 #include "muster/layers/initializers.h"
 #include "muster/tensor/libtorch.h"
 
@@ -274,7 +274,8 @@ optim::TrainOp SdcaPart::train_op(const Features& features, const Labels& labels
     const Tensor& weights = context.variables().find(scope + name)->value();
     problem.add(terms, weights, own(name, {weights.numel()}, at::kDouble));
   };
-  for (const LinearModel::Terms& terms : told_by(estimator_, [&] { return model.terms(features); }))
+  for (const LinearModel::Terms& terms :
+       with_error_context(estimator_, [&] { return model.terms(features); }))
     add(terms, terms.column + "/weights");
   add({.column = "", .values = at::ones({rows, 1})}, "bias_weights");
 

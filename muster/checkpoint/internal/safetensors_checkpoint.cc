@@ -17,7 +17,7 @@
 #include "muster/base/json.h"
 #include "muster/base/nearest_hint.h"
 #include "muster/base/strings.h"
-#include "muster/checkpoint/internal/at_the_border.h"
+#include "muster/checkpoint/internal/convert_errors.h"
 #include "muster/formats/checkpoint_header.h"
 #include "muster/formats/safetensors.h"
 #include "muster/tensor/libtorch.h"
@@ -90,7 +90,7 @@ class SafetensorsCheckpoint final : public CheckpointReader {
   }
 
   Tensor read(const std::string& name) const override {
-    return at_the_border(path_, [&] {
+    return convert_errors(path_, [&] {
       const formats::TensorEntry& entry = find(name);
       Tensor tensor = torch::empty(entry.shape, dtype_of(entry));
       const MutableBytes bytes(static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes());
@@ -101,7 +101,7 @@ class SafetensorsCheckpoint final : public CheckpointReader {
   }
 
   Tensor read_rows(const std::string& name, int64_t begin, int64_t end) const override {
-    return at_the_border(path_, [&] {
+    return convert_errors(path_, [&] {
       const formats::TensorEntry& entry = find(name);
       if (entry.shape.empty() || begin < 0 || begin > end || end > entry.shape[0]) {
         throw invalid_argument(fmt::format("rows {} to {} were asked of '{}' {} in '{}'", begin,
@@ -124,7 +124,7 @@ class SafetensorsCheckpoint final : public CheckpointReader {
   }
 
   void verify(size_t share, size_t shares) const override {
-    at_the_border(path_, [&] {
+    convert_errors(path_, [&] {
       size_t turn = 0;
       const auto is_mine = [&] { return turn++ % shares == share; };
       std::string piece;
@@ -233,7 +233,7 @@ std::pair<Tensor, std::string_view> storable(const std::string& name, const Tens
 
 void write_safetensors_checkpoint(FileSystem& fs, const std::string& path,
                                   const Checkpoint& checkpoint) {
-  at_the_border(path, [&] {
+  convert_errors(path, [&] {
     Result<nlohmann::json> inputs = parse_json(checkpoint.inputs, "the checkpoint's inputs");
     if (!inputs.ok()) throw inputs.error();
 
@@ -295,7 +295,7 @@ void write_safetensors_checkpoint(FileSystem& fs, const std::string& path,
 
 std::unique_ptr<CheckpointReader> open_safetensors_checkpoint(FileSystem& fs,
                                                               const std::string& path) {
-  return at_the_border(path, [&] {
+  return convert_errors(path, [&] {
     return std::make_unique<SafetensorsCheckpoint>(
         path, formats::SafetensorsReader::open(fs, path).value());
   });

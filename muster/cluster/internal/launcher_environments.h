@@ -6,7 +6,7 @@
 #include <string>
 
 #include "muster/base/error_of.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 
 namespace muster::inline v0_1::cluster::testing {
 

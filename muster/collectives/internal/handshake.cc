@@ -93,11 +93,11 @@ bool Handshake::answer_hello() {
   Hello hello{};
   std::memcpy(&hello, inbox_.data(), sizeof(hello));
   if (std::memcmp(hello.magic, kHelloMagic, sizeof(kHelloMagic)) != 0)
-    return fail_as_stranger("it does not speak Muster's protocol");
+    return fail_unauthenticated("it does not speak Muster's protocol");
   const bool known_lane = hello.lane == static_cast<int32_t>(Lane::kControl) ||
                           hello.lane == static_cast<int32_t>(Lane::kBulk);
   if (!known_lane || hello.to_rank != own_rank_)
-    return fail_as_stranger("it looks for somebody else");
+    return fail_unauthenticated("it looks for somebody else");
   peer_rank_ = hello.from_rank;
   lane_ = static_cast<Lane>(hello.lane);
   hello_ = std::exchange(inbox_, {});
@@ -109,7 +109,7 @@ bool Handshake::answer_hello() {
 bool Handshake::answer_challenge() {
   challenge_ = inbox_.substr(0, kNonceBytes);
   if (!same_secret(inbox_.substr(kNonceBytes), proof("accepted")))
-    return fail_as_stranger("it does not know the group's secret");
+    return fail_unauthenticated("it does not know the group's secret");
   inbox_.clear();
   step_ = Step::kReadWelcome;
   return send(proof("connected"));
@@ -124,7 +124,7 @@ bool Handshake::enter() {
 
 bool Handshake::check_proof() {
   if (!same_secret(inbox_, proof("connected")))
-    return fail_as_stranger("it does not know the group's secret");
+    return fail_unauthenticated("it does not know the group's secret");
   inbox_.clear();
   step_ = Step::kDone;
   return send(kWelcome);
@@ -166,8 +166,8 @@ bool Handshake::fail(std::string reason) {
   return false;
 }
 
-bool Handshake::fail_as_stranger(std::string reason) {
-  stranger_ = true;
+bool Handshake::fail_unauthenticated(std::string reason) {
+  unauthenticated_ = true;
   return fail(std::move(reason));
 }
 

@@ -41,7 +41,7 @@ class Handshake {
   // Why: what the system said, or that the other side proved nothing.
   const std::string& reason() const { return reason_; }
   // The other side answered, and not as a member of the group does.
-  bool is_stranger() const { return stranger_; }
+  bool is_unauthenticated() const { return unauthenticated_; }
   // The connection stood, and the other side dropped it.
   bool was_dropped() const { return dropped_; }
   const std::string& host() const { return host_; }
@@ -68,7 +68,7 @@ class Handshake {
   bool read(size_t bytes);
   bool send(const std::string& message);
   bool fail(std::string reason);
-  bool fail_as_stranger(std::string reason);
+  bool fail_unauthenticated(std::string reason);
   bool fail_as_dropped(std::string reason);
   std::string proof(const char* role) const;
 
@@ -82,7 +82,7 @@ class Handshake {
   std::string inbox_;
   std::string hello_, challenge_;  // as they were sent
   std::string reason_;
-  bool stranger_ = false;
+  bool unauthenticated_ = false;
   bool dropped_ = false;
 };
 

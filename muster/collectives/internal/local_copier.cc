@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "muster/collectives/internal/sum.h"
-#include "muster/plan/exchange.h"
+#include "muster/plan/sum_schedule.h"
 
 namespace muster::inline v0_1::internal {
 

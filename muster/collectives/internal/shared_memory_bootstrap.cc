@@ -30,7 +30,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr int64_t kMemories = 8;           // descriptors for a control page and buffers
-constexpr size_t kStrangers = 16;          // that may be connected beside the ranks
+constexpr size_t kUnauthenticated = 16;    // that may be connected beside the ranks
 constexpr auto kLook = milliseconds(50);   // between looks at what `check_failure` says
 constexpr auto kRetry = milliseconds(10);  // before a full queue is tried again
 
@@ -87,7 +87,7 @@ class Bootstrap {
     try {
       // A socket for each other rank, one to be found by, and memory of its own.
       claim_.emplace(
-          options_.size + kMemories + static_cast<int64_t>(kStrangers),
+          options_.size + kMemories + static_cast<int64_t>(kUnauthenticated),
           fmt::format("rank {} of {} over shared memory", shown(options_.rank), options_.size));
       own_ = {
           .host = host_identity(), .socket = "muster-" + random_secret(), .token = random_secret()};
@@ -141,7 +141,8 @@ class Bootstrap {
   }
 
   // Opens the connection to a lower rank; returns what is in the way, or nothing. That rank accepts
-  // nobody yet, and strangers may have filled its queue: some of them give up, or the time is over.
+  // nobody yet, and unauthenticated peers may have filled its queue: some of them give up, or the
+  // time is over.
   std::string reach(int rank, const Endpoint& endpoint) {
     for (;; std::this_thread::sleep_for(kRetry)) {
       try {
@@ -185,27 +186,27 @@ class Bootstrap {
 
   // Accepts the connection of every higher rank. Whoever connects and says nothing holds up nobody.
   void accept(const std::vector<Endpoint>& endpoints) {
-    std::list<FileDescriptor> guests;
+    std::list<FileDescriptor> peers;
     for (int missing = options_.size - options_.rank - 1; missing > 0;) {
-      wait_for_guests(guests);
+      wait_for_accepted(peers);
       // A few at a time, so that those who have come are heard however many more there are.
-      for (size_t accepted = 0; accepted < kStrangers; ++accepted) {
+      for (size_t accepted = 0; accepted < kUnauthenticated; ++accepted) {
         auto socket = accept_unix(listener_, milliseconds(0));
         if (!socket) break;
         if (!is_same_user(socket->get())) {
           log::warning_once("refused a process of another user, which wanted to share memory");
           continue;
         }
-        if (guests.size() >= static_cast<size_t>(missing) + kStrangers) guests.pop_front();
-        guests.push_back(std::move(*socket));
+        if (peers.size() >= static_cast<size_t>(missing) + kUnauthenticated) peers.pop_front();
+        peers.push_back(std::move(*socket));
       }
-      for (auto guest = guests.begin(); guest != guests.end();) {
-        if (!readable(*guest, milliseconds(0))) {
-          ++guest;
+      for (auto peer = peers.begin(); peer != peers.end();) {
+        if (!readable(*peer, milliseconds(0))) {
+          ++peer;
           continue;
         }
-        if (admit(std::move(*guest), endpoints)) --missing;
-        guest = guests.erase(guest);
+        if (admit(std::move(*peer), endpoints)) --missing;
+        peer = peers.erase(peer);
       }
       int absent = options_.rank + 1;
       while (missing > 0 && member(absent).socket.is_open()) ++absent;
@@ -213,14 +214,14 @@ class Bootstrap {
     }
   }
 
-  void wait_for_guests(const std::list<FileDescriptor>& guests) const {
+  void wait_for_accepted(const std::list<FileDescriptor>& peers) const {
     std::vector<pollfd> entries = {{.fd = listener_.get(), .events = POLLIN, .revents = 0}};
-    for (const FileDescriptor& guest : guests)
-      entries.push_back({.fd = guest.get(), .events = POLLIN, .revents = 0});
+    for (const FileDescriptor& peer : peers)
+      entries.push_back({.fd = peer.get(), .events = POLLIN, .revents = 0});
     poll(entries.data(), entries.size(), static_cast<int>(std::min(kLook, remaining()).count()));
   }
 
-  // Takes in a rank that has said who it is. False for a stranger.
+  // Takes in a rank that has said who it is. False for an unauthenticated peer.
   bool admit(FileDescriptor socket, const std::vector<Endpoint>& endpoints) {
     auto handle = receive_handle(socket, milliseconds(0));
     if (!handle || !same_secret(handle->token, own_.token)) return false;

@@ -22,9 +22,9 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr int kLanes = 2;
-constexpr auto kLook = milliseconds(50);             // between looks at what `check` says
-constexpr auto kGuestPatience = milliseconds(5000);  // for a handshake with whoever connected
-constexpr size_t kStrangers = 16;                    // that may be in a handshake beside the peers
+constexpr auto kLook = milliseconds(50);                // between looks at what `check` says
+constexpr auto kHandshakeTimeout = milliseconds(5000);  // for a handshake with whoever connected
+constexpr size_t kUnauthenticated = 16;    // that may be in a handshake beside the peers
 constexpr size_t kAccepts = 32;            // in a turn, before those who have come are heard
 constexpr auto kPause = milliseconds(20);  // before a side that was dropped connects again
 
@@ -46,7 +46,7 @@ class Bootstrap {
   explicit Bootstrap(const TcpGroupOptions& options)
       : options_(options),
         deadline_(steady_clock::now() + options.timeout),
-        claim_(kLanes * (options.size - 1) + static_cast<int64_t>(kStrangers) + 1,
+        claim_(kLanes * (options.size - 1) + static_cast<int64_t>(kUnauthenticated) + 1,
                fmt::format("rank {} of {} over TCP", shown(options.rank), options.size)),
         listener_(listen_tcp(options.address)),
         peers_(static_cast<size_t>(options.size)) {}
@@ -60,8 +60,8 @@ class Bootstrap {
     }
     while (!complete()) {
       wait_for_news();
-      accept_guests();
-      advance(guests_);
+      accept_peers();
+      advance(accepted_);
       advance(hosts_);
       connect_again();
       if (options_.check) options_.check();
@@ -134,7 +134,7 @@ class Bootstrap {
 
   void wait_for_news() {
     std::vector<pollfd> entries = {{.fd = listener_.socket.get(), .events = POLLIN, .revents = 0}};
-    for (const auto* meetings : {&guests_, &hosts_}) {
+    for (const auto* meetings : {&accepted_, &hosts_}) {
       for (const Meeting& meeting : *meetings) {
         const short events = meeting.handshake.connecting() ? POLLOUT : POLLIN;
         entries.push_back({.fd = meeting.handshake.socket().get(), .events = events, .revents = 0});
@@ -145,26 +145,27 @@ class Bootstrap {
          static_cast<int>(std::min<milliseconds>(most, remaining()).count()));
   }
 
-  // Accepts a few at a time: however fast strangers connect, whoever has come is heard in between.
-  void accept_guests() {
-    const size_t room = kLanes * missing().size() + kStrangers;
+  // Accepts a few at a time: however fast unauthenticated peers connect, whoever has come is heard
+  // in between.
+  void accept_peers() {
+    const size_t room = kLanes * missing().size() + kUnauthenticated;
     for (size_t accepted = 0; accepted < std::min(kAccepts, room); ++accepted) {
-      std::optional<TcpGuest> guest = accept_tcp(listener_.socket);
-      if (!guest) return;
-      if (guests_.size() >= room) make_room();
-      guests_.push_back({.handshake = Handshake(std::move(guest->socket), secret_, options_.rank,
-                                                std::move(guest->host)),
-                         .until = steady_clock::now() + kGuestPatience});
+      std::optional<AcceptedSocket> peer = accept_tcp(listener_.socket);
+      if (!peer) return;
+      if (accepted_.size() >= room) make_room();
+      accepted_.push_back({.handshake = Handshake(std::move(peer->socket), secret_, options_.rank,
+                                                  std::move(peer->host)),
+                           .until = steady_clock::now() + kHandshakeTimeout});
       // Its hello is often there already, and keeps its place.
-      guests_.back().handshake.advance();
+      accepted_.back().handshake.advance();
     }
   }
 
-  // Drops the oldest guest that has said no hello; where all have, the oldest.
+  // Drops the oldest peer that has said no hello; where all have, the oldest.
   void make_room() {
     const auto silent = std::ranges::find_if(
-        guests_, [](const Meeting& guest) { return !guest.handshake.has_answered(); });
-    guests_.erase(silent == guests_.end() ? guests_.begin() : silent);
+        accepted_, [](const Meeting& peer) { return !peer.handshake.has_answered(); });
+    accepted_.erase(silent == accepted_.end() ? accepted_.begin() : silent);
   }
 
   void connect_again() {
@@ -192,7 +193,7 @@ class Bootstrap {
       if (state == Handshake::State::kDone) {
         admit(std::move(ended));
       } else {
-        give_up(ended, /*guest=*/&meetings == &guests_);
+        give_up(ended, /*accepted=*/&meetings == &accepted_);
       }
     }
   }
@@ -205,9 +206,9 @@ class Bootstrap {
     socket = handshake.take_socket();
   }
 
-  void give_up(const Handshake& handshake, bool guest) {
-    if (guest) {
-      if (handshake.is_stranger()) {
+  void give_up(const Handshake& handshake, bool accepted) {
+    if (accepted) {
+      if (handshake.is_unauthenticated()) {
         log::warning_once(
             fmt::format("refused a connection from {}: {}", handshake.host(), handshake.reason()));
       }
@@ -215,7 +216,7 @@ class Bootstrap {
     }
     const int rank = handshake.peer_rank();
     // The other side had no time for this one. It is asked again, but not at once: it has too many
-    // guests already.
+    // accepted already.
     const auto now = steady_clock::now();
     if (handshake.was_dropped() && now < deadline_) {
       retries_.push_back({.rank = rank, .lane = handshake.lane(), .at = now + kPause});
@@ -242,7 +243,7 @@ class Bootstrap {
   std::vector<PeerSockets> peers_;
   std::string secret_;
   std::vector<std::string> addresses_;  // of lower ranks
-  std::list<Meeting> guests_;           // with whoever connected
+  std::list<Meeting> accepted_;         // with whoever connected
   std::list<Meeting> hosts_;            // with lower ranks
   std::vector<Retry> retries_;          // of those that were dropped
 };

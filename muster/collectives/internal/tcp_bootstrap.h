@@ -35,10 +35,10 @@ struct PeerSockets {
 };
 
 // Connects to all peers, and returns when all have proved that they belong to the group: they know
-// the secret that rank 0 leaves in the store. By rank; this rank's own is empty. Strangers are
-// turned away, and a log line names each of their hosts once. Throws Timeout naming a rank that did
-// not appear or did not connect, PeerLost when a connection failed, Unavailable when the sockets
-// are more than the process may have open, and what `check` throws.
+// the secret that rank 0 leaves in the store. By rank; this rank's own is empty. Unauthenticated
+// peers are turned away, and a log line names each of their hosts once. Throws Timeout naming a
+// rank that did not appear or did not connect, PeerLost when a connection failed, Unavailable when
+// the sockets are more than the process may have open, and what `check` throws.
 std::vector<PeerSockets> connect_tcp_group(const TcpGroupOptions& options);
 
 }  // namespace muster::inline v0_1::internal

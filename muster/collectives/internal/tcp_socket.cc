@@ -101,7 +101,7 @@ bool spares_the_listener(int code) {
   }
 }
 
-std::optional<TcpGuest> accept_tcp(const FileDescriptor& listener) {
+std::optional<AcceptedSocket> accept_tcp(const FileDescriptor& listener) {
   sockaddr_storage from{};
   socklen_t length = sizeof(from);
   FileDescriptor socket(accept4(listener.get(), reinterpret_cast<sockaddr*>(&from), &length,
@@ -111,7 +111,7 @@ std::optional<TcpGuest> accept_tcp(const FileDescriptor& listener) {
     throw socket_error("cannot accept a TCP connection", errno);
   }
   set_no_delay(socket);
-  return TcpGuest{.socket = std::move(socket), .host = text_of(from, length, nullptr)};
+  return AcceptedSocket{.socket = std::move(socket), .host = text_of(from, length, nullptr)};
 }
 
 FileDescriptor start_connect_tcp(const std::string& address) {

@@ -20,12 +20,12 @@ struct TcpListener {
 TcpListener listen_tcp(const std::string& host);
 
 // A connection that was accepted, and from where.
-struct TcpGuest {
+struct AcceptedSocket {
   FileDescriptor socket{};
   std::string host{};
 };
 // Does not wait: nothing when nobody has connected, or whoever has is gone. Throws Unavailable.
-std::optional<TcpGuest> accept_tcp(const FileDescriptor& listener);
+std::optional<AcceptedSocket> accept_tcp(const FileDescriptor& listener);
 // Whether this error of accept(2) speaks of one connection alone, so that the listener still works.
 bool spares_the_listener(int code);
 

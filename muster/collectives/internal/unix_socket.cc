@@ -143,7 +143,8 @@ std::optional<MemoryHandle> receive_handle(const FileDescriptor& socket,
   Envelope envelope;
   const ssize_t bytes = recvmsg(socket.get(), envelope.header(), MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
   if (bytes < 0) return std::nullopt;
-  FileDescriptor file = envelope.take_file();  // ours, also when the message is a stranger's
+  FileDescriptor file =
+      envelope.take_file();  // ours, also when the message is an unauthenticated peer's
   const HandleMessage& message = envelope.message();
   if (bytes != static_cast<ssize_t>(sizeof(message)) || envelope.was_cut() || !file.is_open() ||
       message.rank < 0 || message.rank > std::numeric_limits<int>::max()) {

@@ -7,7 +7,7 @@
 
 #include "muster/base/log.h"
 #include "muster/control/coordinator_client.h"
-#include "muster/control/internal/failure_detector.h"
+#include "muster/control/internal/coordinator_watch.h"
 #include "muster/control/internal/missing.h"
 #include "muster/net/socket_channel.h"
 
@@ -84,7 +84,7 @@ class Joining {
                                               wait + kAnswerSeconds);
     reached_ = reply.ok();
     if (!reached_) {
-      // A stranger there stays one.
+      // An unauthenticated peer there stays one.
       if (reply.error().kind() == ErrorKind::kInvalidArgument) throw reply.error();
       note_unreached(reply.error());
       return std::nullopt;

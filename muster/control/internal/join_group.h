@@ -15,8 +15,8 @@ struct Joined {
   int64_t epoch = 0;
 };
 
-// Asks the coordinator until all tasks of the group are there (a guest: until it answers). Throws
-// as CoordinatorClient::join.
+// Asks the coordinator until all tasks of the group are there (an observer: until it answers).
+// Throws as CoordinatorClient::join.
 Joined join_group(const JoinOptions& options, const plan::Caller& who);
 
 }  // namespace muster::inline v0_1::control

@@ -59,33 +59,33 @@ void Membership::listen_until_closed() {
 
 void Membership::beat_until_closed() {
   std::unique_lock lock(mutex_);
-  FailureDetector detector(options_, now());
+  CoordinatorWatch watch(options_, now());
   for (;;) {
-    clock_.wait_for(lock, wake_, from_seconds(detector.pause()),
+    clock_.wait_for(lock, wake_, from_seconds(watch.pause()),
                     [this] { return closing_ || beat_now_ || must_call_back(); });
     call_back_if_due(lock);
     if (closing_) return;
     beat_now_ = false;
     const net::BeatRequest request{.who = who_, .phase = phase_, .step = step_};
-    const double limit = detector.begin_beat(now());
+    const double limit = watch.begin_beat(now());
     lock.unlock();
     Result<net::Reply> reply = channel_.beat(request, limit);
     lock.lock();
     if (reply.ok()) {
-      detector.answered(now());
+      watch.answered(now());
       all_done_ = reply.value().all_done;
       if (reply.value().verdict.failure) learn_locked(*reply.value().verdict.failure);
     } else {
-      detector.unanswered(reply.error().kind() != ErrorKind::kTimeout, now());
-      give_up_if_lost(detector);
+      watch.unanswered(reply.error().kind() != ErrorKind::kTimeout, now());
+      give_up_if_lost(watch);
     }
   }
 }
 
-void Membership::give_up_if_lost(const FailureDetector& detector) {
+void Membership::give_up_if_lost(const CoordinatorWatch& watch) {
   // After done() nothing is expected of the coordinator any more: its end is no loss.
   if (finished_ || closing_) return;
-  std::optional<std::string> reason = detector.why_lost(now());
+  std::optional<std::string> reason = watch.why_lost(now());
   if (!reason) return;
   learn_locked({.task = options_.coordinator_task,
                 .rank = 0,

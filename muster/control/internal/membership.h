@@ -9,7 +9,7 @@
 #include <optional>
 #include <thread>
 
-#include "muster/control/internal/failure_detector.h"
+#include "muster/control/internal/coordinator_watch.h"
 #include "muster/control/join_options.h"
 #include "muster/plan/failure.h"
 #include "muster/plan/verdict.h"
@@ -71,7 +71,7 @@ class Membership {
   void listen_until_closed();
   void beat_until_closed();
   void learn_locked(plan::Failure news);
-  void give_up_if_lost(const FailureDetector& detector);
+  void give_up_if_lost(const CoordinatorWatch& watch);
   bool must_call_back() const { return failure_ && callback_ && !called_back_; }
   void call_back_if_due(std::unique_lock<std::mutex>& lock);
   // A thread has come to its end.

@@ -11,7 +11,7 @@ using net::Reply;
 // The thread of a call carries its request to the handler and stands there for the server's thread.
 class SimulatedNetwork::Channel : public net::CoordinatorChannel {
  public:
-  Channel(SimulatedNetwork& network, Turns::Process& process)
+  Channel(SimulatedNetwork& network, SimulatedThreads::Process& process)
       : network_(network), process_(process), link_(network.link_of(process.number())) {}
 
   Result<Reply> join(const net::JoinRequest& request, double timeout) override {
@@ -37,7 +37,7 @@ class SimulatedNetwork::Channel : public net::CoordinatorChannel {
   }
 
   Status watch(const plan::Caller& who, const std::function<void(const Reply&)>& receive) override {
-    process_.enter(Turns::Role::kListener);
+    process_.enter(SimulatedThreads::Role::kListener);
     const int generation = link_.generation;
     const auto broken = [&, generation] { return broken_since(generation); };
     // A stream is repeated by the network until it arrives.
@@ -62,7 +62,7 @@ class SimulatedNetwork::Channel : public net::CoordinatorChannel {
  private:
   net::CoordinatorHandler& handler() { return network_.handler_; }
   Duration delay() {
-    return from_seconds(network_.turns_.uniform(0, network_.options_.longest_delay));
+    return from_seconds(network_.simulated_.uniform(0, network_.options_.longest_delay));
   }
   bool broken_since(int generation) const {
     return closed_ || network_.server_ended_ || link_.generation != generation;
@@ -74,7 +74,7 @@ class SimulatedNetwork::Channel : public net::CoordinatorChannel {
   bool is_lost() {
     if (process_.now() < link_.cut_until) return true;
     if (network_.options_.loss <= 0 || process_.now() < link_.next_loss) return false;
-    if (network_.turns_.uniform(0, 1) >= network_.options_.loss) return false;
+    if (network_.simulated_.uniform(0, 1) >= network_.options_.loss) return false;
     link_.next_loss = process_.now() + from_seconds(network_.options_.between_losses);
     return true;
   }
@@ -105,16 +105,17 @@ class SimulatedNetwork::Channel : public net::CoordinatorChannel {
   }
 
   SimulatedNetwork& network_;
-  Turns::Process& process_;
+  SimulatedThreads::Process& process_;
   Link& link_;
   bool closed_ = false;
 };
 
-SimulatedNetwork::SimulatedNetwork(Turns& turns, net::CoordinatorHandler& handler,
+SimulatedNetwork::SimulatedNetwork(SimulatedThreads& simulated, net::CoordinatorHandler& handler,
                                    NetworkOptions options)
-    : turns_(turns), handler_(handler), options_(options) {}
+    : simulated_(simulated), handler_(handler), options_(options) {}
 
-std::unique_ptr<net::CoordinatorChannel> SimulatedNetwork::connect(Turns::Process& process) {
+std::unique_ptr<net::CoordinatorChannel> SimulatedNetwork::connect(
+    SimulatedThreads::Process& process) {
   return std::make_unique<Channel>(*this, process);
 }
 

@@ -1,13 +1,13 @@
-// A network for tests between real clients and a real coordinator, on the simulated clock of Turns:
-// messages take random times, overtake each other, get lost, and a task can be cut off.
-// Thread safety: the threads of Turns, which run one at a time.
+// A network for tests between real clients and a real coordinator, on the simulated clock of
+// SimulatedThreads: messages take random times, overtake each other, get lost, and a task can be
+// cut off. Thread safety: the threads of SimulatedThreads, which run one at a time.
 #pragma once
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "muster/control/internal/turns.h"
+#include "muster/control/internal/simulated_threads.h"
 #include "muster/net/coordinator_channel.h"
 #include "muster/net/coordinator_handler.h"
 
@@ -24,10 +24,11 @@ struct NetworkOptions {
 class SimulatedNetwork {
  public:
   // `handler` answers at the other end of all channels.
-  SimulatedNetwork(Turns& turns, net::CoordinatorHandler& handler, NetworkOptions options);
+  SimulatedNetwork(SimulatedThreads& simulated, net::CoordinatorHandler& handler,
+                   NetworkOptions options);
 
   // A channel of the process.
-  std::unique_ptr<net::CoordinatorChannel> connect(Turns::Process& process);
+  std::unique_ptr<net::CoordinatorChannel> connect(SimulatedThreads::Process& process);
 
   // No message of the task arrives before that time, nor one for it; its connections stay open.
   void cut_until(int process, TimePoint time) { link_of(process).cut_until = time; }
@@ -47,7 +48,7 @@ class SimulatedNetwork {
 
   Link& link_of(int process);
 
-  Turns& turns_;
+  SimulatedThreads& simulated_;
   net::CoordinatorHandler& handler_;
   const NetworkOptions options_;
   std::vector<std::unique_ptr<Link>> links_;  // by the process's number

@@ -8,8 +8,8 @@
 
 #include "muster/base/environment.h"
 #include "muster/control/coordinator_client.h"
+#include "muster/control/coordinator_options.h"
 #include "muster/control/coordinator_server.h"
-#include "muster/control/group.h"
 
 namespace muster::inline v0_1::control {
 

@@ -16,17 +16,17 @@ class AssertCardinalityStream final : public CountingStream {
     told_ = false;
     CountingStream::start(run);
   }
-  void mark(Marks& marks) const override {
-    marks.push_back(told_);
-    CountingStream::mark(marks);
+  void save(IteratorState& saved) const override {
+    saved.push_back(told_);
+    CountingStream::save(saved);
   }
-  Position position(MarkReader& marks) const override {
-    marks.next();
-    return CountingStream::position(marks);
+  Position position(IteratorStateReader& saved) const override {
+    saved.next();
+    return CountingStream::position(saved);
   }
-  void restore(MarkReader& marks, int64_t run) override {
-    told_ = marks.count() != 0;
-    CountingStream::restore(marks, run);
+  void restore(IteratorStateReader& saved, int64_t run) override {
+    told_ = saved.count() != 0;
+    CountingStream::restore(saved, run);
   }
   int64_t read(StreamElement* out, int64_t count) override;
   int64_t skip(int64_t count, std::exception_ptr* lost) override;

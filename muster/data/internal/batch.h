@@ -74,28 +74,28 @@ class BatchStream final : public Stream<StreamElement> {
     return got;
   }
   int64_t examples_per_element() const override { return round_ * input_->examples_per_element(); }
-  void mark(Marks& marks) const override {
+  void save(IteratorState& saved) const override {
     if (over_) {
-      marks.insert(marks.end(), before_remainder_.begin(), before_remainder_.end());
+      saved.insert(saved.end(), before_remainder_.begin(), before_remainder_.end());
       return;
     }
-    marks.push_back(consumed_);
-    input_->mark(marks);
+    saved.push_back(consumed_);
+    input_->save(saved);
   }
-  Position position(MarkReader& marks) const override {
-    marks.next();
-    return input_->position(marks);
+  Position position(IteratorStateReader& saved) const override {
+    saved.next();
+    return input_->position(saved);
   }
   json identity() const override {
     json state = own_identity();
     state["input"] = input_->identity();
     return state;
   }
-  void restore(MarkReader& marks, int64_t run) override {
+  void restore(IteratorStateReader& saved, int64_t run) override {
     run_ = run;
-    consumed_ = marks.count();
+    consumed_ = saved.count();
     over_ = false;
-    input_->restore(marks, run);
+    input_->restore(saved, run);
   }
 
  private:
@@ -106,7 +106,7 @@ class BatchStream final : public Stream<StreamElement> {
   void remember() {
     if (!drop_remainder_) return;
     before_remainder_.clear();
-    mark(before_remainder_);
+    save(before_remainder_);
   }
   // What is lost is not dropped with a remainder.
   bool ends(int64_t pulled, const std::exception_ptr& lost) {
@@ -188,8 +188,8 @@ class BatchStream final : public Stream<StreamElement> {
   std::vector<T> pulled_;
   std::optional<Element> empty_;
   int64_t run_ = 0, consumed_ = 0;
-  bool over_ = false;       // a remainder was pulled and dropped
-  Marks before_remainder_;  // of the place before the round under way
+  bool over_ = false;               // a remainder was pulled and dropped
+  IteratorState before_remainder_;  // of the place before the round under way
 };
 
 }  // namespace muster::inline v0_1::data::internal

@@ -65,14 +65,14 @@ int64_t MemoryCacheStream::skip(int64_t count, std::exception_ptr* lost) {
   return passed;
 }
 
-Position MemoryCacheStream::position(MarkReader& marks) const {
-  const int64_t examples = marks.next() * examples_per_element();
-  marks.next();
+Position MemoryCacheStream::position(IteratorStateReader& saved) const {
+  const int64_t examples = saved.next() * examples_per_element();
+  saved.next();
   return {0, examples, examples};
 }
 
-void MemoryCacheStream::restore(MarkReader& marks, int64_t run) {
-  const int64_t handed_on = marks.count(), filled_by = marks.next();
+void MemoryCacheStream::restore(IteratorStateReader& saved, int64_t run) {
+  const int64_t handed_on = saved.count(), filled_by = saved.next();
   complete_ = false;
   start(filled_by);
   // A later pass begins when all is kept.

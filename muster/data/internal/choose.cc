@@ -112,14 +112,14 @@ int64_t ChooseStream::skip(int64_t count, std::exception_ptr* lost) {
   return skipped;
 }
 
-void ChooseStream::mark(Marks& marks) const {
-  marks.insert(marks.end(), {emitted_, run_, drawn_, ended_ ? 1 : 0});
-  marks.insert(marks.end(), exhausted_.begin(), exhausted_.end());
-  for (const auto& branch : branches_) branch->stream->mark(marks);
+void ChooseStream::save(IteratorState& saved) const {
+  saved.insert(saved.end(), {emitted_, run_, drawn_, ended_ ? 1 : 0});
+  saved.insert(saved.end(), exhausted_.begin(), exhausted_.end());
+  for (const auto& branch : branches_) branch->stream->save(saved);
 }
 
-Position ChooseStream::position(MarkReader& marks) const {
-  const int64_t emitted = marks.next();
+Position ChooseStream::position(IteratorStateReader& saved) const {
+  const int64_t emitted = saved.next();
   return {0, emitted, emitted};
 }
 
@@ -133,13 +133,13 @@ json ChooseStream::identity() const {
   return state;
 }
 
-void ChooseStream::restore(MarkReader& marks, int64_t) {
-  const int64_t emitted = marks.count();
-  start(marks.next());
-  drawn_ = marks.count();
-  ended_ = marks.count() != 0;
-  for (char& exhausted : exhausted_) exhausted = marks.count() != 0 ? 1 : 0;
-  for (const auto& branch : branches_) branch->stream->restore(marks, run_);
+void ChooseStream::restore(IteratorStateReader& saved, int64_t) {
+  const int64_t emitted = saved.count();
+  start(saved.next());
+  drawn_ = saved.count();
+  ended_ = saved.count() != 0;
+  for (char& exhausted : exhausted_) exhausted = saved.count() != 0 ? 1 : 0;
+  for (const auto& branch : branches_) branch->stream->restore(saved, run_);
   emitted_ = emitted;
 }
 

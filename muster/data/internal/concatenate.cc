@@ -82,22 +82,22 @@ int64_t ConcatenateStream::skip(int64_t count, std::exception_ptr* lost) {
   return got;
 }
 
-void ConcatenateStream::mark(Marks& marks) const {
-  marks.insert(marks.end(), {static_cast<int64_t>(at_), emitted_, run_});
-  branches_[at_]->stream->mark(marks);
+void ConcatenateStream::save(IteratorState& saved) const {
+  saved.insert(saved.end(), {static_cast<int64_t>(at_), emitted_, run_});
+  branches_[at_]->stream->save(saved);
 }
 
-Position ConcatenateStream::position(MarkReader& marks) const {
-  marks.next();
-  const int64_t emitted = marks.next();
+Position ConcatenateStream::position(IteratorStateReader& saved) const {
+  saved.next();
+  const int64_t emitted = saved.next();
   return {0, emitted, emitted};
 }
 
 json ConcatenateStream::identity() const { return identity_of("concatenate", branches_); }
 
-void ConcatenateStream::restore(MarkReader& marks, int64_t) {
-  const int64_t at = marks.count(), emitted = marks.count();
-  run_ = marks.next();
+void ConcatenateStream::restore(IteratorStateReader& saved, int64_t) {
+  const int64_t at = saved.count(), emitted = saved.count();
+  run_ = saved.next();
   if (at >= static_cast<int64_t>(branches_.size())) {
     throw invalid_argument(fmt::format("the saved position is in data set {} of {} concatenated",
                                        at, branches_.size()));
@@ -105,7 +105,7 @@ void ConcatenateStream::restore(MarkReader& marks, int64_t) {
   start(run_);
   at_ = static_cast<size_t>(at);
   emitted_ = emitted;
-  branches_[at_]->stream->restore(marks, run_);
+  branches_[at_]->stream->restore(saved, run_);
 }
 
 }  // namespace muster::inline v0_1::data::internal

@@ -20,20 +20,20 @@ class CountingStream : public Stream<StreamElement> {
     input_->start(run);
   }
   int64_t examples_per_element() const override { return input_->examples_per_element(); }
-  void mark(Marks& marks) const override {
-    marks.push_back(count_);
-    input_->mark(marks);
+  void save(IteratorState& saved) const override {
+    saved.push_back(count_);
+    input_->save(saved);
   }
-  Position position(MarkReader& marks) const override {
-    marks.next();
-    return input_->position(marks);
+  Position position(IteratorStateReader& saved) const override {
+    saved.next();
+    return input_->position(saved);
   }
   json identity() const override {
     return {{"kind", kind()}, {"version", 1}, {"input", input_->identity()}};
   }
-  void restore(MarkReader& marks, int64_t run) override {
-    count_ = marks.count();
-    input_->restore(marks, run);
+  void restore(IteratorStateReader& saved, int64_t run) override {
+    count_ = saved.count();
+    input_->restore(saved, run);
   }
 
  protected:

@@ -134,15 +134,15 @@ int64_t FileCacheStream::skip(int64_t count, std::exception_ptr* lost) {
   return skipped;
 }
 
-Position FileCacheStream::position(MarkReader& marks) const {
-  const int64_t examples = marks.next() * examples_per_element();
-  marks.next();
+Position FileCacheStream::position(IteratorStateReader& saved) const {
+  const int64_t examples = saved.next() * examples_per_element();
+  saved.next();
   return {0, examples, examples};
 }
 
-void FileCacheStream::restore(MarkReader& marks, int64_t) {
-  const int64_t handed_on = marks.count();
-  start(marks.next());
+void FileCacheStream::restore(IteratorStateReader& saved, int64_t) {
+  const int64_t handed_on = saved.count();
+  start(saved.next());
   StreamElement passed;
   for (; handed_on_ < handed_on; ++handed_on_) {
     if (next(&passed)) continue;

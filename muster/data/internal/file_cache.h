@@ -29,12 +29,12 @@ class FileCacheStream final : public Stream<StreamElement> {
   int64_t read(StreamElement* out, int64_t count) override;
   int64_t skip(int64_t count, std::exception_ptr* lost) override;
   int64_t examples_per_element() const override { return input_->examples_per_element(); }
-  void mark(Marks& marks) const override { marks.insert(marks.end(), {handed_on_, run_}); }
-  Position position(MarkReader& marks) const override;
+  void save(IteratorState& saved) const override { saved.insert(saved.end(), {handed_on_, run_}); }
+  Position position(IteratorStateReader& saved) const override;
   json identity() const override {
     return {{"kind", "cache"}, {"version", 1}, {"input", input_->identity()}};
   }
-  void restore(MarkReader& marks, int64_t run) override;
+  void restore(IteratorStateReader& saved, int64_t run) override;
 
  private:
   // Says what the pipeline is and where its file lies, once: an element may be read for that.

@@ -56,7 +56,7 @@ void GroupByWindowStream::take(std::map<int64_t, Open>::iterator of_key, Group* 
 GroupStream::Next GroupByWindowStream::next(Group* group, StreamElement* element, bool /*wanted*/) {
   while (!full_ && !stopping()) {
     HeldElement next;
-    input().mark(next.before);
+    input().save(next.before);
     if (input().read(&next.item, 1) == 0) break;
     next.number = taken_++;
     if (next.item.error != nullptr) {
@@ -95,7 +95,7 @@ Dataset GroupByWindowStream::made_of(Group& group) const {
       Dataset::from_source(std::make_shared<const HeldElements>(std::move(group.items))));
 }
 
-std::vector<int64_t> GroupByWindowStream::held_numbers(const Marks** before) const {
+std::vector<int64_t> GroupByWindowStream::held_numbers(const IteratorState** before) const {
   std::vector<int64_t> numbers;
   int64_t first = taken_;
   for (const auto& [key, open] : open_) {
@@ -108,30 +108,30 @@ std::vector<int64_t> GroupByWindowStream::held_numbers(const Marks** before) con
   return numbers;
 }
 
-void GroupByWindowStream::mark_held(Marks& marks) const {
-  const Marks* before = nullptr;
+void GroupByWindowStream::save_held(IteratorState& saved) const {
+  const IteratorState* before = nullptr;
   const std::vector<int64_t> numbers = held_numbers(&before);
-  marks.insert(marks.end(), {windows_, taken_, static_cast<int64_t>(numbers.size())});
-  marks.insert(marks.end(), numbers.begin(), numbers.end());
+  saved.insert(saved.end(), {windows_, taken_, static_cast<int64_t>(numbers.size())});
+  saved.insert(saved.end(), numbers.begin(), numbers.end());
   if (before == nullptr) {
-    input().mark(marks);
+    input().save(saved);
   } else {
-    marks.insert(marks.end(), before->begin(), before->end());
+    saved.insert(saved.end(), before->begin(), before->end());
   }
 }
 
-void GroupByWindowStream::restore_held(MarkReader& marks) {
-  const int64_t windows = marks.count(), taken = marks.count();
+void GroupByWindowStream::restore_held(IteratorStateReader& saved) {
+  const int64_t windows = saved.count(), taken = saved.count();
   std::vector<int64_t> numbers;
-  for (int64_t n = marks.count(); n > 0; --n) numbers.push_back(marks.count());
-  input().restore(marks, run());
+  for (int64_t n = saved.count(); n > 0; --n) numbers.push_back(saved.count());
+  input().restore(saved, run());
   int64_t at = numbers.empty() ? taken : numbers.front();
   for (const int64_t number : numbers) {
     HeldElement next;
     next.number = number;
     bool there = number >= at && input().skip(number - at, nullptr) == number - at;
     if (there) {
-      input().mark(next.before);
+      input().save(next.before);
       there = input().read(&next.item, 1) == 1 && next.item.error == nullptr;
     }
     if (!there) {

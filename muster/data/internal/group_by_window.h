@@ -4,7 +4,7 @@
 #include <map>
 #include <vector>
 
-#include "muster/data/internal/groups.h"
+#include "muster/data/internal/group_stream.h"
 #include "muster/data/internal/held_memory.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -27,15 +27,15 @@ class GroupByWindowStream final : public GroupStream {
   Next next(Group* group, StreamElement* element, bool wanted) override;
   Dataset made_of(Group& group) const override;
   void clear() override;
-  void mark_held(Marks& marks) const override;
-  void restore_held(MarkReader& marks) override;
+  void save_held(IteratorState& saved) const override;
+  void restore_held(IteratorStateReader& saved) override;
 
   // Puts the element to those of its key. Throws what the functions of the user throw.
   std::map<int64_t, Open>::iterator put(HeldElement&& next);
   // Makes a window of what is held of a key.
   void take(std::map<int64_t, Open>::iterator of_key, Group* group);
   // The numbers of the elements that are held, in their order, and the position before the first.
-  std::vector<int64_t> held_numbers(const Marks** before) const;
+  std::vector<int64_t> held_numbers(const IteratorState** before) const;
 
   std::map<int64_t, Open> open_;
   HeldMemory memory_;

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "muster/data/internal/marks.h"
+#include "muster/data/internal/iterator_state.h"
 #include "muster/data/internal/stream_element.h"
 #include "muster/data/source.h"
 
@@ -15,8 +15,8 @@ namespace muster::inline v0_1::data::internal {
 
 struct HeldElement {
   StreamElement item;
-  Marks before;        // the input's position in front of it
-  int64_t number = 0;  // among the elements of the pass
+  IteratorState before;  // the input's position in front of it
+  int64_t number = 0;    // among the elements of the pass
   uint64_t bytes = 0;
 };
 

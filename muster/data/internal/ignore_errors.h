@@ -19,9 +19,9 @@ class IgnoreErrorsStream final : public SelectingStream {
     in_a_row_ = 0;
     SelectingStream::start(run);
   }
-  void restore(MarkReader& marks, int64_t run) override {
+  void restore(IteratorStateReader& saved, int64_t run) override {
     in_a_row_ = 0;
-    SelectingStream::restore(marks, run);
+    SelectingStream::restore(saved, run);
   }
 
  private:

@@ -140,22 +140,22 @@ int64_t InterleaveStream::skip(int64_t count, std::exception_ptr* lost) {
   return skipped;
 }
 
-void InterleaveStream::mark(Marks& marks) const {
-  marks.insert(marks.end(), {emitted_, run_, static_cast<int64_t>(at_), in_block_, arguments_,
+void InterleaveStream::save(IteratorState& saved) const {
+  saved.insert(saved.end(), {emitted_, run_, static_cast<int64_t>(at_), in_block_, arguments_,
                              input_ended_ ? 1 : 0});
   for (const Slot& slot : slots_) {
-    marks.push_back(slot.argument);
+    saved.push_back(slot.argument);
     if (slot.branch == nullptr) continue;
-    marks.push_back(0);
-    const size_t begin = marks.size();
-    slot.branch->stream->mark(marks);
-    marks[begin - 1] = static_cast<int64_t>(marks.size() - begin);
+    saved.push_back(0);
+    const size_t begin = saved.size();
+    slot.branch->stream->save(saved);
+    saved[begin - 1] = static_cast<int64_t>(saved.size() - begin);
   }
-  input_->mark(marks);
+  input_->save(saved);
 }
 
-Position InterleaveStream::position(MarkReader& marks) const {
-  const int64_t emitted = marks.next();
+Position InterleaveStream::position(IteratorStateReader& saved) const {
+  const int64_t emitted = saved.next();
   return {0, emitted, emitted};
 }
 
@@ -167,18 +167,18 @@ json InterleaveStream::identity() const {
           {"input", input_->identity()}};
 }
 
-void InterleaveStream::restore(MarkReader& marks, int64_t) {
-  const int64_t emitted = marks.count(), run = marks.next(), at = marks.count();
-  const int64_t in_block = marks.count(), arguments = marks.count(), ended = marks.count();
+void InterleaveStream::restore(IteratorStateReader& saved, int64_t) {
+  const int64_t emitted = saved.count(), run = saved.next(), at = saved.count();
+  const int64_t in_block = saved.count(), arguments = saved.count(), ended = saved.count();
   if (at >= spec().cycle_length) {
     throw invalid_argument(fmt::format("the saved position is in slot {} of an interleave of {}",
                                        at, spec().cycle_length));
   }
-  std::vector<std::pair<size_t, MarkReader>> positions;  // of open slots
+  std::vector<std::pair<size_t, IteratorStateReader>> positions;  // of open slots
   std::vector<int64_t> argument_of(slots_.size(), -1);
   for (size_t s = 0; s < slots_.size(); ++s) {
-    argument_of[s] = marks.next();
-    if (argument_of[s] >= 0) positions.emplace_back(s, marks.part(marks.count()));
+    argument_of[s] = saved.next();
+    if (argument_of[s] >= 0) positions.emplace_back(s, saved.part(saved.count()));
   }
   start(run);
   // The elements the open data sets were made of are read again, in their order.
@@ -206,7 +206,7 @@ void InterleaveStream::restore(MarkReader& marks, int64_t) {
                       node_->name, wanted));
     }
   }
-  input_->restore(marks, run);
+  input_->restore(saved, run);
   at_ = static_cast<size_t>(at);
   in_block_ = in_block;
   arguments_ = arguments;

@@ -17,7 +17,7 @@ void OpenBatch::start(int64_t run) {
 bool OpenBatch::refill(std::exception_ptr* error) {
   while (left() == 0) {
     before_.clear();
-    input_->mark(before_);
+    input_->save(before_);
     batch_.reset();
     row_ = rows_ = 0;
     StreamElement item;
@@ -45,28 +45,28 @@ Element OpenBatch::take(int64_t rows) {
   return unversioned(batch_->slice(row_ - rows, row_));
 }
 
-void OpenBatch::mark(Marks& marks) const {
-  marks.push_back(left() > 0 ? row_ : -1);
+void OpenBatch::save(IteratorState& saved) const {
+  saved.push_back(left() > 0 ? row_ : -1);
   if (left() > 0) {
-    marks.insert(marks.end(), before_.begin(), before_.end());
+    saved.insert(saved.end(), before_.begin(), before_.end());
   } else {
-    input_->mark(marks);
+    input_->save(saved);
   }
 }
 
-Position OpenBatch::position(MarkReader& marks) const {
-  const int64_t row = std::max<int64_t>(0, marks.next());
-  Position position = input_->position(marks);
+Position OpenBatch::position(IteratorStateReader& saved) const {
+  const int64_t row = std::max<int64_t>(0, saved.next());
+  Position position = input_->position(saved);
   position.element_in_epoch += row;
   position.elements_total += row;
   return position;
 }
 
-void OpenBatch::restore(MarkReader& marks, int64_t run) {
-  const int64_t row = marks.next();
+void OpenBatch::restore(IteratorStateReader& saved, int64_t run) {
+  const int64_t row = saved.next();
   batch_.reset();
   row_ = rows_ = 0;
-  input_->restore(marks, run);
+  input_->restore(saved, run);
   if (row < 0) return;
   std::exception_ptr error;
   const bool has = refill(&error);

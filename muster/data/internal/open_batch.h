@@ -24,10 +24,10 @@ class OpenBatch {
   // The next rows, at most left().
   Element take(int64_t rows);
   void pass(int64_t rows) { row_ += rows; }
-  void mark(Marks& marks) const;
-  Position position(MarkReader& marks) const;
+  void save(IteratorState& saved) const;
+  Position position(IteratorStateReader& saved) const;
   json identity() const { return input_->identity(); }
-  void restore(MarkReader& marks, int64_t run);
+  void restore(IteratorStateReader& saved, int64_t run);
   const std::shared_ptr<Element>& batch() const { return batch_; }
   const SourceIndex& tag() const { return tag_; }
   int64_t row() const { return row_; }
@@ -37,7 +37,7 @@ class OpenBatch {
   std::shared_ptr<Element> batch_;
   SourceIndex tag_;
   int64_t row_ = 0, rows_ = 0;
-  Marks before_;  // of the place before batch_
+  IteratorState before_;  // of the place before batch_
 };
 
 }  // namespace muster::inline v0_1::data::internal

@@ -22,7 +22,7 @@ ParallelMapStream::ParallelMapStream(std::unique_ptr<Stream<StreamElement>> inpu
 
 void ParallelMapStream::begin_here() {
   before_.clear();
-  input_->mark(before_);
+  input_->save(before_);
   taken_ = 0;
 }
 
@@ -73,7 +73,7 @@ void ParallelMapStream::work() {
       return;
     }
     Entry& entry = entries_.emplace_back();  // a deque's entries stay where they are
-    input_->mark(entry.behind);
+    input_->save(entry.behind);
     const int64_t number = taken_++;
     if (std::binary_search(passed_over_.begin(), passed_over_.end(), number)) {
       entry.ready = entry.handed_on = true;
@@ -158,33 +158,33 @@ int64_t ParallelMapStream::skip(int64_t count, std::exception_ptr* lost) {
   return skipped;
 }
 
-void ParallelMapStream::mark(Marks& marks) const {
+void ParallelMapStream::save(IteratorState& saved) const {
   const std::lock_guard lock(mutex_);
   if (listed_) {
-    const size_t size_at = marks.size();
-    marks.push_back(0);
+    const size_t size_at = saved.size();
+    saved.push_back(0);
     int64_t offset = 0;
     for (const Entry& entry : entries_) {
-      if (entry.handed_on) marks.push_back(offset);
+      if (entry.handed_on) saved.push_back(offset);
       ++offset;
     }
     // Those of a restored position that were not reached again.
     const int64_t first = taken_ - static_cast<int64_t>(entries_.size());
     for (const int64_t number : passed_over_) {
-      if (number >= taken_) marks.push_back(number - first);
+      if (number >= taken_) saved.push_back(number - first);
     }
-    marks[size_at] = static_cast<int64_t>(marks.size() - size_at) - 1;
+    saved[size_at] = static_cast<int64_t>(saved.size() - size_at) - 1;
   }
-  marks.insert(marks.end(), before_.begin(), before_.end());
+  saved.insert(saved.end(), before_.begin(), before_.end());
 }
 
-Position ParallelMapStream::position(MarkReader& marks) const {
+Position ParallelMapStream::position(IteratorStateReader& saved) const {
   int64_t handed_on = 0;
   if (listed_) {
-    handed_on = marks.count();
-    (void)marks.part(handed_on);
+    handed_on = saved.count();
+    (void)saved.part(handed_on);
   }
-  Position position = input_->position(marks);
+  Position position = input_->position(saved);
   position.element_in_epoch += handed_on * examples_per_element();
   position.elements_total += handed_on * examples_per_element();
   return position;
@@ -195,15 +195,15 @@ json ParallelMapStream::identity() const {
   return {{"kind", "map_unordered"}, {"version", 1}, {"input", input_->identity()}};
 }
 
-void ParallelMapStream::restore(MarkReader& marks, int64_t run) {
+void ParallelMapStream::restore(IteratorStateReader& saved, int64_t run) {
   stop();
   passed_over_.clear();
   if (listed_) {
-    const int64_t size = marks.count();
-    for (int64_t i = 0; i < size; ++i) passed_over_.push_back(marks.count());
+    const int64_t size = saved.count();
+    for (int64_t i = 0; i < size; ++i) passed_over_.push_back(saved.count());
     std::sort(passed_over_.begin(), passed_over_.end());
   }
-  input_->restore(marks, run);
+  input_->restore(saved, run);
   begin_here();
 }
 

@@ -25,16 +25,16 @@ class ParallelMapStream final : public Stream<StreamElement> {
   int64_t read(StreamElement* out, int64_t count) override;
   int64_t skip(int64_t count, std::exception_ptr* lost) override;
   int64_t examples_per_element() const override { return input_->examples_per_element(); }
-  void mark(Marks& marks) const override;
-  Position position(MarkReader& marks) const override;
+  void save(IteratorState& saved) const override;
+  Position position(IteratorStateReader& saved) const override;
   json identity() const override;
-  void restore(MarkReader& marks, int64_t run) override;
+  void restore(IteratorStateReader& saved, int64_t run) override;
 
  private:
   struct Entry {
     StreamElement item;
-    Marks behind;        // the input's position behind the element
-    uint64_t bytes = 0;  // when ready
+    IteratorState behind;  // the input's position behind the element
+    uint64_t bytes = 0;    // when ready
     bool ready = false;
     bool handed_on = false;
   };
@@ -59,7 +59,7 @@ class ParallelMapStream final : public Stream<StreamElement> {
   std::condition_variable has_room_, is_ready_;
   std::mutex input_mutex_;     // taken before mutex_
   std::deque<Entry> entries_;  // those not handed on, in the input's order; others between them
-  Marks before_;               // of the place before entries_.front()
+  IteratorState before_;       // of the place before entries_.front()
   std::vector<int64_t> passed_over_;  // of a restored position: offsets handed on before
   uint64_t bytes_ahead_ = 0;          // of entries that are ready
   int64_t taken_ = 0;                 // from the input since it was started or restored

@@ -19,10 +19,10 @@ class PassingStream : public Stream<StreamElement> {
     return input_->skip(count, lost);
   }
   int64_t examples_per_element() const override { return input_->examples_per_element(); }
-  void mark(Marks& marks) const override { input_->mark(marks); }
-  Position position(MarkReader& marks) const override { return input_->position(marks); }
+  void save(IteratorState& saved) const override { input_->save(saved); }
+  Position position(IteratorStateReader& saved) const override { return input_->position(saved); }
   json identity() const override { return input_->identity(); }
-  void restore(MarkReader& marks, int64_t run) override { input_->restore(marks, run); }
+  void restore(IteratorStateReader& saved, int64_t run) override { input_->restore(saved, run); }
 
  protected:
   Stream<StreamElement>& input() const { return *input_; }

@@ -11,14 +11,14 @@ void PrefetchStream::start(int64_t run) {
   stop();
   input_->start(run);
   position_.clear();
-  input_->mark(position_);
+  input_->save(position_);
 }
 
-void PrefetchStream::restore(MarkReader& marks, int64_t run) {
+void PrefetchStream::restore(IteratorStateReader& saved, int64_t run) {
   stop();
-  input_->restore(marks, run);
+  input_->restore(saved, run);
   position_.clear();
-  input_->mark(position_);
+  input_->save(position_);
 }
 
 int64_t PrefetchStream::read(StreamElement* out, int64_t count) {
@@ -52,7 +52,7 @@ int64_t PrefetchStream::skip(int64_t count, std::exception_ptr* lost) {
   if (queue_ == nullptr && !ended_) {
     got = input_->skip(count, lost);
     position_.clear();
-    input_->mark(position_);
+    input_->save(position_);
     return got;
   }
   StreamElement item;
@@ -90,7 +90,7 @@ void PrefetchStream::produce() {
       entry.item = {};
       entry.item.error = current_failure();
     }
-    input_->mark(entry.position);
+    input_->save(entry.position);
     {
       const std::lock_guard lock(bytes_mutex_);
       bytes_ahead_ += entry.bytes;

@@ -26,17 +26,17 @@ class PrefetchStream final : public Stream<StreamElement> {
   int64_t read(StreamElement* out, int64_t count) override;
   int64_t skip(int64_t count, std::exception_ptr* lost) override;
   int64_t examples_per_element() const override { return input_->examples_per_element(); }
-  void mark(Marks& marks) const override {
-    marks.insert(marks.end(), position_.begin(), position_.end());
+  void save(IteratorState& saved) const override {
+    saved.insert(saved.end(), position_.begin(), position_.end());
   }
-  Position position(MarkReader& marks) const override { return input_->position(marks); }
+  Position position(IteratorStateReader& saved) const override { return input_->position(saved); }
   json identity() const override { return input_->identity(); }
-  void restore(MarkReader& marks, int64_t run) override;
+  void restore(IteratorStateReader& saved, int64_t run) override;
 
  private:
   struct Entry {
     StreamElement item{};
-    Marks position{};
+    IteratorState position{};
     uint64_t bytes = 0;
   };
   void stop();
@@ -46,7 +46,7 @@ class PrefetchStream final : public Stream<StreamElement> {
 
   std::unique_ptr<Stream<StreamElement>> input_;
   const int64_t count_;
-  Marks position_;  // behind the last element handed out
+  IteratorState position_;  // behind the last element handed out
   bool ended_ = false;
   std::unique_ptr<BlockingQueue<Entry>> queue_;  // closed by the thread at the end of the input
   std::mutex bytes_mutex_;

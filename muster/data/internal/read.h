@@ -20,10 +20,10 @@ class ReadStream final : public Stream<StreamElement> {
     return indices_->skip(count, lost);
   }
   int64_t examples_per_element() const override { return 1; }
-  void mark(Marks& marks) const override { indices_->mark(marks); }
-  Position position(MarkReader& marks) const override { return indices_->position(marks); }
+  void save(IteratorState& saved) const override { indices_->save(saved); }
+  Position position(IteratorStateReader& saved) const override { return indices_->position(saved); }
   json identity() const override { return indices_->identity(); }
-  void restore(MarkReader& marks, int64_t run) override { indices_->restore(marks, run); }
+  void restore(IteratorStateReader& saved, int64_t run) override { indices_->restore(saved, run); }
 
  private:
   std::unique_ptr<Stream<SourceIndex>> indices_;

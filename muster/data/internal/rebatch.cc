@@ -139,22 +139,22 @@ int64_t RebatchStream::skip(int64_t count, std::exception_ptr* lost) {
   return skipped;
 }
 
-void RebatchStream::mark(Marks& marks) const {
+void RebatchStream::save(IteratorState& saved) const {
   const int64_t n = sharding_.num_replicas;
-  marks.insert(marks.end(), {spec_.ends_with_rows ? (made_ + n - 1) / n : made_, run_});
-  rows_.mark(marks);
+  saved.insert(saved.end(), {spec_.ends_with_rows ? (made_ + n - 1) / n : made_, run_});
+  rows_.save(saved);
 }
 
-Position RebatchStream::position(MarkReader& marks) const {
-  marks.next();
-  marks.next();
-  return rows_.position(marks);
+Position RebatchStream::position(IteratorStateReader& saved) const {
+  saved.next();
+  saved.next();
+  return rows_.position(saved);
 }
 
-void RebatchStream::restore(MarkReader& marks, int64_t) {
-  made_ = marks.count() * (spec_.ends_with_rows ? sharding_.num_replicas : 1);
-  run_ = marks.next();
-  rows_.restore(marks, run_);
+void RebatchStream::restore(IteratorStateReader& saved, int64_t) {
+  made_ = saved.count() * (spec_.ends_with_rows ? sharding_.num_replicas : 1);
+  run_ = saved.next();
+  rows_.restore(saved, run_);
 }
 
 }  // namespace muster::inline v0_1::data::internal

@@ -27,15 +27,15 @@ class RebatchStream final : public Stream<StreamElement> {
   int64_t read(StreamElement* out, int64_t count) override;
   int64_t skip(int64_t count, std::exception_ptr* lost) override;
   int64_t examples_per_element() const override { return 1; }
-  void mark(Marks& marks) const override;
-  Position position(MarkReader& marks) const override;
+  void save(IteratorState& saved) const override;
+  Position position(IteratorStateReader& saved) const override;
   json identity() const override {
     json state{{"kind", "rebatch"}, {"version", 1}, {"input", rows_.identity()}};
     // Those of a worker follow from its replicas, of which there may be others later.
     if (!spec_.ends_with_rows) state["sizes"] = spec_.sizes;
     return state;
   }
-  void restore(MarkReader& marks, int64_t run) override;
+  void restore(IteratorStateReader& saved, int64_t run) override;
 
  private:
   // The rows of the next batch, added to `parts` unless that is null; false at the end. `error`:

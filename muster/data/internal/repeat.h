@@ -39,24 +39,24 @@ class RepeatStream final : public Transformation<T> {
     }
     return got;
   }
-  void mark(Marks& marks) const override {
+  void save(IteratorState& saved) const override {
     for (const int64_t number :
          {here_.pass, here_.input_run, here_.emitted, here_.epochs_before, here_.examples_before}) {
-      marks.push_back(number);
+      saved.push_back(number);
     }
-    this->input().mark(marks);
+    this->input().save(saved);
   }
-  Position position(MarkReader& marks) const override {
-    const Counts saved = read_counts(marks);
-    Position position = this->input().position(marks);
-    position.epoch += saved.epochs_before;
-    position.elements_total += saved.examples_before;
+  Position position(IteratorStateReader& saved) const override {
+    const Counts counts = read_counts(saved);
+    Position position = this->input().position(saved);
+    position.epoch += counts.epochs_before;
+    position.elements_total += counts.examples_before;
     return position;
   }
   json own_identity() const override { return {{"kind", "repeat"}, {"version", 1}}; }
-  void restore(MarkReader& marks, int64_t) override {
-    here_ = read_counts(marks);
-    this->input().restore(marks, here_.input_run);
+  void restore(IteratorStateReader& saved, int64_t) override {
+    here_ = read_counts(saved);
+    this->input().restore(saved, here_.input_run);
   }
 
  private:
@@ -67,22 +67,22 @@ class RepeatStream final : public Transformation<T> {
     int64_t epochs_before = 0, examples_before = 0;
   };
 
-  static Counts read_counts(MarkReader& marks) {
+  static Counts read_counts(IteratorStateReader& saved) {
     Counts counts;
-    counts.pass = marks.count();
-    counts.input_run = marks.count();
-    counts.emitted = marks.count();
-    counts.epochs_before = marks.count();
-    counts.examples_before = marks.count();
+    counts.pass = saved.count();
+    counts.input_run = saved.count();
+    counts.emitted = saved.count();
+    counts.epochs_before = saved.count();
+    counts.examples_before = saved.count();
     return counts;
   }
   bool over() const { return count_ >= 0 && here_.pass >= count_; }
   // False at the end of the last pass, and after a pass that gave nothing: so would all others.
   bool next_pass() {
     if (here_.emitted == 0 || (count_ >= 0 && here_.pass + 1 >= count_)) return false;
-    Marks marks;
-    this->input().mark(marks);
-    MarkReader reader(marks);
+    IteratorState saved;
+    this->input().save(saved);
+    IteratorStateReader reader(saved);
     const Position done = this->input().position(reader);
     here_ = {.pass = here_.pass + 1,
              .input_run = here_.input_run + 1,

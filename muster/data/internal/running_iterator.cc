@@ -33,7 +33,7 @@ class RunningIterator final : public Iterator {
     json state{{"format", kFormat},
                {"seed", run_.seed()},
                {"pipeline", stream_->identity()},
-               {"position", marks()}};
+               {"position", saved()}};
     if (pass_ != 0) state["pass"] = pass_;
     return state;
   }
@@ -53,7 +53,7 @@ class RunningIterator final : public Iterator {
           fmt::format("a position has \"format\": \"{}\"", kFormat));
     }
     check_identity(state["pipeline"], stream_->identity());
-    Marks numbers;
+    IteratorState numbers;
     for (const json& number : state["position"]) {
       if (!number.is_number_integer()) {
         throw invalid_argument(
@@ -63,7 +63,7 @@ class RunningIterator final : public Iterator {
     }
     const uint64_t seed = run_.seed();
     const int64_t pass = pass_;
-    const Marks before = marks();
+    const IteratorState before = saved();
     try {
       go_to(numbers, state["seed"].get<uint64_t>(), state.value("pass", int64_t{0}));
     } catch (...) {
@@ -73,8 +73,8 @@ class RunningIterator final : public Iterator {
   }
 
   Position position() const override {
-    const Marks numbers = marks();
-    MarkReader reader(numbers);
+    const IteratorState numbers = saved();
+    IteratorStateReader reader(numbers);
     return stream_->position(reader);
   }
 
@@ -102,11 +102,11 @@ class RunningIterator final : public Iterator {
  private:
   static constexpr const char* kFormat = "muster.input.2";
 
-  void go_to(const Marks& numbers, uint64_t seed, int64_t pass) {
+  void go_to(const IteratorState& numbers, uint64_t seed, int64_t pass) {
     stream_->start(pass);  // ends threads, which read the seed
     run_.set_seed(seed);
     pass_ = pass;
-    MarkReader reader(numbers);
+    IteratorStateReader reader(numbers);
     stream_->restore(reader, pass_);
     run_.left_out().reset();
     if (reader.at_end()) return;
@@ -115,9 +115,9 @@ class RunningIterator final : public Iterator {
                     numbers.size(), node_->description));
   }
 
-  Marks marks() const {
-    Marks numbers;
-    stream_->mark(numbers);
+  IteratorState saved() const {
+    IteratorState numbers;
+    stream_->save(numbers);
     return numbers;
   }
 

@@ -51,31 +51,31 @@ int64_t ScanStream::skip(int64_t count, std::exception_ptr* lost) {
   return skipped;
 }
 
-void ScanStream::mark(Marks& marks) const {
-  append_bytes(marks, encode_values(state_));
-  PassingStream::mark(marks);
+void ScanStream::save(IteratorState& saved) const {
+  append_bytes(saved, encode_values(state_));
+  PassingStream::save(saved);
 }
 
-Position ScanStream::position(MarkReader& marks) const {
-  (void)marks.bytes();
-  return PassingStream::position(marks);
+Position ScanStream::position(IteratorStateReader& saved) const {
+  (void)saved.bytes();
+  return PassingStream::position(saved);
 }
 
-void ScanStream::restore(MarkReader& marks, int64_t run) {
-  const std::string saved = marks.bytes();
+void ScanStream::restore(IteratorStateReader& saved, int64_t run) {
+  const std::string bytes = saved.bytes();
   Element state;
   try {
-    state = decode_values(muster::bytes_of(saved));
+    state = decode_values(muster::bytes_of(bytes));
   } catch (const Error&) {
-    throw invalid_argument("the saved position holds no state of a scan()");
+    throw invalid_argument("the bytes position holds no state of a scan()");
   }
   if (!same_kinds(state, spec().initial)) {
     throw invalid_argument(
-        fmt::format("the saved position holds the state {} of a scan() that begins with {} here",
+        fmt::format("the bytes position holds the state {} of a scan() that begins with {} here",
                     describe_kinds(state), describe_kinds(spec().initial)),
-        "continue with the kind of state it was saved with");
+        "continue with the kind of state it was bytes with");
   }
-  PassingStream::restore(marks, run);
+  PassingStream::restore(saved, run);
   state_ = std::move(state);
 }
 

@@ -18,12 +18,12 @@ class ScanStream final : public PassingStream {
   void start(int64_t run) override;
   int64_t read(StreamElement* out, int64_t count) override;
   int64_t skip(int64_t count, std::exception_ptr* lost) override;
-  void mark(Marks& marks) const override;
-  Position position(MarkReader& marks) const override;
+  void save(IteratorState& saved) const override;
+  Position position(IteratorStateReader& saved) const override;
   json identity() const override {
     return {{"kind", "scan"}, {"version", 1}, {"input", PassingStream::identity()}};
   }
-  void restore(MarkReader& marks, int64_t run) override;
+  void restore(IteratorStateReader& saved, int64_t run) override;
 
  private:
   const Scan& spec() const { return std::get<Scan>(node_->spec); }

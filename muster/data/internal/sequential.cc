@@ -192,16 +192,16 @@ int64_t SequentialStream::skip(int64_t count, std::exception_ptr* lost) {
   return skipped;
 }
 
-void SequentialStream::mark(Marks& marks) const {
-  marks.insert(marks.end(),
+void SequentialStream::save(IteratorState& saved) const {
+  saved.insert(saved.end(),
                {static_cast<int64_t>(file_), in_file_, total_, place_, place_at_, run_});
 }
 
-Position SequentialStream::position(MarkReader& marks) const {
-  marks.next();
-  marks.next();
-  const int64_t total = marks.next();
-  for (int rest = 0; rest < 3; ++rest) marks.next();
+Position SequentialStream::position(IteratorStateReader& saved) const {
+  saved.next();
+  saved.next();
+  const int64_t total = saved.next();
+  for (int rest = 0; rest < 3; ++rest) saved.next();
   return {0, total, total};
 }
 
@@ -215,10 +215,10 @@ json SequentialStream::identity() const {
           {kFileNames, digest_of_names(paths)}};
 }
 
-void SequentialStream::restore(MarkReader& marks, int64_t run) {
-  const int64_t file = marks.count(), in_file = marks.count(), total = marks.count();
-  const int64_t place = marks.next(), place_at = marks.count();
-  marks.next();
+void SequentialStream::restore(IteratorStateReader& saved, int64_t run) {
+  const int64_t file = saved.count(), in_file = saved.count(), total = saved.count();
+  const int64_t place = saved.next(), place_at = saved.count();
+  saved.next();
   if (file > static_cast<int64_t>(files()) || place_at > in_file) {
     throw invalid_argument(
         fmt::format("the saved position is element {} of file {} of {}, which cannot be", in_file,

@@ -34,11 +34,13 @@ class ShardStream final : public Transformation<T> {
     }
     return got;
   }
-  void mark(Marks& marks) const override { this->input().mark(marks); }
+  void save(IteratorState& saved) const override { this->input().save(saved); }
   json own_identity() const override {
     return {{"kind", "shard"}, {"version", 1}, {"num_shards", num_shards_}, {"index", index_}};
   }
-  void restore(MarkReader& marks, int64_t run) override { this->input().restore(marks, run); }
+  void restore(IteratorStateReader& saved, int64_t run) override {
+    this->input().restore(saved, run);
+  }
 
  private:
   const int64_t num_shards_, index_;

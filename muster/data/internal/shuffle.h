@@ -60,13 +60,13 @@ class ShuffleStream final : public Transformation<T> {
   int64_t skip(int64_t count, std::exception_ptr* lost) override {
     return pass(count, [&](int64_t, T&& element) { note_lost(error_of(element), lost); });
   }
-  void mark(Marks& marks) const override {
-    marks.push_back(emitted_);
-    marks.push_back(run_);
+  void save(IteratorState& saved) const override {
+    saved.push_back(emitted_);
+    saved.push_back(run_);
   }
-  Position position(MarkReader& marks) const override {
-    const int64_t examples = marks.next() * this->examples_per_element();
-    marks.next();
+  Position position(IteratorStateReader& saved) const override {
+    const int64_t examples = saved.next() * this->examples_per_element();
+    saved.next();
     return {0, examples, examples};
   }
   json own_identity() const override {
@@ -79,9 +79,9 @@ class ShuffleStream final : public Transformation<T> {
     state["seed"] = config_.seed ? json(*config_.seed) : json();
     return state;
   }
-  void restore(MarkReader& marks, int64_t) override {
-    const int64_t emitted = marks.count();
-    start(marks.next());
+  void restore(IteratorStateReader& saved, int64_t) override {
+    const int64_t emitted = saved.count();
+    start(saved.next());
     if (emitted > 0) rebuild(emitted);
   }
 

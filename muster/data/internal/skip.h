@@ -30,20 +30,20 @@ class SkipStream final : public Transformation<T> {
     note_lost(here, lost);
     return 1 + this->input().skip(count - 1, lost);
   }
-  void mark(Marks& marks) const override {
-    marks.push_back(skipped_);
-    this->input().mark(marks);
+  void save(IteratorState& saved) const override {
+    saved.push_back(skipped_);
+    this->input().save(saved);
   }
-  Position position(MarkReader& marks) const override {
-    marks.next();
-    return this->input().position(marks);
+  Position position(IteratorStateReader& saved) const override {
+    saved.next();
+    return this->input().position(saved);
   }
   json own_identity() const override {
     return {{"kind", "skip"}, {"version", 1}, {"count", count_}};
   }
-  void restore(MarkReader& marks, int64_t run) override {
-    skipped_ = marks.count() != 0;
-    this->input().restore(marks, run);
+  void restore(IteratorStateReader& saved, int64_t run) override {
+    skipped_ = saved.count() != 0;
+    this->input().restore(saved, run);
   }
 
  private:

@@ -33,9 +33,9 @@ class SourceStream final : public Stream<SourceIndex> {
     return got;
   }
   int64_t examples_per_element() const override { return 1; }
-  void mark(Marks& marks) const override { marks.push_back(next_); }
-  Position position(MarkReader& marks) const override {
-    const int64_t next = marks.next();
+  void save(IteratorState& saved) const override { saved.push_back(next_); }
+  Position position(IteratorStateReader& saved) const override {
+    const int64_t next = saved.next();
     return {0, next, next};
   }
   json identity() const override {
@@ -43,9 +43,9 @@ class SourceStream final : public Stream<SourceIndex> {
     if (!names_.empty()) state[kFileNames] = names_;
     return state;
   }
-  void restore(MarkReader& marks, int64_t run) override {
+  void restore(IteratorStateReader& saved, int64_t run) override {
     run_ = run;
-    next_ = std::min(marks.count(), size_);
+    next_ = std::min(saved.count(), size_);
   }
 
  private:

@@ -18,7 +18,7 @@ void SplitBatchStream::start(int64_t run) {
 bool SplitBatchStream::refill() {
   if (next_ > 0) return true;
   before_.clear();
-  input_->mark(before_);
+  input_->save(before_);
   batch_ = {};
   if (input_->read(&batch_, 1) == 0) return false;
   if (batch_.error != nullptr) return true;
@@ -57,24 +57,24 @@ int64_t SplitBatchStream::skip(int64_t count, std::exception_ptr* lost) {
   return skipped;
 }
 
-void SplitBatchStream::mark(Marks& marks) const {
-  marks.insert(marks.end(), {made_, run_, next_});
+void SplitBatchStream::save(IteratorState& saved) const {
+  saved.insert(saved.end(), {made_, run_, next_});
   if (next_ > 0) {
-    marks.insert(marks.end(), before_.begin(), before_.end());
+    saved.insert(saved.end(), before_.begin(), before_.end());
   } else {
-    input_->mark(marks);
+    input_->save(saved);
   }
 }
 
-Position SplitBatchStream::position(MarkReader& marks) const {
-  for (int count = 0; count < 3; ++count) marks.next();
-  return input_->position(marks);
+Position SplitBatchStream::position(IteratorStateReader& saved) const {
+  for (int count = 0; count < 3; ++count) saved.next();
+  return input_->position(saved);
 }
 
-void SplitBatchStream::restore(MarkReader& marks, int64_t) {
-  const int64_t made = marks.count(), run = marks.next(), next = marks.count();
+void SplitBatchStream::restore(IteratorStateReader& saved, int64_t) {
+  const int64_t made = saved.count(), run = saved.next(), next = saved.count();
   start(run);
-  input_->restore(marks, run);
+  input_->restore(saved, run);
   if (next >= pieces_ || (next > 0 && !refill())) {
     throw invalid_argument(fmt::format(
         "the saved position is piece {} of {} of a batch that is not there now", next, pieces_));

@@ -22,15 +22,15 @@ class SplitBatchStream final : public Stream<StreamElement> {
   int64_t read(StreamElement* out, int64_t count) override;
   int64_t skip(int64_t count, std::exception_ptr* lost) override;
   int64_t examples_per_element() const override { return 1; }
-  void mark(Marks& marks) const override;
-  Position position(MarkReader& marks) const override;
+  void save(IteratorState& saved) const override;
+  Position position(IteratorStateReader& saved) const override;
   json identity() const override {
     return {{"kind", "split_batch"},
             {"version", 1},
             {"pieces", pieces_},
             {"input", input_->identity()}};
   }
-  void restore(MarkReader& marks, int64_t run) override;
+  void restore(IteratorStateReader& saved, int64_t run) override;
 
  private:
   // Reads the next batch when no pieces of one are left; false at the end.
@@ -40,8 +40,8 @@ class SplitBatchStream final : public Stream<StreamElement> {
   const int64_t pieces_;
   StreamElement batch_;
   int64_t rows_ = 0;
-  int64_t next_ = 0;  // the piece of it to hand on; 0: read another batch first
-  Marks before_;      // of the place before batch_
+  int64_t next_ = 0;      // the piece of it to hand on; 0: read another batch first
+  IteratorState before_;  // of the place before batch_
   int64_t made_ = 0, run_ = 0;
 };
 

@@ -9,7 +9,7 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 
-#include "muster/data/internal/marks.h"
+#include "muster/data/internal/iterator_state.h"
 #include "muster/data/iterator.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -34,13 +34,13 @@ class Stream {
   virtual int64_t examples_per_element() const = 0;
 
   // The position behind the last element read, appended.
-  virtual void mark(Marks& marks) const = 0;
-  virtual Position position(MarkReader& marks) const = 0;
+  virtual void save(IteratorState& saved) const = 0;
+  virtual Position position(IteratorStateReader& saved) const = 0;
   // The part of a saved position that must agree for it to belong here.
   virtual json identity() const = 0;
-  // Continues at what mark() wrote. REQUIRES: identity() agrees. Throws InvalidArgument for numbers
+  // Continues at what save() wrote. REQUIRES: identity() agrees. Throws InvalidArgument for numbers
   // that cannot be.
-  virtual void restore(MarkReader& marks, int64_t run) = 0;
+  virtual void restore(IteratorStateReader& saved, int64_t run) = 0;
 };
 
 }  // namespace muster::inline v0_1::data::internal

@@ -31,18 +31,18 @@ class TakeStream final : public Transformation<T> {
     taken_ += got;
     return got;
   }
-  void mark(Marks& marks) const override {
-    marks.push_back(taken_);
-    this->input().mark(marks);
+  void save(IteratorState& saved) const override {
+    saved.push_back(taken_);
+    this->input().save(saved);
   }
-  Position position(MarkReader& marks) const override {
-    marks.next();
-    return this->input().position(marks);
+  Position position(IteratorStateReader& saved) const override {
+    saved.next();
+    return this->input().position(saved);
   }
   json own_identity() const override { return {{"kind", "take"}, {"version", 1}}; }
-  void restore(MarkReader& marks, int64_t run) override {
-    taken_ = marks.count();
-    this->input().restore(marks, run);
+  void restore(IteratorStateReader& saved, int64_t run) override {
+    taken_ = saved.count();
+    this->input().restore(saved, run);
   }
 
  private:

@@ -36,19 +36,19 @@ int64_t TakeWhileStream::skip(int64_t count, std::exception_ptr* lost) {
   return skipped;
 }
 
-void TakeWhileStream::mark(Marks& marks) const {
-  marks.push_back(ended_);
-  PassingStream::mark(marks);
+void TakeWhileStream::save(IteratorState& saved) const {
+  saved.push_back(ended_);
+  PassingStream::save(saved);
 }
 
-Position TakeWhileStream::position(MarkReader& marks) const {
-  marks.next();
-  return PassingStream::position(marks);
+Position TakeWhileStream::position(IteratorStateReader& saved) const {
+  saved.next();
+  return PassingStream::position(saved);
 }
 
-void TakeWhileStream::restore(MarkReader& marks, int64_t run) {
-  ended_ = marks.count() != 0;
-  PassingStream::restore(marks, run);
+void TakeWhileStream::restore(IteratorStateReader& saved, int64_t run) {
+  ended_ = saved.count() != 0;
+  PassingStream::restore(saved, run);
 }
 
 }  // namespace muster::inline v0_1::data::internal

@@ -19,12 +19,12 @@ class TakeWhileStream final : public PassingStream {
   void start(int64_t run) override;
   int64_t read(StreamElement* out, int64_t count) override;
   int64_t skip(int64_t count, std::exception_ptr* lost) override;
-  void mark(Marks& marks) const override;
-  Position position(MarkReader& marks) const override;
+  void save(IteratorState& saved) const override;
+  Position position(IteratorStateReader& saved) const override;
   json identity() const override {
     return {{"kind", "take_while"}, {"version", 1}, {"input", PassingStream::identity()}};
   }
-  void restore(MarkReader& marks, int64_t run) override;
+  void restore(IteratorStateReader& saved, int64_t run) override;
 
  private:
   // The next element; false at the end.

@@ -15,7 +15,7 @@ class Transformation : public Stream<T> {
   explicit Transformation(std::unique_ptr<Stream<T>> input) : input_(std::move(input)) {}
 
   int64_t examples_per_element() const override { return input_->examples_per_element(); }
-  Position position(MarkReader& marks) const override { return input_->position(marks); }
+  Position position(IteratorStateReader& saved) const override { return input_->position(saved); }
   json identity() const override {
     json state = own_identity();
     state["input"] = input_->identity();

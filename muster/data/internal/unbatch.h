@@ -16,12 +16,12 @@ class UnbatchStream final : public Stream<StreamElement> {
   int64_t read(StreamElement* out, int64_t count) override;
   int64_t skip(int64_t count, std::exception_ptr* lost) override;
   int64_t examples_per_element() const override { return 1; }
-  void mark(Marks& marks) const override { rows_.mark(marks); }
-  Position position(MarkReader& marks) const override { return rows_.position(marks); }
+  void save(IteratorState& saved) const override { rows_.save(saved); }
+  Position position(IteratorStateReader& saved) const override { return rows_.position(saved); }
   json identity() const override {
     return {{"kind", "unbatch"}, {"version", 1}, {"input", rows_.identity()}};
   }
-  void restore(MarkReader& marks, int64_t run) override { rows_.restore(marks, run); }
+  void restore(IteratorStateReader& saved, int64_t run) override { rows_.restore(saved, run); }
 
  private:
   OpenBatch rows_;

@@ -50,15 +50,15 @@ int64_t UniqueStream::skip(int64_t count, std::exception_ptr* lost) {
   return skipped;
 }
 
-Position UniqueStream::position(MarkReader& marks) const {
-  const int64_t examples = marks.next() * examples_per_element();
-  marks.next();
+Position UniqueStream::position(IteratorStateReader& saved) const {
+  const int64_t examples = saved.next() * examples_per_element();
+  saved.next();
   return {0, examples, examples};
 }
 
-void UniqueStream::restore(MarkReader& marks, int64_t) {
-  const int64_t taken = marks.count();
-  start(marks.next());
+void UniqueStream::restore(IteratorStateReader& saved, int64_t) {
+  const int64_t taken = saved.count();
+  start(saved.next());
   StreamElement item;
   for (; taken_ < taken && !shared_.stopping(); ++taken_) {
     if (input_->read(&item, 1) == 0) {

@@ -24,12 +24,12 @@ class UniqueStream final : public Stream<StreamElement> {
   int64_t read(StreamElement* out, int64_t count) override;
   int64_t skip(int64_t count, std::exception_ptr* lost) override;
   int64_t examples_per_element() const override { return input_->examples_per_element(); }
-  void mark(Marks& marks) const override { marks.insert(marks.end(), {taken_, run_}); }
-  Position position(MarkReader& marks) const override;
+  void save(IteratorState& saved) const override { saved.insert(saved.end(), {taken_, run_}); }
+  Position position(IteratorStateReader& saved) const override;
   json identity() const override {
     return {{"kind", "unique"}, {"version", 1}, {"input", input_->identity()}};
   }
-  void restore(MarkReader& marks, int64_t run) override;
+  void restore(IteratorStateReader& saved, int64_t run) override;
 
  private:
   // Whether it was not seen before; an error always passes.

@@ -33,7 +33,7 @@ bool WindowStream::fill() {
     const auto place = static_cast<int64_t>(held_.size());
     HeldElement next;
     // Windows begin here; other places are never gone back to.
-    if (place % spec().shift == 0) input().mark(next.before);
+    if (place % spec().shift == 0) input().save(next.before);
     if (input().read(&next.item, 1) == 0) break;
     next.bytes = next.item.error == nullptr ? hold(next.item) : 0;
     if (!memory_.add(next.bytes)) return false;
@@ -123,19 +123,19 @@ Dataset WindowStream::made_of(Group& group) const {
       Dataset::from_source(std::make_shared<const HeldElements>(std::move(group.items))));
 }
 
-void WindowStream::mark_held(Marks& marks) const {
-  marks.insert(marks.end(), {begins_, gap_});
+void WindowStream::save_held(IteratorState& saved) const {
+  saved.insert(saved.end(), {begins_, gap_});
   if (held_.empty()) {
-    input().mark(marks);
+    input().save(saved);
   } else {
-    marks.insert(marks.end(), held_.front().before.begin(), held_.front().before.end());
+    saved.insert(saved.end(), held_.front().before.begin(), held_.front().before.end());
   }
 }
 
-void WindowStream::restore_held(MarkReader& marks) {
-  begins_ = marks.count();
-  gap_ = marks.count();
-  input().restore(marks, run());
+void WindowStream::restore_held(IteratorStateReader& saved) {
+  begins_ = saved.count();
+  gap_ = saved.count();
+  input().restore(saved, run());
 }
 
 }  // namespace muster::inline v0_1::data::internal

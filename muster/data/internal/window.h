@@ -3,7 +3,7 @@
 
 #include <deque>
 
-#include "muster/data/internal/groups.h"
+#include "muster/data/internal/group_stream.h"
 #include "muster/data/internal/held_memory.h"
 
 namespace muster::inline v0_1::data::internal {
@@ -19,8 +19,8 @@ class WindowStream final : public GroupStream {
   Next next(Group* group, StreamElement* element, bool wanted) override;
   Dataset made_of(Group& group) const override;
   void clear() override;
-  void mark_held(Marks& marks) const override;
-  void restore_held(MarkReader& marks) override;
+  void save_held(IteratorState& saved) const override;
+  void restore_held(IteratorStateReader& saved) override;
 
   // Passes over what lies between two windows; false at the end of the input.
   bool pass_gap(std::exception_ptr* lost);

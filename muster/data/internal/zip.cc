@@ -67,21 +67,21 @@ int64_t ZipStream::skip(int64_t count, std::exception_ptr* lost) {
   return skipped;
 }
 
-void ZipStream::mark(Marks& marks) const {
-  marks.push_back(ended_);
-  for (const auto& branch : branches_) branch->stream->mark(marks);
+void ZipStream::save(IteratorState& saved) const {
+  saved.push_back(ended_);
+  for (const auto& branch : branches_) branch->stream->save(saved);
 }
 
-Position ZipStream::position(MarkReader& marks) const {
-  marks.next();
-  return branches_.front()->stream->position(marks);
+Position ZipStream::position(IteratorStateReader& saved) const {
+  saved.next();
+  return branches_.front()->stream->position(saved);
 }
 
 json ZipStream::identity() const { return identity_of("zip", branches_); }
 
-void ZipStream::restore(MarkReader& marks, int64_t run) {
-  ended_ = marks.count() != 0;
-  for (const auto& branch : branches_) branch->stream->restore(marks, run);
+void ZipStream::restore(IteratorStateReader& saved, int64_t run) {
+  ended_ = saved.count() != 0;
+  for (const auto& branch : branches_) branch->stream->restore(saved, run);
 }
 
 }  // namespace muster::inline v0_1::data::internal

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 
 namespace muster::inline v0_1::distribute::internal {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 
 namespace muster::inline v0_1::distribute {
 

@@ -1,4 +1,4 @@
-// Where MultiWorkerMirrored begins: multi_worker_mirrored.cc over the control plane, or
+// Where MultiWorkerMirrored begins: multi_worker_mirrored_strategy.cc over the control plane, or
 // without_control_plane.cc, which says that there is none.
 #pragma once
 

@@ -13,7 +13,7 @@
 
 #include "muster/base/error.h"
 #include "muster/checkpoint/lease.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 #include "muster/estimator/internal/evaluation_journal.h"
 #include "muster/train/results.h"
 
@@ -36,8 +36,9 @@ class EvaluatorLink {
   // Whether an evaluator is at work now. Once one is, or is to be expected, the chief says by a
   // lease that it works, too. The log says when that changes.
   bool evaluator_works();
-  // Evaluations that an evaluator has made since the last call. Files are looked at twice a second
-  // at most, so it may be called after each step; after a look that failed, half a minute later.
+  // TrainAndEvaluateSchedule that an evaluator has made since the last call. Files are looked at
+  // twice a second at most, so it may be called after each step; after a look that failed, half a
+  // minute later.
   std::vector<Evaluation> take_evaluations();
   // Training is through at this step. Whether an evaluator has said that it heard so, and evaluates
   // the last checkpoint; false when none is at work or none says so in a minute. Throws Cancelled.

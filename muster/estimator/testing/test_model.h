@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "muster/checkpoint/manager.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 #include "muster/estimator/train_and_evaluate.h"
 #include "muster/layers/core.h"
 #include "muster/losses/losses.h"

@@ -23,7 +23,7 @@ struct VertexJob {
 
 // Whether tasks of the job need a token made for it: it has several, and the environments of its
 // pools bring no protection of their own (a file of a token, certificates, or the word that the
-// network keeps strangers out).
+// network keeps unauthenticated peers out).
 bool needs_token(const JobSpec& job);
 
 // Makes the resource of the job that its record calls `name`. `token` becomes a variable of jobs

@@ -8,7 +8,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/unknown_name.h"
-#include "muster/cluster/resolve.h"
+#include "muster/cluster/resolved_cluster.h"
 #include "muster/keras/internal/structure.h"
 #include "muster/keras/internal/tally.h"
 #include "muster/loop/distributed_dataset.h"

@@ -1,9 +1,12 @@
 #include "muster/launch/internal/failure_rank.h"
 
+#include "muster/base/exit_code.h"
+
 namespace muster::inline v0_1::launch::internal {
 
 bool asks_for_restart(const ExitStatus& status) {
-  return status.signal != 0 || status.code == 138 || status.code == 130 || status.code == 143;
+  return status.signal != 0 || status.code == kExitRestart || status.code == kExitInterrupted ||
+         status.code == kExitTerminated;
 }
 
 int failure_rank(const TaskExit& exit, const ProcessSpec& spec) {
@@ -13,10 +16,10 @@ int failure_rank(const TaskExit& exit, const ProcessSpec& spec) {
   if (spec.beside || (spec.may_be_lost && asks_for_restart(exit.status))) return 6;
   if (exit.status.signal != 0) return 1;
   switch (exit.status.code) {
-    case 138:
+    case kExitRestart:
       return blames_another(exit.last_error) ? 5 : 3;
-    case 130:
-    case 143:
+    case kExitInterrupted:
+    case kExitTerminated:
       return 2;
     default:
       return repeats_another(exit.last_error) ? 5 : 1;

@@ -15,7 +15,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-std::atomic<int> computing_anyway{0};
+std::atomic<int> slow_bfloat16_allowed{0};
 
 struct NarrowWeight : public torch::autograd::Function<NarrowWeight> {
   static Tensor forward(AutogradContext* context, const Tensor& weight) {
@@ -57,7 +57,8 @@ Tensor narrowed_weight(const Tensor& weight) {
 }
 
 void check_multiplies_bfloat16(const Device& device) {
-  if (!device.is_cpu() || processor_multiplies_bfloat16() || computing_anyway.load() > 0) return;
+  if (!device.is_cpu() || processor_multiplies_bfloat16() || slow_bfloat16_allowed.load() > 0)
+    return;
   if (cpu_features().multiplies_bfloat16()) {
     throw invalid_argument(
         "mixed_precision: the policy is \"bfloat16\", and this LibTorch is built without oneDNN, "
@@ -72,7 +73,7 @@ void check_multiplies_bfloat16(const Device& device) {
       "the same checkpoints, or a machine with such a processor or a GPU");
 }
 
-void let_any_machine_pass(bool begins) { computing_anyway += begins ? 1 : -1; }
+void allow_slow_bfloat16(bool begins) { slow_bfloat16_allowed += begins ? 1 : -1; }
 
 bool has_bfloat16_kernel(ProductKind kind, const Device& device, int64_t multiplications) {
   if (!device.is_cpu()) return true;

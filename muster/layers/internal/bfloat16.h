@@ -23,9 +23,9 @@ Tensor narrowed_weight(const Tensor& weight);
 // products of bfloat16.
 void check_multiplies_bfloat16(const Device& device);
 
-// For testing::ComputeAnyway: from a call with true on, and until there were as many with false,
-// check_multiplies_bfloat16() lets every machine pass.
-void let_any_machine_pass(bool begins);
+// For testing::AllowSlowBfloat16: from a call with true on, and until there were as many with
+// false, check_multiplies_bfloat16() lets every machine pass.
+void allow_slow_bfloat16(bool begins);
 
 // Says which kernel multiplies.
 enum class ProductKind {

@@ -52,10 +52,10 @@ LayerPair::LayerPair(const LayerImpl& first, const LayerImpl& second) {
     pad_ = pad;
   }
   const auto* relu = dynamic_cast<const MayBeRelu*>(&second);
-  const auto* rectifies = dynamic_cast<const CallsRectified*>(&first);
-  if (relu != nullptr && relu->is_relu() && rectifies != nullptr) {
+  const auto* fuses_relu = dynamic_cast<const FusesRelu*>(&first);
+  if (relu != nullptr && relu->is_relu() && fuses_relu != nullptr) {
     first_ = &first;
-    rectifies_ = rectifies;
+    fuses_relu_ = fuses_relu;
     relu_ = &second;
   }
 }
@@ -67,7 +67,7 @@ LayerOutputs LayerPair::call(const LayerInputs& inputs, CallContext& context) co
     // A relu of whole numbers is refused by itself.
     const bool plain = !context.mixed_precision() && !inputs.tensors.empty() &&
                        inputs.tensors[0].is_floating_point();
-    if (plain) return rectifies_->call_rectified(inputs, context);
+    if (plain) return fuses_relu_->call_with_relu(inputs, context);
     LayerOutputs outputs = call_layer(*first_, inputs, context);
     return call_layer(*relu_, {.tensors = outputs.tensors, .masks = outputs.masks}, context);
   }

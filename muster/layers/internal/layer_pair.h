@@ -4,8 +4,8 @@
 // relu behind it. Thread safety: immutable.
 #pragma once
 
+#include "muster/layers/internal/fused_relu.h"
 #include "muster/layers/internal/image_layers.h"
-#include "muster/layers/internal/rectified.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -26,7 +26,7 @@ class LayerPair {
   const MaxPoolingImpl* pool_ = nullptr;  // behind it, or behind the padding
   const ZeroPaddingImpl* pad_ = nullptr;  // or in front of it
   const LayerImpl* first_ = nullptr;      // these three are set for a relu alone
-  const CallsRectified* rectifies_ = nullptr;
+  const FusesRelu* fuses_relu_ = nullptr;
   const LayerImpl* relu_ = nullptr;
 };
 

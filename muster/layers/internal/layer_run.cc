@@ -55,7 +55,7 @@ LayerOutputs LayerRun::call(const LayerInputs& inputs, CallContext& context) con
   if (Tensor output = call_folded(inputs, context); output.defined()) {
     if (relu_ == nullptr) return {.tensors = {std::move(output)}};
     context.name_of(relu_->identity());
-    return {.tensors = {rectified(std::move(output))}};
+    return {.tensors = {relu_in_place(std::move(output))}};
   }
   LayerValues values = first_.call(inputs, context);
   values.state.clear();

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "muster/layers/initializers.h"
-#include "muster/layers/internal/recurrent_steps.h"
+#include "muster/layers/internal/lstm_gru_steps.h"
 #include "muster/layers/internal/sequence_reader.h"
 #include "muster/layers/layer.h"
 #include "muster/layers/recurrent_cell.h"

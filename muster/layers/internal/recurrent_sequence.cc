@@ -8,8 +8,8 @@
 #include <utility>
 
 #include "muster/layers/internal/bfloat16.h"
+#include "muster/layers/internal/lstm_gru_kernels.h"
 #include "muster/layers/internal/matrix_product.h"
-#include "muster/layers/internal/recurrent_kernels.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/weight_dtype.h"
 

@@ -3,7 +3,7 @@
 // kernel's gradient. Thread safety: pure functions.
 #pragma once
 
-#include "muster/layers/internal/recurrent_steps.h"
+#include "muster/layers/internal/lstm_gru_steps.h"
 
 namespace muster::inline v0_1::internal {
 

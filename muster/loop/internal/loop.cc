@@ -8,9 +8,9 @@
 
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
-#include "muster/cluster/resolve.h"
-#include "muster/distribute/absence.h"
+#include "muster/cluster/resolved_cluster.h"
 #include "muster/distribute/agree.h"
+#include "muster/distribute/start_failure.h"
 #include "muster/files/file_systems.h"
 #include "muster/loop/named_call.h"
 #include "muster/loop/recorded_step.h"

@@ -100,7 +100,7 @@ bool watch(int epoll, int fd, uint64_t id, uint32_t events) {
 }  // namespace
 
 Acceptor::Acceptor(Listener listener, AcceptorLimits limits, std::string server, bool tls,
-                   StrangerLog& log, Take take)
+                   RefusalLog& log, Take take)
     : listener_(std::move(listener)),
       limits_(limits),
       server_(std::move(server)),

@@ -13,7 +13,7 @@
 
 #include "muster/net/internal/listener.h"
 #include "muster/net/internal/peer.h"
-#include "muster/net/internal/stranger_log.h"
+#include "muster/net/internal/refusal_log.h"
 
 namespace muster::inline v0_1::net {
 
@@ -32,7 +32,7 @@ class Acceptor {
   // Connections come to `take` once they have begun with a frame (frame.h) or, with `tls`, with a
   // handshake of TLS; others are closed. Those over a Unix socket must be of this process's user.
   // None is let in before start(). Messages call the acceptor `server`.
-  Acceptor(Listener listener, AcceptorLimits limits, std::string server, bool tls, StrangerLog& log,
+  Acceptor(Listener listener, AcceptorLimits limits, std::string server, bool tls, RefusalLog& log,
            Take take);
   // stop()
   ~Acceptor();
@@ -85,7 +85,7 @@ class Acceptor {
   const AcceptorLimits limits_;
   const std::string server_;
   const bool tls_;
-  StrangerLog& log_;
+  RefusalLog& log_;
   const Take take_;
   int epoll_ = -1;
   int wake_ = -1;

@@ -14,15 +14,15 @@ inline constexpr const char* kShowsNoToken = "it shows no job token";
 inline constexpr const char* kShowsAnotherToken = "it shows the token of another job";
 inline constexpr const char* kAnotherJob = "it belongs to another job";
 
-// "'resnet'", of a stranger's too.
+// "'resnet'", of an unauthenticated peer's too.
 inline std::string named_job(std::string_view id) {
   return id.empty() ? "without a name" : fmt::format("'{}'", printable_beginning(id));
 }
 
 // What `server`, of the job `its`, says of a task of the job `own`.
-inline std::string is_a_stranger(std::string_view server, std::string_view its,
-                                 std::string_view own, std::string_view why) {
-  return fmt::format("{} serves the job {}, and this task of the job {} is a stranger to it: {}",
+inline std::string is_refused(std::string_view server, std::string_view its, std::string_view own,
+                              std::string_view why) {
+  return fmt::format("{} serves the job {}, and this task of the job {} does not belong to it: {}",
                      server, named_job(its), named_job(own), why);
 }
 
@@ -34,7 +34,7 @@ inline std::string ended_over_tls(std::string_view host) {
       host);
 }
 
-// What to do about a stranger.
+// What to do about an unauthenticated peer.
 inline constexpr const char* kGiveTheSameJob =
     "give every task of a job the same MUSTER_JOB_TOKEN (or _FILE) and the addresses of its own "
     "cluster in TF_CONFIG";

@@ -20,7 +20,7 @@ constexpr const char* kHello = "hello";
 constexpr const char* kAnotherProtocol = "protocol";
 constexpr const char* kChallenge = "challenge";
 constexpr const char* kProof = "proof";
-constexpr const char* kStranger = "stranger";
+constexpr const char* kRefused = "refused";
 constexpr const char* kWelcome = "welcome";
 constexpr const char* kBusy = "busy";
 
@@ -120,18 +120,18 @@ ProvedServer prove_to_server(MessageSocket& socket, const cluster::Job& job,
   const Side other = side_of(*answer);
   const std::string challenge = join_fields(*answer);
   const auto refuse = [&](const std::string& why) {
-    return invalid_argument(is_a_stranger(server, other.job_id, job.id, why), kGiveTheSameJob);
+    return invalid_argument(is_refused(server, other.job_id, job.id, why), kGiveTheSameJob);
   };
   const bool proved = same_secret(shown, proof(job, "accepted", hello, challenge));
   if (!proved || is_of_another_job(job, other)) {
-    socket.send(join_fields({kStranger}));
+    socket.send(join_fields({kRefused}));
     throw refuse(proved ? kAnotherJob : words_of(!job.token.empty()));
   }
   socket.send(join_fields({kProof, proof(job, "connected", hello, challenge)}));
   const std::string last = wait();
   if (const auto why = fields_of(last, kBusy, 2))
     return {.task = other.task, .busy_why = printable_beginning(why->back(), 300)};
-  if (const auto why = fields_of(last, kStranger, 2))
+  if (const auto why = fields_of(last, kRefused, 2))
     throw refuse(printable_beginning(why->back(), 300));
   if (!fields_of(last, kWelcome, 1)) throw not_muster();
   return {.task = other.task, .busy_why = {}};
@@ -156,13 +156,13 @@ ProvedClient prove_to_client(MessageSocket& socket, const cluster::Job& job,
   const auto shown = fields_of(answer, kProof, 2);
   if (shown && same_secret(shown->back(), proof(job, "connected", hello, challenge)) &&
       !is_of_another_job(job, other)) {
-    return {.task = other.task, .stranger = {}};
+    return {.task = other.task, .refusal = {}};
   }
   // Who found out from the challenge says that it goes, and waits for nothing.
-  if (!shown && !fields_of(answer, kStranger, 1)) throw not_muster();
+  if (!shown && !fields_of(answer, kRefused, 1)) throw not_muster();
   const char* const why = is_of_another_job(job, other) ? kAnotherJob : words_of(other.has_token);
-  if (shown) socket.send(join_fields({kStranger, why}));
-  return {.task = other.task, .stranger = why};
+  if (shown) socket.send(join_fields({kRefused, why}));
+  return {.task = other.task, .refusal = why};
 }
 
 void welcome(MessageSocket& socket) { socket.send(join_fields({kWelcome})); }

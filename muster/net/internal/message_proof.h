@@ -43,13 +43,13 @@ ProvedServer prove_to_server(MessageSocket& socket, const cluster::Job& job,
 
 // What the side that accepted has learned.
 struct ProvedClient {
-  std::string task{};      // "worker:1"
-  std::string stranger{};  // why it does not belong to the job; "" when it does
+  std::string task{};     // "worker:1"
+  std::string refusal{};  // why it does not belong to the job; "" when it does
 };
 
-// The side that accepted. Whoever proved itself waits for welcome() or turn_away(); a stranger has
-// been told. Throws InvalidArgument where the two are of different versions, and what the socket
-// throws.
+// The side that accepted. Whoever proved itself waits for welcome() or turn_away(); an
+// unauthenticated peer has been told. Throws InvalidArgument where the two are of different
+// versions, and what the socket throws.
 ProvedClient prove_to_client(MessageSocket& socket, const cluster::Job& job,
                              const std::string& own_task, const std::function<std::string()>& wait);
 void welcome(MessageSocket& socket);

@@ -17,7 +17,7 @@ struct Peer {
 // Not IP: an empty host.
 Peer peer_of(const sockaddr_storage& address);
 
-// Those that one stranger can have as many of as it likes count as one: the first 64 bits of an
+// Those that one host can have as many of as it likes count as one: the first 64 bits of an
 // IPv6 address, a whole IPv4 address.
 std::string neighbourhood(const Peer& peer);
 

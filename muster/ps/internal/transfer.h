@@ -1,7 +1,7 @@
 // Moves weights from the servers to a worker, and its gradients there: through memory where a
 // server is on this host and shows it, and over sockets else. Thread safety: belongs to the
-// worker's thread; fetch() and send() may be an errand's, while the worker calls read_rows() and
-// looked() alone.
+// worker's thread; fetch() and send() may be a background task's, while the worker calls
+// read_rows() and looked() alone.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,16 @@
 
 #include "muster/distribute/flat_parameters.h"
 #include "muster/ps/internal/layout.h"
+#include "muster/ps/internal/server_connections.h"
 #include "muster/ps/internal/server_memory.h"
-#include "muster/ps/internal/session.h"
 
 namespace muster::inline v0_1::ps {
 
 class Transfer {
  public:
   // All outlive it.
-  Transfer(Session& session, const Layout& layout, distribute::FlatParameters& parameters);
+  Transfer(ServerConnections& connections, const Layout& layout,
+           distribute::FlatParameters& parameters);
   Transfer(const Transfer&) = delete;
   Transfer& operator=(const Transfer&) = delete;
 
@@ -44,8 +45,8 @@ class Transfer {
   std::optional<int64_t> looked() const { return looked_; }
   // The gradients of a step, as they travel.
   struct Push {
-    std::vector<Session::Request> requests{};  // [server]
-    int64_t bytes = 0;                         // of gradients
+    std::vector<ServerConnections::Request> requests{};  // [server]
+    int64_t bytes = 0;                                   // of gradients
   };
   // Completes the request, a push, for each server, with its gradients behind it or in its memory.
   Push pack(const distribute::FlatParameters::Prepared& gradients, const nlohmann::json& request);
@@ -54,7 +55,7 @@ class Transfer {
 
  private:
   nlohmann::json ask(size_t server, nlohmann::json request, std::span<const Tensor> tensors = {},
-                     const Session::Receive& receive = {});
+                     const ServerConnections::Receive& receive = {});
   void share_memory_of(size_t server);
   // Asks for an area with room for so many bytes of gradients of rows.
   void make_area(size_t server, int64_t row_bytes);
@@ -70,8 +71,9 @@ class Transfer {
   void note_new_weights() const;
   // Rows, out of a server's memory; false where it has to be asked for them.
   bool copy_rows(size_t server, const Layout::Part& part, const Tensor& ids, const Tensor& rows);
-  Session::Request packed(size_t server, const distribute::FlatParameters::Prepared& gradients,
-                          nlohmann::json request);
+  ServerConnections::Request packed(size_t server,
+                                    const distribute::FlatParameters::Prepared& gradients,
+                                    nlohmann::json request);
   // Whether all of it is sooner copied than threads wake up, that would do it at the same time.
   static bool is_little(int64_t bytes);
   int64_t bytes_of_weights() const;
@@ -81,7 +83,7 @@ class Transfer {
   Tensor memory_of(const Layout::Part& part) const;
   const VariableSpec& spec_of(const Layout::Part& part) const;
 
-  Session& session_;
+  ServerConnections& connections_;
   const Layout& layout_;
   distribute::FlatParameters& parameters_;
   int64_t generation_ = 0;

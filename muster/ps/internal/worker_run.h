@@ -15,18 +15,18 @@
 #include "muster/distribute/flat_parameters.h"
 #include "muster/distribute/shared_run.h"
 #include "muster/distribute/variable_table.h"
-#include "muster/ps/internal/courier.h"
+#include "muster/ps/internal/background_task.h"
 #include "muster/ps/internal/layout.h"
 #include "muster/ps/internal/part_files.h"
-#include "muster/ps/internal/session.h"
+#include "muster/ps/internal/server_connections.h"
 #include "muster/ps/internal/transfer.h"
 
 namespace muster::inline v0_1::ps {
 
 class WorkerRun final : public distribute::SharedRun {
  public:
-  explicit WorkerRun(std::shared_ptr<Session> session)
-      : kept_(std::move(session)), session_(*kept_) {}
+  explicit WorkerRun(std::shared_ptr<ServerConnections> connections)
+      : kept_(std::move(connections)), connections_(*kept_) {}
 
   // --- the build ---
   // What tasks compare: a line for each variable and optimizer.
@@ -56,7 +56,7 @@ class WorkerRun final : public distribute::SharedRun {
   // Gives it back.
   void abandon();
   // Waits for a step that is on its way; what becomes of it does not matter any more.
-  void stop_errand() noexcept;
+  void stop_push() noexcept;
   std::map<std::string, double> learning_rates() const { return learning_rates_; }
   // Updates so far, as this worker knows.
   int64_t step() const { return step_; }
@@ -156,13 +156,13 @@ class WorkerRun final : public distribute::SharedRun {
   // Sends a step off while the next one is computed.
   Committed send_off(const distribute::FlatParameters::Prepared& gradients, const Step& step);
   // Waits for the step that is on its way, and takes what came of it.
-  void await_errand();
+  void await_push();
   void tell_staleness();
   // A line of the log now and then, while it waits.
   void tell_waiting(const std::string& for_whom);
 
-  const std::shared_ptr<Session> kept_;
-  Session& session_;
+  const std::shared_ptr<ServerConnections> kept_;
+  ServerConnections& connections_;
   std::vector<std::string> model_;
   std::string form_;
   std::unique_ptr<Layout> layout_;
@@ -176,9 +176,9 @@ class WorkerRun final : public distribute::SharedRun {
   int64_t step_ = 0;
   int64_t rows_ = 0;  // examples of all workers so far
   bool over_ = false;
-  bool errand_ = false;  // a step is on its way
-  bool ahead_ = false;   // with overlap: a step was sent off, and none is claimed before it is made
-  Outcome outcome_;      // of the errand
+  bool push_pending_ = false;  // a step is on its way
+  bool ahead_ = false;  // with overlap: a step was sent off, and none is claimed before it is made
+  Outcome outcome_;     // of the task
   int64_t rows_of_last_ = 0;
   std::function<std::string()> position_;
   std::map<std::string, double> learning_rates_;
@@ -187,7 +187,7 @@ class WorkerRun final : public distribute::SharedRun {
   std::optional<bool> see_model_dir_;  // once it is known
   // [server]: what it calls what it holds; on the chief.
   std::vector<std::map<std::string, TensorSpec>> held_;
-  std::unique_ptr<Courier> courier_;  // with overlap; it ends before what it uses
+  std::unique_ptr<BackgroundTask> push_task_;  // with overlap; it ends before what it uses
 };
 
 }  // namespace muster::inline v0_1::ps

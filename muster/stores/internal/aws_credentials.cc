@@ -7,8 +7,8 @@
 #include "muster/base/file_system.h"
 #include "muster/base/json.h"
 #include "muster/base/strings.h"
-#include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/aws_profile.h"
+#include "muster/stores/internal/http_responses.h"
 
 namespace muster::inline v0_1::stores::internal {
 namespace {
@@ -131,7 +131,7 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::find() {
 
 Result<std::string> AwsCredentialChain::ask(const HttpRequest& request, const std::string& what) {
   const auto error_of = [&](const HttpResponse& response) {
-    return answer_error(response, what, "", std::string(trim(response.body)), "");
+    return response_error(response, what, "", std::string(trim(response.body)), "");
   };
   Result<HttpResponse> answer =
       perform_with_retries(client_, {.what = what,
@@ -239,12 +239,13 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::from_instance() {
                        .without_proxy = true,
                        .attempt_seconds = 2});
   if (is_busy(token))
-    return answer_error(token, "get a token of this EC2 instance's metadata", "", "", "");
+    return response_error(token, "get a token of this EC2 instance's metadata", "", "", "");
   if (!token.ok()) return std::optional<AwsCredentials>();
   const std::vector<std::string> headers = {"X-aws-ec2-metadata-token: " + token.body};
   const HttpResponse listed = client_.perform(
       {.url = roles, .headers = headers, .without_proxy = true, .attempt_seconds = 5});
-  if (is_busy(listed)) return answer_error(listed, "ask for this EC2 instance's role", "", "", "");
+  if (is_busy(listed))
+    return response_error(listed, "ask for this EC2 instance's role", "", "", "");
   if (!listed.ok()) return std::optional<AwsCredentials>();
   const std::string role(trim(split(listed.body, '\n')[0]));
   if (role.empty()) return std::optional<AwsCredentials>();

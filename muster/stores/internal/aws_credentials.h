@@ -7,8 +7,8 @@
 
 #include "muster/base/environment.h"
 #include "muster/base/result.h"
+#include "muster/stores/internal/aws_signature.h"
 #include "muster/stores/internal/http_client.h"
-#include "muster/stores/internal/signature.h"
 
 namespace muster::inline v0_1::stores::internal {
 

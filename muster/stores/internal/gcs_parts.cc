@@ -5,8 +5,8 @@
 
 #include "muster/base/crc32c.h"
 #include "muster/base/strings.h"
-#include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/digest.h"
+#include "muster/stores/internal/http_responses.h"
 #include "muster/stores/internal/multipart.h"
 
 namespace muster::inline v0_1::stores::internal {

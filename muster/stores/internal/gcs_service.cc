@@ -15,10 +15,10 @@
 #include "muster/base/json.h"
 #include "muster/base/strings.h"
 #include "muster/files/shared_patience.h"
-#include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/digest.h"
 #include "muster/stores/internal/gcs_parts.h"
 #include "muster/stores/internal/gcs_upload.h"
+#include "muster/stores/internal/http_responses.h"
 
 namespace muster::inline v0_1::stores::internal {
 namespace {
@@ -103,13 +103,13 @@ Result<HttpRequest> GcsService::build(const Call& call) {
   return request;
 }
 
-Verdict GcsService::judge(const HttpResponse& response) {
+RetryDecision GcsService::judge(const HttpResponse& response) {
   if (response.transport == Transport::kAnswered && response.status == 401) {
     // A token may end before its time.
     credentials_.forget();
-    return response.attempts == 1 ? Verdict::kAtOnce : Verdict::kFinal;
+    return response.attempts == 1 ? RetryDecision::kAtOnce : RetryDecision::kFinal;
   }
-  return Verdict::kByStatus;
+  return RetryDecision::kByStatus;
 }
 
 Result<HttpResponse> GcsService::send(const Call& call, Cancellation* cancellation) {
@@ -170,7 +170,7 @@ Error GcsService::error_of(const Call& call, const HttpResponse& response) {
       }
     }
   }
-  return answer_error(response, call.what, reason, std::string(trim(message)), hint);
+  return response_error(response, call.what, reason, std::string(trim(message)), hint);
 }
 
 Result<ObjectInfo> GcsService::read_info(const std::string& text, const ObjectName& object) {

@@ -44,7 +44,7 @@ class GcsService : public ObjectService {
   };
 
   Result<HttpRequest> build(const Call& call);
-  Verdict judge(const HttpResponse& response);
+  RetryDecision judge(const HttpResponse& response);
   Result<HttpResponse> send(const Call& call, Cancellation* cancellation = nullptr);
   Error error_of(const Call& call, const HttpResponse& response);
   std::string endpoint() const;

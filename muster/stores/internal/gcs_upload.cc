@@ -6,8 +6,8 @@
 
 #include "muster/base/crc32c.h"
 #include "muster/base/strings.h"
-#include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/digest.h"
+#include "muster/stores/internal/http_responses.h"
 
 namespace muster::inline v0_1::stores::internal {
 
@@ -72,9 +72,9 @@ Status GcsService::Upload::send(int, Bytes part, bool last, Cancellation& cancel
     const auto judge = [&](const HttpResponse& response) {
       if (response.transport == Transport::kAnswered &&
           (response.status == 308 || response.status / 100 == 2)) {
-        return Verdict::kFinal;
+        return RetryDecision::kFinal;
       }
-      const Verdict verdict = service_.judge(response);
+      const RetryDecision verdict = service_.judge(response);
       asking = true;
       return verdict;
     };

@@ -11,8 +11,8 @@
 #include "muster/base/file_system.h"
 #include "muster/base/json.h"
 #include "muster/base/strings.h"
-#include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/digest.h"
+#include "muster/stores/internal/http_responses.h"
 
 namespace muster::inline v0_1::stores::internal {
 namespace {
@@ -154,8 +154,8 @@ Result<GoogleToken> GoogleCredentials::exchange(const std::string& url, const st
                             .headers = {"Content-Type: application/x-www-form-urlencoded"},
                             .body = bytes_of(form)};
   const auto error_of = [&](const HttpResponse& response) {
-    return answer_error(response, what, "", std::string(trim(response.body)),
-                        "the credentials may have been withdrawn: make new ones");
+    return response_error(response, what, "", std::string(trim(response.body)),
+                          "the credentials may have been withdrawn: make new ones");
   };
   Result<HttpResponse> answer =
       perform_with_retries(client_, {.what = what,
@@ -191,7 +191,7 @@ Result<std::optional<GoogleToken>> GoogleCredentials::from_metadata() {
        .without_proxy = true,
        .attempt_seconds = 3});
   if (is_busy(answer))
-    return answer_error(answer, "get a token of this machine's service account", "", "", "");
+    return response_error(answer, "get a token of this machine's service account", "", "", "");
   if (!answer.ok()) return std::optional<GoogleToken>();
   Result<GoogleToken> token = read_token(answer.body, "this machine's service account");
   if (!token.ok()) return token.error();

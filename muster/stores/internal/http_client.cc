@@ -9,7 +9,7 @@
 
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
-#include "muster/stores/internal/answers.h"
+#include "muster/stores/internal/http_responses.h"
 
 namespace muster::inline v0_1::stores::internal {
 namespace {
@@ -132,7 +132,7 @@ Transport transport_of(CURLcode code) {
 }
 
 // Whether trying again brings the same, which libcurl's codes do not tell: `tunnel` is what a proxy
-// answered to the wish for one, or 0.
+// answered to the request for one, or 0.
 bool stays_so(std::string_view problem, long tunnel) {
   const auto says = [&](const char* words) { return problem.find(words) != std::string::npos; };
   // A proxy that forbids, or wants a password.

@@ -111,7 +111,7 @@ double attempt_seconds(const HttpRequest& request, const StoreOptions& options);
 bool is_busy(const HttpResponse& response);
 
 // What a service says of an answer that is no success.
-enum class Verdict {
+enum class RetryDecision {
   kByStatus,  // 408, 429, 500, 502, 503, 504 and what broke are tried again after a while
   kAgain,     // try again after a while
   kAtOnce,    // something was learned (a region, a clock, a new token): try again now
@@ -127,7 +127,7 @@ struct Retried {
   // body that it failed.
   std::function<void(HttpResponse&)> amend = nullptr;
   // Empty: the status decides.
-  std::function<Verdict(const HttpResponse&)> judge = nullptr;
+  std::function<RetryDecision(const HttpResponse&)> judge = nullptr;
   // What an answer that is no success says, in the service's own words. Empty: its status alone.
   std::function<Error(const HttpResponse&)> error_of = nullptr;
   Cancellation* cancellation = nullptr;

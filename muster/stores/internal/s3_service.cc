@@ -8,8 +8,8 @@
 
 #include "muster/base/base64.h"
 #include "muster/base/strings.h"
-#include "muster/stores/internal/answers.h"
 #include "muster/stores/internal/digest.h"
+#include "muster/stores/internal/http_responses.h"
 #include "muster/stores/internal/s3_upload.h"
 
 namespace muster::inline v0_1::stores::internal {
@@ -292,9 +292,9 @@ Status S3Service::remove_all(const ObjectName& bucket, const std::vector<std::st
   if (!failed) return {};
   HttpResponse said_of_one = answer.value();
   said_of_one.status = status_of_code(failed.child_value("Code"));
-  return answer_error(said_of_one,
-                      "remove '" + whole.with_key(failed.child_value("Key")).uri() + "'",
-                      failed.child_value("Code"), failed.child_value("Message"), "");
+  return response_error(said_of_one,
+                        "remove '" + whole.with_key(failed.child_value("Key")).uri() + "'",
+                        failed.child_value("Code"), failed.child_value("Message"), "");
 }
 
 }  // namespace muster::inline v0_1::stores::internal

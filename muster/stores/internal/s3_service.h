@@ -62,7 +62,7 @@ class S3Service : public ObjectService {
   // Builds and signs one try.
   Result<HttpRequest> build(Call& call);
   // Learns from an answer what the next try needs.
-  Verdict judge(Call& call, const HttpResponse& response);
+  RetryDecision judge(Call& call, const HttpResponse& response);
   Result<HttpResponse> send(Call call, Cancellation* cancellation = nullptr);
   // Does the same, and leaves what the tries came to in `call`.
   Result<HttpResponse> send_call(Call& call, Cancellation* cancellation);

@@ -138,15 +138,15 @@ void Boosting::center(const Rows& rows) {
   }
 }
 
-int64_t Boosting::round(Wishes* wishes) {
+int64_t Boosting::round(Requests* requests) {
   const std::vector<Derivatives> derivatives = derivatives_of(options_.loss, rows_, scores_);
-  std::vector<double> mine{wishes->stop ? 1.0 : 0.0, wishes->save ? 1.0 : 0.0};
+  std::vector<double> mine{requests->stop ? 1.0 : 0.0, requests->save ? 1.0 : 0.0};
   for (const Derivatives& of : derivatives) {
     mine.push_back(largest_size(of.gradients));
     mine.push_back(largest_size(of.hessians));
   }
   const std::vector<double> all = largest_of_all(mine);
-  *wishes = {.stop = all[0] > 0, .save = all[1] > 0};
+  *requests = {.stop = all[0] > 0, .save = all[1] > 0};
   for (size_t i = 2; i < all.size(); ++i) {
     if (std::isfinite(all[i])) continue;
     throw Error(ErrorKind::kNonFinite,

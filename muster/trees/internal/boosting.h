@@ -25,7 +25,7 @@ struct BoostingOptions {
 };
 
 // What replicas have to agree on in each round.
-struct Wishes {
+struct Requests {
   bool stop = false;
   bool save = false;
 };
@@ -40,9 +40,9 @@ class Boosting {
   ~Boosting();
 
   const Ensemble& ensemble() const { return ensemble_; }
-  // Adds a tree for each logit. `wishes` are this replica's, and then those of any. Returns the
+  // Adds a tree for each logit. `requests` are this replica's, and then those of any. Returns the
   // layers that were looked at, the most of these trees.
-  int64_t round(Wishes* wishes);
+  int64_t round(Requests* requests);
   // The mean loss over the rows of all replicas.
   double loss();
 

@@ -345,17 +345,18 @@ class TrainTrees {
     if (timer.enabled()) failed_saves_.take_chiefs_limit(replica_.group(), replica_.is_chief());
     int64_t told = step_;
     while (!done(boosting.ensemble())) {
-      Wishes wishes{.stop = stop_signal() != 0, .save = timer.wanted_by_clock(replica_.is_chief())};
-      step_ += boosting.round(&wishes);
+      Requests requests{.stop = stop_signal() != 0,
+                        .save = timer.wanted_by_clock(replica_.is_chief())};
+      step_ += boosting.round(&requests);
       replica_.group().report(Phase::kTraining, step_);
       if (step_ >= told + config_.log_step_count_steps) {
         tell(boosting, begun);
         told = step_;
       }
       // The first save of a run shows that it can be saved, and the last is what all was done for.
-      if (timer.due(step_, wishes.save))
-        save(boosting, timer, !has_saved_ || wishes.stop || done(boosting.ensemble()));
-      if (wishes.stop) stop(boosting, timer);
+      if (timer.due(step_, requests.save))
+        save(boosting, timer, !has_saved_ || requests.stop || done(boosting.ensemble()));
+      if (requests.stop) stop(boosting, timer);
     }
     if (told != step_) tell(boosting, begun);
     if (timer.enabled() && timer.saved_step() != step_) save(boosting, timer, /*must=*/true);

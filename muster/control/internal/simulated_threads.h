@@ -1,0 +1,111 @@
+// A simulated clock for real threads, for tests: the threads take turns, and when all of them wait,
+// time jumps to the end of the shortest wait. Who goes next is drawn from the seed, so the same
+// seed gives the same run. Thread safety: all calls from the threads that take part.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <mutex>
+#include <random>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "muster/base/clock.h"
+
+namespace muster::inline v0_1::control {
+
+class SimulatedThreads {
+ public:
+  // The thread that makes it takes part, has the first turn and must be the last to leave.
+  explicit SimulatedThreads(uint64_t seed);
+  // All other threads have ended.
+  ~SimulatedThreads();
+  SimulatedThreads(const SimulatedThreads&) = delete;
+  SimulatedThreads& operator=(const SimulatedThreads&) = delete;
+
+  // What a thread is to its process; a process has one thread of each role.
+  enum class Role { kMain, kBeater, kListener };
+
+  // The clock of a simulated process. A thread of the process that waits on it for the first time
+  // begins to take part, as the beater.
+  class Process : public Clock {
+   public:
+    Process(SimulatedThreads& simulated, int number) : simulated_(simulated), number_(number) {}
+    TimePoint now() override { return simulated_.now(); }
+    double wall_seconds() override { return 1'700'000'000 + simulated_.seconds(); }
+    void sleep_for(Duration duration) override;
+    bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
+                    TimePoint deadline, const std::function<bool()>& done) override;
+    // The calling thread takes part in this role, if it does not yet.
+    void enter(Role role) { simulated_.enter(*this, role); }
+    // Waits without a lock.
+    bool wait_until(TimePoint deadline, const std::function<bool()>& done);
+    // None of its threads has a turn before that time.
+    void freeze_until(TimePoint time) { frozen_until_ = time; }
+    int number() const { return number_; }
+
+   private:
+    friend class SimulatedThreads;
+    SimulatedThreads& simulated_;
+    const int number_;
+    TimePoint frozen_until_{};
+  };
+
+  TimePoint now() const { return TimePoint(Duration(now_.load())); }
+  double seconds() const { return to_seconds(now().time_since_epoch()); }
+  std::mt19937_64& random() { return random_; }
+  double uniform(double low, double high) {
+    return std::uniform_real_distribution<>(low, high)(random_);
+  }
+
+  // Starts the main thread of a process; returns when it waits for its first turn.
+  std::thread start(Process& process, std::function<void()> body);
+  // Lets the others run until all threads of the process have ended, its main thread is one of
+  // them.
+  void join(std::thread& main, const Process& process);
+  // Returns when `count` threads of the process wait for a turn, or have it. The caller keeps its
+  // own.
+  void await_threads(const Process& process, int count);
+
+ private:
+  // One thread that takes part.
+  struct Thread {
+    SimulatedThreads* simulated;
+    std::tuple<int, Role> place;  // process and role: the order of threads
+    std::condition_variable turn;
+    bool waiting = false;               // it has come to its first wait
+    const Process* waits_on = nullptr;  // on whose clock
+    TimePoint until{};
+    std::mutex* guard = nullptr;  // of what `done` reads
+    const std::function<bool()>* done = nullptr;
+  };
+  // Ends the part of a thread when the thread ends.
+  struct Leaver {
+    Thread* thread = nullptr;
+    ~Leaver();
+  };
+
+  int64_t threads_of(const Process& process) const;  // that wait for a turn, or have it
+  void enter(const Process& process, Role role);
+  void leave(Thread& thread);
+  bool block(const Process& process, std::unique_lock<std::mutex>* lock, TimePoint until,
+             const std::function<bool()>* done);
+  bool ready(const Thread& thread) const;
+  void pass_turn();
+
+  static thread_local Leaver self_;
+
+  std::atomic<int64_t> now_{0};
+  std::mt19937_64 random_;
+  std::mutex mutex_;
+  std::condition_variable entered_;
+  std::list<Thread> threads_;  // by place
+  Thread* current_ = nullptr;
+  Process outside_{*this, -1};  // of the thread that made this
+};
+
+}  // namespace muster::inline v0_1::control

@@ -1,0 +1,359 @@
+#include "muster/distribute/internal/cluster_process_group.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <thread>
+
+#include "muster/base/environment.h"
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/base/network_interfaces.h"
+#include "muster/base/process_identity.h"
+#include "muster/collectives/connect.h"
+#include "muster/control/coordinator_client.h"
+#include "muster/control/coordinator_options.h"
+#include "muster/control/coordinator_server.h"
+#include "muster/distribute/agree.h"
+#include "muster/distribute/coordinator_store.h"
+#include "muster/distribute/internal/different_calls.h"
+#include "muster/distribute/internal/shared_cores.h"
+#include "muster/distribute/internal/stop_watch.h"
+#include "muster/distribute/start_failure.h"
+#include "muster/net/port.h"
+#include "muster/plan/failure.h"
+
+namespace muster::inline v0_1::distribute {
+namespace {
+
+using nlohmann::json;
+using SteadyClock = std::chrono::steady_clock;
+
+// What the options leave open, the environment may settle.
+Transport transport_of(const CommunicationOptions& options) {
+  const auto name = Environment::process().get("MUSTER_TRANSPORT");
+  if (options.implementation != Transport::kAuto || !name || name->empty()) {
+    return options.implementation;
+  }
+  const auto transport = parse_transport(*name);
+  if (!transport) {
+    throw invalid_argument(fmt::format("MUSTER_TRANSPORT is '{}'", *name),
+                           "use auto, shared_memory, tcp (or ring) or nccl");
+  }
+  return *transport;
+}
+
+// What must be the same on all tasks: they would wait for each other in vain, or add up numbers
+// that were rounded in different ways.
+Settings settings_of(const CommunicationOptions& options) {
+  const auto& bytes = options.bytes_per_pack;
+  return {{"transport", std::string(transport_name(transport_of(options)))},
+          {"wire_dtype", dtype_name(options.wire_dtype)},
+          {"bytes_per_pack", bytes ? std::to_string(*bytes) : "measured"}};
+}
+
+// The groups that tasks of this process were in last, and that ended well, by their coordinator's
+// address and the task: the processes of all of them, by rank.
+class GroupsOfBefore {
+ public:
+  std::vector<ProcessIdentity> find(const std::string& address, const std::string& task) {
+    const std::lock_guard lock(mutex_);
+    const auto known = known_.find({address, task});
+    return known == known_.end() ? std::vector<ProcessIdentity>() : known->second;
+  }
+  // None: the group did not end well.
+  void set(const std::string& address, const std::string& task,
+           const std::vector<ProcessIdentity>& processes) {
+    const std::lock_guard lock(mutex_);
+    known_[{address, task}] = processes;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::pair<std::string, std::string>, std::vector<ProcessIdentity>> known_;
+};
+
+GroupsOfBefore& groups_of_before() {
+  static auto* const groups = new GroupsOfBefore;
+  return *groups;
+}
+
+// Of a chief that was told to stop: others that wait ask again within it.
+constexpr double kGoodbyeSeconds = 0.6;
+
+class JoinedCluster final : public ClusterProcessGroup {
+ public:
+  JoinedCluster(const StartOptions& start, const CommunicationOptions& options)
+      : cluster_(start.cluster), call_(start.call), options_(options), cancelled_(start.cancelled) {
+    if (cluster_.is_chief) {
+      control::ServerOptions server = control::server_options(cluster_);
+      server.group.heartbeat_timeout = options_.heartbeat_timeout_seconds;
+      server.group.progress_timeout = options_.progress_timeout_seconds;
+      server.group.save_timeout = options_.save_timeout_seconds;
+      server_ = std::make_unique<control::CoordinatorServer>(server);
+    }
+    control::JoinOptions join = control::join_options(cluster_);
+    join.join_deadline = start.join_timeout;
+    join.cancelled = start.cancelled;
+    join.heartbeat_interval = options_.heartbeat_seconds;
+    join.heartbeat_timeout = options_.heartbeat_timeout_seconds;
+    join.call = start.call;
+    const auto before = groups_of_before().find(join.address, join.task);
+    join.again = !before.empty();
+    join.ended = [this, before](const std::string& task) { return rank_of_ended(task, before); };
+    note_group_ = [address = join.address,
+                   task = join.task](const std::vector<ProcessIdentity>& processes) {
+      groups_of_before().set(address, task, processes);
+    };
+    if (server_) join.last_refusal = [this] { return server_->last_refusal(); };
+    note_joining();
+    try {
+      client_ = control::CoordinatorClient::join(join);
+    } catch (...) {
+      // Those who wait for the group learn at their next call why it does not form.
+      if (server_) server_->stop(told_to_stop() ? kGoodbyeSeconds : 2 * join.poll_interval);
+      throw;
+    }
+    note_group_({});
+    log::debug("joined; connecting to the other tasks");
+    store_ = std::make_unique<CoordinatorStore>(*client_, "communicator/");
+    // A stopped peer would block a collective for ever: the watcher ends it.
+    client_->on_failure([this](const control::Failure& failure) {
+      end_collectives(Error(ErrorKind::kPeerLost, failure.describe()));
+    });
+    if (start.cancelled)
+      stop_watch_.emplace(start.cancelled, join.stop_grace, [this](const Error& error) {
+        client_->fail(error.kind(), error.message());
+        end_collectives(error);
+      });
+  }
+
+  ~JoinedCluster() override {
+    stop_watch_.reset();
+    client_->close();  // before what its callback refers to
+    if (server_) server_->stop(finished_ ? 10 : 2);
+  }
+
+  std::unique_ptr<Communicator> connect(const ReplicaPlace& place) override {
+    return make_communicator({
+        .transport = transport_of(options_),
+        .rendezvous = store_.get(),
+        .rank = place.replica(),
+        .size = place.replicas(),
+        .device = place.device,
+        .address = own_host(),
+        .group = fmt::format("epoch{}", client_->epoch()),
+        .timeout = std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000)),
+        .check_failure = [this] { check_connecting(); },
+    });
+  }
+
+  void check_options(const std::vector<Device>& devices) override {
+    check_calls();
+    check_same([this](const std::string& name,
+                      const std::string& text) { return gather_text(name, text); },
+               name_of(cluster_.rank), settings_of(options_));
+    check_local_replicas(devices);
+    warn_of_shared_cores(gather_text("host", describe_host()), cluster_);
+  }
+
+  std::vector<std::string> gather_text(const std::string& name, const std::string& text) override {
+    const int64_t round = rounds_[name]++;
+    const auto key = [&](int64_t round, int rank) {
+      return fmt::format("text/{}/{}/{}", name, round, rank);
+    };
+    client_->set(key(round, cluster_.rank), text);
+    // A task that makes no progress is found at a barrier, not while one waits for a key.
+    client_->barrier("text/" + name);
+    std::vector<std::string> all;
+    for (int rank = 0; rank < cluster_.num_workers; ++rank) {
+      all.push_back(client_->get(key(round, rank)));
+    }
+    // Everybody is in this round, so everybody has read the one before.
+    if (round > 0) client_->erase(key(round - 1, cluster_.rank));
+    return all;
+  }
+
+  void declare_model(const std::vector<std::string>& signature) override {
+    client_->declare_model(signature);
+  }
+
+  void barrier(const std::string& name) override { client_->barrier(name); }
+
+  void finish() override {
+    client_->last_barrier();
+    finished_ = true;
+    note_group_(processes_);
+    stop_watch_.reset();
+    client_->done();
+    client_->close();
+  }
+
+  void report(plan::Phase phase, int64_t step) override {
+    if (stop_watch_) stop_watch_->note_progress(phase);
+    client_->report(phase, step);
+  }
+
+  void fail(const Error& error) noexcept override {
+    // What another task's failure caused here is no news to the group.
+    if (!finished_ && !client_->first_failure()) client_->fail(error.kind(), error.message());
+  }
+
+  void on_failure(std::function<void(const Error&)> callback) override {
+    std::optional<Error> known;
+    {
+      const std::lock_guard lock(mutex_);
+      callbacks_.push_back(callback);
+      known = failure_;
+    }
+    if (known) callback(*known);
+  }
+
+  void check_failure() const override { client_->check_failure(); }
+
+  void await_failure(const std::function<bool()>& enough) const override {
+    const auto deadline =
+        SteadyClock::now() + std::chrono::duration<double>(options_.heartbeat_timeout_seconds + 2);
+    while (!client_->first_failure() && !enough() && SteadyClock::now() < deadline) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
+
+  Error explain(const Error& error, const std::function<bool()>& enough) const override {
+    if (error.kind() == ErrorKind::kCancelled && told_to_stop()) return error;
+    if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kCancelled &&
+        error.kind() != ErrorKind::kTimeout) {
+      return error;
+    }
+    if (error.kind() == ErrorKind::kTimeout) return with_who_is_missing(error);
+    // A connection breaks at once when a peer dies; who died and why is known when the coordinator
+    // has noticed.
+    await_failure(enough);
+    const auto failure = client_->first_failure();
+    return failure ? control::to_error(*failure) : error;
+  }
+
+ private:
+  // Where the others find this task: as the cluster says, or else at the interface that leads to
+  // the coordinator, which has just been reached.
+  std::string own_host() const {
+    const std::string& given = cluster_.addresses[static_cast<size_t>(cluster_.rank)];
+    if (!given.empty()) return net::split_address(given).host;
+    const std::string host = net::split_address(cluster_.coordinator_address).host;
+    std::string why_not;
+    std::string own = own_address_towards(host, &why_not);
+    if (!own.empty()) return own;
+    throw not_found(
+        fmt::format("no address of this machine leads to {}, the coordinator's: {}", host, why_not),
+        "check the route to it and its name, which MASTER_ADDR gives where it is set");
+  }
+
+  std::string name_of(int rank) const {
+    return plan::readable_task(cluster_.workers[static_cast<size_t>(rank)].name());
+  }
+
+  std::optional<int> rank_of_ended(const std::string& task,
+                                   const std::vector<ProcessIdentity>& before) const {
+    for (size_t rank = 0; rank < before.size() && rank < cluster_.workers.size(); ++rank) {
+      if (cluster_.workers[rank].name() == task && has_ended(before[rank]))
+        return static_cast<int>(rank);
+    }
+    return std::nullopt;
+  }
+
+  // All tasks have come to the same call of their programs; notes their processes.
+  void check_calls() {
+    const ProcessIdentity own = own_process();
+    const json mine{{"call", call_}, {"space", own.space}, {"process", own.process}};
+    for (const std::string& text : gather_text("call", mine.dump())) {
+      const json other = json::parse(text);
+      processes_.push_back({other.at("space"), other.at("process")});
+      if (other.at("call") == mine.at("call")) continue;
+      throw different_calls({name_of(cluster_.rank), call_},
+                            {name_of(static_cast<int>(processes_.size()) - 1), other.at("call")});
+    }
+  }
+
+  void check_local_replicas(const std::vector<Device>& devices) {
+    const std::string mine =
+        std::to_string(devices.size()) +
+        (devices[0].is_cpu() ? std::string()
+                             : fmt::format(" on {}", c10::DeviceTypeName(devices[0].type(), true)));
+    const std::vector<std::string> all = gather_text("local_replicas", mine);
+    for (size_t rank = 1; rank < all.size(); ++rank) {
+      if (all[rank] == all[0]) continue;
+      throw invalid_argument(
+          fmt::format("{} trains {} local replicas, {} trains {}", name_of(0), all[0],
+                      name_of(static_cast<int>(rank)), all[rank]),
+          "set CommunicationOptions.local_replicas, or .devices, to as many of one kind on every "
+          "task");
+    }
+  }
+
+  bool told_to_stop() const { return cancelled_ && cancelled_(); }
+
+  // While there is no communicator yet: what its watchers would do.
+  void check_connecting() const {
+    client_->check_failure();
+    if (told_to_stop()) throw Error(ErrorKind::kCancelled, "stopped while connecting");
+  }
+
+  void end_collectives(const Error& error) {
+    std::vector<std::function<void(const Error&)>> callbacks;
+    {
+      const std::lock_guard lock(mutex_);
+      failure_ = error;
+      callbacks = callbacks_;
+    }
+    for (const auto& callback : callbacks) callback(error);
+  }
+
+  // Whoever gives up a collective comes to a barrier; the coordinator knows where the others are.
+  Error with_who_is_missing(const Error& timeout) const {
+    constexpr double kSeconds = 3;
+    if (const auto failure = client_->first_failure()) return control::to_error(*failure);
+    const std::unique_lock lock(asking_, std::try_to_lock);
+    if (!lock) return timeout;  // another replica of this process asks
+    try {
+      client_->barrier("after a time-out", kSeconds);
+      return timeout;
+    } catch (const Error& missing) {
+      if (const auto failure = client_->first_failure()) return control::to_error(*failure);
+      return Error(timeout.kind(), fmt::format("{}; {}", timeout.message(), missing.message()),
+                   timeout.hint());
+    }
+  }
+
+  const cluster::ResolvedCluster cluster_;
+  const std::string call_;
+  const CommunicationOptions options_;
+  const std::function<bool()> cancelled_;
+  mutable std::mutex asking_;
+  std::unique_ptr<control::CoordinatorServer> server_;
+  std::unique_ptr<control::CoordinatorClient> client_;
+  std::unique_ptr<CoordinatorStore> store_;
+  std::map<std::string, int64_t> rounds_;
+  std::atomic<bool> finished_ = false;
+  std::vector<ProcessIdentity> processes_;  // by rank
+  // Notes the processes of this group for the next one of these tasks.
+  std::function<void(const std::vector<ProcessIdentity>&)> note_group_;
+
+  std::mutex mutex_;
+  std::vector<std::function<void(const Error&)>> callbacks_;
+  std::optional<Error> failure_;
+  std::optional<StopWatch> stop_watch_;  // last: it uses what is above
+};
+
+}  // namespace
+
+std::shared_ptr<ClusterProcessGroup> ClusterProcessGroup::join(
+    const StartOptions& start, const CommunicationOptions& options) {
+  return std::make_shared<JoinedCluster>(start, options);
+}
+
+}  // namespace muster::inline v0_1::distribute

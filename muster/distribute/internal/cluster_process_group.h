@@ -1,0 +1,30 @@
+// The processes of a cluster, which meet at the coordinator that the chief serves.
+// Thread safety: as ProcessGroup.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "muster/collectives/communicator.h"
+#include "muster/distribute/internal/process_group.h"
+#include "muster/distribute/replica_place.h"
+#include "muster/distribute/start_options.h"
+#include "muster/distribute/strategy.h"
+
+namespace muster::inline v0_1::distribute {
+
+class ClusterProcessGroup : public ProcessGroup {
+ public:
+  // Joins the cluster: serves the coordinator where this task is the chief, and waits for all
+  // tasks. Throws Timeout naming who did not appear, Unavailable when an address is in use.
+  static std::shared_ptr<ClusterProcessGroup> join(const StartOptions& start,
+                                                   const CommunicationOptions& options);
+
+  // The connection of one replica of this process to all others.
+  virtual std::unique_ptr<Communicator> connect(const ReplicaPlace& place) = 0;
+  // Throws InvalidArgument on every process when they have different options, different numbers of
+  // replicas, or replicas on devices of another kind. All processes call it together.
+  virtual void check_options(const std::vector<Device>& devices) = 0;
+};
+
+}  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,24 @@
+// Tells of hosts that do not belong to the job, once of each and each reason. Thread-safe.
+#pragma once
+
+#include <mutex>
+#include <set>
+#include <string>
+
+namespace muster::inline v0_1::net {
+
+class RefusalLog {
+ public:
+  // Writes `what`, which names the host and the reason, as a warning: the first time, and as long
+  // as the log does not hold more of them than anybody reads.
+  void tell(const std::string& what);
+  // What was told last, written or not; "" before the first time.
+  std::string last() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::string last_;
+  std::set<std::string> told_;
+};
+
+}  // namespace muster::inline v0_1::net

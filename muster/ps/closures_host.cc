@@ -1,0 +1,379 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "muster/base/clock.h"
+#include "muster/base/foreign_error.h"
+#include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/net/message_server.h"
+#include "muster/plan/closure_queue.h"
+#include "muster/plan/failure.h"
+#include "muster/plan/standstill.h"
+#include "muster/ps/closures.h"
+#include "muster/ps/internal/closure_wire.h"
+#include "muster/ps/internal/server_handshake.h"
+#include "muster/ps/internal/wire.h"
+
+namespace muster::inline v0_1::ps {
+namespace {
+
+using nlohmann::json;
+using plan::ClosureQueue;
+
+class Host final : public ClosureHost {
+ public:
+  explicit Host(ClosureHostOptions options)
+      : options_(std::move(options)),
+        queue_({.workers = cluster().num_workers,
+                .capacity = options_.capacity,
+                .max_attempts = options_.max_attempts},
+               now()),
+        workers_(static_cast<size_t>(cluster().num_workers)),
+        state_(options_.state),
+        server_({.address = cluster().addresses.front(),
+                 .job = cluster().job,
+                 .task = cluster().task.name(),
+                 .max_connections = kConnectionsEach * workers_.size(),
+                 .idle_timeout_seconds = options_.common.servers.idle_timeout_seconds,
+                 .max_unproved_connections = kUnproved + kConnectionsEach * workers_.size()},
+                [this](net::MessageSocket& socket) { serve(socket); }) {}
+
+  ~Host() override { stop(); }
+
+  std::shared_ptr<const ClosureResult> schedule(Closure closure) override {
+    const std::lock_guard lock(mutex_);
+    if (const auto failure = queue_.take_failure()) throw *failure;
+    if (queue_.full()) return nullptr;
+    auto result = std::make_shared<ClosureResult>();
+    const int64_t call = queue_.schedule(closure.function);
+    pending_[call] = {std::make_shared<const Closure>(std::move(closure)), result};
+    note_change();
+    return result;
+  }
+
+  std::optional<Error> take_failure() override {
+    const std::lock_guard lock(mutex_);
+    return queue_.take_failure();
+  }
+
+  int64_t unfinished() override {
+    const std::lock_guard lock(mutex_);
+    return queue_.unfinished();
+  }
+
+  void cancel(const Error& why) override {
+    const std::lock_guard lock(mutex_);
+    queue_.cancel(why);
+    settle();
+  }
+
+  uint64_t wait_for_change(uint64_t seen, double seconds) override {
+    std::unique_lock lock(mutex_);
+    look();
+    system_clock().wait_for(lock, changed_, from_seconds(seconds),
+                            [&] { return changes_ != seen; });
+    return changes_;
+  }
+
+  std::optional<Lonely> without_workers() override {
+    const std::lock_guard lock(mutex_);
+    const auto seconds = queue_.without_workers(now());
+    if (!seconds) return std::nullopt;
+    return Lonely{.seconds = *seconds, .came = came_};
+  }
+
+  std::vector<Tensor> state() override {
+    const std::lock_guard lock(mutex_);
+    return state_;
+  }
+
+  void close(double seconds) override {
+    {
+      std::unique_lock lock(mutex_);
+      over_ = true;
+      note_change();
+      system_clock().wait_for(lock, changed_, from_seconds(seconds), [&] {
+        return std::ranges::none_of(workers_, [](const Worker& worker) { return worker.here; });
+      });
+    }
+    stop();
+  }
+
+ private:
+  // The process of a worker that came last.
+  struct Worker {
+    uint64_t incarnation = 0;
+    bool here = false;
+    double heard = 0;
+    int64_t call = 0;  // the last one it was given
+    bool has_state = false;
+  };
+  // A call that has not ended.
+  struct Pending {
+    std::shared_ptr<const Closure> closure;
+    std::shared_ptr<ClosureResult> result;
+  };
+  // Who is at the other end of a connection.
+  struct Peer {
+    int rank = 0;
+    uint64_t incarnation = 0;
+    std::string purpose{};
+  };
+
+  static double now() { return to_seconds(system_clock().now().time_since_epoch()); }
+  const cluster::ResolvedCluster& cluster() const { return options_.common.start.cluster; }
+  std::string name(int rank) const {
+    return plan::readable_task(cluster().workers[static_cast<size_t>(rank)].name());
+  }
+
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+      note_change();
+    }
+    server_.stop();
+  }
+
+  // --- with the lock held ---
+  void note_change() {
+    ++changes_;
+    changed_.notify_all();
+  }
+
+  // What has ended gets its result; `tensors` are those of a call that is done.
+  void settle(std::vector<Tensor> tensors = {}) {
+    for (auto& ended : queue_.take_ended()) {
+      const auto found = pending_.find(ended.call);
+      const bool done = ended.outcome == ClosureQueue::Outcome::kDone;
+      found->second.result->end(done ? std::move(tensors) : std::vector<Tensor>(),
+                                std::move(ended.error));
+      pending_.erase(found);
+    }
+    note_change();
+  }
+
+  Worker& worker(int rank) { return workers_[static_cast<size_t>(rank)]; }
+  bool is_here(const Peer& peer) {
+    return worker(peer.rank).here && worker(peer.rank).incarnation == peer.incarnation;
+  }
+
+  void lose(int rank, const std::string& why) {
+    const std::string task = name(rank);
+    const bool at_work = pending_.contains(worker(rank).call);
+    if (!over_) {
+      log::warning(fmt::format(
+          "{} {}; {}", task, why,
+          at_work ? "the call it was making begins again elsewhere" : "the others go on"));
+    }
+    worker(rank).here = false;
+    queue_.leave(rank, now());
+    settle();
+  }
+
+  // Who is silent holds nobody up.
+  void look() {
+    const double lost =
+        plan::standstill(&last_look_, now(), options_.common.servers.heartbeat_timeout_seconds / 2);
+    for (int rank = 0; rank < cluster().num_workers; ++rank) {
+      if (lost > 0) worker(rank).heard = plan::moved_on(worker(rank).heard, lost, now());
+      const double silent = now() - worker(rank).heard;
+      if (worker(rank).here && silent > options_.common.servers.heartbeat_timeout_seconds)
+        lose(rank, fmt::format("is silent for {:.0f} s", silent));
+    }
+  }
+
+  // --- a connection ---
+  void serve(net::MessageSocket& socket) {
+    std::optional<Peer> peer;
+    try {
+      peer = welcome(socket);
+    } catch (const Error& error) {
+      log::warning("a worker was refused: " + error.message());
+      answer_with(socket, {{"error", to_json(error)}});
+      return;
+    }
+    if (!peer) return;
+    try {
+      while (const auto request = receive_head(socket, kSilence)) {
+        if (!answer(*peer, socket, *request)) break;
+      }
+    } catch (const Error& error) {
+      log::debug(
+          fmt::format("the connection of {} has ended: {}", name(peer->rank), error.message()));
+    }
+    if (peer->purpose != kCalls) return;
+    const std::lock_guard lock(mutex_);
+    if (is_here(*peer)) lose(peer->rank, "was lost");
+  }
+
+  std::optional<Peer> welcome(net::MessageSocket& socket) {
+    const auto told = receive_head(socket, options_.common.servers.idle_timeout_seconds);
+    if (!told) return std::nullopt;
+    check_handshake(*told, cluster(), options_.common.servers);
+    const auto theirs = told->at("definitions").get<std::vector<std::string>>();
+    if (theirs != options_.common.definitions) {
+      throw invalid_argument(
+          fmt::format("{} defines {}, the chief {}", told->at("task").get<std::string>(),
+                      join_quoted(theirs), join_quoted(options_.common.definitions)),
+          "start the same program with the same flags in every task");
+    }
+    const Peer peer{.rank = told->at("rank").get<int>(),
+                    .incarnation = told->at("incarnation").get<uint64_t>(),
+                    .purpose = told->at("purpose").get<std::string>()};
+    if (peer.rank < 1 || peer.rank >= cluster().num_workers) {
+      throw invalid_argument(fmt::format("a task of rank {} came for calls", peer.rank),
+                             "give every task the same cluster in TF_CONFIG");
+    }
+    if (peer.purpose == kCalls) {
+      const std::lock_guard lock(mutex_);
+      worker(peer.rank) = {.incarnation = peer.incarnation, .here = true, .heard = now()};
+      queue_.join(peer.rank, now());
+      came_ = true;
+      settle();
+    }
+    send_message(socket, {{"form", options_.form}});
+    return peer;
+  }
+
+  static void answer_with(net::MessageSocket& socket, const json& head) {
+    try {
+      send_message(socket, head);
+    } catch (const Error&) {
+      // It is gone, and will not miss the answer.
+    }
+  }
+
+  // False where the connection is at its end.
+  bool answer(const Peer& peer, net::MessageSocket& socket, const json& request) {
+    try {
+      const std::string op = request.at("op").get<std::string>();
+      if (op == "next") {
+        next(peer, socket, request);
+      } else if (op == "done") {
+        send_message(socket, {{"counts", finish(peer, socket, request)}});
+      } else if (op == "failed") {
+        send_message(socket, {{"counts", fail(peer, request)}});
+      } else if (op == "beat") {
+        {
+          const std::lock_guard lock(mutex_);
+          if (is_here(peer)) worker(peer.rank).heard = now();
+        }
+        send_message(socket, json::object());
+      } else if (op == "bye") {
+        leave(peer);
+        send_message(socket, json::object());
+        return false;
+      } else {
+        throw invalid_argument(fmt::format("the chief knows no \"{}\"", op),
+                               "run the same version of the program in every task");
+      }
+    } catch (const std::exception&) {
+      const Error error = current_error();
+      if (socket.payload_left() > 0) socket.skip_payload();
+      send_message(socket, {{"error", to_json(error)}});
+    }
+    return true;
+  }
+
+  bool finish(const Peer& peer, net::MessageSocket& socket, const json& request) {
+    std::vector<Tensor> results = receive_all(socket, request.at("results"));
+    std::vector<Tensor> state = receive_all(socket, request.at("state"));
+    const std::lock_guard lock(mutex_);
+    if (!is_here(peer) || !queue_.finish(peer.rank, request.at("ticket").get<int64_t>()))
+      return false;
+    if (!state.empty()) state_ = std::move(state);
+    settle(std::move(results));
+    return true;
+  }
+
+  bool fail(const Peer& peer, const json& request) {
+    const std::lock_guard lock(mutex_);
+    if (!is_here(peer) || !queue_.fail(peer.rank, request.at("ticket").get<int64_t>(),
+                                       to_error(request.at("error")))) {
+      return false;
+    }
+    settle();
+    return true;
+  }
+
+  void leave(const Peer& peer) {
+    const std::lock_guard lock(mutex_);
+    if (!is_here(peer)) return;
+    worker(peer.rank).here = false;
+    queue_.leave(peer.rank, now());
+    settle();
+  }
+
+  void next(const Peer& peer, net::MessageSocket& socket, const json& request) {
+    std::shared_ptr<const Closure> closure;
+    std::optional<ClosureQueue::Assignment> assignment;
+    std::vector<Tensor> state;
+    {
+      std::unique_lock lock(mutex_);
+      const double seconds = std::clamp(request.at("wait").get<double>(), 0.0, kLongestWait);
+      system_clock().wait_for(lock, changed_, from_seconds(seconds), [&] {
+        if (closed_ || over_ || !is_here(peer)) return true;
+        assignment = queue_.next(peer.rank);
+        return assignment.has_value();
+      });
+      look();
+      if (!is_here(peer)) {
+        throw Error(ErrorKind::kPeerLost,
+                    fmt::format("the chief took {} for lost", name(peer.rank)));
+      }
+      if (assignment) {
+        worker(peer.rank).call = assignment->call;
+        closure = pending_.at(assignment->call).closure;
+        const bool first = !std::exchange(worker(peer.rank).has_state, true);
+        if (first || options_.refreshed.contains(closure->function)) state = state_;
+      }
+    }
+    if (closure == nullptr) return send_message(socket, {{"told", over_ ? "over" : "waiting"}});
+    std::vector<Tensor> all = closure->arguments;
+    all.insert(all.end(), state.begin(), state.end());
+    send_message(socket,
+                 {{"told", "call"},
+                  {"ticket", assignment->ticket},
+                  {"function", closure->function},
+                  {"arguments", forms_of(closure->arguments)},
+                  {"state", forms_of(state)}},
+                 all);
+  }
+
+  static constexpr const char* kCalls = "calls";
+  // A worker may make a call for as long as it lives.
+  static constexpr double kSilence = 3600;
+  static constexpr double kLongestWait = 5;
+  // A worker has two, and for a moment those of a process of it that is gone.
+  static constexpr size_t kConnectionsEach = 4;
+  static constexpr size_t kUnproved = 32;
+
+  const ClosureHostOptions options_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  uint64_t changes_ = 1;
+  ClosureQueue queue_;
+  std::map<int64_t, Pending> pending_;
+  double last_look_ = now();
+  std::vector<Worker> workers_;  // by rank; the chief never comes
+  std::vector<Tensor> state_;    // each is written once
+  bool came_ = false;
+  std::atomic<bool> over_{false};
+  bool closed_ = false;
+  net::MessageServer server_;  // the first to go
+};
+
+}  // namespace
+
+std::unique_ptr<ClosureHost> host_closures(ClosureHostOptions options) {
+  return std::make_unique<Host>(std::move(options));
+}
+
+}  // namespace muster::inline v0_1::ps

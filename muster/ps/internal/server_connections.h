@@ -1,0 +1,139 @@
+// A worker's connections to the parameter servers: requests and their answers, and a thread that
+// says that the worker is alive. Thread safety: belongs to the worker's thread, or to the
+// background task it has sent; but for report(), and for rows, which are the worker's.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "muster/distribute/start_options.h"
+#include "muster/files/file_systems.h"
+#include "muster/net/message_socket.h"
+#include "muster/plan/phase.h"
+#include "muster/ps/internal/thread_pool.h"
+#include "muster/ps/parameter_server.h"
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1::ps {
+
+class ServerConnections {
+ public:
+  // Connects to all servers. Throws Timeout naming one that is not there in the time, Cancelled
+  // when this task is told to stop, InvalidArgument when they belong to another job or cluster.
+  ServerConnections(distribute::StartOptions start, distribute::ParameterServerOptions options,
+                    double timeout_seconds);
+  // Without finish(): this task is at its end, or joins again, and the others need not miss it.
+  ~ServerConnections();
+  ServerConnections(const ServerConnections&) = delete;
+  ServerConnections& operator=(const ServerConnections&) = delete;
+
+  const distribute::StartOptions& start() const { return start_; }
+  const distribute::ParameterServerOptions& options() const { return options_; }
+  bool is_chief() const { return start_.cluster.is_chief; }
+  size_t servers() const { return data_.size(); }
+  uint64_t incarnation() const { return incarnation_; }
+  int rank() const { return start_.cluster.rank; }
+  const std::string& task() const { return task_; }
+  std::string server_name(size_t server) const;
+  // Where checkpoints are.
+  FileSystem& files() const { return start_.fs != nullptr ? *start_.fs : file_systems(); }
+  // Whether the server is on this host, and can hand over files.
+  bool carries_files(size_t server) const { return data_[server]->carries_files(); }
+  bool told_to_stop() const { return start_.cancelled && start_.cancelled(); }
+
+  // Reads the payload of an answer, whose head it is given.
+  using Receive = std::function<void(net::MessageSocket&, const nlohmann::json& head)>;
+  // Sends a request to a server, and returns the head of its answer; `receive` reads the payload.
+  // Throws what the server answers in place of it, and PeerLost naming the server when it is gone.
+  nlohmann::json ask(size_t server, const nlohmann::json& request,
+                     std::span<const Tensor> tensors = {}, const Receive& receive = {});
+  // Sends a request to each server from `first` on, and then waits for their answers, which say
+  // nothing: in no time where requests are short, while threads would have to wake up. Throws as
+  // ask().
+  struct Request {
+    nlohmann::json head{};
+    std::vector<Tensor> tensors = {};
+  };
+  void ask_each(size_t first, std::span<const Request> requests);
+  // What ask() and at_all_servers() do, for rows that are read while a step is computed: with
+  // ParameterServerOptions::overlap on connections and threads of their own, since another thread
+  // uses the others meanwhile.
+  nlohmann::json ask_for_rows(size_t server, const nlohmann::json& request,
+                              std::span<const Tensor> tensors, const Receive& receive);
+  void at_all_servers_for_rows(const std::function<void(size_t server)>& work);
+  // Receives another answer to the request that was made last.
+  nlohmann::json receive_more(
+      size_t server,
+      const std::function<void(net::MessageSocket&, const nlohmann::json& head)>& receive);
+  // The request to the ledger, and who makes it.
+  nlohmann::json of_this_process(nlohmann::json request) const;
+  // Makes a request to the ledger.
+  nlohmann::json ask_ledger(nlohmann::json request);
+  // Calls `work` for all servers at the same time.
+  void at_all_servers(const std::function<void(size_t server)>& work) { pool_.run(work); }
+
+  // What this worker is doing, for whoever asks.
+  void report(plan::Phase phase, int64_t step);
+  // Why the run is over, as the ledger says it; nothing while it is not known to be.
+  std::optional<Error> failure() const;
+  void check_failure() const;
+
+  // The run is over, since `error` happened here.
+  void fail(const Error& error) noexcept;
+  // This worker leaves; on the chief, the run is over.
+  void finish();
+
+ private:
+  // Throws Cancelled where `in_vain`, asked now and then, says that nobody will be there.
+  std::unique_ptr<net::MessageSocket> connect(size_t server, const char* purpose,
+                                              double timeout_seconds,
+                                              const std::function<bool()>& in_vain = {}) const;
+  // Nothing for a server that is gone because the run is over, as a worker hears when it joins.
+  std::unique_ptr<net::MessageSocket> connect_unless_over(size_t server, const char* purpose,
+                                                          double timeout_seconds) const;
+  nlohmann::json exchange(
+      net::MessageSocket& socket, const std::string& server, const nlohmann::json& request,
+      std::span<const Tensor> tensors,
+      const std::function<void(net::MessageSocket&, const nlohmann::json&)>& receive) const;
+  // Throws what `work` throws, which is about the server, as ask() does.
+  void naming_who_is_lost(const std::string& server, const std::function<void()>& work) const;
+  // Sends by `send`, and receives the answer.
+  nlohmann::json answer_to(
+      net::MessageSocket& socket, const std::string& server, const std::function<void()>& send,
+      const std::function<void(net::MessageSocket&, const nlohmann::json&)>& receive) const;
+  nlohmann::json wait_for_answer(net::MessageSocket& socket, const std::string& server) const;
+  bool is_closing() const;
+  // On a thread of its own: beats, and connects again where the connection alone was lost.
+  void beat_until_closed();
+  // Returns at the end of these connections or of the run, and throws what ended the connection.
+  void beat();
+
+  const distribute::StartOptions start_;
+  const distribute::ParameterServerOptions options_;
+  const std::string task_;
+  const uint64_t incarnation_;
+  // By server; nullptr for one that is gone because the run is over. None for rows without overlap.
+  std::vector<std::unique_ptr<net::MessageSocket>> data_, rows_;
+  std::unique_ptr<net::MessageSocket> ledger_, beats_;
+  ThreadPool pool_, rows_pool_;
+  std::atomic<int> phase_{0};
+  std::atomic<int64_t> step_{-1};
+  mutable std::mutex mutex_;
+  std::condition_variable closed_;
+  bool closing_ = false;
+  bool finished_ = false;  // of the worker's thread: it has said goodbye
+  std::optional<Error> failure_;
+  std::thread beater_;
+};
+
+}  // namespace muster::inline v0_1::ps

@@ -1,0 +1,62 @@
+#include "muster/ps/internal/server_handshake.h"
+
+#include <fmt/format.h>
+
+#include <vector>
+
+#include "muster/base/error.h"
+#include "muster/base/strings.h"
+#include "muster/plan/failure.h"
+
+namespace muster::inline v0_1::ps {
+
+using nlohmann::json;
+
+namespace {
+
+// What tasks must have alike, since both ends reckon with it.
+std::string shared(const distribute::ParameterServerOptions& options) {
+  const auto& staleness = options.max_staleness;
+  return fmt::format(
+      "placement={}, partitioner={}, max_staleness={}, replicas_to_aggregate={}, overlap={}, "
+      "wire_dtype={}",
+      options.placement == plan::Placement::kRoundRobin ? "round_robin" : "by_bytes",
+      options.partitioner.describe(), staleness ? std::to_string(*staleness) : "unset",
+      options.replicas_to_aggregate, options.overlap, dtype_name(options.wire_dtype));
+}
+
+}  // namespace
+
+json handshake_of(const cluster::ResolvedCluster& cluster,
+                  const distribute::ParameterServerOptions& options, int rank, uint64_t incarnation,
+                  const std::string& purpose) {
+  return {{"task", plan::readable_task(cluster.task.name())},
+          {"rank", rank},
+          {"incarnation", incarnation},
+          {"purpose", purpose},
+          {"workers", cluster.addresses},
+          {"servers", cluster.ps_addresses},
+          {"options", shared(options)}};
+}
+
+void check_handshake(const json& handshake, const cluster::ResolvedCluster& cluster,
+                     const distribute::ParameterServerOptions& options) {
+  const std::string theirs = handshake.at("task").get<std::string>();
+  const std::string own = plan::readable_task(cluster.task.name());
+  for (const bool workers : {true, false}) {
+    const char* what = workers ? "workers" : "servers";
+    const auto listed = handshake.at(what).get<std::vector<std::string>>();
+    const auto& known = workers ? cluster.addresses : cluster.ps_addresses;
+    if (listed == known) continue;
+    throw invalid_argument(fmt::format("TF_CONFIG of {} lists the {} {}, that of {} {}", theirs,
+                                       what, join_quoted(listed), own, join_quoted(known)),
+                           "give every task the same cluster in TF_CONFIG");
+  }
+  const std::string told = handshake.at("options").get<std::string>();
+  if (told == shared(options)) return;
+  throw invalid_argument(fmt::format("the ParameterServerOptions of {} are {}, those of {} {}",
+                                     theirs, told, own, shared(options)),
+                         "start the same program with the same flags in every task");
+}
+
+}  // namespace muster::inline v0_1::ps

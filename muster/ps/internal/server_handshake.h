@@ -1,0 +1,39 @@
+// The first words on a connection to a parameter server: who comes, and what must be alike.
+// Thread safety: pure functions.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "muster/base/error.h"
+#include "muster/cluster/resolved_cluster.h"
+#include "muster/ps/parameter_server.h"
+
+namespace muster::inline v0_1::ps {
+
+// What a task says of itself: `rank` is that of a worker, -1 of a server; `purpose` is what the
+// connection is for.
+nlohmann::json handshake_of(const cluster::ResolvedCluster& cluster,
+                            const distribute::ParameterServerOptions& options, int rank,
+                            uint64_t incarnation, const std::string& purpose);
+// Throws InvalidArgument where the task that says it has another cluster or other options than the
+// one that hears it.
+void check_handshake(const nlohmann::json& handshake, const cluster::ResolvedCluster& cluster,
+                     const distribute::ParameterServerOptions& options);
+
+// Connects to `whom` by `dial`; where this task was told to stop meanwhile, the error says that.
+template <typename Dial>
+auto unless_told_to_stop(const Dial& dial, const std::function<bool()>& told,
+                         const std::string& whom) {
+  try {
+    return dial();
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::kCancelled || !told || !told()) throw;
+    throw Error(ErrorKind::kCancelled, "told to stop while it waited for " + whom,
+                "run the same command again to continue from the last checkpoint");
+  }
+}
+
+}  // namespace muster::inline v0_1::ps

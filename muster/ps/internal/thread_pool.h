@@ -1,0 +1,28 @@
+// Threads that do something at several servers at the same time.
+// Thread safety: one thread calls run().
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+namespace muster::inline v0_1::ps {
+
+class ThreadPool {
+ public:
+  // The caller is one of them: `size` - 1 threads start.
+  explicit ThreadPool(size_t size);
+  ~ThreadPool();
+  ThreadPool(const ThreadPool&) = delete;
+  ThreadPool& operator=(const ThreadPool&) = delete;
+
+  // Calls work(0) ... work(size - 1) at the same time, and returns when all have. Throws what the
+  // first of them, in this order, threw.
+  void run(const std::function<void(size_t)>& work);
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace muster::inline v0_1::ps

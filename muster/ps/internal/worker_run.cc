@@ -1,0 +1,511 @@
+#include "muster/ps/internal/worker_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/base/strings.h"
+#include "muster/plan/failure.h"
+#include "muster/ps/internal/wire.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::ps {
+
+using distribute::FlatParameters;
+using nlohmann::json;
+
+namespace {
+
+constexpr double kPoll = 1;        // seconds that the ledger lets a request wait
+constexpr double kTellEvery = 10;  // seconds
+
+Error told_to_stop(const std::string& what) {
+  return Error(ErrorKind::kCancelled, "told to stop while " + what);
+}
+
+std::map<std::string, TensorSpec> specs_in(const json& list) {
+  std::map<std::string, TensorSpec> specs;
+  for (const json& told : list)
+    specs[told.at("name").get<std::string>()] = {told.at("shape").get<Shape>(),
+                                                 static_cast<DType>(told.at("dtype").get<int>())};
+  return specs;
+}
+
+}  // namespace
+
+json WorkerRun::ask(size_t server, json request, std::span<const Tensor> tensors,
+                    const std::function<void(net::MessageSocket&, const json&)>& receive) {
+  request["generation"] = generation_;
+  return connections_.ask(server, request, tensors, receive);
+}
+
+json WorkerRun::ask_ledger(json request) {
+  request["generation"] = generation_;
+  return connections_.ask_ledger(std::move(request));
+}
+
+void WorkerRun::place(distribute::VariableTable& table, FlatParameters& parameters,
+                      const optim::TrainOp& train_op) {
+  layout_ = std::make_unique<Layout>(table, parameters, train_op, connections_.options(),
+                                     static_cast<int>(connections_.servers()));
+  table_ = &table;
+  parameters_ = &parameters;
+  transfer_ = std::make_unique<Transfer>(connections_, *layout_, parameters);
+  std::set<const Variable*> placed;
+  for (size_t t = 0; t < parameters.tables().size(); ++t)
+    placed.insert(&parameters.tables().variable(static_cast<int>(t)));
+  for (const auto& variable : table.variables()) {
+    // One that no optimizer trains is on no server.
+    if (!placed.contains(variable.get())) table.bring_here(*variable);
+  }
+  for (size_t t = 0; t < parameters.tables().size(); ++t) {
+    Variable* variable = table.find(parameters.tables().variable(static_cast<int>(t)).name());
+    variable->read_rows_by(
+        [this, t](const Tensor& ids) { return transfer_->read_rows(static_cast<int>(t), ids); });
+  }
+  if (!connections_.is_chief()) return;
+  const Found found = look_for_state();
+  live_ = found.generation > 0;
+  generation_ = live_ ? found.generation : found.most + 1;
+  transfer_->set_generation(generation_);
+  if (live_) {
+    ask(0, {{"op", "compare"}, {"model", model_}});
+    log::info("the parameter servers hold the state of this run: going on from there");
+  } else {
+    define();
+  }
+  for (size_t server = 0; server < connections_.servers(); ++server)
+    held_.push_back(specs_in(ask(server, {{"op", "specs"}}).at("tensors")));
+}
+
+WorkerRun::Found WorkerRun::look_for_state() {
+  // Where all servers and the ledger are in one generation, the state is whole.
+  const int64_t ledgers =
+      connections_.ask_ledger({{"op", "status"}}).at("generation").get<int64_t>();
+  Found found{.generation = ledgers, .most = ledgers};
+  for (size_t server = 0; server < connections_.servers(); ++server) {
+    const int64_t its = connections_.ask(server, {{"op", "state"}}).at("generation").get<int64_t>();
+    found.most = std::max(found.most, its);
+    if (its != ledgers) found.generation = 0;
+  }
+  return found;
+}
+
+void WorkerRun::define() {
+  connections_.at_all_servers([&](size_t server) {
+    ask(server, {{"op", "define"},
+                 {"form", form_},
+                 {"model", model_},
+                 {"leads", server == 0},
+                 {"shards", layout_->shards_on(server)}});
+  });
+}
+
+void WorkerRun::check_chief(const char* what) const {
+  if (connections_.is_chief()) return;
+  throw invalid_argument(
+      fmt::format("not supported: {} on {}: on parameter servers the chief alone has it", what,
+                  connections_.task()),
+      "let hooks that need the state (in_memory_evaluator) work on the chief, where "
+      "RunInfo::is_chief is set");
+}
+
+void WorkerRun::look_at_servers() {
+  for (size_t server = 0; server < connections_.servers(); ++server) {
+    const int64_t its = connections_.ask(server, {{"op", "state"}}).at("generation").get<int64_t>();
+    if (its == generation_) continue;
+    throw Error(ErrorKind::kPeerLost,
+                fmt::format("{} was started again, and lacks the weights of this run",
+                            connections_.server_name(server)));
+  }
+}
+
+bool WorkerRun::has_penalties() const {
+  return std::ranges::any_of(parameters_->parameters(), [](const auto& parameter) {
+    return static_cast<bool>(parameter.variable->spec().regularizer);
+  });
+}
+
+std::map<std::string, Tensor> WorkerRun::here() const {
+  // Of a worker without data there is no model.
+  if (table_ == nullptr) return {};
+  std::map<std::string, Tensor> all = parameters_->slots();  // loss scales
+  for (const auto& variable : table_->variables())
+    all[variable->name()] = variable->value().detach();
+  return all;
+}
+
+void WorkerRun::keep_own() {
+  const std::map<std::string, TensorSpec> theirs = specs();
+  json list = json::array();
+  std::vector<Tensor> values;
+  for (const auto& [name, tensor] : here()) {
+    if (theirs.contains(name)) continue;
+    const Tensor value = tensor.contiguous();
+    list.push_back({{"name", name},
+                    {"shape", value.sizes().vec()},
+                    {"dtype", static_cast<int>(value.scalar_type())}});
+    values.push_back(value);
+  }
+  ask(0, {{"op", "keep"}, {"tensors", list}}, values);
+}
+
+void WorkerRun::take_own() {
+  torch::NoGradGuard no_grad;
+  const std::map<std::string, Tensor> own = here();
+  ask(0, {{"op", "kept"}}, {}, [&](net::MessageSocket& socket, const json& head) {
+    for (const json& told : head.at("tensors")) {
+      const Tensor value = torch::empty(told.at("shape").get<Shape>(),
+                                        at::dtype(static_cast<DType>(told.at("dtype").get<int>())));
+      receive_tensor(socket, value);
+      const auto found = own.find(told.at("name").get<std::string>());
+      if (found != own.end()) Tensor(found->second).copy_(value);
+    }
+  });
+}
+
+distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
+  if (connections_.is_chief() && !live_) {
+    json begin{{"op", "begin"}, {"step", start.step}, {"positions", start.positions}};
+    if (const auto last = start.last_step(start.step)) begin["last_step"] = *last;
+    keep_own();
+    ask_ledger(begin);
+  }
+  Place place = join();
+  if (place.over) return place;
+  if (found_in_ && *found_in_ != generation_) {
+    throw Error(ErrorKind::kPeerLost,
+                fmt::format("the run began again from a checkpoint (generation {}) while {} built "
+                            "its model, whose data stands where generation {} had come",
+                            generation_, connections_.task(), *found_in_));
+  }
+  // One without data has built no model.
+  if (!connections_.is_chief() && !model_.empty()) ask(0, {{"op", "compare"}, {"model", model_}});
+  if (!connections_.is_chief()) take_own();
+  if (transfer_) {
+    transfer_->set_generation(generation_);
+    transfer_->share_memory();
+  }
+  return place;
+}
+
+std::optional<distribute::SharedRun::Place> WorkerRun::find_place() {
+  if (connections_.is_chief() && look_for_state().generation == 0) return std::nullopt;
+  Place place = join();
+  if (!place.over) found_in_ = generation_;
+  return place;
+}
+
+std::string WorkerRun::batch_form() {
+  return ask(0, {{"op", "form"}}).at("form").get<std::string>();
+}
+
+distribute::SharedRun::Place WorkerRun::join() {
+  const TimePoint deadline = system_clock().now() + from_seconds(connections_.start().join_timeout);
+  while (true) {
+    const json joined = connections_.ask_ledger(
+        {{"op", "join"}, {"incarnation", connections_.incarnation()}, {"wait", kPoll}});
+    const std::string state = joined.at("state").get<std::string>();
+    if (state == "begun") {
+      generation_ = joined.at("generation").get<int64_t>();
+      step_ = joined.at("step").get<int64_t>();
+      told_waiting_.reset();
+      // A server that was started again has another generation, and the chief begins anew.
+      if (look_for_state().generation == generation_)
+        return {.step = step_, .position = joined.at("position").get<std::string>()};
+      system_clock().sleep_for(from_seconds(0.2));
+    } else if (state == "finished") {
+      // There was nothing to train.
+      over_ = true;
+      return {.step = step_ = joined.at("step").get<int64_t>(), .over = true};
+    }
+    if (connections_.told_to_stop()) throw told_to_stop("it waited for the chief");
+    const std::string chief =
+        plan::readable_task(connections_.start().cluster.workers.front().name());
+    tell_waiting(chief);
+    if (system_clock().now() > deadline) {
+      throw Error(ErrorKind::kTimeout,
+                  fmt::format("{} has not begun the run in {:.0f} s", chief,
+                              connections_.start().join_timeout),
+                  "look at the chief's log; RunConfig.session_creation_timeout_secs, or "
+                  "ScopeOptions.join_timeout, is how long workers wait for it");
+    }
+  }
+}
+
+void WorkerRun::tell_waiting(const std::string& for_whom) {
+  const TimePoint now = system_clock().now();
+  if (!told_waiting_) told_waiting_ = now - from_seconds(kTellEvery / 2);
+  if (to_seconds(now - *told_waiting_) < kTellEvery) return;
+  told_waiting_ = now;
+  log::info("waiting for " + for_whom);
+}
+
+bool WorkerRun::begin_step(bool also_when_told) {
+  if (ahead_) return !over_ && (also_when_told || !connections_.told_to_stop());
+  json round;
+  if (!claim(also_when_told, &round)) return false;
+  transfer_->pull(round.is_null() ? nullptr : &round);
+  return true;
+}
+
+bool WorkerRun::claim(bool also_when_told, json* round) {
+  // It may have come with the answer to the step before.
+  if (ticket_ != 0 && (also_when_told || !connections_.told_to_stop())) return true;
+  for (bool first = true; !over_; first = false) {
+    if (connections_.told_to_stop() && !(also_when_told && first)) return false;
+    const json claim = ask_ledger({{"op", "claim"}, {"wait", kPoll}});
+    const std::string state = claim.at("state").get<std::string>();
+    if (state == "over") {
+      step_ = claim.at("step").get<int64_t>();
+      over_ = true;
+    } else if (state == "granted") {
+      ticket_ = claim.at("ticket").get<int64_t>();
+      told_waiting_.reset();
+      *round = claim.value("round", json());
+      return true;
+    }
+    if (!over_) look_at_servers();
+    if (!over_) tell_waiting(claim.value("for", "the steps that others are making"));
+  }
+  return false;
+}
+
+void WorkerRun::read_weights() {
+  await_push();
+  transfer_->pull(nullptr);
+}
+
+int64_t WorkerRun::check() {
+  await_push();
+  look_at_servers();
+  return step_ = connections_.ask_ledger({{"op", "status"}}).at("step").get<int64_t>();
+}
+
+bool WorkerRun::ended() {
+  await_push();
+  return connections_.ask_ledger({{"op", "status"}}).contains("finished");
+}
+
+WorkerRun::Committed WorkerRun::make_step(const FlatParameters::Prepared& gradients,
+                                          const Step& step) {
+  torch::NoGradGuard no_grad;
+  if (connections_.options().overlap) return send_off(gradients, step);
+  const Parcel parcel = pack(gradients, step);
+  ticket_ = 0;
+  return note(deliver(parcel));
+}
+
+WorkerRun::Parcel WorkerRun::pack(const FlatParameters::Prepared& gradients, const Step& step) {
+  json commit{{"op", "commit"},
+              {"ticket", ticket_},
+              {"generation", generation_},
+              {"position", position_ ? position_() : ""},
+              {"rows", step.rows},
+              {"next", true},
+              {"wait", kPoll}};
+  if (const auto looked = transfer_->looked()) commit["looked"] = *looked;
+  json push{{"op", "push"}, {"ticket", ticket_}, {"weight", step.weight}, {"mean", step.mean}};
+  if (step.loss) push["loss"] = *step.loss;
+  if (!std::ranges::all_of(gradients.updates, std::identity())) push["updates"] = gradients.updates;
+  // Of one server the ledger is where the gradients are: one word for both.
+  if (connections_.servers() == 1) push["commit"] = connections_.of_this_process(commit);
+  return {.push = transfer_->pack(gradients, push), .commit = std::move(commit)};
+}
+
+WorkerRun::Outcome WorkerRun::deliver(const Parcel& parcel) {
+  json told = transfer_->send(parcel.push);
+  if (connections_.servers() > 1) told = ask_ledger(parcel.commit);
+  return settle(std::move(told), parcel.commit);
+}
+
+WorkerRun::Outcome WorkerRun::settle(json told, const json& commit) {
+  Outcome outcome;
+  Committed& committed = outcome.committed;
+  const auto rows = commit.at("rows").get<int64_t>();
+  for (;; told = ask_ledger(commit)) {
+    // For a cut, which is short, or for the gradients of others.
+    if (told.at("state") == "waiting") {
+      look_at_servers();
+      if (connections_.options().replicas_to_aggregate > 0) tell_waiting("the gradients of others");
+      continue;
+    }
+    committed.dropped = told.at("state") == "dropped";
+    if (told.contains("rates"))
+      outcome.learning_rates = told.at("rates").get<std::map<std::string, double>>();
+    committed.step = told.at("step").get<int64_t>();
+    const auto so_far = told.at("rows").get<int64_t>();
+    committed.rows = rows_ == 0 ? rows : so_far - rows_;
+    rows_ = so_far;
+    break;
+  }
+  outcome.ticket = told.value("next", int64_t{0});
+  // The first server has made the step with its commit.
+  if (connections_.options().replicas_to_aggregate == 0) {
+    json apply{{"op", "apply"}, {"ticket", commit.at("ticket")}, {"generation", generation_}};
+    if (told.contains("factors")) apply["factors"] = told.at("factors");
+    connections_.ask_each(
+        1, std::vector<ServerConnections::Request>(connections_.servers() - 1, {.head = apply}));
+  }
+  return outcome;
+}
+
+WorkerRun::Committed WorkerRun::note(const Outcome& outcome) {
+  told_waiting_.reset();
+  step_ = outcome.committed.step;
+  ticket_ = outcome.ticket;
+  if (outcome.learning_rates) learning_rates_ = *outcome.learning_rates;
+  return outcome.committed;
+}
+
+WorkerRun::Committed WorkerRun::send_off(const FlatParameters::Prepared& gradients,
+                                         const Step& step) {
+  await_push();
+  const bool claimed = ticket_ != 0;
+  json none;
+  // What was computed, and may not be made, counts for nothing: the place of the data stays.
+  if (!claim(/*also_when_told=*/true, &none)) return {.step = step_, .dropped = true};
+  // Where the next step could not be claimed at once, its weights were not fetched either: they are
+  // at most as old as the claim before theirs, which is what max_staleness reckons with.
+  if (!claimed && ahead_) transfer_->fetch();
+  auto parcel = std::make_shared<const Parcel>(pack(gradients, step));
+  ticket_ = 0;
+  transfer_->take_fetched();
+  ahead_ = push_pending_ = true;
+  if (!push_task_) push_task_ = std::make_unique<BackgroundTask>();
+  const Committed expected{.step = step_ + 1, .rows = std::exchange(rows_of_last_, 0)};
+  outcome_ = {.committed = {.step = step_}};
+  push_task_->send([this, parcel] {
+    torch::NoGradGuard no_grad;
+    outcome_ = deliver(*parcel);
+    if (outcome_.ticket != 0) transfer_->fetch();
+  });
+  return expected.rows > 0 ? expected : Committed{.step = expected.step, .rows = step.rows};
+}
+
+void WorkerRun::await_push() {
+  if (!push_task_ || !push_pending_) return;
+  push_pending_ = false;
+  push_task_->wait();
+  rows_of_last_ = note(outcome_).rows;
+}
+
+void WorkerRun::stop_push() noexcept {
+  try {
+    await_push();
+  } catch (const std::exception& error) {
+    log::debug(std::string("a step on its way was not made: ") + error.what());
+  }
+}
+
+void WorkerRun::abandon() {
+  await_push();
+  if (ticket_ == 0) return;
+  ask_ledger({{"op", "abandon"}});
+  ticket_ = 0;
+}
+
+int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others_go_on) {
+  await_push();
+  if (generation_ == 0) return step_;  // it never began
+  abandon();
+  switch (end) {
+    case End::kOver:
+      break;
+    case End::kNoMoreData:
+      ask_ledger({{"op", "end_input"}});
+      break;
+    case End::kAsked:
+      ask_ledger({{"op", "stop"}, {"why", "a hook of " + connections_.task()}});
+      break;
+    case End::kTold:
+      if (!connections_.is_chief()) return step_;
+      ask_ledger({{"op", "stop"}, {"why", connections_.task() + " was told to stop"}});
+      break;
+  }
+  bool stopping = end == End::kTold;
+  while (true) {
+    const json told = ask_ledger({{"op", "settled"}, {"wait", kPoll}});
+    step_ = told.at("step").get<int64_t>();
+    if (told.at("settled").get<bool>()) {
+      const auto unfinished = told.at("unfinished").get<std::vector<std::string>>();
+      if (connections_.is_chief() && told.at("why") == "end of input" && !unfinished.empty()) {
+        log::warning(fmt::format("{} did not come back: the rest of its data was not trained on",
+                                 muster::join(unfinished, ", ")));
+      }
+      if (connections_.is_chief()) tell_staleness();
+      return step_;
+    }
+    if (connections_.told_to_stop() && !stopping) {
+      if (!connections_.is_chief()) return step_;
+      stopping = true;
+      ask_ledger({{"op", "stop"}, {"why", connections_.task() + " was told to stop"}});
+    }
+    look_at_servers();
+    if (others_go_on) others_go_on(step_);
+    if (told.at("over").get<bool>()) {
+      tell_waiting("the chief, which ends the run");
+      continue;
+    }
+    const auto awaited = told.at("awaited").get<std::vector<std::string>>();
+    tell_waiting(awaited.empty() ? "the other workers" : muster::join(awaited, ", "));
+  }
+}
+
+void WorkerRun::let_go() {
+  await_push();
+  ask_ledger({{"op", "let_go"}});
+}
+
+void WorkerRun::wait_for_leaving() {
+  await_push();
+  while (true) {
+    const json told = ask_ledger({{"op", "others"}, {"wait", kPoll}});
+    const auto here = told.at("here").get<std::vector<std::string>>();
+    if (here.empty()) return;
+    look_at_servers();
+    tell_waiting(muster::join(here, ", ") + " to leave");
+  }
+}
+
+void WorkerRun::tell_staleness() {
+  std::vector<std::string> all;
+  const json told = ask_ledger({{"op", "measures"}});
+  if (const auto dropped = told.at("dropped").get<int64_t>(); dropped > 0)
+    log::info(
+        fmt::format("{} gradients came too late for their update, and were dropped", dropped));
+  if (connections_.options().replicas_to_aggregate > 0) return;
+  for (const auto& [task, staleness] : told.at("tasks").items()) {
+    all.push_back(
+        fmt::format("{} {:.1f} ({}) in {} steps", task, staleness.at("mean").get<double>(),
+                    staleness.at("p99").get<int64_t>(), staleness.at("steps").get<int64_t>()));
+  }
+  if (all.size() < 2) return;
+  log::info(
+      "updates of others between a worker's look at the weights and its own update, mean (99 "
+      "% at most): " +
+      muster::join(all, "; "));
+}
+
+std::map<std::string, double> WorkerRun::measures() {
+  await_push();
+  std::map<std::string, double> all;
+  const json told = ask_ledger({{"op", "measures"}});
+  if (connections_.options().replicas_to_aggregate > 0)
+    all["dropped_gradients"] = told.at("dropped").get<double>();
+  for (const auto& [task, staleness] : told.at("tasks").items()) {
+    std::string name = task;
+    std::ranges::replace(name, ' ', '_');
+    all["staleness/" + name + "/mean"] = staleness.at("mean").get<double>();
+    all["staleness/" + name + "/p99"] = staleness.at("p99").get<double>();
+  }
+  return all;
+}
+
+}  // namespace muster::inline v0_1::ps

@@ -1,0 +1,303 @@
+// How the chief reads and writes what the servers hold.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/base/log.h"
+#include "muster/base/random.h"
+#include "muster/checkpoint/checkpoint_parts.h"
+#include "muster/ps/internal/part_files.h"
+#include "muster/ps/internal/wire.h"
+#include "muster/ps/internal/worker_run.h"
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1::ps {
+
+using nlohmann::json;
+
+std::map<std::string, TensorSpec> WorkerRun::specs() {
+  check_chief("the state of the run");
+  std::map<std::string, TensorSpec> all;
+  for (const auto& held : held_) {
+    for (const auto& [name, spec] : held) {
+      const Layout::Named logical = layout_->logical(name);
+      const auto [found, fresh] = all.emplace(logical.name, spec);
+      if (!fresh && logical.parts > 1 && !spec.shape.empty())
+        found->second.shape[0] += spec.shape[0];
+    }
+  }
+  return all;
+}
+
+std::vector<WorkerRun::Held> WorkerRun::held_by(size_t server) const {
+  // Where the parts of each tensor begin: in the order of the parts, whatever the servers.
+  std::map<std::string, std::map<int, int64_t>> rows;
+  for (const auto& held : held_) {
+    for (const auto& [name, spec] : held) {
+      const Layout::Named logical = layout_->logical(name);
+      if (logical.parts > 1)
+        rows[logical.name][logical.part] = spec.shape.empty() ? 0 : spec.shape[0];
+    }
+  }
+  std::vector<Held> all;
+  for (const auto& [name, spec] : held_[server]) {
+    const Layout::Named logical = layout_->logical(name);
+    Held held{.name = name,
+              .spec = spec,
+              .logical = logical.name,
+              .part = logical.part,
+              .parts = logical.parts};
+    if (held.parts > 1) {
+      for (const auto& [part, count] : rows.at(logical.name)) {
+        if (part < logical.part) held.begin += count;
+      }
+    }
+    all.push_back(std::move(held));
+  }
+  return all;
+}
+
+void WorkerRun::write_to(size_t server, const std::string& name, std::optional<int64_t> first,
+                         const Tensor& values) {
+  const Tensor sent = values.contiguous();
+  json told{{"name", name},
+            {"shape", sent.sizes().vec()},
+            {"dtype", static_cast<int>(sent.scalar_type())}};
+  if (first) told["begin"] = *first;
+  ask(server, {{"op", "write"}, {"tensors", {std::move(told)}}}, std::span(&sent, 1));
+}
+
+void WorkerRun::write(const std::map<std::string, Tensor>& tensors) {
+  connections_.at_all_servers([&](size_t server) {
+    for (const Held& held : held_by(server)) {
+      const auto given = tensors.find(held.logical);
+      if (given == tensors.end()) continue;
+      const Tensor& value = given->second;
+      write_to(server, held.name, std::nullopt,
+               held.parts == 1 ? value : value.narrow(0, held.begin, held.spec.shape[0]));
+    }
+  });
+}
+
+void WorkerRun::write_rows(const std::string& name, int64_t begin, const Tensor& rows) {
+  connections_.at_all_servers([&](size_t server) {
+    for (const Held& held : held_by(server)) {
+      if (held.logical != name) continue;
+      const int64_t first = std::max(begin, held.begin),
+                    end = std::min(begin + rows.size(0), held.begin + held.spec.shape[0]);
+      if (first < end)
+        write_to(server, held.name, first - held.begin, rows.narrow(0, first - begin, end - first));
+    }
+  });
+}
+
+void WorkerRun::begin_slots() {
+  connections_.at_all_servers([&](size_t server) { ask(server, {{"op", "begin_slots"}}); });
+}
+
+void WorkerRun::verify(const CheckpointReader& checkpoint, const std::string& prefix) {
+  if (!see(prefix)) return checkpoint.verify();
+  connections_.at_all_servers([&](size_t server) {
+    connections_.ask(server, {{"op", "verify"},
+                              {"checkpoint", std::string(base_name(prefix))},
+                              {"share", server},
+                              {"shares", connections_.servers()}});
+  });
+}
+
+void WorkerRun::restore(const CheckpointReader& checkpoint, const std::string& prefix) {
+  const bool read_there = see(prefix);
+  connections_.at_all_servers([&](size_t server) {
+    const std::vector<Held> all = held_by(server);
+    if (read_there) {
+      json list = json::array();
+      for (const Held& held : all) {
+        list.push_back({{"name", held.name}, {"from", held.logical}});
+        if (held.parts > 1) list.back()["begin"] = held.begin;
+      }
+      ask(server,
+          {{"op", "restore"}, {"checkpoint", std::string(base_name(prefix))}, {"tensors", list}});
+      return;
+    }
+    // A little at a time: the chief need not have room for all of it.
+    for (const Held& held : all) {
+      std::optional<int64_t> begin;
+      if (held.parts > 1) begin = held.begin;
+      read_in_pieces(checkpoint, held.logical, held.spec, begin,
+                     [&](std::optional<int64_t> first, const Tensor& values) {
+                       write_to(server, held.name, first, values);
+                     });
+    }
+  });
+}
+
+distribute::SharedRun::Cut WorkerRun::cut(
+    const std::function<json(size_t server, int64_t step)>& more) {
+  check_chief("the state of the run");
+  await_push();
+  const json paused = ask_ledger({{"op", "pause"}});
+  Cut cut{.step = paused.at("step").get<int64_t>(),
+          .positions = paused.at("positions").get<std::vector<std::string>>(),
+          .ended = paused.at("ended").get<std::vector<bool>>()};
+  try {
+    connections_.at_all_servers([&](size_t server) {
+      json request = more(server, cut.step);
+      request["op"] = "snapshot";
+      request["commits"] = paused.at("commits");
+      if (paused.contains("round")) request["round"] = paused.at("round");
+      ask(server, request);
+    });
+  } catch (...) {
+    try {
+      ask_ledger({{"op", "resume"}});
+    } catch (const Error&) {
+      // What went wrong first is what counts; the ledger goes on when this task is gone.
+    }
+    throw;
+  }
+  // Every server has a copy: the workers go on while it travels, or is written.
+  if (!ask_ledger({{"op", "resume"}}).value("held", true)) {
+    throw Error(ErrorKind::kPeerLost,
+                "this task stood still for so long that the others went on without it; nothing was "
+                "saved of what it had read");
+  }
+  return cut;
+}
+
+distribute::SharedRun::Cut WorkerRun::read() {
+  Cut all = cut([](size_t, int64_t) { return json::object(); });
+  std::vector<std::map<std::string, Tensor>> theirs(connections_.servers());
+  connections_.at_all_servers([&](size_t server) {
+    connections_.receive_more(server, [&](net::MessageSocket& socket, const json&) {
+      for (const auto& [name, spec] : held_[server]) {
+        const Tensor tensor = torch::empty(spec.shape, at::dtype(spec.dtype));
+        receive_tensor(socket, tensor);
+        theirs[server][name] = tensor;
+      }
+    });
+  });
+  std::map<std::string, std::map<int, Tensor>> parts;
+  for (const auto& tensors : theirs) {
+    for (const auto& [name, tensor] : tensors) {
+      const Layout::Named logical = layout_->logical(name);
+      if (logical.parts == 1) {
+        all.tensors.emplace(logical.name, tensor);
+      } else {
+        parts[logical.name][logical.part] = tensor;
+      }
+    }
+  }
+  for (const auto& [name, by_part] : parts) {
+    std::vector<Tensor> pieces;
+    for (const auto& [part, tensor] : by_part) pieces.push_back(tensor);
+    all.tensors[name] = torch::cat(pieces, 0);
+  }
+  return all;
+}
+
+distribute::SharedRun::Cut WorkerRun::read_for_checkpoint() {
+  if (!see_model_dir()) return read();
+  // Every save has names of its own: a step may be saved again.
+  const auto save = static_cast<uint32_t>(derive_key(connections_.incarnation(), {++saves_}).key);
+  std::vector<std::string> names(connections_.servers());
+  std::vector<WrittenPart> written(connections_.servers());
+  const auto forget = [&] {
+    for (size_t server = 0; server < names.size(); ++server) {
+      // Where a store does not answer, each request to it waits.
+      if (!written[server].failed)
+        (void)connections_.files().remove(join_path(connections_.start().model_dir, names[server]));
+    }
+  };
+  Cut all = cut([&](size_t server, int64_t step) {
+    names[server] = checkpoint_part_name(step, server, connections_.servers(), save);
+    return json{{"part", names[server]}};
+  });
+  try {
+    connections_.at_all_servers([&](size_t server) {
+      connections_.receive_more(server, [&](net::MessageSocket&, const json& told) {
+        written[server] = WrittenPart::of_json(told);
+      });
+    });
+  } catch (...) {
+    forget();
+    throw;
+  }
+  for (const WrittenPart& part : written) {
+    if (all.non_finite.empty()) all.non_finite = part.non_finite;
+    if (!all.failed) all.failed = part.failed;
+  }
+  if (all.failed || !all.non_finite.empty()) {
+    forget();
+    return all;
+  }
+  all.parts = parts_table(written);
+  return all;
+}
+
+formats::SafetensorsParts WorkerRun::parts_table(std::vector<WrittenPart>& written) {
+  formats::SafetensorsParts table;
+  // The parts of each tensor, in their order.
+  std::map<std::string, std::map<int, const formats::SafetensorsParts::Tensor*>> parts;
+  for (size_t server = 0; server < written.size(); ++server) {
+    formats::SafetensorsParts& its = written[server].part;
+    table.files.push_back(its.files.at(0));
+    for (const Held& held : held_by(server)) {
+      formats::SafetensorsParts::Tensor& tensor = its.tensors.at(held.name);
+      for (formats::TensorPiece& piece : tensor.pieces) piece.file = server;
+      // Counters that every server has are alike.
+      parts[held.logical].emplace(held.part, &tensor);
+    }
+  }
+  const std::map<std::string, TensorSpec> all = specs();
+  for (const auto& [name, by_part] : parts) {
+    formats::SafetensorsParts::Tensor& whole = table.tensors[name];
+    whole.shape = all.at(name).shape;
+    for (const auto& [part, tensor] : by_part) {
+      whole.dtype = tensor->dtype;
+      whole.pieces.insert(whole.pieces.end(), tensor->pieces.begin(), tensor->pieces.end());
+    }
+  }
+  return table;
+}
+
+bool WorkerRun::see(const std::string& prefix) {
+  return directory_of(prefix) == connections_.start().model_dir && see_model_dir();
+}
+
+bool WorkerRun::see_model_dir() {
+  if (see_model_dir_) return *see_model_dir_;
+  see_model_dir_ = false;
+  const std::string& directory = connections_.start().model_dir;
+  if (directory.empty()) return false;
+  // Only who sees the same directory can tell what is in this file.
+  const std::string path = join_path(directory, kSightFile);
+  const std::string text = fmt::format("{:016x}", connections_.incarnation());
+  std::string blind;
+  if (const Status written = connections_.files().write_atomically(path, text); !written.ok()) {
+    blind = "this task cannot write to it (" + written.error().message() + ")";
+  } else {
+    std::vector<char> sees(connections_.servers(), 0);
+    connections_.at_all_servers([&](size_t server) {
+      sees[server] =
+          connections_.ask(server, {{"op", "sees"}, {"text", text}}).at("sees").get<bool>() ? 1 : 0;
+    });
+    (void)connections_.files().remove(path);
+    const auto first = std::ranges::find(sees, 0);
+    if (first != sees.end())
+      blind =
+          connections_.server_name(static_cast<size_t>(first - sees.begin())) + " does not see it";
+  }
+  see_model_dir_ = blind.empty();
+  if (!*see_model_dir_) {
+    log::info(
+        fmt::format("checkpoints go through the chief, since they are in {} and {}; where "
+                    "all servers see it, each reads and writes its own part",
+                    directory, blind));
+  }
+  return *see_model_dir_;
+}
+
+}  // namespace muster::inline v0_1::ps

@@ -1,0 +1,44 @@
+#include "muster/tensor/async_scalar.h"
+
+#include <c10/core/Event.h>
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include <thread>
+#include <utility>
+
+#include "muster/tensor/libtorch.h"
+
+namespace muster::inline v0_1 {
+
+struct AsyncScalar::Copied {
+  Tensor here;
+  c10::Event event;
+};
+
+AsyncScalar::AsyncScalar(const Tensor& number) {
+  const Device device = number.device();
+  if (device.is_cpu()) {
+    number_ = number.item<double>();
+    return;
+  }
+  const torch::NoGradGuard no_grad;
+  const Tensor one = number.detach().reshape({});
+  // Only a copy to pinned memory does not wait.
+  Tensor here = at::empty({}, at::dtype(one.scalar_type()).pinned_memory(device.is_cuda()));
+  here.copy_(one, /*non_blocking=*/true);
+  copied_ = std::make_unique<Copied>(Copied{std::move(here), c10::Event(device.type())});
+  copied_->event.record(c10::impl::getDeviceGuardImpl(device.type())->getStream(device));
+}
+
+AsyncScalar::~AsyncScalar() = default;
+AsyncScalar::AsyncScalar(AsyncScalar&&) noexcept = default;
+AsyncScalar& AsyncScalar::operator=(AsyncScalar&&) noexcept = default;
+
+double AsyncScalar::value() const {
+  // What a device computes ends; it is asked as LibTorch waits for it, without sleeping.
+  if (!copied_) return number_;
+  while (!copied_->event.query()) std::this_thread::yield();
+  return copied_->here.item<double>();
+}
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,29 @@
+// A number of a device that is read some time after it was computed, so that the device need not
+// wait for the program meanwhile. Thread safety: a AsyncScalar belongs to one thread.
+#pragma once
+
+#include <memory>
+
+#include "muster/tensor/tensor.h"
+
+namespace muster::inline v0_1 {
+
+class AsyncScalar {
+ public:
+  // Lets the number of a tensor with one element come to the CPU, as it is now. What this thread
+  // lets the device do from now on does not delay it.
+  explicit AsyncScalar(const Tensor& number);
+  ~AsyncScalar();
+  AsyncScalar(AsyncScalar&&) noexcept;
+  AsyncScalar& operator=(AsyncScalar&&) noexcept;
+
+  // Returns when it has come.
+  double value() const;
+
+ private:
+  struct Copied;
+  double number_ = 0;               // where it was on the CPU
+  std::unique_ptr<Copied> copied_;  // where it was not
+};
+
+}  // namespace muster::inline v0_1
