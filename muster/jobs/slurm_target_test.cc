@@ -1,4 +1,6 @@
 // What is decided about jobs on Slurm; on a real one: apps/jobs/jobs_slurm_test.cc.
+#include "muster/jobs/slurm_target.h"
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
