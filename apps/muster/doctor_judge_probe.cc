@@ -30,6 +30,7 @@ std::string install(const std::string& library) {
       {"libspdlog", "libspdlog-dev"},
       {"libfmt", "libfmt-dev"},
       {"libgomp", "libgomp1"},
+      {"libre2", "libre2-dev"},
       {"libstdc++", "libstdc++6"},
   }};
   for (const auto& [prefix, package] : kPackages) {

@@ -271,11 +271,12 @@ TEST(UnauthenticatedPeers, DoNotChangeABitOfARunThatTrains) {
   EXPECT_LT(attacked.kilobytes(), alone.kilobytes() + (150 << 10));
 
   const std::string told = logged_refusals(attacked.chief_output());
-  EXPECT_THAT(told, AllOf(HasSubstr("refused a connection from 127.0.0.1: it shows no job token"),
-                          HasSubstr("a connection from 127.0.0.1: it shows the token of another job"),
-                          HasSubstr("refused a connection from 127.0.0.1: it speaks HTTP/1"),
-                          HasSubstr("refused a connection from 127.0.0.2: it speaks HTTP/1"),
-                          HasSubstr("closed connections from 127.0.0.")));
+  EXPECT_THAT(told,
+              AllOf(HasSubstr("refused a connection from 127.0.0.1: it shows no job token"),
+                    HasSubstr("a connection from 127.0.0.1: it shows the token of another job"),
+                    HasSubstr("refused a connection from 127.0.0.1: it speaks HTTP/1"),
+                    HasSubstr("refused a connection from 127.0.0.2: it speaks HTTP/1"),
+                    HasSubstr("closed connections from 127.0.0.")));
   EXPECT_THAT(
       attacked.chief_output() + attacked.worker_output() + thief_output + attacked.checkpoint(),
       Not(HasSubstr(kToken)));
