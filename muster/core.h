@@ -5,6 +5,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/base/result.h"
+#include "muster/cluster/cluster_resolvers.h"
 #include "muster/cluster/resolved_cluster.h"
 #include "muster/data/auto_shard.h"
 #include "muster/data/csv.h"

@@ -4,6 +4,7 @@
 
 #include "muster/stores/gcs_store.h"
 #include "muster/stores/http_store.h"
+#include "muster/stores/kubernetes_api.h"
 #include "muster/stores/s3_store.h"
 #include "muster/stores/store_options.h"
 #include "muster/stores/stores.h"

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "muster/base/environment.h"
+#include "muster/base/export.h"
 #include "muster/base/result.h"
 #include "muster/cluster/cluster_spec.h"
 
@@ -39,7 +40,8 @@ using ListPods = std::function<Result<std::string>(const std::string& label_sele
 // say. Throws Unavailable for a pod that is not running or has no address yet, NotFound for a
 // selector without pods, Corrupt for what is no PodList, InvalidArgument for a port that cannot be,
 // and what `list_pods` returns.
-ClusterSpec kubernetes_cluster(const KubernetesClusterOptions& options, const ListPods& list_pods);
+MUSTER_EXPORT ClusterSpec kubernetes_cluster(const KubernetesClusterOptions& options,
+                                             const ListPods& list_pods);
 
 // Options of slurm_cluster().
 struct SlurmClusterOptions {
@@ -57,17 +59,17 @@ struct ClusterAndTask {
 // SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST and SLURM_STEP_TASKS_PER_NODE. Nodes stay in Slurm's
 // order, which numbers the tasks. Throws InvalidArgument where one of these is missing or wrong,
 // and for jobs of another number of tasks than the step has.
-ClusterAndTask slurm_cluster(const Environment& environment,
-                             const SlurmClusterOptions& options = {});
+MUSTER_EXPORT ClusterAndTask slurm_cluster(const Environment& environment,
+                                           const SlurmClusterOptions& options = {});
 
 // Returns the tasks of all. Of a job that several name, tasks stand one behind another where all of
 // them number it from 0 without a gap; else each task keeps its index. Throws InvalidArgument where
 // two of them then have the same index.
-ClusterSpec union_of(const std::vector<ClusterSpec>& clusters);
+MUSTER_EXPORT ClusterSpec union_of(const std::vector<ClusterSpec>& clusters);
 
 // Returns the environment with the TF_CONFIG of this task, which counts before what a launcher
 // says.
-Environment in_cluster(const Environment& environment, const ClusterSpec& cluster,
-                       const Task& task);
+MUSTER_EXPORT Environment in_cluster(const Environment& environment, const ClusterSpec& cluster,
+                                     const Task& task);
 
 }  // namespace muster::inline v0_1::cluster

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "muster/base/environment.h"
+#include "muster/base/export.h"
 #include "muster/base/result.h"
 #include "muster/stores/store_options.h"
 
@@ -22,7 +23,7 @@ struct KubernetesApiOptions {
   StoreOptions limits{};
 };
 
-class KubernetesApi {
+class MUSTER_EXPORT KubernetesApi {
  public:
   // Throws InvalidArgument outside of a pod, unless the options name a server.
   explicit KubernetesApi(const Environment& environment, KubernetesApiOptions options = {});
