@@ -29,9 +29,12 @@ constexpr double kNextPushSeconds = 3600;
 struct SocketChannel::Impl {
   using Socket = std::unique_ptr<MessageSocket>;
 
-  const std::string address{};
-  const cluster::Job job{};
-  const std::string task{};
+  Impl(std::string of_coordinator, cluster::Job of_both, std::string own_task)
+      : address(std::move(of_coordinator)), job(std::move(of_both)), task(std::move(own_task)) {}
+
+  const std::string address;
+  const cluster::Job job;
+  const std::string task;
   std::atomic<bool> closed = false;
   std::mutex mutex{};
   std::vector<Socket> idle{};          // between two calls
