@@ -181,7 +181,7 @@ TEST(UnauthenticatedPeers, IdleConnectionsHoldUpNobody) {
 }
 
 // As many connections as a stranger likes that begin to prove themselves and do not end it.
-TEST(Strangers, UnfinishedProofsCostLittleAndHoldUpNobody) {
+TEST(UnauthenticatedPeers, UnfinishedProofsCostLittleAndHoldUpNobody) {
   RunningGroup group;
   group.expect_well();
   constexpr int kConnections = 600;
@@ -204,7 +204,9 @@ TEST(Strangers, UnfinishedProofsCostLittleAndHoldUpNobody) {
   await([&] { return open_files() <= files + kConnections + 2 * kMostOpen; });
   for (RawConnection& connection : connections) EXPECT_TRUE(connection.ends_within(30'000));
   connections.clear();
-  await([&] { return open_files() <= files; });
+  // The group's own calls may have opened connections meanwhile, with a descriptor at each end.
+  constexpr int kOwn = 32;
+  await([&] { return open_files() <= files + kOwn; });
   group.expect_well();
 }
 
@@ -294,6 +296,11 @@ TEST(UnauthenticatedPeers, AWrongTokenOverTlsIsToldAsOne) {
     EXPECT_THAT(error.message(),
                 HasSubstr(token.empty() ? "shows no job token" : "shows the token of another job"));
     EXPECT_THAT(error.hint(), HasSubstr("MUSTER_JOB_TOKEN"));
+    // The server's thread tells of it a moment after the task has heard.
+    await([&] {
+      return server.last_refusal().find(token.empty() ? "no job token" : "another job") !=
+             std::string::npos;
+    });
   }
   server.stop(0);
   log::flush();
