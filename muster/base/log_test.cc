@@ -20,6 +20,8 @@ class LogDeathTest : public ::testing::Test {
  protected:
   LogDeathTest() { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
   void SetUp() override {
+    // A death test starts this program again, which an emulator of another machine may not be able
+    // to.
     if (!muster::testing::starts_itself()) GTEST_SKIP() << muster::testing::kNotStarted;
   }
 };

@@ -37,6 +37,7 @@ TEST(Loopback, IsThatOfIpv6WhereThisIsAlone) {
   if (WIFEXITED(status) && WEXITSTATUS(status) == kNoNamespaces)
     GTEST_SKIP() << "this user may make no network namespace, or there is no command ip";
   if (WIFEXITED(status) && WEXITSTATUS(status) == testing::kForeignProgram)
+    // An emulator of another machine may not be able to start this program again.
     GTEST_SKIP() << testing::kNotStarted;
   EXPECT_EQ(status, 0);
 }

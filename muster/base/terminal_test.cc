@@ -46,6 +46,8 @@ TEST(TerminalTest, KnowsATerminalFromAFile) {
 }
 
 TEST(TerminalDeathTest, ClosedStreamsLeadNowhere) {
+  // A death test starts this program again, which an emulator of another machine may not be able
+  // to.
   if (!testing::starts_itself()) GTEST_SKIP() << testing::kNotStarted;
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(

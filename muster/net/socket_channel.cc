@@ -119,7 +119,8 @@ struct SocketChannel::Impl {
                    fmt::format("the channel to the coordinator at {} was closed", address));
     if (error.kind() == ErrorKind::kInvalidArgument) return error;
     return Error(error.kind(),
-                 fmt::format("the coordinator at {} did not answer: {}", address, error.message()));
+                 fmt::format("the coordinator at {} did not answer: {}", address, error.message()),
+                 error.hint());
   }
 };
 

@@ -26,7 +26,7 @@ struct LauncherProcess {
 };
 
 // The tasks are workers, and rank 0 is their chief. On one machine they meet on loopback; else the
-// coordinator is at MASTER_ADDR or process.host, at MUSTER_PORT, else at the port behind
+// coordinator is at MASTER_ADDR or process.host, at MUSTER_PORT, else at the port after
 // MASTER_PORT, which is the launcher's own, else at process.port. Where the other tasks are, they
 // say themselves once they have met: their addresses are empty. Throws InvalidArgument for a rank
 // that is none, and where no host is known.
@@ -49,7 +49,7 @@ bool has_all(const Environment& environment, std::initializer_list<const char*> 
 int port_for(uint64_t job);
 int port_for(std::string_view job);
 
-// The port of a coordinator that no launcher speaks of: behind torch's 29500.
+// The port of a coordinator that no launcher names: the one after torch's 29500.
 constexpr int kUsualPort = 29501;
 
 }  // namespace muster::inline v0_1::cluster::internal

@@ -1,5 +1,5 @@
 // What is wrong with a TF_CONFIG, on its way to an error whose example works: the rules throw a
-// TfConfigMistake, and whoever knows all rules of the caller makes the error of it.
+// TfConfigMistake, and the code that knows all rules of the caller makes the error of it.
 // Thread safety: values and pure functions.
 #pragma once
 
