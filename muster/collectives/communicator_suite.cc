@@ -378,6 +378,8 @@ TEST_P(CommunicatorSuite, DifferentCallsAreNamed) {
        [&](Communicator& g) { return g.broadcast(large(100'000), 1); }},
       {[&](Communicator& g) { return g.all_reduce(large(100'000)); },
        [&](Communicator& g) { return g.barrier(); }},
+      {[&](Communicator& g) { return g.barrier(); },
+       [&](Communicator& g) { return g.all_gather(large(42), large(84)); }},
       {[&](Communicator& g) { return g.all_gather(large(9000), large(18'000)); },
        [&](Communicator& g) { return g.all_reduce(large(9000)); }},
       {[&](Communicator& g) { return g.reduce_scatter(large(18'000), large(9000)); },

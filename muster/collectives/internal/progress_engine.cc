@@ -287,10 +287,9 @@ bool ProgressEngine::sum_for_others(const Operation& operation) {
   return false;
 }
 
-// Throws when ranks called different operations. Returns whether buffers are used in place; every
-// rank decides alike.
-bool ProgressEngine::compare_posts(const Operation& operation) const {
-  bool in_place = true;
+// Names a rank that called another operation; nothing where all called this one. REQUIRES: all have
+// posted that far.
+std::optional<Error> ProgressEngine::difference(const Operation& operation) const {
   for (int r = 0; r < size_; ++r) {
     const PostedOperation& posted = page(r).slot_of(operation);
     const Operation theirs{.kind = posted.kind,
@@ -298,13 +297,21 @@ bool ProgressEngine::compare_posts(const Operation& operation) const {
                            .root = posted.root,
                            .count = posted.count,
                            .sequence = posted.sequence};
-    if (!operation.matches(theirs)) {
-      throw mismatch(shown(options_.rank), operation, shown(r), theirs);
-    }
-    const bool needed = operation.kind != OperationKind::kBroadcast || r == operation.root;
-    if (needed && posted.buffer.segment == 0) in_place = false;
+    if (!operation.matches(theirs))
+      return mismatch(shown(options_.rank), operation, shown(r), theirs);
   }
-  return in_place;
+  return std::nullopt;
+}
+
+// Throws when ranks called different operations. Returns whether buffers are used in place; every
+// rank decides alike.
+bool ProgressEngine::compare_posts(const Operation& operation) const {
+  if (const auto error = difference(operation)) throw *error;
+  for (int r = 0; r < size_; ++r) {
+    const bool needed = operation.kind != OperationKind::kBroadcast || r == operation.root;
+    if (needed && page(r).slot_of(operation).buffer.segment == 0) return false;
+  }
+  return true;
 }
 
 void ProgressEngine::copy_out(const Operation& operation) {
@@ -453,7 +460,8 @@ void ProgressEngine::finish_what_is_complete() {
     }
     const uint64_t sequence = oldest->sequence;
     const bool barrier = step_ == Step::kPosts && oldest->kind == OperationKind::kBarrier &&
-                         sequence <= posted_ && all_at(Counter::kPosted, sequence);
+                         sequence <= posted_ && all_at(Counter::kPosted, sequence) &&
+                         !difference(*oldest);
     // Another rank may have done this one's part before this one saw that all had come.
     const bool complete = barrier || (sequence <= posted_ && all_at(Counter::kCompleted, sequence));
     if (!complete) return;
@@ -482,9 +490,14 @@ void ProgressEngine::fail_outstanding() {
       const std::lock_guard lock(mutex_);
       const Operation& oldest = pending_.front().operation;
       const bool never_posted = first && step_ == Step::kPosts && posted_ < oldest.sequence;
-      error = failure_->with_context(
-          never_posted ? oldest.describe() + " was not started"
-                       : place(oldest) + (first ? " was aborted" : " was not started"));
+      // The other rank of a difference may have found it first, and have left.
+      if (first && posted_ >= oldest.sequence && all_at(Counter::kPosted, oldest.sequence))
+        error = difference(oldest);
+      if (!error) {
+        error = failure_->with_context(
+            never_posted ? oldest.describe() + " was not started"
+                         : place(oldest) + (first ? " was aborted" : " was not started"));
+      }
     }
     finish_oldest(std::move(error));
     first = false;

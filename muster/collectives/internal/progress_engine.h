@@ -65,6 +65,7 @@ class ProgressEngine final : public Executor, public std::enable_shared_from_thi
   void write_slot(const Operation& operation);
   bool step(const Operation& operation);
   void begin(const Operation& operation);
+  std::optional<Error> difference(const Operation& operation) const;
   bool compare_posts(const Operation& operation) const;
   void copy_out(const Operation& operation);
   void complete(const Operation& operation);

@@ -126,7 +126,7 @@ const Replica& Loop::first() const {
 Loop* Loop::current() { return static_cast<Loop*>(entered().loop()); }
 
 void Loop::enter() {
-  if (scopes_++ == 0 && !replicas_.empty() && first().place().replicas() > 1)
+  if (scopes_++ == 0 && !ran_ && !replicas_.empty() && first().place().replicas() > 1)
     watch_ = std::make_unique<BackwardWatch>(/*leaves=*/false);
   entered().loops.push_back(this);
 }
@@ -235,7 +235,7 @@ void Loop::each(const char* own_call, const std::function<void(Replica&, size_t)
 }
 
 void Loop::check_own_training() const {
-  if (!watch_ || watch_->accumulated() == 0 || ran_ || reduced_) return;
+  if (!watch_ || watch_->accumulated() == 0 || reduced_) return;
   throw invalid_argument(
       fmt::format("a loop over a distributed data set calls backward() itself, and no run(): each "
                   "of the {} replicas would train a model of its own",

@@ -51,7 +51,12 @@ void Loop::run(const RunOptions& options, const std::function<void(size_t)>& bod
     throw invalid_argument("run() was to train after end_training()",
                            "{.training = false} evaluates");
   }
-  ran_ = ran_ || options.training;
+  if (options.training) {
+    ran_ = true;
+    // The steps that follow are Muster's. On devices LibTorch makes their gradients on threads that
+    // all replicas share: with this watch, one replica's step would count as another's backward().
+    watch_.reset();
+  }
   evaluated_ = evaluated_ || !options.training;
   // The weights of a run that goes on are on its servers.
   if (!options.training && joined_) build_without_batch();
