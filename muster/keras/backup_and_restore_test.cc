@@ -11,7 +11,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/command/job_dir.h"
 #include "muster/keras/callbacks.h"
-#include "muster/keras/internal/test_models.h"
+#include "muster/keras/testing/test_models.h"
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1::keras {

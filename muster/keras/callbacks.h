@@ -22,7 +22,10 @@
 #include "muster/base/export.h"
 #include "muster/keras/callback.h"
 #include "muster/tensor/tensor.h"
-#include "muster/train/failed_saves.h"
+
+namespace muster::inline v0_1 {
+class FailedSaves;
+}
 
 namespace muster::inline v0_1::summary {
 class EventWriter;
@@ -92,6 +95,7 @@ class MUSTER_EXPORT ModelCheckpoint : public Callback {
   // save_freq < 1, max_failed_saves < 0, and save_freq with save_best_only: the best of what, is
   // known behind an epoch.
   explicit ModelCheckpoint(std::string path, ModelCheckpointOptions options = {});
+  ~ModelCheckpoint() override;
 
   void on_train_batch_end(const BatchInfo& info) override;
   void on_epoch_begin(int64_t epoch) override { epoch_ = epoch; }
@@ -109,7 +113,7 @@ class MUSTER_EXPORT ModelCheckpoint : public Callback {
   const ModelCheckpointOptions options_;
   Monitor monitor_;
   int64_t epoch_ = 0;
-  FailedSaves failures_;
+  std::unique_ptr<FailedSaves> failures_;
   bool has_saved_ = false;
   struct Unsaved {
     int64_t epoch{};
@@ -250,6 +254,7 @@ class MUSTER_EXPORT CSVLogger : public Callback {
   // path and for max_failed_saves < 0.
   explicit CSVLogger(std::string path, std::string separator = ",", bool append = false,
                      std::optional<int64_t> max_failed_saves = {});
+  ~CSVLogger() override;
 
   void on_train_begin(const FitInfo& info) override;
   void on_epoch_end(int64_t epoch, Logs& logs) override;
@@ -271,7 +276,7 @@ class MUSTER_EXPORT CSVLogger : public Callback {
   std::vector<std::string> wanted_;   // what fit() said that it measures
   std::vector<std::string> columns_;  // behind "epoch"
   std::string text_;                  // all lines
-  FailedSaves failures_;
+  std::unique_ptr<FailedSaves> failures_;
   bool written_ = false;  // all lines, on the chief
   bool has_written_ = false;
 };

@@ -19,7 +19,7 @@ Monitor::Monitor(std::string whose, std::string name, MonitorMode mode, double m
 void Monitor::learn(const Model& model, bool there) {
   if (mode_ != MonitorMode::kAuto) return;
   const std::string name = name_.starts_with("val_") ? name_.substr(4) : name_;
-  const auto& known = model.impl().better;
+  const auto& known = internal::ModelAccess::impl(model).better;
   auto metric = known.find(name);
   // A part of a metric is better where the metric is.
   if (metric == known.end()) metric = known.find(name.substr(0, name.find('/')));

@@ -10,7 +10,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/keras/backup_and_restore.h"
 #include "muster/keras/callbacks.h"
-#include "muster/keras/internal/test_models.h"
+#include "muster/keras/testing/test_models.h"
 #include "muster/metrics/metrics.h"
 
 namespace muster::inline v0_1::keras {

@@ -15,7 +15,7 @@
 #include "muster/files/testing/memory_store.h"
 #include "muster/keras/backup_and_restore.h"
 #include "muster/keras/callbacks.h"
-#include "muster/keras/internal/test_models.h"
+#include "muster/keras/testing/test_models.h"
 
 namespace muster::inline v0_1::keras {
 namespace {

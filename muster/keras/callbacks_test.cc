@@ -14,8 +14,8 @@
 #include "muster/base/temp_directory.h"
 #include "muster/formats/event.h"
 #include "muster/keras/backup_and_restore.h"
-#include "muster/keras/internal/test_models.h"
 #include "muster/keras/progbar_logger.h"
+#include "muster/keras/testing/test_models.h"
 
 namespace muster::inline v0_1::keras {
 namespace {

@@ -7,8 +7,8 @@
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/keras/backup_and_restore.h"
-#include "muster/keras/internal/test_models.h"
 #include "muster/keras/model_to_estimator.h"
+#include "muster/keras/testing/test_models.h"
 #include "muster/layers/normalization.h"
 
 namespace muster::inline v0_1::keras {

@@ -10,7 +10,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/command/job_dir.h"
 #include "muster/keras/callbacks.h"
-#include "muster/keras/internal/test_models.h"
+#include "muster/keras/testing/test_models.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 

@@ -38,6 +38,10 @@
 
 namespace muster::inline v0_1::keras {
 
+namespace internal {
+struct ModelAccess;
+}
+
 // Options of a Model.
 struct ModelOptions {
   std::string name = "model";
@@ -236,11 +240,11 @@ class MUSTER_EXPORT Model {
   const CompileOptions& compile_options() const;
   const distribute::StrategyPtr& strategy() const;
 
-  // --- for muster/keras ---
   struct Impl;
-  Impl& impl() const { return *impl_; }
 
  private:
+  friend struct internal::ModelAccess;
+
   History fit_batches(const Dataset& data, const FitOptions& options);
 
   std::unique_ptr<Impl> impl_;

@@ -11,6 +11,7 @@
 #include "muster/keras/callbacks.h"
 #include "muster/keras/internal/model_files.h"
 #include "muster/keras/model.h"
+#include "muster/train/failed_saves.h"
 #include "muster/train/progress_line.h"
 
 namespace muster::inline v0_1::keras {
@@ -19,8 +20,8 @@ ModelCheckpoint::ModelCheckpoint(std::string path, ModelCheckpointOptions option
     : path_(std::move(path)),
       options_(std::move(options)),
       monitor_("ModelCheckpoint", options_.monitor, options_.mode),
-      failures_(most_failed_saves(options_.max_failed_saves, path_),
-                "ModelCheckpointOptions.max_failed_saves") {
+      failures_(std::make_unique<FailedSaves>(most_failed_saves(options_.max_failed_saves, path_),
+                                              "ModelCheckpointOptions.max_failed_saves")) {
   if (path_.empty()) throw invalid_argument("ModelCheckpoint: the path is empty", "name one");
   if (options_.save_weights_only && !path_.ends_with(".safetensors")) {
     throw invalid_argument(
@@ -38,6 +39,7 @@ ModelCheckpoint::ModelCheckpoint(std::string path, ModelCheckpointOptions option
   check_max_failed_saves(options_.max_failed_saves, "ModelCheckpointOptions.max_failed_saves");
   if (options_.initial_value_threshold) monitor_.set_best(*options_.initial_value_threshold);
 }
+ModelCheckpoint::~ModelCheckpoint() = default;
 
 void ModelCheckpoint::on_train_batch_end(const BatchInfo& info) {
   if (options_.save_best_only) monitor_.learn(model());
@@ -95,7 +97,7 @@ bool ModelCheckpoint::save(const Logs& logs, bool must) {
   }
   const auto write = options_.save_weights_only ? internal::save_weights : internal::save_model;
   // The first one shows that it can be written.
-  const bool saved = write(model(), path, &failures_, must || !has_saved_);
+  const bool saved = write(model(), path, failures_.get(), must || !has_saved_);
   has_saved_ = true;
   unsaved_.reset();
   if (!saved) unsaved_ = {epoch_, logs};

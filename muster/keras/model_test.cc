@@ -7,7 +7,7 @@
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/export/servable.h"
-#include "muster/keras/internal/test_models.h"
+#include "muster/keras/testing/test_models.h"
 #include "muster/layers/merge.h"
 #include "muster/loop/scope.h"
 

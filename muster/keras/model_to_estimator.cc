@@ -168,7 +168,7 @@ class PassingFolder {
 
 Estimator model_to_estimator(Model& model, RunConfig config,
                              const ModelToEstimatorOptions& options) {
-  Model::Impl& impl = model.impl();
+  Model::Impl& impl = internal::ModelAccess::impl(model);
   const Model::Impl::Compiled& compiled = impl.compiled_for("model_to_estimator");
   Parts parts{.layer = impl.layer,
               .function = impl.function,

@@ -66,7 +66,7 @@ std::string misfits(const char* call, const std::string& file, const std::string
 // whether it wrote, as save_model() says.
 bool write_on_chief(Model& model, const std::function<void()>& write, FailedSaves* failures,
                     bool must) {
-  const distribute::Scope here = model.impl().scope();
+  const distribute::Scope here = internal::ModelAccess::impl(model).scope();
   bool written = true;
   if (here.is_chief()) {
     if (failures != nullptr) {
@@ -75,7 +75,7 @@ bool write_on_chief(Model& model, const std::function<void()>& write, FailedSave
       write();
     }
   }
-  const auto failed = model.impl().strategy().run({.training = false}, [&] {
+  const auto failed = internal::ModelAccess::impl(model).strategy().run({.training = false}, [&] {
     const distribute::ReplicaContext& replica = distribute::ReplicaContext::current();
     return replica.all_reduce(
         distribute::ReduceOp::kSum,
@@ -114,7 +114,7 @@ bool internal::save_weights(Model& model, const std::string& path, FailedSaves* 
     throw invalid_argument(fmt::format("save_weights: the path is '{}'", path),
                            "let it end in .safetensors");
   }
-  if (model.impl().bystander()) return true;
+  if (internal::ModelAccess::impl(model).bystander()) return true;
   Checkpoint weights{.global_step = model.step()};
   for (auto& [name, value] : model.get_weights()) weights.tensors[name] = std::move(value);
   weights.notes[kModelNote] = model.name();
@@ -206,7 +206,7 @@ void Model::save(const std::string& path) { internal::save_model(*this, path); }
 
 bool internal::save_model(Model& model, const std::string& path, FailedSaves* failures, bool must) {
   const distribute::NamedCall call("Model::save()");
-  Model::Impl& impl = model.impl();
+  Model::Impl& impl = internal::ModelAccess::impl(model);
   if (impl.bystander()) return true;
   impl.require_built("save");
   Checkpoint state = impl.state();

@@ -20,6 +20,7 @@
 #include "muster/summary/event_writer.h"
 #include "muster/summary/tuning_report.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/train/failed_saves.h"
 
 namespace muster::inline v0_1::keras {
 
@@ -102,10 +103,12 @@ CSVLogger::CSVLogger(std::string path, std::string separator, bool append,
     : path_(std::move(path)),
       separator_(std::move(separator)),
       append_(append),
-      failures_(most_failed_saves(max_failed_saves, path_), "CSVLogger's max_failed_saves") {
+      failures_(std::make_unique<FailedSaves>(most_failed_saves(max_failed_saves, path_),
+                                              "CSVLogger's max_failed_saves")) {
   if (path_.empty()) throw invalid_argument("CSVLogger: the path is empty", "name a file");
   check_max_failed_saves(max_failed_saves, "CSVLogger's max_failed_saves");
 }
+CSVLogger::~CSVLogger() = default;
 
 void CSVLogger::on_train_begin(const FitInfo& info) {
   wanted_ = info.metrics;
@@ -174,7 +177,7 @@ void CSVLogger::on_epoch_end(int64_t epoch, Logs& logs) {
   text_ += "\n";
   if (!model().is_chief()) return;
   // The first one shows that it can be written.
-  written_ = failures_.attempt(!has_written_, [&] { write(); });
+  written_ = failures_->attempt(!has_written_, [&] { write(); });
   has_written_ = true;
 }
 

@@ -26,12 +26,14 @@ depends() {
 }
 depends libmuster-core libc6 libre2
 depends libmuster-stores libcurl libmuster-core libpugixml
-depends libmuster-keras libmuster-core libmuster-servers
+depends libmuster-keras libmuster-core
 depends libmuster-dev libtorch-dev nlohmann-json3-dev libmuster-core libmuster-keras libmuster-stores
 depends muster-serve muster libopenblas0-openmp libsimdjson
 depends muster-jobs libyaml-cpp muster
 [[ ! $(dpkg-deb --field "$work/package/muster_"*.deb Depends) =~ yaml ]] || fail "muster depends on what reads jobs"
 core=$(dpkg-deb --field "$work/package/libmuster-core_"*.deb Depends)
+keras=$(dpkg-deb --field "$work/package/libmuster-keras_"*.deb Depends)
+[[ ! $keras =~ libmuster-(servers|stores|tabular) ]] || fail "libmuster-keras depends on more than core: $keras"
 [[ ! $core =~ curl|pugixml|yaml|libmuster ]] || fail "libmuster-core depends on more than it is made of: $core"
 
 # Each file is in one package, and together they are what is installed.

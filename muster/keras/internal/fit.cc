@@ -35,7 +35,7 @@ bool is_progress(const std::shared_ptr<Callback>& callback) {
 
 Fit::Fit(Model& model, const FitOptions& options, int64_t number)
     : model_(model),
-      impl_(model.impl()),
+      impl_(ModelAccess::impl(model)),
       options_(options),
       number_(number),
       scope_(impl_.scope()),

@@ -156,4 +156,10 @@ struct Model::Impl {
   bool drop_slots_ = false;       // compile() was called since
 };
 
+namespace internal {
+struct ModelAccess {
+  static Model::Impl& impl(const Model& model) { return *model.impl_; }
+};
+}  // namespace internal
+
 }  // namespace muster::inline v0_1::keras

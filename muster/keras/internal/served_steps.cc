@@ -11,13 +11,13 @@ namespace {
 // Steps that are scheduled ahead for each worker, so that none waits for the chief.
 constexpr int64_t kAhead = 8;
 
-distribute::CoordinatorOptions coordinator_options(Model::Impl& model,
-                                                   const ServedStepsOptions& options) {
-  distribute::CoordinatorOptions given{.seed = model.options.seed,
-                                       .model_dir = options.backup_dir,
-                                       .keep_checkpoint_max = 1,
-                                       .notes = options.notes,
-                                       .environment = model.options.environment};
+distribute::ScheduledStepsOptions steps_options(Model::Impl& model,
+                                                const ServedStepsOptions& options) {
+  distribute::ScheduledStepsOptions given{.seed = model.options.seed,
+                                          .model_dir = options.backup_dir,
+                                          .notes = options.notes,
+                                          .environment = model.options.environment,
+                                          .loss_reduction = model.compiled->objective.reduction()};
   // Weights that were made, or loaded, before are those that fit() begins with.
   if (model.built && !model.bystander()) given.initial_state = model.state();
   return given;
@@ -29,16 +29,11 @@ ServedSteps::ServedSteps(Model::Impl& model, const Dataset& data, ServedStepsOpt
     : model_(model),
       class_weight_(std::move(options.class_weight)),
       optimizer_(model.training_optimizer()),
-      coordinator_(model.given_strategy(), coordinator_options(model, options)),
-      train_(coordinator_.define("train_step",
-                                 [this](const distribute::RemoteCall& call) { return train(call); },
-                                 {.training = true,
-                                  .data = coordinator_.distribute("data", data),
-                                  .loss_reduction = model.compiled->objective.reduction(),
-                                  .returns_step_loss = true})) {}
+      steps_(distribute::make_scheduled_steps(
+          model.given_strategy(), [this](const Batch& batch) { return train(batch); }, data,
+          steps_options(model, options))) {}
 
-std::vector<Tensor> ServedSteps::train(const distribute::RemoteCall& call) {
-  const Batch& batch = call.batch();
+std::vector<Tensor> ServedSteps::train(const Batch& batch) {
   model_.note_rows(batch.features);
   Measured measured =
       model_.compiled->objective.measure(batch, model_.outputs_of(batch.features), class_weight_);
@@ -51,24 +46,22 @@ std::vector<Tensor> ServedSteps::train(const distribute::RemoteCall& call) {
 }
 
 bool ServedSteps::serve() {
-  if (coordinator_.serve()) return true;
-  model_.elsewhere = {.step = coordinator_.step(), .changed = true, .state = [this] {
-                        return coordinator_.state();
-                      }};
+  if (steps_->serve()) return true;
+  model_.elsewhere = {
+      .step = steps_->step(), .changed = true, .state = [this] { return steps_->state(); }};
   return false;
 }
 
 int64_t ServedSteps::step() {
-  model_.elsewhere->step = coordinator_.step();
+  model_.elsewhere->step = steps_->step();
   return model_.elsewhere->step;
 }
 
 BatchResult ServedSteps::next(int64_t left) {
-  const int64_t ahead = std::min<int64_t>(left, kAhead * coordinator_.num_workers());
-  while (static_cast<int64_t>(under_way_.size()) < ahead)
-    under_way_.push_back(coordinator_.schedule(train_));
-  const std::vector<Tensor> told = coordinator_.fetch(under_way_.front());
-  under_way_.pop_front();
+  const int64_t ahead = std::min<int64_t>(left, kAhead * steps_->num_workers());
+  for (; under_way_ < ahead; ++under_way_) steps_->schedule();
+  const std::vector<Tensor> told = steps_->fetch();
+  --under_way_;
   ++model_.elsewhere->step;
   model_.elsewhere->changed = true;
   BatchResult result{.loss = told.back().item<double>(), .rows = told.front().item<int64_t>()};

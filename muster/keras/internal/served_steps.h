@@ -3,14 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "muster/calls/cluster_coordinator.h"
 #include "muster/keras/internal/model_impl.h"
+#include "muster/loop/scheduled_steps.h"
 #include "muster/optim/optimizer.h"
 
 namespace muster::inline v0_1::keras::internal {
@@ -29,35 +29,32 @@ class ServedSteps {
 
   // A worker makes steps, a server holds weights, both until the chief is through; then true. On
   // the chief false: the run has begun, or goes on. From now on until end() the model brings the
-  // weights here whenever it is asked for them. Throws what ClusterCoordinator::serve() throws.
+  // weights here whenever it is asked for them. Throws what ScheduledSteps::serve() throws.
   bool serve();
 
   // What notes() has given with the backup that the run goes on from; empty without one.
   const std::map<std::string, std::string>& restored_notes() const {
-    return coordinator_.restored_notes();
+    return steps_->restored_notes();
   }
   // Updates so far, of all workers.
   int64_t step();
   // What the next step has measured, in the order in which they were scheduled. `left`: how many
-  // are wanted, this one among them; so many may be under way. Throws what
-  // ClusterCoordinator::fetch() throws, which saves where this task was told to stop.
+  // are wanted, this one among them; so many may be under way. Throws what ScheduledSteps::fetch()
+  // throws, which saves where this task was told to stop.
   BatchResult next(int64_t left);
   // Whether it has saved; so many saves in a row may fail. REQUIRES: no step is under way, but for
   // those that next() was told of.
-  bool save(int64_t max_failed_saves) {
-    return !coordinator_.save({.max_failed_saves = max_failed_saves}).empty();
-  }
+  bool save(int64_t max_failed_saves) { return steps_->save(max_failed_saves); }
 
  private:
-  std::vector<Tensor> train(const distribute::RemoteCall& call);
+  std::vector<Tensor> train(const Batch& batch);
 
   Model::Impl& model_;
   const std::vector<double> class_weight_;
   const optim::Optimizer optimizer_;
-  distribute::ClusterCoordinator coordinator_;
-  distribute::RemoteFunctionName train_;
+  std::unique_ptr<distribute::ScheduledSteps> steps_;
   std::vector<Metric> metrics_;  // of no rows: what states that workers send are states of
-  std::deque<distribute::RemoteValue> under_way_;
+  int64_t under_way_ = 0;
 };
 
 }  // namespace muster::inline v0_1::keras::internal
