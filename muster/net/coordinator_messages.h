@@ -1,16 +1,24 @@
 // The coordinator's messages: what travels between CoordinatorChannel and CoordinatorHandler, in
-// the words of plan. Values; no thread has to care.
+// the words of plan. Whoever adds, removes or moves a field raises kProtocolVersion. Values; no
+// thread has to care.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <tuple>
+#include <variant>
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/net/message_fields.h"
 #include "muster/plan/phase.h"
 #include "muster/plan/verdict.h"
 
 namespace muster::inline v0_1::net {
+
+template <>
+inline constexpr plan::Verdict::State kLastOf<plan::Verdict::State> =
+    plan::Verdict::State::kRefused;
 
 // A task is here and wants to be in the group.
 struct JoinRequest {
@@ -19,6 +27,9 @@ struct JoinRequest {
   int world_size = 0;
   std::vector<std::string> addresses = {};  // of the group in rank order, where the task knows them
   double wait_seconds = 0;                  // hold the call for at most so long
+  static auto fields(auto& m) {
+    return std::tie(m.who, m.rank, m.world_size, m.addresses, m.wait_seconds);
+  }
 };
 
 // A heartbeat: where the task is.
@@ -26,12 +37,14 @@ struct BeatRequest {
   plan::Caller who{};
   plan::Phase phase = plan::Phase::kJoining;
   int64_t step = -1;
+  static auto fields(auto& m) { return std::tie(m.who, m.phase, m.step); }
 };
 
 // The variables a task has built.
 struct ModelRequest {
   plan::Caller who{};
   std::vector<std::string> signature{};  // one line per variable
+  static auto fields(auto& m) { return std::tie(m.who, m.signature); }
 };
 
 // A task has come to a barrier.
@@ -40,10 +53,13 @@ struct BarrierRequest {
   std::string name{};
   int64_t generation = 0;
   double wait_seconds = 0;
+  static auto fields(auto& m) { return std::tie(m.who, m.name, m.generation, m.wait_seconds); }
 };
 
 // What a StoreRequest asks for.
 enum class StoreOperation { kSet, kAdd, kErase, kCheck, kWait };
+template <>
+inline constexpr StoreOperation kLastOf<StoreOperation> = StoreOperation::kWait;
 
 // One operation on the key-value store.
 struct StoreRequest {
@@ -53,6 +69,9 @@ struct StoreRequest {
   std::string value{};  // bytes
   int64_t amount = 0;
   double wait_seconds = 0;  // of kWait
+  static auto fields(auto& m) {
+    return std::tie(m.who, m.operation, m.keys, m.value, m.amount, m.wait_seconds);
+  }
 };
 
 // A task ends the group: something of its own went wrong.
@@ -65,13 +84,27 @@ struct FailRequest {
   int rank = -1;
   int world_size = 0;
   std::vector<std::string> addresses{};
+  static auto fields(auto& m) {
+    return std::tie(m.who, m.kind, m.reason, m.rank, m.world_size, m.addresses);
+  }
 };
 
 // A task has no more to do.
 struct GoodbyeRequest {
   plan::Caller who{};
   bool leaving = false;  // false: done, but still there
+  static auto fields(auto& m) { return std::tie(m.who, m.leaving); }
 };
+
+// A task wants to hear of the group's failures and epochs, in any number of replies.
+struct WatchRequest {
+  plan::Caller who{};
+  static auto fields(auto& m) { return std::tie(m.who); }
+};
+
+// What a task asks of the coordinator.
+using CoordinatorRequest = std::variant<JoinRequest, WatchRequest, BeatRequest, ModelRequest,
+                                        BarrierRequest, StoreRequest, FailRequest, GoodbyeRequest>;
 
 // What every call answers; only the fields its answer needs are filled.
 struct Reply {
@@ -80,6 +113,9 @@ struct Reply {
   bool all_done = false;
   std::vector<std::string> values{};  // of store requests
   int64_t number = 0;
+  static auto fields(auto& m) {
+    return std::tie(m.verdict, m.epoch, m.all_done, m.values, m.number);
+  }
 };
 
 }  // namespace muster::inline v0_1::net

@@ -38,18 +38,20 @@ Reply refusal(const Error& error) {
   return {.verdict = {.state = plan::Verdict::State::kRefused, .refusal = error}};
 }
 
-// One request, as the call of that name has it.
-Reply answer(CoordinatorHandler& handler, const std::string& call_name, const std::string& fields,
-             const Call& call) {
-  if (call_name == kJoinCall) return handler.join(decode<JoinRequest>(fields), call);
-  if (call_name == kBeatCall) return handler.beat(decode<BeatRequest>(fields));
-  if (call_name == kDeclareModelCall) return handler.declare_model(decode<ModelRequest>(fields));
-  if (call_name == kBarrierCall) return handler.barrier(decode<BarrierRequest>(fields), call);
-  if (call_name == kStoreCall) return handler.store(decode<StoreRequest>(fields), call);
-  if (call_name == kFailCall) return handler.fail(decode<FailRequest>(fields));
-  if (call_name == kGoodbyeCall) return handler.goodbye(decode<GoodbyeRequest>(fields));
-  throw corrupt(fmt::format("the coordinator has no call '{}'", call_name));
-}
+// Answers a request, each as its own overload.
+struct Answers {
+  CoordinatorHandler& handler;
+  const Call& call;
+
+  Reply operator()(const JoinRequest& request) const { return handler.join(request, call); }
+  Reply operator()(const BeatRequest& request) const { return handler.beat(request); }
+  Reply operator()(const ModelRequest& request) const { return handler.declare_model(request); }
+  Reply operator()(const BarrierRequest& request) const { return handler.barrier(request, call); }
+  Reply operator()(const StoreRequest& request) const { return handler.store(request, call); }
+  Reply operator()(const FailRequest& request) const { return handler.fail(request); }
+  Reply operator()(const GoodbyeRequest& request) const { return handler.goodbye(request); }
+  Reply operator()(const WatchRequest&) const { throw internal_error("watch() answers itself"); }
+};
 
 }  // namespace
 
@@ -61,26 +63,25 @@ struct CoordinatorService::Impl {
   void serve(MessageSocket& socket) {
     const Call call{.cancelled = [&socket] { return socket.is_over(); }};
     for (;;) {
-      const std::optional<MessageHead> head = socket.receive(kNextRequestSeconds);
-      if (!head) continue;
-      const std::string fields = receive_fields(socket);
-      if (head->text == kWatchCall) {
-        handler.watch(decode<plan::Caller>(fields), call, [&socket](const Reply& reply) {
-          send_message(socket, kReply, encode(reply));
+      if (!socket.receive(kNextRequestSeconds)) continue;
+      const auto request = decode<CoordinatorRequest>(receive_fields(socket));
+      if (const auto* watch = std::get_if<WatchRequest>(&request)) {
+        handler.watch(watch->who, call, [&socket](const Reply& reply) {
+          send_fields(socket, encode(reply));
           return true;
         });
         return;
       }
       const Answering answering(*this);
-      send_message(socket, kReply, answer_to(head->text, fields, call));
+      send_fields(socket, answer_to(request, call));
     }
   }
 
   // What the handler throws becomes a refusal that the client can rethrow.
-  std::string answer_to(const std::string& call_name, const std::string& fields, const Call& call) {
+  std::string answer_to(const CoordinatorRequest& request, const Call& call) {
     Reply reply;
     try {
-      reply = answer(handler, call_name, fields, call);
+      reply = std::visit(Answers{handler, call}, request);
     } catch (const Error& error) {
       reply = refusal(error);
     } catch (const std::exception& error) {

@@ -1,33 +1,42 @@
-// Messages as bytes: the fields of a struct one after another, as its list of fields names them.
+// Messages as bytes: the fields of a struct one after another. A message names its fields once,
+// beside their declarations:
+//   struct Beat {
+//     int64_t step = -1;
+//     plan::Phase phase{};
+//     static auto fields(auto& m) { return std::tie(m.step, m.phase); }
+//   };
 // Numbers are little-endian, texts and lists begin with their length, an optional value with
-// whether it is there. Both ends run the same version of the protocol (kProtocolVersion), so
-// nothing else stands between the fields. Pure functions; thread-safe.
+// whether it is there, a variant with the number of what it holds. Both ends run the same version
+// of the protocol (kProtocolVersion), so nothing else stands between the fields. Pure functions;
+// thread-safe.
 #pragma once
 
 #include <concepts>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "muster/base/bytes.h"
 #include "muster/base/error.h"
+#include "muster/plan/phase.h"
 
 namespace muster::inline v0_1::net {
-
-// Specialise it for each message, with a std::tuple of pointers to its members, in their order.
-template <typename Message>
-inline constexpr std::nullptr_t kFieldsOf = nullptr;
 
 // Specialise it for each enumeration that travels, with its last enumerator.
 template <typename Enumeration>
 inline constexpr std::nullptr_t kLastOf = nullptr;
 
 template <typename Message>
-concept HasFields = !std::is_null_pointer_v<std::remove_const_t<decltype(kFieldsOf<Message>)>>;
+concept HasFields = requires(Message& message) {
+  Message::fields(message);
+};
 
 // Appends fields to a text.
 class FieldWriter {
@@ -59,10 +68,27 @@ class FieldWriter {
     put_size(values.size());
     for (const Value& value : values) put(value);
   }
+  template <typename Value>
+  void put(const std::map<std::string, Value>& values) {
+    put_size(values.size());
+    for (const auto& [key, value] : values) {
+      put(key);
+      put(value);
+    }
+  }
+  template <typename... Choices>
+  void put(const std::variant<Choices...>& value) {
+    put(static_cast<uint8_t>(value.index()));
+    std::visit([this](const auto& held) { put(held); }, value);
+  }
   template <HasFields Message>
   void put(const Message& message) {
-    std::apply([&](auto... field) { (put(message.*field), ...); }, kFieldsOf<Message>);
+    std::apply([this](const auto&... field) { (put(field), ...); }, Message::fields(message));
   }
+  // A message that says all by what it is.
+  template <typename Message>
+  requires std::is_empty_v<Message>
+  void put(const Message&) {}
 
  private:
   void put_size(size_t size) { put(static_cast<uint32_t>(size)); }
@@ -70,6 +96,8 @@ class FieldWriter {
 
 template <>
 inline constexpr ErrorKind kLastOf<ErrorKind> = ErrorKind::kInternal;
+template <>
+inline constexpr plan::Phase kLastOf<plan::Phase> = plan::Phase::kDone;
 
 // Takes fields from the beginning of a text. All throw Corrupt where it holds something else.
 class FieldReader {
@@ -97,6 +125,14 @@ class FieldReader {
     value = static_cast<Enumeration>(number);
   }
   void take(std::string& value) { value = take_bytes(take_size()); }
+  void take(Error& value) {
+    ErrorKind kind{};
+    std::string message, hint;
+    take(kind);
+    take(message);
+    take(hint);
+    value = Error(kind, std::move(message), std::move(hint));
+  }
   template <typename Value>
   void take(std::optional<Value>& value) {
     bool is_there = false;
@@ -104,12 +140,7 @@ class FieldReader {
     value.reset();
     if (!is_there) return;
     if constexpr (std::same_as<Value, Error>) {
-      ErrorKind kind{};
-      std::string message, hint;
-      take(kind);
-      take(message);
-      take(hint);
-      value.emplace(kind, std::move(message), std::move(hint));
+      take(value.emplace(ErrorKind::kInternal, ""));
     } else {
       take(value.emplace());
     }
@@ -118,12 +149,38 @@ class FieldReader {
   void take(std::vector<Value>& values) {
     values.clear();
     // The text holds at least a byte of each, so it ends before memory does.
-    for (uint32_t left = take_size(); left > 0; --left) take(values.emplace_back());
+    for (uint32_t left = take_size(); left > 0; --left) {
+      Value value{};
+      take(value);
+      values.push_back(std::move(value));
+    }
+  }
+  template <typename Value>
+  void take(std::map<std::string, Value>& values) {
+    values.clear();
+    for (uint32_t left = take_size(); left > 0; --left) {
+      std::string key;
+      take(key);
+      if (!values.empty() && key <= values.rbegin()->first)
+        throw corrupt("a message has names that are not in order");
+      take(values[std::move(key)]);
+    }
+  }
+  template <typename... Choices>
+  void take(std::variant<Choices...>& value) {
+    uint8_t number = 0;
+    take(number);
+    if (number >= sizeof...(Choices)) throw corrupt("a message has a number that names nothing");
+    uint8_t choice = 0;
+    ((choice++ == number ? take(value.template emplace<Choices>()) : void()), ...);
   }
   template <HasFields Message>
   void take(Message& message) {
-    std::apply([&](auto... field) { (take(message.*field), ...); }, kFieldsOf<Message>);
+    std::apply([this](auto&... field) { (take(field), ...); }, Message::fields(message));
   }
+  template <typename Message>
+  requires std::is_empty_v<Message>
+  void take(Message&) {}
 
   // Throws Corrupt where something is left.
   void finish() const {
@@ -146,7 +203,7 @@ class FieldReader {
   std::string_view rest_;
 };
 
-template <HasFields Message>
+template <typename Message>
 std::string encode(const Message& message) {
   FieldWriter writer;
   writer.put(message);
@@ -154,13 +211,33 @@ std::string encode(const Message& message) {
 }
 
 // Throws Corrupt for a text that encode() does not write.
-template <HasFields Message>
+template <typename Message>
 Message decode(std::string_view text) {
-  Message message;
+  Message message{};
   FieldReader reader(text);
   reader.take(message);
   reader.finish();
   return message;
+}
+
+// An answer: the error that stands in its place, or that there is none and the fields of a message.
+inline std::string encode_error(const Error& error) { return encode(std::optional(error)); }
+template <typename Message>
+std::string encode_answer(const Message& message) {
+  return encode(std::optional<Error>()) + encode(message);
+}
+// The error in an answer; nothing where it has a message.
+inline std::optional<Error> error_in(std::string_view answer) {
+  std::optional<Error> error;
+  FieldReader reader(answer);
+  reader.take(error);
+  if (error) reader.finish();
+  return error;
+}
+// REQUIRES: error_in() gives nothing.
+template <typename Message>
+Message decode_answer(std::string_view answer) {
+  return decode<Message>(answer.substr(1));
 }
 
 }  // namespace muster::inline v0_1::net

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "muster/base/error_of.h"
-#include "muster/net/internal/coordinator_fields.h"
+#include "muster/net/coordinator_messages.h"
 
 namespace muster::inline v0_1::net {
 namespace {

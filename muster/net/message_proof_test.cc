@@ -155,7 +155,7 @@ TEST(MessageProof, AnotherVersionIsRefusedByName) {
     prove_to_server(client, kMember, "worker:1", "the server", [&] {
       return hear(client, 1, heard, [](size_t, std::string& message) {
         auto fields = *split_fields(message);
-        fields[1] = "3";
+        fields[1] = "999";
         message = join_fields(fields);
       });
     });
@@ -164,10 +164,10 @@ TEST(MessageProof, AnotherVersionIsRefusedByName) {
   }
   serves.join();
   EXPECT_THAT(server_says,
-              testing::AllOf(testing::HasSubstr("a task runs Muster 0.0.9 (protocol 1)"),
-                             testing::HasSubstr("this task Muster ")));
-  EXPECT_THAT(client_says, testing::AllOf(testing::HasSubstr("the server runs Muster "),
-                                          testing::HasSubstr("(protocol 3)")));
+              testing::AllOf(testing::HasSubstr("a task (worker:1) runs Muster 0.0.9 (protocol 1)"),
+                             testing::HasSubstr("this task (ps:0) Muster ")));
+  EXPECT_THAT(client_says, testing::AllOf(testing::HasSubstr("the server (ps:0) runs Muster "),
+                                          testing::HasSubstr("(protocol 999)")));
 }
 
 TEST(MessageProof, FieldsAreJoinedAndSplit) {

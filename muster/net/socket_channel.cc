@@ -82,8 +82,7 @@ struct SocketChannel::Impl {
     return nullptr;
   }
 
-  template <typename Request>
-  Result<Reply> call(const char* name, const Request& request, double timeout_seconds) {
+  Result<Reply> call(const CoordinatorRequest& request, double timeout_seconds) {
     const auto until =
         Steady::now() + std::chrono::duration_cast<Steady::duration>(
                             std::chrono::duration<double>(std::max(0.0, timeout_seconds)));
@@ -97,7 +96,7 @@ struct SocketChannel::Impl {
       Reply reply;
       {
         const Running running(*this, *socket);
-        send_message(*socket, name, fields);
+        send_fields(*socket, fields);
         // The connection of a call without an answer is closed: that ends the call there, too.
         if (!socket->receive(left()))
           return Error(ErrorKind::kTimeout,
@@ -130,25 +129,25 @@ SocketChannel::SocketChannel(std::string address, cluster::Job job, std::string 
 SocketChannel::~SocketChannel() { close(); }
 
 Result<Reply> SocketChannel::join(const JoinRequest& request, double timeout_seconds) {
-  return impl_->call(kJoinCall, request, timeout_seconds);
+  return impl_->call(request, timeout_seconds);
 }
 Result<Reply> SocketChannel::beat(const BeatRequest& request, double timeout_seconds) {
-  return impl_->call(kBeatCall, request, timeout_seconds);
+  return impl_->call(request, timeout_seconds);
 }
 Result<Reply> SocketChannel::declare_model(const ModelRequest& request, double timeout_seconds) {
-  return impl_->call(kDeclareModelCall, request, timeout_seconds);
+  return impl_->call(request, timeout_seconds);
 }
 Result<Reply> SocketChannel::barrier(const BarrierRequest& request, double timeout_seconds) {
-  return impl_->call(kBarrierCall, request, timeout_seconds);
+  return impl_->call(request, timeout_seconds);
 }
 Result<Reply> SocketChannel::store(const StoreRequest& request, double timeout_seconds) {
-  return impl_->call(kStoreCall, request, timeout_seconds);
+  return impl_->call(request, timeout_seconds);
 }
 Result<Reply> SocketChannel::fail(const FailRequest& request, double timeout_seconds) {
-  return impl_->call(kFailCall, request, timeout_seconds);
+  return impl_->call(request, timeout_seconds);
 }
 Result<Reply> SocketChannel::goodbye(const GoodbyeRequest& request, double timeout_seconds) {
-  return impl_->call(kGoodbyeCall, request, timeout_seconds);
+  return impl_->call(request, timeout_seconds);
 }
 
 Status SocketChannel::watch(const plan::Caller& who,
@@ -156,7 +155,7 @@ Status SocketChannel::watch(const plan::Caller& who,
   try {
     const Impl::Socket socket = impl_->connect(kConnectSeconds);
     const Impl::Running running(*impl_, *socket);
-    send_message(*socket, kWatchCall, encode(who));
+    send_fields(*socket, encode(CoordinatorRequest(WatchRequest{who})));
     for (;;) {
       if (socket->receive(kNextPushSeconds)) receive(decode<Reply>(receive_fields(*socket)));
     }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
 
 #include "muster/base/error.h"
 #include "muster/base/export.h"
@@ -25,6 +26,9 @@ struct Failure {
   // "worker 1 was lost, last heard of at step 120 (training): no heartbeat for 6.0 s"
   std::string describe() const;
   bool operator==(const Failure&) const = default;
+  static auto fields(auto& m) {
+    return std::tie(m.task, m.rank, m.kind, m.reason, m.step, m.phase);
+  }
 };
 
 }  // namespace muster::inline v0_1::plan

@@ -174,7 +174,7 @@ void StepLedger::close_round(double now) {
   const auto waiting =
       std::ranges::count_if(workers_, [](const Worker& w) { return w.contributed; });
   if (waiting == 0 || waiting < needed(now)) return;
-  Round round{.number = commits_ + 1};
+  Round round{.generation = generation_, .number = commits_ + 1};
   for (int i = 0; i < options_.workers; ++i) {
     Worker& w = at(i);
     if (!w.contributed) continue;

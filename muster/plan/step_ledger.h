@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "muster/base/export.h"
@@ -25,6 +26,7 @@ struct StalenessSummary {
   double mean = 0;
   int64_t p99 = 0;
   int64_t max = 0;
+  static auto fields(auto& m) { return std::tie(m.steps, m.mean, m.p99, m.max); }
 };
 
 class MUSTER_PART_EXPORT StepLedger {
@@ -102,13 +104,16 @@ class MUSTER_PART_EXPORT StepLedger {
   void close_round(double now);
   // The gradients of an update that several workers make: which step of which worker.
   struct Round {
+    int64_t generation = 0;
     int64_t number = 0;  // 1 for the first since begin(); 0: none was made yet
     // One worker's gradients.
     struct Part {
       int worker = 0;
       int64_t ticket = 0;
+      static auto fields(auto& m) { return std::tie(m.worker, m.ticket); }
     };
     std::vector<Part> parts{};  // by worker
+    static auto fields(auto& m) { return std::tie(m.generation, m.number, m.parts); }
   };
   // The last one. Each goes into the weights once, in order.
   const Round& last_round() const { return last_round_; }

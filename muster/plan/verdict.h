@@ -1,10 +1,11 @@
 // The words in which tasks and their coordinator speak: who asks, and how a call is answered.
-// Values.
+// Values; net sends their fields.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "muster/base/error.h"
@@ -16,6 +17,7 @@ namespace muster::inline v0_1::plan {
 struct Caller {
   std::string task{};  // "worker:1"
   uint64_t incarnation = 0;
+  static auto fields(auto& m) { return std::tie(m.task, m.incarnation); }
 };
 
 // A task others wait for.
@@ -28,6 +30,7 @@ struct MissingTask {
   bool busy = false;    // it builds, saves or evaluates, and so will come in its own time
   // "worker 1 at 127.0.0.1:2223 (10 s)", "worker 1 at 127.0.0.1:2223, at step 12 (training) (10 s)"
   std::string describe() const;
+  static auto fields(auto& m) { return std::tie(m.task, m.address, m.seconds, m.where, m.busy); }
 };
 
 // What a call that may have to wait answers. kWaiting: ask again later.
@@ -38,6 +41,7 @@ struct Verdict {
   std::optional<Failure> failure{};    // kFailed
   std::optional<Error> refusal{};      // kRefused: the caller's own mistake; the group goes on
   std::vector<MissingTask> missing{};  // kWaiting: for whom
+  static auto fields(auto& m) { return std::tie(m.state, m.failure, m.refusal, m.missing); }
 };
 
 }  // namespace muster::inline v0_1::plan

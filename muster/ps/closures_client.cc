@@ -2,7 +2,6 @@
 
 #include <condition_variable>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <thread>
 #include <utility>
@@ -12,7 +11,6 @@
 #include "muster/net/message_socket.h"
 #include "muster/plan/failure.h"
 #include "muster/ps/closures.h"
-#include "muster/ps/internal/closure_wire.h"
 #include "muster/ps/internal/incarnation.h"
 #include "muster/ps/internal/server_handshake.h"
 #include "muster/ps/internal/wire.h"
@@ -20,16 +18,14 @@
 namespace muster::inline v0_1::ps {
 namespace {
 
-using nlohmann::json;
-
 class Client final : public ClosureClient {
  public:
   explicit Client(ClosureOptions options)
       : options_(std::move(options)),
         incarnation_(new_incarnation()),
         chief_(plan::readable_task(cluster().workers.front().name())),
-        calls_(connect("calls")),
-        beats_(connect("beat")) {
+        calls_(connect(net::Purpose::kCalls)),
+        beats_(connect(net::Purpose::kBeat)) {
     beater_ = std::thread([this] { beat_until_closed(); });
   }
 
@@ -48,14 +44,13 @@ class Client final : public ClosureClient {
 
   std::optional<Call> next(double seconds) override {
     Call call;
-    const json told = ask({{"op", "next"}, {"wait", seconds}}, {}, [&](const json& head) {
-      if (head.at("told") != "call") return;
-      call.ticket = head.at("ticket").get<int64_t>();
-      call.closure = {.function = head.at("function").get<std::string>(),
-                      .arguments = receive_all(*calls_, head.at("arguments"))};
-      call.state = receive_all(*calls_, head.at("state"));
-    });
-    over_ = told.at("told") == "over";
+    over_ = ask(calls::Next{seconds}, {}, [&](const calls::Given& given) {
+              if (given.ticket == 0) return;
+              call.ticket = given.ticket;
+              call.closure = {.function = given.function,
+                              .arguments = receive_all(*calls_, given.arguments)};
+              call.state = receive_all(*calls_, given.state);
+            }).over;
     if (call.ticket == 0) return std::nullopt;
     return call;
   }
@@ -64,25 +59,17 @@ class Client final : public ClosureClient {
               const std::vector<Tensor>& state) override {
     std::vector<Tensor> all = results;
     all.insert(all.end(), state.begin(), state.end());
-    return ask({{"op", "done"},
-                {"ticket", call.ticket},
-                {"results", forms_of(results)},
-                {"state", forms_of(state)}},
-               all)
-        .at("counts")
-        .get<bool>();
+    return ask(calls::Made{call.ticket, forms_of(results), forms_of(state)}, all).holds;
   }
 
   bool fail(const Call& call, const Error& error) override {
-    return ask({{"op", "failed"}, {"ticket", call.ticket}, {"error", to_json(error)}})
-        .at("counts")
-        .get<bool>();
+    return ask(calls::Failed{call.ticket, error}).holds;
   }
 
   void leave() noexcept override {
     try {
-      send_message(*calls_, {{"op", "bye"}});
-      (void)receive_head(*calls_, kGoodbye);
+      send_message(*calls_, calls::Request{.operation = calls::Bye()});
+      (void)calls_->receive(kGoodbye);
     } catch (const std::exception&) {
       // It is gone as well.
     }
@@ -92,7 +79,7 @@ class Client final : public ClosureClient {
   const cluster::ResolvedCluster& cluster() const { return options_.start.cluster; }
   bool told_to_stop() const { return options_.start.cancelled && options_.start.cancelled(); }
 
-  std::unique_ptr<net::MessageSocket> connect(const std::string& purpose) {
+  std::unique_ptr<net::MessageSocket> connect(net::Purpose purpose) {
     TimePoint told = system_clock().now() - from_seconds(kTellEvery / 2);
     const auto dial = [&] {
       return net::connect_messages({.address = cluster().addresses.front(),
@@ -110,39 +97,47 @@ class Client final : public ClosureClient {
                                     }});
     };
     auto socket = unless_told_to_stop(dial, options_.start.cancelled, chief_);
-    json greeting =
+    net::Handshake greeting =
         handshake_of(cluster(), options_.servers, cluster().rank, incarnation_, purpose);
-    greeting["definitions"] = options_.definitions;
-    form_ = ask_on(*socket, greeting, {}, {}).at("form").get<std::string>();
+    greeting.definitions = options_.definitions;
+    form_ = exchange<net::Handshake>(*socket, greeting).form;
     return socket;
   }
 
-  json ask(const json& request, std::span<const Tensor> tensors = {},
-           const std::function<void(const json&)>& receive = {}) {
-    return ask_on(*calls_, request, tensors, receive);
+  template <typename Operation>
+  using Receive = std::function<void(const net::AnswerTo<Operation>&)>;
+  template <typename Operation>
+  net::AnswerTo<Operation> ask(const Operation& asked, std::span<const Tensor> tensors = {},
+                               const Receive<Operation>& receive = {}) {
+    return exchange<Operation>(*calls_, calls::Request{.operation = asked}, tensors, receive);
   }
 
-  json ask_on(net::MessageSocket& socket, const json& request, std::span<const Tensor> tensors,
-              const std::function<void(const json&)>& receive) const {
-    json told;
+  template <typename Operation, typename Message>
+  net::AnswerTo<Operation> exchange(net::MessageSocket& socket, const Message& request,
+                                    std::span<const Tensor> tensors = {},
+                                    const Receive<Operation>& receive = {}) const {
+    net::AnswerTo<Operation> told{};
+    std::optional<Error> refusal;
     try {
       send_message(socket, request, tensors);
-      told = wait_for_answer(socket);
-      if (receive && !told.contains("error")) receive(told);
+      const std::string answer = wait_for_answer(socket);
+      refusal = net::error_in(answer);
+      if (!refusal) told = net::decode_answer<net::AnswerTo<Operation>>(answer);
+      if (!refusal && receive) receive(told);
       if (socket.payload_left() > 0) socket.skip_payload();
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kTimeout) throw;
       throw Error(ErrorKind::kPeerLost, fmt::format("{} was lost: {}", chief_, error.message()),
                   error.hint());
     }
-    if (told.contains("error")) throw to_error(told.at("error"));
+    if (refusal) throw *refusal;
     return told;
   }
 
-  json wait_for_answer(net::MessageSocket& socket) const {
+  std::string wait_for_answer(net::MessageSocket& socket) const {
     const TimePoint deadline = system_clock().now() + from_seconds(kLongestAnswer);
     while (system_clock().now() < deadline) {
-      if (auto told = receive_head(socket, kLook)) return *std::move(told);
+      if (auto told = socket.receive(kLook)) return std::move(told->text);
       if (told_to_stop()) {
         throw Error(ErrorKind::kCancelled,
                     fmt::format("told to stop while {} did not answer", chief_));
@@ -157,8 +152,8 @@ class Client final : public ClosureClient {
     while (!closing_) {
       lock.unlock();
       try {
-        send_message(*beats_, {{"op", "beat"}});
-        (void)receive_head(*beats_, options_.servers.heartbeat_timeout_seconds);
+        send_message(*beats_, calls::Request{.operation = calls::Beat()});
+        (void)beats_->receive(options_.servers.heartbeat_timeout_seconds);
       } catch (const Error& error) {
         // Whoever asks the chief next finds out.
         log::debug(fmt::format("no heartbeat reaches {}: {}", chief_, error.message()));

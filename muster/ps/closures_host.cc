@@ -4,7 +4,6 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "muster/base/clock.h"
@@ -16,14 +15,12 @@
 #include "muster/plan/failure.h"
 #include "muster/plan/standstill.h"
 #include "muster/ps/closures.h"
-#include "muster/ps/internal/closure_wire.h"
 #include "muster/ps/internal/server_handshake.h"
 #include "muster/ps/internal/wire.h"
 
 namespace muster::inline v0_1::ps {
 namespace {
 
-using nlohmann::json;
 using plan::ClosureQueue;
 
 class Host final : public ClosureHost {
@@ -119,12 +116,7 @@ class Host final : public ClosureHost {
     std::shared_ptr<const Closure> closure;
     std::shared_ptr<ClosureResult> result;
   };
-  // Who is at the other end of a connection.
-  struct Peer {
-    int rank = 0;
-    uint64_t incarnation = 0;
-    std::string purpose{};
-  };
+  using Peer = net::Handshake;  // who is at the other end of a connection
 
   static double now() { return to_seconds(system_clock().now().time_since_epoch()); }
   const cluster::ResolvedCluster& cluster() const { return options_.common.start.cluster; }
@@ -196,109 +188,102 @@ class Host final : public ClosureHost {
       peer = welcome(socket);
     } catch (const Error& error) {
       log::warning("a worker was refused: " + error.message());
-      answer_with(socket, {{"error", to_json(error)}});
+      refuse(socket, error);
       return;
     }
     if (!peer) return;
     try {
-      while (const auto request = receive_head(socket, kSilence)) {
-        if (!answer(*peer, socket, *request)) break;
+      while (const auto request = receive_message<calls::Request>(socket, kSilence)) {
+        answer(*peer, socket, *request);
+        if (std::holds_alternative<calls::Bye>(request->operation)) break;
       }
     } catch (const Error& error) {
       log::debug(
           fmt::format("the connection of {} has ended: {}", name(peer->rank), error.message()));
     }
-    if (peer->purpose != kCalls) return;
+    if (peer->purpose != net::Purpose::kCalls) return;
     const std::lock_guard lock(mutex_);
     if (is_here(*peer)) lose(peer->rank, "was lost");
   }
 
   std::optional<Peer> welcome(net::MessageSocket& socket) {
-    const auto told = receive_head(socket, options_.common.servers.idle_timeout_seconds);
+    auto told = receive_message<Peer>(socket, options_.common.servers.idle_timeout_seconds);
     if (!told) return std::nullopt;
-    check_handshake(*told, cluster(), options_.common.servers);
-    const auto theirs = told->at("definitions").get<std::vector<std::string>>();
-    if (theirs != options_.common.definitions) {
+    const Peer& peer = *told;
+    check_handshake(peer, cluster(), options_.common.servers);
+    if (peer.definitions != options_.common.definitions) {
       throw invalid_argument(
-          fmt::format("{} defines {}, the chief {}", told->at("task").get<std::string>(),
-                      join_quoted(theirs), join_quoted(options_.common.definitions)),
+          fmt::format("{} defines {}, the chief {}", peer.task, join_quoted(peer.definitions),
+                      join_quoted(options_.common.definitions)),
           "start the same program with the same flags in every task");
     }
-    const Peer peer{.rank = told->at("rank").get<int>(),
-                    .incarnation = told->at("incarnation").get<uint64_t>(),
-                    .purpose = told->at("purpose").get<std::string>()};
     if (peer.rank < 1 || peer.rank >= cluster().num_workers) {
       throw invalid_argument(fmt::format("a task of rank {} came for calls", peer.rank),
                              "give every task the same cluster in TF_CONFIG");
     }
-    if (peer.purpose == kCalls) {
+    if (peer.purpose == net::Purpose::kCalls) {
       const std::lock_guard lock(mutex_);
       worker(peer.rank) = {.incarnation = peer.incarnation, .here = true, .heard = now()};
       queue_.join(peer.rank, now());
       came_ = true;
       settle();
     }
-    send_message(socket, {{"form", options_.form}});
-    return peer;
+    send_answer(socket, net::Welcome{options_.form});
+    return told;
   }
 
-  static void answer_with(net::MessageSocket& socket, const json& head) {
+  static void refuse(net::MessageSocket& socket, const Error& error) {
     try {
-      send_message(socket, head);
+      send_error(socket, error);
     } catch (const Error&) {
       // It is gone, and will not miss the answer.
     }
   }
 
-  // False where the connection is at its end.
-  bool answer(const Peer& peer, net::MessageSocket& socket, const json& request) {
+  void answer(const Peer& peer, net::MessageSocket& socket, const calls::Request& request) {
     try {
-      const std::string op = request.at("op").get<std::string>();
-      if (op == "next") {
-        next(peer, socket, request);
-      } else if (op == "done") {
-        send_message(socket, {{"counts", finish(peer, socket, request)}});
-      } else if (op == "failed") {
-        send_message(socket, {{"counts", fail(peer, request)}});
-      } else if (op == "beat") {
-        {
-          const std::lock_guard lock(mutex_);
-          if (is_here(peer)) worker(peer.rank).heard = now();
-        }
-        send_message(socket, json::object());
-      } else if (op == "bye") {
-        leave(peer);
-        send_message(socket, json::object());
-        return false;
-      } else {
-        throw invalid_argument(fmt::format("the chief knows no \"{}\"", op),
-                               "run the same version of the program in every task");
-      }
+      std::visit([&](const auto& asked) { answer(peer, socket, asked); }, request.operation);
     } catch (const std::exception&) {
       const Error error = current_error();
       if (socket.payload_left() > 0) socket.skip_payload();
-      send_message(socket, {{"error", to_json(error)}});
+      send_error(socket, error);
     }
-    return true;
   }
 
-  bool finish(const Peer& peer, net::MessageSocket& socket, const json& request) {
-    std::vector<Tensor> results = receive_all(socket, request.at("results"));
-    std::vector<Tensor> state = receive_all(socket, request.at("state"));
+  void answer(const Peer& peer, net::MessageSocket& socket, const calls::Made& made) {
+    send_answer(socket, net::Truth{finish(peer, socket, made)});
+  }
+
+  void answer(const Peer& peer, net::MessageSocket& socket, const calls::Failed& failed) {
+    send_answer(socket, net::Truth{fail(peer, failed)});
+  }
+
+  void answer(const Peer& peer, net::MessageSocket& socket, const calls::Beat&) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (is_here(peer)) worker(peer.rank).heard = now();
+    }
+    send_answer(socket, Done());
+  }
+
+  void answer(const Peer& peer, net::MessageSocket& socket, const calls::Bye&) {
+    leave(peer);
+    send_answer(socket, Done());
+  }
+
+  bool finish(const Peer& peer, net::MessageSocket& socket, const calls::Made& made) {
+    std::vector<Tensor> results = receive_all(socket, made.results);
+    std::vector<Tensor> state = receive_all(socket, made.state);
     const std::lock_guard lock(mutex_);
-    if (!is_here(peer) || !queue_.finish(peer.rank, request.at("ticket").get<int64_t>()))
-      return false;
+    if (!is_here(peer) || !queue_.finish(peer.rank, made.ticket)) return false;
     if (!state.empty()) state_ = std::move(state);
     settle(std::move(results));
     return true;
   }
 
-  bool fail(const Peer& peer, const json& request) {
+  bool fail(const Peer& peer, const calls::Failed& failed) {
     const std::lock_guard lock(mutex_);
-    if (!is_here(peer) || !queue_.fail(peer.rank, request.at("ticket").get<int64_t>(),
-                                       to_error(request.at("error")))) {
-      return false;
-    }
+    if (!is_here(peer) || !queue_.fail(peer.rank, failed.ticket, failed.error)) return false;
     settle();
     return true;
   }
@@ -311,13 +296,13 @@ class Host final : public ClosureHost {
     settle();
   }
 
-  void next(const Peer& peer, net::MessageSocket& socket, const json& request) {
+  void answer(const Peer& peer, net::MessageSocket& socket, const calls::Next& asked) {
     std::shared_ptr<const Closure> closure;
     std::optional<ClosureQueue::Assignment> assignment;
     std::vector<Tensor> state;
     {
       std::unique_lock lock(mutex_);
-      const double seconds = std::clamp(request.at("wait").get<double>(), 0.0, kLongestWait);
+      const double seconds = std::clamp(asked.wait, 0.0, kLongestWait);
       system_clock().wait_for(lock, changed_, from_seconds(seconds), [&] {
         if (closed_ || over_ || !is_here(peer)) return true;
         assignment = queue_.next(peer.rank);
@@ -335,19 +320,17 @@ class Host final : public ClosureHost {
         if (first || options_.refreshed.contains(closure->function)) state = state_;
       }
     }
-    if (closure == nullptr) return send_message(socket, {{"told", over_ ? "over" : "waiting"}});
+    if (closure == nullptr) return send_answer(socket, calls::Given{.over = over_});
     std::vector<Tensor> all = closure->arguments;
     all.insert(all.end(), state.begin(), state.end());
-    send_message(socket,
-                 {{"told", "call"},
-                  {"ticket", assignment->ticket},
-                  {"function", closure->function},
-                  {"arguments", forms_of(closure->arguments)},
-                  {"state", forms_of(state)}},
-                 all);
+    send_answer(socket,
+                calls::Given{.ticket = assignment->ticket,
+                             .function = closure->function,
+                             .arguments = forms_of(closure->arguments),
+                             .state = forms_of(state)},
+                all);
   }
 
-  static constexpr const char* kCalls = "calls";
   // A worker may make a call for as long as it lives.
   static constexpr double kSilence = 3600;
   static constexpr double kLongestWait = 5;

@@ -8,7 +8,6 @@
 
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <utility>
@@ -18,6 +17,9 @@
 
 namespace muster::inline v0_1::ps {
 namespace {
+
+using ClaimState = StepLedger::Claim::State;
+using CommitState = StepLedger::Commit::State;
 
 class Simulation {
  public:
@@ -54,8 +56,8 @@ class Simulation {
   struct Session : SimulatedServers::Caller {
     int64_t generation = 0;
     int64_t ticket = 0;
-    int64_t next = 0;  // row
-    json round{};      // the last update of several workers
+    int64_t next = 0;                          // row
+    std::optional<StepLedger::Round> round{};  // the last update of several workers
     // Of steps that overlap.
     int64_t looked = 0;                 // steps in the weights it has
     std::optional<int64_t> fetched{};   // and in those of the next step, where they are here
@@ -63,7 +65,11 @@ class Simulation {
     std::function<void()> on_return{};  // what waits for that
   };
   using SessionPtr = std::shared_ptr<Session>;
-  using Next = SimulatedServers::Next;
+  template <typename Operation>
+  using Next = std::function<void(const net::AnswerTo<Operation>&)>;
+  // The answers of all servers.
+  template <typename Operation>
+  using All = std::function<void(const std::vector<net::AnswerTo<Operation>>&)>;
 
   // What the worker does when words come: not while it stands still, nor after its session.
   void wake(const SessionPtr& session, const std::function<void()>& act) {
@@ -75,33 +81,33 @@ class Simulation {
 
   // A request of the session to a server's data, or to the ledger. The server answers it when the
   // worker is gone as well, but nobody hears it.
-  void ask(const SessionPtr& session, size_t s, json request, const Next& next) {
-    request["rank"] = session->rank;
-    request["incarnation"] = session->incarnation;
-    if (!request.contains("generation")) request["generation"] = session->generation;
+  template <typename Operation>
+  void ask(const SessionPtr& session, size_t s, const Operation& asked,
+           const Next<Operation>& next) {
+    const int64_t generation = session->generation;
     agenda_.after(agenda_.delay(), [=, this] {
       if (!servers_.reaches(*session, s)) return wake(session, [=, this] { lose(session); });
       session->at_work[s] = true;
-      servers_.ask(s, session, request, [=, this](const json& answer) {
+      servers_.ask<Operation>(s, session, generation, asked, [=, this](const auto& answer) {
         session->at_work[s] = false;
         if (session->over) return servers_.left(session, s);
         agenda_.after(agenda_.delay(), [=, this] {
           wake(session, [=, this] {
-            if (answer.contains("lost")) return lose(session);
-            next(answer);
+            if (!answer) return lose(session);
+            next(*answer);
           });
         });
       });
     });
   }
 
-  void ask_all(const SessionPtr& session, const std::function<json(size_t)>& request,
-               const std::function<void(const std::vector<json>&)>& next) {
+  template <typename Operation>
+  void ask_all(const SessionPtr& session, const Operation& asked, const All<Operation>& next) {
     const size_t count = servers_.size();
-    const auto answers = std::make_shared<std::vector<json>>(count);
+    const auto answers = std::make_shared<std::vector<net::AnswerTo<Operation>>>(count);
     const auto left = std::make_shared<size_t>(count);
     for (size_t s = 0; s < count; ++s) {
-      ask(session, s, request(s), [=](const json& answer) {
+      ask(session, s, asked, [=](const net::AnswerTo<Operation>& answer) {
         (*answers)[s] = answer;
         if (--*left == 0) next(*answers);
       });
@@ -164,8 +170,7 @@ class Simulation {
     agenda_.after(1 + agenda_.delay(), [=, this] {
       wake(session, [=, this] {
         if (!servers_.reaches(*session, 0)) return;
-        servers_.ask_ledger(
-            {{"op", "beat"}, {"rank", session->rank}, {"incarnation", session->incarnation}});
+        servers_.ledger().answer({session->rank, session->incarnation}, ledger::Beat());
         beat(session);
       });
     });
@@ -173,66 +178,45 @@ class Simulation {
 
   // The chief looks what servers and ledger hold.
   void find_state(const SessionPtr& session) {
-    ask(session, 0, {{"op", "status"}}, [=, this](const json& status) {
-      if (status.contains("finished")) return end(session);
-      const auto ledgers = status.at("generation").get<int64_t>();
-      ask_all(
-          session,
-          [](size_t) {
-            return json{{"op", "state"}};
-          },
-          [=, this](const std::vector<json>& states) {
-            int64_t most = ledgers;
-            bool alike = ledgers > 0;
-            for (const json& state : states) {
-              const auto its = state.at("generation").get<int64_t>();
-              most = std::max(most, its);
-              alike = alike && its == ledgers;
-            }
-            session->generation = alike ? ledgers : most + 1;
-            alike ? join(session) : define(session);
-          });
+    ask(session, 0, ledger::Status(), [=, this](const ledger::Place& place) {
+      if (place.finished) return end(session);
+      const int64_t ledgers = place.generation;
+      ask_all(session, shards::State(), [=, this](const std::vector<shards::Held>& states) {
+        int64_t most = ledgers;
+        bool alike = ledgers > 0;
+        for (const shards::Held& state : states) {
+          most = std::max(most, state.generation);
+          alike = alike && state.generation == ledgers;
+        }
+        session->generation = alike ? ledgers : most + 1;
+        alike ? join(session) : define(session);
+      });
     });
   }
 
   void define(const SessionPtr& session) {
-    ask_all(
-        session,
-        [](size_t) {
-          return json{{"op", "define"}};
-        },
-        [=, this](const std::vector<json>&) {
-          ask_all(
-              session,
-              [](size_t) {
-                return json{{"op", "write"}};
-              },
-              [=, this](const std::vector<json>&) {
-                json begin{{"op", "begin"}, {"step", saved_.step}, {"positions", saved_.positions}};
-                if (setting_.last_step) begin["last_step"] = *setting_.last_step;
-                ask(session, 0, begin, [=, this](const json&) { join(session); });
-              });
-        });
+    ask_all(session, shards::Define(), [=, this](const auto&) {
+      ask_all(session, shards::Write(), [=, this](const auto&) {
+        const ledger::Begin begin{
+            .step = saved_.step, .last_step = setting_.last_step, .positions = saved_.positions};
+        ask(session, 0, begin, [=, this](const Done&) { join(session); });
+      });
+    });
   }
 
   void join(const SessionPtr& session) {
-    ask(session, 0, {{"op", "join"}}, [=, this](const json& joined) {
-      if (joined.at("state") == "finished") return end(session);
-      if (joined.at("state") == "waiting") return join(session);
-      session->generation = joined.at("generation").get<int64_t>();
-      session->next = row_of(joined.at("position").get<std::string>());
-      ask_all(
-          session,
-          [](size_t) {
-            return json{{"op", "state"}};
-          },
-          [=, this](const std::vector<json>& states) {
-            const bool alike = std::ranges::all_of(states, [&](const json& state) {
-              return state.at("generation") == session->generation;
-            });
-            if (alike) return step(session);
-            agenda_.after(0.2, [=, this] { wake(session, [=, this] { join(session); }); });
-          });
+    ask(session, 0, ledger::Join(), [=, this](const ledger::Joined& joined) {
+      if (joined.state == ledger::Joined::State::kFinished) return end(session);
+      if (joined.state == ledger::Joined::State::kWaiting) return join(session);
+      session->generation = joined.generation;
+      session->next = row_of(joined.position);
+      ask_all(session, shards::State(), [=, this](const std::vector<shards::Held>& states) {
+        const bool alike = std::ranges::all_of(states, [&](const shards::Held& state) {
+          return state.generation == session->generation;
+        });
+        if (alike) return step(session);
+        agenda_.after(0.2, [=, this] { wake(session, [=, this] { join(session); }); });
+      });
     });
   }
 
@@ -245,22 +229,17 @@ class Simulation {
 
   void claim(const SessionPtr& session) {
     if (!setting_.last_step && session->next == setting_.rows) {
-      return ask(session, 0, {{"op", "end_input"}},
-                 [=, this](const json&) { wait_for_end(session); });
+      return ask(session, 0, ledger::EndInput(), [=, this](const Done&) { wait_for_end(session); });
     }
-    ask(session, 0, {{"op", "claim"}}, [=, this](const json& claim) {
-      if (claim.at("state") == "over") return wait_for_end(session);
-      if (claim.at("state") == "waiting")
+    ask(session, 0, ledger::Claim(), [=, this](const ledger::Claimed& claim) {
+      if (claim.state == ClaimState::kOver) return wait_for_end(session);
+      if (claim.state == ClaimState::kWait)
         return look_at_servers(session, [=, this] { step(session); });
-      session->ticket = claim.at("ticket").get<int64_t>();
-      session->round = claim.value("round", json());
+      session->ticket = claim.ticket;
+      session->round = claim.round;
       ask_all(
-          session,
-          [=](size_t) {
-            return with_round({{"op", "pull"}}, session->round);
-          },
-          [=, this](const std::vector<json>& pulled) {
-            session->looked = pulled.front().at("applied").get<int64_t>();
+          session, shards::Pull{claim.round}, [=, this](const std::vector<shards::Looked>& pulled) {
+            session->looked = pulled.front().applied;
             compute(session, [=, this] { setting_.overlap ? send_off(session) : push(session); });
           });
     });
@@ -283,11 +262,11 @@ class Simulation {
     after_push(session, [=, this] {
       if (session->ticket != 0) return send_claimed(session);
       // It could not be claimed with the commit before it.
-      ask(session, 0, {{"op", "claim"}}, [=, this](const json& claim) {
-        if (claim.at("state") == "over") return wait_for_end(session);
-        if (claim.at("state") == "waiting")
+      ask(session, 0, ledger::Claim(), [=, this](const ledger::Claimed& claim) {
+        if (claim.state == ClaimState::kOver) return wait_for_end(session);
+        if (claim.state == ClaimState::kWait)
           return look_at_servers(session, [=, this] { send_off(session); });
-        session->ticket = claim.at("ticket").get<int64_t>();
+        session->ticket = claim.ticket;
         fetch(session, [=, this] { send_claimed(session); });
       });
     });
@@ -295,15 +274,10 @@ class Simulation {
 
   // Weights come beside those that a step is computed with.
   void fetch(const SessionPtr& session, const std::function<void()>& next) {
-    ask_all(
-        session,
-        [](size_t) {
-          return json{{"op", "pull"}};
-        },
-        [=](const std::vector<json>& pulled) {
-          session->fetched = pulled.front().at("applied").get<int64_t>();
-          next();
-        });
+    ask_all(session, shards::Pull(), [=](const std::vector<shards::Looked>& pulled) {
+      session->fetched = pulled.front().applied;
+      next();
+    });
   }
 
   void send_claimed(const SessionPtr& session) {
@@ -312,10 +286,8 @@ class Simulation {
     const int64_t looked = session->looked;
     session->looked = std::exchange(session->fetched, std::nullopt).value_or(looked);
     session->on_its_way = true;
-    const json request{{"op", "push"}, {"ticket", ticket}, {"row", row}};
-    ask_all(
-        session, [=](size_t) { return request; },
-        [=, this](const std::vector<json>&) { commit_behind(session, ticket, row, looked); });
+    ask_all(session, push_of(ticket, row),
+            [=, this](const auto&) { commit_behind(session, ticket, row, looked); });
     // Meanwhile the chief may want to save, and the data may be used up.
     const bool saves = session->rank == 0 && agenda_.draw(8) == 0;
     if (!saves) return compute_next(session);
@@ -329,24 +301,21 @@ class Simulation {
   }
 
   void commit_behind(const SessionPtr& session, int64_t ticket, int64_t row, int64_t looked) {
-    const json request{{"op", "commit"},
-                       {"ticket", ticket},
-                       {"position", std::to_string(row + 1)},
-                       {"looked", looked},
-                       {"next", true}};
-    ask(session, 0, request, [=, this](const json& told) {
-      if (told.at("state") == "waiting")
+    const ledger::Commit commit{
+        .ticket = ticket, .position = std::to_string(row + 1), .looked = looked, .next = true};
+    ask(session, 0, commit, [=, this](const ledger::Committed& told) {
+      if (told.state == CommitState::kWait)
         return look_at_servers(session, [=, this] { commit_behind(session, ticket, row, looked); });
       const auto left = std::make_shared<size_t>(servers_.size());
       const auto applied = [=, this] {
         if (--*left > 0) return;
-        session->ticket = told.value("next", int64_t{0});
+        session->ticket = told.next;
         // The weights of the step behind the next one.
         session->ticket != 0 ? fetch(session, [=, this] { come_back(session); })
                              : come_back(session);
       };
       for (size_t s = 1; s < servers_.size(); ++s) {
-        ask(session, s, {{"op", "apply"}, {"ticket", ticket}}, [=](const json&) { applied(); });
+        ask(session, s, shards::Apply{ticket}, [=](const Done&) { applied(); });
       }
       applied();  // by the first one, with the commit
     });
@@ -359,44 +328,31 @@ class Simulation {
 
   // --- steps one behind another ---
 
-  static json with_round(json request, const json& round) {
-    if (!round.is_null()) request["round"] = round;
-    return request;
-  }
-
   void look_at_servers(const SessionPtr& session, const std::function<void()>& next) {
-    ask_all(
-        session,
-        [](size_t) {
-          return json{{"op", "state"}};
-        },
-        [=, this](const std::vector<json>& states) {
-          for (const json& state : states) {
-            if (state.at("generation") != session->generation) return lose(session);
-          }
-          next();
-        });
+    ask_all(session, shards::State(), [=, this](const std::vector<shards::Held>& states) {
+      for (const shards::Held& state : states) {
+        if (state.generation != session->generation) return lose(session);
+      }
+      next();
+    });
   }
 
   void push(const SessionPtr& session) {
-    const json request{{"op", "push"}, {"ticket", session->ticket}, {"row", session->next}};
-    ask_all(
-        session, [=](size_t) { return request; },
-        [=, this](const std::vector<json>&) { commit(session); });
+    ask_all(session, push_of(session->ticket, session->next),
+            [=, this](const auto&) { commit(session); });
   }
 
   void commit(const SessionPtr& session) {
-    const json request{{"op", "commit"},
-                       {"ticket", session->ticket},
-                       {"position", std::to_string(session->next + 1)}};
-    ask(session, 0, request, [=, this](const json& told) {
-      if (told.at("state") == "waiting")
+    const ledger::Commit commits{.ticket = session->ticket,
+                                 .position = std::to_string(session->next + 1)};
+    ask(session, 0, commits, [=, this](const ledger::Committed& told) {
+      if (told.state == CommitState::kWait)
         return look_at_servers(session, [=, this] { commit(session); });
       ++session->next;
       if (setting_.aggregate > 0 || servers_.size() == 1) return step(session);
       const auto left = std::make_shared<size_t>(servers_.size() - 1);
       for (size_t s = 1; s < servers_.size(); ++s) {
-        ask(session, s, {{"op", "apply"}, {"ticket", session->ticket}}, [=, this](const json&) {
+        ask(session, s, shards::Apply{session->ticket}, [=, this](const Done&) {
           if (--*left == 0) step(session);
         });
       }
@@ -404,8 +360,8 @@ class Simulation {
   }
 
   void wait_for_end(const SessionPtr& session) {
-    ask(session, 0, {{"op", "settled"}}, [=, this](const json& told) {
-      if (!told.at("settled").get<bool>()) {
+    ask(session, 0, ledger::Settled(), [=, this](const ledger::Standing& told) {
+      if (!told.settled) {
         return look_at_servers(session, [=, this] {
           if (session->rank == 0 && agenda_.draw(3) == 0)
             return save(session, [=, this] { wait_for_end(session); });
@@ -416,13 +372,13 @@ class Simulation {
       save(session, [=, this] {
         ending_ = true;
         measure();
-        ask(session, 0, {{"op", "finish"}}, [=, this](const json&) { end(session); });
+        ask(session, 0, ledger::Finish(), [=, this](const Done&) { end(session); });
       });
     });
   }
 
   void end(const SessionPtr& session) {
-    ask(session, 0, {{"op", "bye"}}, [=, this](const json&) {
+    ask(session, 0, ledger::Bye(), [=, this](const Done&) {
       session->over = true;
       ended_.insert(session->rank);
     });
@@ -431,27 +387,23 @@ class Simulation {
   // --- checkpoints ---
 
   void save(const SessionPtr& session, const std::function<void()>& next) {
-    ask(session, 0, {{"op", "pause"}}, [=, this](const json& paused) {
-      json request{{"op", "snapshot"}, {"commits", paused.at("commits")}};
-      if (paused.contains("round")) request["round"] = paused.at("round");
-      ask_all(
-          session, [=](size_t) { return request; },
-          [=, this](const std::vector<json>& copies) {
-            ask(session, 0, {{"op", "resume"}}, [=, this](const json& resumed) {
-              if (!resumed.value("held", true)) return lose(session);
-              note_checkpoint(paused, copies);
-              next();
-            });
-          });
+    ask(session, 0, ledger::Pause(), [=, this](const ledger::Cut& paused) {
+      const shards::Snapshot snapshot{.commits = paused.commits, .round = paused.round};
+      ask_all(session, snapshot, [=, this](const auto&) {
+        ask(session, 0, ledger::Resume(), [=, this](const net::Truth& resumed) {
+          if (!resumed.holds) return lose(session);
+          note_checkpoint(*session, paused);
+          next();
+        });
+      });
     });
   }
 
-  void note_checkpoint(const json& paused, const std::vector<json>& copies) {
-    SimulatedCheckpoint saved{.step = paused.at("step").get<int64_t>(),
-                              .positions = paused.at("positions").get<std::vector<std::string>>()};
-    saved.weights = servers_.copy(copies.front());
-    for (const json& copy : copies)
-      require(servers_.copy(copy) == saved.weights, "servers differ in a checkpoint");
+  void note_checkpoint(const Session& session, const ledger::Cut& paused) {
+    SimulatedCheckpoint saved{.step = paused.step, .positions = paused.positions};
+    saved.weights = servers_.copy(session, 0);
+    for (size_t s = 1; s < servers_.size(); ++s)
+      require(servers_.copy(session, s) == saved.weights, "servers differ in a checkpoint");
     int64_t counted = 0;
     for (const auto& [example, times] : saved.weights) {
       const auto& [worker, row] = example;
@@ -474,15 +426,14 @@ class Simulation {
   // How old weights were, while the ledger lived.
   void measure() {
     if (!setting_.max_staleness) return;
-    const json told = servers_.ask_ledger({{"op", "measures"}, {"rank", -1}});
+    const ledger::Measured told = servers_.ledger().answer({}, ledger::Measures());
     // Another worker is at most s behind when a step is claimed, and at most s + 1 ahead when it is
     // committed.
     // Where steps overlap it has looked a step earlier, and its own update is among what it lacks.
     const int64_t more = setting_.overlap ? 1 : 0;
     const int64_t most = (setting_.workers - 1) * (2 * *setting_.max_staleness + 1 + more) + more;
-    for (const auto& [task, staleness] : told.at("tasks").items()) {
-      require(staleness.at("max") <= most, "weights were older than they may be");
-    }
+    for (const auto& [task, staleness] : told.tasks)
+      require(staleness.max <= most, "weights were older than they may be");
   }
 
   // --- faults ---

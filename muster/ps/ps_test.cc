@@ -29,7 +29,6 @@
 namespace muster::inline v0_1::ps {
 namespace {
 
-using nlohmann::json;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
@@ -187,14 +186,14 @@ TEST(PartFiles, AreReadByOtherServersInPieces) {
   const std::map<std::string, Tensor> copy = before.copy();
   const std::string name = checkpoint_part_name(9, 0, 1, 5);
   Checkpoint index{.global_step = 9};
-  index.parts = WrittenPart::of_json(files.write(name, before, copy).to_json()).part;
+  index.parts =
+      formats::SafetensorsParts::parse(files.write(name, before, copy).table, "the table").value();
   write_checkpoint(local_file_system(), directory / "model.ckpt-9.safetensors", index);
   ShardStore after(cut(variables, 2), sgd(1), /*seed=*/4, /*groups=*/1);
-  files.restore({{"checkpoint", "model.ckpt-9"},
-                 {"tensors",
-                  {{{"name", "a/part_0"}, {"from", "a"}, {"begin", 0}},
-                   {{"name", "a/part_1"}, {"from", "a"}, {"begin", 3}},
-                   {{"name", "b/part_1"}, {"from", "b"}, {"begin", 2}}}}},
+  files.restore({.checkpoint = "model.ckpt-9",
+                 .tensors = {{.name = "a/part_0", .from = "a", .begin = 0},
+                             {.name = "a/part_1", .from = "a", .begin = 3},
+                             {.name = "b/part_1", .from = "b", .begin = 2}}},
                 after);
   const std::map<std::string, Tensor> read = after.copy();
   EXPECT_TRUE(torch::cat({read.at("a/part_0"), read.at("a/part_1")}).equal(copy.at("a")));
@@ -210,9 +209,7 @@ TEST(PartFiles, TouchNothingButCheckpoints) {
     EXPECT_THAT(message_of([&] { files.write(name, store, store.copy()); }),
                 HasSubstr("no name of a part"));
   for (const std::string name : {"/model.ckpt-1", "../model.ckpt-1", "weights"})
-    EXPECT_THAT(message_of([&] {
-                  files.restore({{"checkpoint", name}, {"tensors", json::array()}}, store);
-                }),
+    EXPECT_THAT(message_of([&] { files.restore({.checkpoint = name}, store); }),
                 HasSubstr("no name of a checkpoint"));
   EXPECT_FALSE(files.sees("text"));
   local_file_system().write_atomically(directory / kSightFile, std::string_view("text")).value();
@@ -227,8 +224,7 @@ TEST(PartFiles, WhatIsNoNumberIsNotWritten) {
   ShardStore store(cut({spec_of("a", {2})}, 1), sgd(1), 0, 1);
   store.write({{"a", torch::tensor({1.F, std::numeric_limits<float>::infinity()})}});
   const std::string name = checkpoint_part_name(9, 0, 1, 5);
-  const WrittenPart written =
-      WrittenPart::of_json(files.write(name, store, store.copy()).to_json());
+  const shards::Written written = files.write(name, store, store.copy());
   EXPECT_THAT(written.non_finite, HasSubstr("variable a holds inf (element 1"));
   EXPECT_FALSE(local_file_system().exists(directory / name).value());
 }
@@ -271,14 +267,14 @@ TEST(ServerConnections, BeatsGoOnOverAnotherConnection) {
   net::MessageServer server({.address = "127.0.0.1:0", .job = {}, .task = "ps:0"},
                             [&](net::MessageSocket& socket) {
                               constexpr double kPatience = 30;
-                              const auto handshake = receive_head(socket, kPatience);
-                              send_message(socket, json::object());
-                              const bool beats = handshake && handshake->at("purpose") == "beat";
+                              const auto peer = receive_message<net::Handshake>(socket, kPatience);
+                              send_answer(socket, net::Welcome());
+                              const bool beats = peer && peer->purpose == net::Purpose::kBeat;
                               const int which = beats ? ++beating : 0;
-                              while (receive_head(socket, kPatience)) {
+                              while (socket.receive(kPatience)) {
                                 if (which == 1) return;
                                 if (which == 2) goes_on.set_value();
-                                send_message(socket, json::object());
+                                send_answer(socket, Done());
                               }
                             });
   distribute::StartOptions start;
@@ -297,8 +293,10 @@ TEST(ServerConnections, BeginsWithoutServersThatHaveGoneWithTheRun) {
   net::MessageServer server({.address = "127.0.0.1:0", .job = {}, .task = "ps:0"},
                             [&](net::MessageSocket& socket) {
                               constexpr double kPatience = 30;
-                              while (receive_head(socket, kPatience))
-                                send_message(socket, {{"finished", true}});
+                              (void)socket.receive(kPatience);
+                              send_answer(socket, net::Welcome());
+                              while (socket.receive(kPatience))
+                                send_answer(socket, ledger::Place{.finished = true});
                             });
   distribute::StartOptions start;
   start.cluster.addresses = {"127.0.0.1:1", "127.0.0.1:2"};
@@ -322,15 +320,26 @@ class LedgerHostTest : public ::testing::Test {
                .heartbeat_timeout = 6,
                .clock = &clock_}) {}
 
-  json ask(json request, int rank = 0) {
-    request["rank"] = rank;
-    if (!request.contains("incarnation")) request["incarnation"] = 7 + rank;
-    if (!request.contains("generation")) request["generation"] = 1;
-    return host_.answer(request);
+  using Claim = StepLedger::Claim::State;
+  using Commit = StepLedger::Commit::State;
+
+  static LedgerHost::Asker worker(int rank) {
+    return {.rank = rank, .incarnation = 7 + static_cast<uint64_t>(rank), .generation = 1};
+  }
+  // Another process of the same task.
+  static LedgerHost::Asker later(int rank) {
+    return {.rank = rank, .incarnation = 99, .generation = 1};
+  }
+  auto ask(const auto& asked, const LedgerHost::Asker& who = worker(0)) {
+    return host_.answer(who, asked);
+  }
+  int64_t claim(const LedgerHost::Asker& who) { return ask(ledger::Claim(), who).ticket; }
+  ErrorKind refusal_of_claim(const LedgerHost::Asker& who) {
+    return error_of([&] { ask(ledger::Claim(), who); }).kind();
   }
   void begin() {
-    ask({{"op", "begin"}, {"step", 0}, {"positions", json::array()}});
-    for (int rank = 0; rank < 2; ++rank) ask({{"op", "join"}}, rank);
+    ask(ledger::Begin());
+    for (int rank = 0; rank < 2; ++rank) ask(ledger::Join(), worker(rank));
   }
 
   ManualClock clock_{{.sleep_advances = true}};
@@ -339,47 +348,44 @@ class LedgerHostTest : public ::testing::Test {
 
 TEST_F(LedgerHostTest, StepsAreClaimedAndCommitted) {
   begin();
-  const json claim = ask({{"op", "claim"}}, 1);
-  EXPECT_EQ(claim.at("state"), "granted");
-  const json committed =
-      ask({{"op", "commit"}, {"ticket", claim.at("ticket")}, {"position", "here"}, {"rows", 5}}, 1);
-  EXPECT_EQ(committed.at("step"), 1);
-  EXPECT_EQ(committed.at("rows"), 5);
-  EXPECT_TRUE(host_.committed(1, claim.at("ticket").get<int64_t>()));
-  EXPECT_THAT(ask({{"op", "pause"}}).at("positions"), ElementsAre("", "here"));
+  const ledger::Claimed claimed = ask(ledger::Claim(), worker(1));
+  EXPECT_EQ(claimed.state, Claim::kGranted);
+  const ledger::Committed committed =
+      ask(ledger::Commit{.ticket = claimed.ticket, .position = "here", .rows = 5}, worker(1));
+  EXPECT_EQ(committed.step, 1);
+  EXPECT_EQ(committed.rows, 5);
+  EXPECT_TRUE(host_.committed(1, claimed.ticket));
+  EXPECT_THAT(ask(ledger::Pause()).positions, ElementsAre("", "here"));
 }
 
 // Where there was nothing to train it has made no step itself.
 TEST_F(LedgerHostTest, ARunThatIsOverIsAtTheStepThatItsChiefSays) {
-  ask({{"op", "finish"}, {"step", 938}});
-  const json joined = ask({{"op", "join"}}, 1);
-  EXPECT_EQ(joined.at("state"), "finished");
-  EXPECT_EQ(joined.at("step"), 938);
+  ask(ledger::Finish{938});
+  const ledger::Joined joined = ask(ledger::Join(), worker(1));
+  EXPECT_EQ(joined.state, ledger::Joined::State::kFinished);
+  EXPECT_EQ(joined.step, 938);
 }
 
 TEST_F(LedgerHostTest, TheNextStepIsClaimedWithACommit) {
-  ask({{"op", "begin"}, {"step", 0}, {"last_step", 2}, {"positions", json::array()}});
-  ask({{"op", "join"}, {"incarnation", 7}}, 0);
-  json commit{{"op", "commit"}, {"position", ""}, {"next", true}};
-  commit["ticket"] = ask({{"op", "claim"}}).at("ticket");
-  const json first = ask(commit);
-  ASSERT_TRUE(first.contains("next"));
-  commit["ticket"] = first.at("next");
-  const json last = ask(commit);
-  EXPECT_EQ(last.at("step"), 2);
-  EXPECT_FALSE(last.contains("next"));
-  EXPECT_EQ(ask({{"op", "claim"}}).at("state"), "over");
+  ask(ledger::Begin{.last_step = 2});
+  ask(ledger::Join());
+  const ledger::Committed first = ask(ledger::Commit{.ticket = claim(worker(0)), .next = true});
+  ASSERT_NE(first.next, 0);
+  const ledger::Committed last = ask(ledger::Commit{.ticket = first.next, .next = true});
+  EXPECT_EQ(last.step, 2);
+  EXPECT_EQ(last.next, 0);
+  EXPECT_EQ(ask(ledger::Claim()).state, Claim::kOver);
 }
 
 TEST_F(LedgerHostTest, WhoIsSilentHoldsNobodyUpAndHearsSo) {
   begin();
   for (int second = 1; second <= 8; ++second) {
     clock_.advance(from_seconds(1));
-    if (second == 4) ask({{"op", "beat"}}, 0);
+    if (second == 4) ask(ledger::Beat());
     host_.look();
   }
   EXPECT_FALSE(host_.without_chief());
-  const Error error = error_of([&] { ask({{"op", "claim"}}, 1); });
+  const Error error = error_of([&] { claim(worker(1)); });
   EXPECT_EQ(error.kind(), ErrorKind::kPeerLost);
   EXPECT_THAT(error.message(), HasSubstr("worker 0 was taken for lost"));
 }
@@ -390,14 +396,14 @@ TEST_F(LedgerHostTest, ItsOwnStandstillIsNoSilenceOfTheOthers) {
   host_.look();
   clock_.advance(from_seconds(600));
   host_.look();
-  EXPECT_EQ(ask({{"op", "claim"}}, 1).at("state"), "granted");
+  EXPECT_EQ(ask(ledger::Claim(), worker(1)).state, Claim::kGranted);
   // Who stays silent then is lost in the usual time.
   for (int second = 1; second <= 7; ++second) {
     clock_.advance(from_seconds(1));
-    ask({{"op", "beat"}}, 0);
+    ask(ledger::Beat());
     host_.look();
   }
-  EXPECT_EQ(error_of([&] { ask({{"op", "claim"}}, 1); }).kind(), ErrorKind::kPeerLost);
+  EXPECT_EQ(refusal_of_claim(worker(1)), ErrorKind::kPeerLost);
 }
 
 TEST_F(LedgerHostTest, NobodyGoesOnWhereNobodyIsLeft) {
@@ -426,16 +432,15 @@ TEST(ToldToStop, IsWhatTheErrorSaysAndNotThatNobodyWantsTheServer) {
 
 TEST_F(LedgerHostTest, AChiefThatIsGoneHoldsNoCut) {
   begin();
-  const json claim = ask({{"op", "claim"}}, 1);
-  ask({{"op", "pause"}});
-  const json commit{{"op", "commit"}, {"ticket", claim.at("ticket")}, {"position", ""}};
-  EXPECT_EQ(ask(commit, 1).at("state"), "waiting");
+  const ledger::Commit commit{.ticket = claim(worker(1))};
+  ask(ledger::Pause());
+  EXPECT_EQ(ask(commit, worker(1)).state, Commit::kWait);
   host_.leave(0, 7);
-  EXPECT_EQ(ask(commit, 1).at("state"), "accepted");
+  EXPECT_EQ(ask(commit, worker(1)).state, Commit::kAccepted);
   clock_.advance(from_seconds(3));
   EXPECT_NEAR(*host_.without_chief(), 3, 0.01);
   // An earlier process of a task that has come again is no news.
-  ask({{"op", "join"}, {"incarnation", 9}}, 0);
+  ask(ledger::Join(), later(0));
   host_.leave(0, 7);
   EXPECT_FALSE(host_.without_chief());
 }
@@ -444,77 +449,62 @@ TEST_F(LedgerHostTest, AChiefThatIsGoneHoldsNoCut) {
 // the process that came after it.
 TEST_F(LedgerHostTest, WhatAnEarlierProcessAskedForSpeaksForNobody) {
   begin();
-  ask({{"op", "join"}, {"incarnation", 99}}, 1);
-  const json claim = ask({{"op", "claim"}, {"incarnation", 99}}, 1);
-  EXPECT_EQ(error_of([&] { ask({{"op", "claim"}}, 1); }).kind(), ErrorKind::kPeerLost);
+  ask(ledger::Join(), later(1));
+  const ledger::Commit commit{.ticket = claim(later(1))};
+  EXPECT_EQ(refusal_of_claim(worker(1)), ErrorKind::kPeerLost);
   clock_.advance(from_seconds(4));
-  ask({{"op", "beat"}}, 1);
-  const json commit{
-      {"op", "commit"}, {"incarnation", 99}, {"ticket", claim.at("ticket")}, {"position", ""}};
+  ask(ledger::Beat(), worker(1));
   // Nor does it end what the later one does.
-  ask({{"op", "abandon"}}, 1);
-  ask({{"op", "bye"}}, 1);
-  for (const char* op : {"end_input", "stop"})
-    EXPECT_EQ(error_of([&] {
-                ask({{"op", op}, {"why", "a hook"}}, 1);
-              }).kind(),
-              ErrorKind::kPeerLost);
-  EXPECT_EQ(ask(commit, 1).at("state"), "accepted");
-  EXPECT_EQ(ask({{"op", "claim"}, {"incarnation", 99}}, 1).at("state"), "granted");
+  ask(ledger::Abandon(), worker(1));
+  ask(ledger::Bye(), worker(1));
+  EXPECT_EQ(error_of([&] { ask(ledger::EndInput(), worker(1)); }).kind(), ErrorKind::kPeerLost);
+  EXPECT_EQ(error_of([&] { ask(ledger::Stop{"a hook"}, worker(1)); }).kind(), ErrorKind::kPeerLost);
+  EXPECT_EQ(ask(commit, later(1)).state, Commit::kAccepted);
+  EXPECT_EQ(ask(ledger::Claim(), later(1)).state, Claim::kGranted);
 }
 
 TEST_F(LedgerHostTest, AnEarlierProcessOfTheChiefEndsNoCutOfTheLaterOne) {
   begin();
-  ask({{"op", "pause"}});
-  ask({{"op", "join"}, {"incarnation", 99}}, 0);
-  ask({{"op", "pause"}, {"incarnation", 99}}, 0);
-  EXPECT_EQ(ask({{"op", "resume"}}).at("held"), false);
-  EXPECT_EQ(ask({{"op", "resume"}, {"incarnation", 99}}).at("held"), true);
+  ask(ledger::Pause());
+  ask(ledger::Join(), later(0));
+  ask(ledger::Pause(), later(0));
+  EXPECT_FALSE(ask(ledger::Resume()).holds);
+  EXPECT_TRUE(ask(ledger::Resume(), later(0)).holds);
 }
 
 // It commits again what counts already, and claims nothing: that would take away the later one's
 // step.
 TEST_F(LedgerHostTest, AnEarlierProcessClaimsNothingWithItsCommit) {
   begin();
-  json commit{{"op", "commit"}, {"position", ""}, {"next", true}};
-  commit["ticket"] = ask({{"op", "claim"}}, 1).at("ticket");
-  EXPECT_TRUE(ask(commit, 1).contains("next"));
-  ask({{"op", "join"}, {"incarnation", 99}}, 1);
-  const json later = ask({{"op", "claim"}, {"incarnation", 99}}, 1);
-  EXPECT_FALSE(ask(commit, 1).contains("next"));
-  const json committed{
-      {"op", "commit"}, {"incarnation", 99}, {"ticket", later.at("ticket")}, {"position", ""}};
-  EXPECT_EQ(ask(committed, 1).at("state"), "accepted");
+  const ledger::Commit commit{.ticket = claim(worker(1)), .next = true};
+  EXPECT_NE(ask(commit, worker(1)).next, 0);
+  ask(ledger::Join(), later(1));
+  const int64_t of_later = claim(later(1));
+  EXPECT_EQ(ask(commit, worker(1)).next, 0);
+  EXPECT_EQ(ask(ledger::Commit{.ticket = of_later}, later(1)).state, Commit::kAccepted);
 }
 
 // Tickets of a run that was lost with its server have the numbers of those of the next one.
 TEST_F(LedgerHostTest, AServerThatAsksAboutAnotherRunTakesNoStepAway) {
   begin();
-  const json claim = ask({{"op", "claim"}}, 1);
-  const json resolve{{"op", "resolve"}, {"ticket", claim.at("ticket")}, {"gone", true}};
-  json earlier = resolve;
-  earlier["generation"] = 0;
-  EXPECT_EQ(ask(earlier, 1).at("committed"), false);
-  const json commit{{"op", "commit"}, {"ticket", claim.at("ticket")}, {"position", ""}};
-  EXPECT_EQ(ask(commit, 1).at("state"), "accepted");
-  EXPECT_EQ(ask(resolve, 1).at("committed"), true);
+  const int64_t ticket = claim(worker(1));
+  const ledger::Resolve resolve{.rank = 1, .ticket = ticket, .gone = true};
+  EXPECT_FALSE(ask(resolve, {.generation = 0}).committed);
+  EXPECT_EQ(ask(ledger::Commit{.ticket = ticket}, worker(1)).state, Commit::kAccepted);
+  EXPECT_TRUE(ask(resolve, {.generation = 1}).committed);
 }
 
 TEST_F(LedgerHostTest, AnotherGenerationIsAnotherRun) {
   begin();
-  EXPECT_THAT(error_of([&] {
-                ask({{"op", "claim"}, {"generation", 2}});
-              }).message(),
-              HasSubstr("began again"));
+  LedgerHost::Asker who = worker(0);
+  who.generation = 2;
+  EXPECT_THAT(error_of([&] { claim(who); }).message(), HasSubstr("began again"));
 }
 
 TEST_F(LedgerHostTest, AMistakeIsEverybodys) {
   begin();
-  ask({{"op", "fail"},
-       {"task", "worker 0"},
-       {"error", to_json(invalid_argument("no such column"))}},
-      1);
-  const Error error = error_of([&] { ask({{"op", "claim"}}); });
+  ask(ledger::Fail{.task = "worker 0", .error = invalid_argument("no such column")}, worker(1));
+  const Error error = error_of([&] { claim(worker(0)); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), AllOf(HasSubstr("worker 0 failed"), HasSubstr("no such column")));
 }

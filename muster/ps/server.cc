@@ -26,7 +26,6 @@ namespace {
 
 using distribute::ParameterServerOptions;
 using distribute::StartOptions;
-using nlohmann::json;
 
 constexpr double kGoodbyeSeconds = 10;
 constexpr double kLastAnswerSeconds = 2;
@@ -54,8 +53,8 @@ class Server {
         name_(plan::readable_task(start.cluster.task.name())),
         shards_(
             name_, start.seed, build,
-            [this](int rank, int64_t generation, int64_t ticket, bool gone) {
-              return resolve(rank, generation, ticket, gone);
+            [this](int64_t generation, const ledger::Resolve& asked) {
+              return resolve(generation, asked);
             },
             options.replicas_to_aggregate > 0, options.wire_dtype,
             options.shared_memory && options.wire_dtype == kFloat32,
@@ -101,14 +100,6 @@ class Server {
   }
 
  private:
-  // Who is at the other end of a connection.
-  struct Peer {
-    int rank = -1;  // -1: a parameter server
-    std::string task{};
-    uint64_t incarnation = 0;
-    std::string purpose{};
-  };
-
   size_t workers() const { return static_cast<size_t>(start_.cluster.num_workers); }
 
   static double now() { return to_seconds(system_clock().now().time_since_epoch()); }
@@ -181,7 +172,7 @@ class Server {
   }
 
   void serve(net::MessageSocket& socket) {
-    std::optional<Peer> peer;
+    std::optional<net::Handshake> peer;
     try {
       peer = welcome(socket);
     } catch (const Error& error) {
@@ -189,19 +180,21 @@ class Server {
       return;
     }
     if (!peer) return;
+    using net::Purpose;
+    const bool of_shards = peer->purpose == Purpose::kData || peer->purpose == Purpose::kRows;
     note_connection(*peer, +1);
     ShardServer::Client client{
         .socket = socket, .rank = peer->rank, .is_newest = [&] { return is_newest(*peer); }};
     try {
       while (true) {
-        if (const auto request = receive_head(socket, kSilence)) answer(*peer, client, *request);
+        of_shards ? answer<shards::Request>(*peer, client) : answer<ledger::Request>(*peer, client);
       }
     } catch (const Error& error) {
       log::debug(fmt::format("{}: the connection of {} has ended: {}", name_, peer->task,
                              error.message()));
     }
     try {
-      if (peer->rank >= 0 && peer->purpose == "data" && is_newest(*peer))
+      if (peer->rank >= 0 && peer->purpose == Purpose::kData && is_newest(*peer))
         shards_.worker_left(peer->rank);
     } catch (const std::exception& error) {
       log::warning(
@@ -213,103 +206,121 @@ class Server {
   }
 
   // Who connects must be of the same cluster, with the same options. Throws InvalidArgument.
-  std::optional<Peer> welcome(net::MessageSocket& socket) const {
-    const auto told = receive_head(socket, options_.idle_timeout_seconds);
-    if (!told) return std::nullopt;
-    check_handshake(*told, start_.cluster, options_);
-    Peer peer{.rank = told->at("rank").get<int>(),
-              .task = told->at("task").get<std::string>(),
-              .incarnation = told->at("incarnation").get<uint64_t>(),
-              .purpose = told->at("purpose").get<std::string>()};
-    if (peer.rank < -1 || peer.rank >= start_.cluster.num_workers) {
-      throw invalid_argument(fmt::format("{} says that it is worker {} of {}", peer.task, peer.rank,
-                                         start_.cluster.num_workers),
+  std::optional<net::Handshake> welcome(net::MessageSocket& socket) const {
+    auto peer = receive_message<net::Handshake>(socket, options_.idle_timeout_seconds);
+    if (!peer) return std::nullopt;
+    check_handshake(*peer, start_.cluster, options_);
+    if (peer->rank < -1 || peer->rank >= start_.cluster.num_workers) {
+      throw invalid_argument(fmt::format("{} says that it is worker {} of {}", peer->task,
+                                         peer->rank, start_.cluster.num_workers),
                              "give every task the same cluster in TF_CONFIG");
     }
-    send_message(socket, json::object());
+    send_answer(socket, net::Welcome());
     return peer;
   }
 
   static void refuse(net::MessageSocket& socket, const Error& error) {
     try {
-      send_message(socket, {{"error", to_json(error)}});
+      send_error(socket, error);
     } catch (const Error&) {
       // It is gone, and will not miss the answer.
     }
   }
 
-  void answer(const Peer& peer, ShardServer::Client& client, const json& request) {
+  // Receives one request, and answers it.
+  template <typename Request>
+  void answer(const net::Handshake& peer, ShardServer::Client& client) {
+    const auto request = receive_message<Request>(client.socket, kSilence);
+    if (!request) return;
     try {
-      if (peer.purpose == "data" || peer.purpose == "rows") {
-        if (request.at("op") == "finish") {
-          finish(request);
-          send_message(client.socket, json::object());
-        } else if (request.contains("commit")) {
-          shards_.take_push(client, request);
-          send_message(client.socket, ask_ledger(peer, request.at("commit")));
-        } else {
-          shards_.answer(client, request);
-        }
-        return;
-      }
-      send_message(client.socket, ask_ledger(peer, request));
+      answer(peer, client, *request);
     } catch (const std::exception&) {
       const Error error = current_error();
       if (client.socket.payload_left() > 0) client.socket.skip_payload();
-      send_message(client.socket, {{"error", to_json(error)}});
+      send_error(client.socket, error);
     }
   }
 
-  json ask_ledger(const Peer& peer, const json& request) {
+  void answer(const net::Handshake& peer, ShardServer::Client& client,
+              const shards::Request& request) {
+    if (const auto* end = std::get_if<shards::Finish>(&request.operation)) {
+      finish(*end);
+      return send_answer(client.socket, Done());
+    }
+    shards_.answer(client, request);
+    const auto* push = std::get_if<shards::Push>(&request.operation);
+    if (push == nullptr) return;
+    shards::Pushed pushed;
+    if (push->commit) pushed.committed = ask_ledger(asker(peer, request.generation), *push->commit);
+    send_answer(client.socket, pushed);
+  }
+
+  void answer(const net::Handshake& peer, ShardServer::Client& client,
+              const ledger::Request& request) {
+    std::visit(
+        [&](const auto& asked) {
+          send_answer(client.socket, ask_ledger(asker(peer, request.generation), asked));
+        },
+        request.operation);
+  }
+
+  static LedgerHost::Asker asker(const net::Handshake& peer, int64_t generation) {
+    return {.rank = peer.rank, .incarnation = peer.incarnation, .generation = generation};
+  }
+
+  template <typename Operation>
+  net::AnswerTo<Operation> ask_ledger(const LedgerHost::Asker& who, const Operation& asked) {
     if (!ledger_) {
       throw invalid_argument(fmt::format("{} keeps no ledger", name_),
                              "the first parameter server does");
     }
-    json told = ledger_->answer(request);
-    const bool accepted = told.value("state", "") == "accepted";
-    // Here the step counts and is made at once; the others hear of it from the worker.
-    if (options_.replicas_to_aggregate > 0) {
-      apply_last_round();
-    } else if (request.at("op") == "commit" && accepted) {
-      auto factors = shards_.apply(peer.rank, request.at("ticket").get<int64_t>());
-      if (factors.empty()) factors = shards_.factors();  // where a cut was sooner to make it
-      if (!factors.empty()) told["factors"] = factors;
-    } else if (request.at("op") == "resolve") {
-      told["factors"] = shards_.factors();
-    }
-    if (accepted) {
-      if (const auto rates = shards_.learning_rates(); !rates.empty()) told["rates"] = rates;
+    auto told = ledger_->answer(who, asked);
+    apply_last_round();
+    if constexpr (std::same_as<Operation, ledger::Commit>) {
+      if (told.state == StepLedger::Commit::State::kAccepted) note_accepted(who, asked, told);
+    } else if constexpr (std::same_as<Operation, ledger::Resolve>) {
+      if (options_.replicas_to_aggregate == 0) told.factors = shards_.factors();
     }
     return told;
   }
 
-  void apply_last_round() {
-    if (options_.replicas_to_aggregate == 0) return;
-    const json last = ledger_->last_round();
-    if (last.contains("round")) shards_.apply_round(last.at("round"));
+  // Here the step counts and is made at once; the others hear of it from the worker.
+  void note_accepted(const LedgerHost::Asker& who, const ledger::Commit& commit,
+                     ledger::Committed& told) {
+    if (options_.replicas_to_aggregate == 0) {
+      told.factors = shards_.apply(who.rank, commit.ticket);
+      // Where a cut was sooner to make it.
+      if (told.factors.empty()) told.factors = shards_.factors();
+    }
+    if (auto rates = shards_.learning_rates(); !rates.empty()) told.rates = std::move(rates);
   }
 
-  void finish(const json& request) {
+  void apply_last_round() {
+    if (options_.replicas_to_aggregate == 0) return;
+    if (const auto last = ledger_->last_round()) shards_.apply_round(*last);
+  }
+
+  void finish(const shards::Finish& end) {
     const std::lock_guard lock(mutex_);
     finished_ = true;
-    if (request.contains("error")) failure_ = to_error(request.at("error"));
+    if (end.error) failure_ = end.error;
   }
 
   // Whether the worker has not come again meanwhile.
-  bool is_newest(const Peer& peer) {
+  bool is_newest(const net::Handshake& peer) {
     const std::lock_guard lock(mutex_);
     return newest_[peer.rank] == peer.incarnation;
   }
 
   // How many connections the process has then.
-  int note_connection(const Peer& peer, int change) {
+  int note_connection(const net::Handshake& peer, int change) {
     const std::lock_guard lock(mutex_);
     connections_ += change;
     const std::pair process(peer.rank, peer.incarnation);
     const int left = per_process_[process] += change;
     if (left == 0) per_process_.erase(process);
     // One that stood still connects again to say that it lives, and may have a successor by now.
-    if (change > 0 && peer.purpose != "beat") newest_[peer.rank] = peer.incarnation;
+    if (change > 0 && peer.purpose != net::Purpose::kBeat) newest_[peer.rank] = peer.incarnation;
     if (peer.rank != 0) return left;
     chief_connections_ += change;
     chief_came_ = true;
@@ -318,29 +329,19 @@ class Server {
   }
 
   // Asks the ledger, here or at the first server.
-  std::optional<ShardServer::Resolved> resolve(int rank, int64_t generation, int64_t ticket,
-                                               bool gone) {
-    const json request{{"op", "resolve"},
-                       {"rank", rank},
-                       {"generation", generation},
-                       {"ticket", ticket},
-                       {"gone", gone}};
+  std::optional<ledger::Resolved> resolve(int64_t generation, const ledger::Resolve& asked) {
     try {
-      if (ledger_)
-        return ShardServer::Resolved{ledger_->answer(request).at("committed").get<bool>()};
+      if (ledger_) return ledger_->answer({.generation = generation}, asked);
       const auto socket = net::connect_messages({.address = start_.cluster.ps_addresses.front(),
                                                  .job = start_.cluster.job,
                                                  .task = start_.cluster.task.name(),
                                                  .timeout_seconds = kResolveSeconds,
                                                  .cancelled = start_.cancelled});
       send_message(*socket, handshake_of(start_.cluster, options_, /*rank=*/-1, /*incarnation=*/0,
-                                         "ledger"));
-      if (!receive_head(*socket, kResolveSeconds)) return std::nullopt;
-      send_message(*socket, request);
-      const auto told = receive_head(*socket, kResolveSeconds);
-      if (!told || !told->contains("committed")) return std::nullopt;
-      return ShardServer::Resolved{told->at("committed").get<bool>(),
-                                   told->value("factors", std::vector<double>())};
+                                         net::Purpose::kLedger));
+      if (!receive_answer<net::Welcome>(*socket, kResolveSeconds)) return std::nullopt;
+      send_message(*socket, ledger::Request{.generation = generation, .operation = asked});
+      return receive_answer<ledger::Resolved>(*socket, kResolveSeconds);
     } catch (const Error& error) {
       // Without the ledger the run begins again from a checkpoint.
       log::debug(fmt::format("{}: the ledger was not reached: {}", name_, error.message()));

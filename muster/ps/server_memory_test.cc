@@ -12,7 +12,6 @@
 #include <functional>
 #include <future>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "muster/base/error_of.h"
@@ -25,7 +24,6 @@
 namespace muster::inline v0_1::ps {
 namespace {
 
-using nlohmann::json;
 using ::testing::HasSubstr;
 
 constexpr double kPatience = 60;  // s, for what must not be waited for in vain
@@ -40,15 +38,15 @@ FileDescriptor copy_of(const FileDescriptor& file) {
 constexpr int64_t kFloats = 4096;
 struct TwoGroups {
   SharedWeights weights{2, 2 * kFloats * 4};
-  std::array<Tensor, 2> shards{weights.allocate(kFloats * 4).view(kFloat32),
+  std::array<Tensor, 2> floats{weights.allocate(kFloats * 4).view(kFloat32),
                                weights.allocate(kFloats * 4).view(kFloat32)};
 
-  json told() const {
-    return {{"bytes", weights.memory().bytes()},
-            {"groups", 2},
-            {"shards", {{0, weights.place_of(shards[0])}, {1, weights.place_of(shards[1])}}}};
+  shards::Shared told() const {
+    return {.bytes = weights.memory().bytes(),
+            .groups = 2,
+            .shards = {{0, weights.place_of(floats[0])}, {1, weights.place_of(floats[1])}}};
   }
-  ServerMemory seen(const json& told) const {
+  ServerMemory seen(const shards::Shared& told) const {
     return ServerMemory("ps 0",
                         {{.rows = kFloats, .row_bytes = 4}, {.rows = kFloats, .row_bytes = 4}},
                         told, copy_of(weights.memory().file()));
@@ -64,7 +62,7 @@ TEST(SharedWeights, AGroupIsReadBeforeAnUpdateOrBehindIt) {
     for (int i = 1; i <= kUpdates; ++i) {
       for (size_t group = 0; group < 2; ++group) {
         const SharedWeights::Change change(&server.weights, group);
-        server.shards[group].fill_(i);
+        server.floats[group].fill_(i);
       }
       server.weights.count_step();
     }
@@ -103,28 +101,32 @@ TEST(SharedWeights, AWorkerCannotWriteThem) {
 
 TEST(ServerMemory, AServerThatLiesAboutPlacesIsRefused) {
   const TwoGroups server;
-  const json honest = server.told();
+  const shards::Shared honest = server.told();
   (void)server.seen(honest);
-  const int64_t bytes = honest.at("bytes").get<int64_t>();
-  for (const auto& [pointer, value] :
-       std::vector<std::pair<std::string, int64_t>>{{"/bytes", bytes + 4096},
-                                                    {"/groups", 1},
-                                                    {"/groups", int64_t{1} << 40},
-                                                    {"/shards/0/0", 2},
-                                                    {"/shards/1/1", bytes - 4 * kFloats + 8},
-                                                    {"/shards/1/1", -8},
-                                                    {"/shards/1/1", 12},
-                                                    {"/shards/1/1", INT64_MAX - 7}}) {
-    json lie = honest;
-    lie[json::json_pointer(pointer)] = value;
-    EXPECT_EQ(error_of([&] { (void)server.seen(lie); }).kind(), ErrorKind::kCorrupt)
-        << pointer << " " << value;
+  const int64_t bytes = honest.bytes;
+  using Lie = std::function<void(shards::Shared&)>;
+  const auto groups = [](uint64_t number) -> Lie {
+    return [=](auto& told) { told.groups = number; };
+  };
+  const auto begin = [](int64_t at) -> Lie {
+    return [=](auto& told) { told.shards[1].begin = at; };
+  };
+  const std::vector<Lie> lies = {[](auto& told) { told.bytes += 4096; },
+                                 groups(1),
+                                 groups(uint64_t{1} << 40),
+                                 [](auto& told) { told.shards[0].group = 2; },
+                                 begin(bytes - 4 * kFloats + 8),
+                                 begin(-8),
+                                 begin(12),
+                                 begin(INT64_MAX - 7),
+                                 [](auto& told) { std::swap(told.shards[0], told.shards[1]); }};
+  for (size_t i = 0; i < lies.size(); ++i) {
+    shards::Shared told = honest;
+    lies[i](told);
+    EXPECT_EQ(error_of([&] { (void)server.seen(told); }).kind(), ErrorKind::kCorrupt) << i;
   }
-  json turned = honest;
-  turned["shards"] = {honest["shards"][1], honest["shards"][0]};
-  EXPECT_EQ(error_of([&] { (void)server.seen(turned); }).kind(), ErrorKind::kCorrupt);
-  json fewer = honest;
-  fewer["shards"].erase(1);
+  shards::Shared fewer = honest;
+  fewer.shards.pop_back();
   EXPECT_THAT(error_of([&] { (void)server.seen(fewer); }).message(),
               HasSubstr("1 parts of variables, and 2 are there"));
 }
@@ -190,8 +192,8 @@ class SharingServerTest : public ::testing::Test {
               variables.get_or_create(ones_of("table", {10, 2}, true));
               return optim::TrainOp{.entries = {{.optimizer = optimizer, .filter = {}}}};
             },
-            [](int, int64_t, int64_t, bool) { return std::nullopt; }, /*together=*/false, kFloat32,
-            shared, PartFiles("", nullptr)),
+            [](int64_t, const ledger::Resolve&) { return std::nullopt; }, /*together=*/false,
+            kFloat32, shared, PartFiles("", nullptr)),
         server_({.address = "127.0.0.1:0", .job = job_, .task = "ps:0"},
                 [this](net::MessageSocket& socket) { serve(socket); }),
         socket_(net::connect_messages({.address = server_.address(),
@@ -199,53 +201,43 @@ class SharingServerTest : public ::testing::Test {
                                        .task = "worker:0",
                                        .same_host_shortcut = local})) {
     socket_->keep_files();
-    ask({{"op", "define"},
-         {"form", ""},
-         {"model",
-          {"dense float32[8]", "table float32[10, 2] row-sparse",
-           "optimizer " + optimizer.describe()}},
-         {"shards", {part("dense", 8), part("table", 10)}}});
+    ask(shards::Define{
+        .model = {"dense float32[8]", "table float32[10, 2] row-sparse",
+                  "optimizer " + optimizer.describe()},
+        .shards = {{.variable = "dense", .end = 8}, {.variable = "table", .end = 10}}});
   }
 
-  static json part(const std::string& name, int64_t rows) {
-    return {{"variable", name}, {"part", 0}, {"parts", 1}, {"begin", 0}, {"end", rows}};
-  }
   void serve(net::MessageSocket& socket) {
     ShardServer::Client client{.socket = socket, .rank = 0, .is_newest = [] { return true; }};
-    while (const auto request = receive_head(socket, kPatience)) {
+    while (const auto request = receive_message<shards::Request>(socket, kPatience)) {
       try {
         shards_.answer(client, *request);
+        if (std::holds_alternative<shards::Push>(request->operation))
+          send_answer(socket, shards::Pushed());
       } catch (const Error& error) {
-        send_message(socket, {{"error", to_json(error)}});
+        send_error(socket, error);
       }
     }
   }
-  json ask(json request) {
-    request["generation"] = 1;
-    send_message(*socket_, request);
-    const auto answer = receive_head(*socket_, kPatience);
+  template <typename Operation>
+  net::AnswerTo<Operation> ask(const Operation& asked) {
+    send_message(*socket_, shards::Request{1, asked});
+    auto answer = receive_answer<net::AnswerTo<Operation>>(*socket_, kPatience);
     if (!answer) throw Error(ErrorKind::kTimeout, "no answer");
-    if (answer->contains("error")) throw to_error(answer->at("error"));
-    return *answer;
+    return *std::move(answer);
   }
   ServerMemory shared() {
-    const json told = ask({{"op", "share"}});
+    const shards::Shared told = ask(shards::Share());
     return ServerMemory(
         "ps 0", {{.rows = 8, .row_bytes = 4}, {.rows = 10, .row_bytes = 8, .row_sparse = true}},
         told, socket_->take_file());
   }
   void make_area(ServerMemory& memory, int64_t row_bytes) {
-    area_ = ask({{"op", "area"}, {"row_bytes", row_bytes}});
+    area_ = ask(shards::MakeArea{row_bytes});
     memory.set_area(area_, socket_->take_file());
   }
-  json push(const json& rows) {
-    return ask({{"op", "push"},
-                {"ticket", ++ticket_},
-                {"weight", 1},
-                {"mean", true},
-                {"dense", {0}},
-                {"rows", rows},
-                {"in_area", true}});
+  void push(const std::vector<shards::RowsOf>& rows = {}) {
+    ask(shards::Push{.ticket = ++ticket_, .dense = {0}, .rows = rows, .in_area = true});
   }
 
   cluster::Job job_ = [] {
@@ -256,7 +248,7 @@ class SharingServerTest : public ::testing::Test {
   ShardServer shards_;
   net::MessageServer server_;
   std::unique_ptr<net::MessageSocket> socket_;
-  json area_;
+  shards::Area area_;
   int64_t ticket_ = 0;
 };
 
@@ -268,7 +260,7 @@ TEST_F(SharingServerTest, GradientsGoIntoItsMemoryAndWeightsComeOutOfIt) {
   int64_t used = 0;
   const int64_t at = memory.write_rows(ids, 10, torch::full({2, 2}, 3.0F), &used);
   EXPECT_EQ(used, ServerMemory::room_of(ids, torch::empty({2, 2})));
-  push({{{"shard", 1}, {"rows", 2}, {"at", at}}});
+  push({{.shard = 1, .rows = 2, .at = at}});
   EXPECT_EQ(memory.steps(), 0);
   shards_.apply(0, ticket_);
   EXPECT_EQ(memory.steps(), 1);
@@ -286,8 +278,8 @@ TEST_F(SharingServerTest, UpdatesOfSeveralWorkersAreCountedToo) {
   make_area(memory, 4096);
   for (int number = 1; number <= 2; ++number) {
     memory.write(0, torch::ones({8}));
-    push(json::array());
-    shards_.apply_round({{"generation", 1}, {"number", number}, {"parts", {{0, ticket_}}}});
+    push();
+    shards_.apply_round({.generation = 1, .number = number, .parts = {{0, ticket_}}});
     EXPECT_EQ(memory.steps(), number);
   }
   const std::vector<Tensor> weights{torch::empty({8}), Tensor()};
@@ -335,7 +327,7 @@ class HeldServerTest : public SharingServerTest {
   // that the worker talks to: a checkpoint's, or that of a connection which has ended.
   std::future<void> begin_first_update(const ServerMemory& memory) {
     memory.write(0, torch::ones({8}));
-    push(json::array());
+    push();
     auto update = std::async(std::launch::async, [this] { shards_.apply(0, 1); });
     EXPECT_TRUE(rule_->wait_until_begun());
     return update;
@@ -371,21 +363,14 @@ TEST_F(HeldServerTest, GradientsThatComeDuringAnUpdateAreKept) {
   // As another process of the worker does, over the socket.
   const Tensor next = torch::full({8}, 2.0F);
   auto pushed = std::async(std::launch::async, [&] {
-    send_message(*socket_,
-                 {{"op", "push"},
-                  {"generation", 1},
-                  {"ticket", 2},
-                  {"weight", 1},
-                  {"mean", true},
-                  {"dense", {0}},
-                  {"rows", json::array()}},
+    send_message(*socket_, shards::Request{1, shards::Push{.ticket = 2, .dense = {0}}},
                  std::span(&next, 1));
-    return receive_head(*socket_, kPatience);
+    return receive_answer<shards::Pushed>(*socket_, kPatience);
   });
   give_time();
   rule_->let();
   update.get();
-  EXPECT_EQ(pushed.get(), json::object());
+  EXPECT_TRUE(pushed.get());
   shards_.apply(0, 2);
   const std::vector<Tensor> weights{torch::empty({8}), Tensor()};
   ASSERT_TRUE(memory.read(weights));
@@ -394,20 +379,17 @@ TEST_F(HeldServerTest, GradientsThatComeDuringAnUpdateAreKept) {
 
 TEST_F(SharingServerTest, AServerAtItsEndGivesNoCopyThatLacksSteps) {
   shards_.close();
-  EXPECT_EQ(error_of([&] {
-              ask({{"op", "snapshot"}, {"commits", 1}});
-            }).kind(),
-            ErrorKind::kPeerLost);
+  EXPECT_EQ(error_of([&] { ask(shards::Snapshot{.commits = 1}); }).kind(), ErrorKind::kPeerLost);
 }
 
 TEST_F(SharingServerTest, AWorkerThatLiesAboutPlacesIsRefused) {
   ServerMemory memory = shared();
-  EXPECT_THAT(message_of([&] { push(json::array()); }), HasSubstr("memory it does not share"));
+  EXPECT_THAT(message_of([&] { push(); }), HasSubstr("memory it does not share"));
   make_area(memory, 4096);
-  const int64_t bytes = area_.at("bytes").get<int64_t>();
-  const int64_t first = area_.at("dense_bytes").get<int64_t>();
+  const int64_t bytes = area_.bytes;
+  const int64_t first = area_.dense_bytes;
   const auto said = [&](int64_t rows, int64_t at) {
-    return error_of([&] { push({{{"shard", 1}, {"rows", rows}, {"at", at}}}); }).kind();
+    return error_of([&] { push({{.shard = 1, .rows = rows, .at = at}}); }).kind();
   };
   for (const auto& [rows, at] : std::vector<std::pair<int64_t, int64_t>>{{2, bytes},
                                                                          {2, -64},
@@ -423,12 +405,10 @@ TEST_F(SharingServerTest, AWorkerThatLiesAboutPlacesIsRefused) {
   const int64_t at =
       memory.write_rows(torch::tensor({10}, at::kLong), 0, torch::zeros({1, 2}), &used);
   EXPECT_EQ(said(1, at), ErrorKind::kInvalidArgument);
-  EXPECT_EQ(error_of([&] {
-              ask({{"op", "area"}, {"row_bytes", INT64_MAX}});
-            }).kind(),
+  EXPECT_EQ(error_of([&] { ask(shards::MakeArea{INT64_MAX}); }).kind(),
             ErrorKind::kInvalidArgument);
   // It goes on serving.
-  push(json::array());
+  push();
 }
 
 // Over TCP, as from another host, and where a server does not share: then there are sockets.
@@ -443,30 +423,29 @@ class ClosedServerTest : public SharingServerTest {
 
 TEST_F(FarServerTest, ShowsNoMemory) {
   EXPECT_FALSE(socket_->carries_files());
-  EXPECT_EQ(ask({{"op", "share"}}), json::object());
+  EXPECT_EQ(ask(shards::Share()).bytes, 0);
 }
 
 TEST_F(ClosedServerTest, ShowsNoMemory) {
   EXPECT_TRUE(socket_->carries_files());
-  EXPECT_EQ(ask({{"op", "share"}}), json::object());
+  EXPECT_EQ(ask(shards::Share()).bytes, 0);
   EXPECT_FALSE(socket_->take_file().is_open());
 }
 
 TEST_F(SharingServerTest, ALyingServersAreaIsRefused) {
   ServerMemory memory = shared();
-  json told = ask({{"op", "area"}, {"row_bytes", 4096}});
+  const shards::Area honest = ask(shards::MakeArea{4096});
   const FileDescriptor file = socket_->take_file();
-  const int64_t bytes = told.at("bytes").get<int64_t>();
-  for (const auto& [pointer, value] :
-       std::vector<std::pair<std::string, int64_t>>{{"/bytes", bytes * 2},
-                                                    {"/dense_bytes", bytes + 64},
-                                                    {"/dense_bytes", -64},
-                                                    {"/shards/0", bytes},
-                                                    {"/shards/0", -64}}) {
-    json lie = told;
-    lie[json::json_pointer(pointer)] = value;
-    EXPECT_EQ(error_of([&] { memory.set_area(lie, copy_of(file)); }).kind(), ErrorKind::kCorrupt)
-        << pointer << " " << value;
+  const int64_t bytes = honest.bytes;
+  const std::vector<std::function<void(shards::Area&)>> lies = {
+      [](auto& told) { told.bytes *= 2; }, [=](auto& told) { told.dense_bytes = bytes + 64; },
+      [](auto& told) { told.dense_bytes = -64; }, [=](auto& told) { told.shards[0] = bytes; },
+      [](auto& told) { told.shards[0] = -64; }};
+  for (size_t i = 0; i < lies.size(); ++i) {
+    shards::Area told = honest;
+    lies[i](told);
+    EXPECT_EQ(error_of([&] { memory.set_area(told, copy_of(file)); }).kind(), ErrorKind::kCorrupt)
+        << i;
   }
 }
 

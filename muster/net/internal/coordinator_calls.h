@@ -1,6 +1,5 @@
-// The coordinator's calls, as the heads of messages name them. A request and its reply are one
-// message each, with the fields as payload; `watch` alone is answered by any number of replies.
-// Pure functions.
+// How the coordinator's messages travel: a request and its reply are one message each, with the
+// fields as payload; a WatchRequest alone is answered by any number of replies. Pure functions.
 #pragma once
 
 #include <fmt/format.h>
@@ -9,7 +8,7 @@
 #include <string_view>
 
 #include "muster/base/error.h"
-#include "muster/net/internal/coordinator_fields.h"
+#include "muster/net/coordinator_messages.h"
 #include "muster/net/message_socket.h"
 
 namespace muster::inline v0_1::net {
@@ -18,16 +17,6 @@ namespace muster::inline v0_1::net {
 // variable.
 inline constexpr int kMaxMessageBytes = 16 << 20;
 
-inline constexpr const char* kJoinCall = "join";
-inline constexpr const char* kWatchCall = "watch";
-inline constexpr const char* kBeatCall = "beat";
-inline constexpr const char* kDeclareModelCall = "declare model";
-inline constexpr const char* kBarrierCall = "barrier";
-inline constexpr const char* kStoreCall = "store";
-inline constexpr const char* kFailCall = "fail";
-inline constexpr const char* kGoodbyeCall = "goodbye";
-inline constexpr const char* kReply = "reply";
-
 // InvalidArgument: `what` would have so many bytes, and kMaxMessageBytes are allowed.
 inline Error too_large(const std::string& what, size_t bytes) {
   return invalid_argument(
@@ -35,9 +24,9 @@ inline Error too_large(const std::string& what, size_t bytes) {
       "keys and lists of variables are for small texts: put the data into a file");
 }
 
-inline void send_message(MessageSocket& socket, std::string_view call, std::string_view fields) {
+inline void send_fields(MessageSocket& socket, std::string_view fields) {
   const Bytes payload = bytes_of(fields);
-  socket.send(call, {&payload, 1});
+  socket.send("", {&payload, 1});
 }
 
 // The payload of the message received last. Throws Corrupt for one that is too long.

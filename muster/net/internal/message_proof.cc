@@ -42,18 +42,23 @@ Side side_of(const Fields& fields) {
   return {.job_id = fields[3], .has_token = !fields[4].empty(), .task = fields[5]};
 }
 
-// What `peer` and this task have to hear when a first message, of whatever version, names another
-// protocol; nothing where it names this one, or is none.
+// What `peer` and `own_task` have to hear when a first message, of whatever version, names another
+// protocol; nothing where it names this one, or is none. The task that it names stands behind
+// `peer`, in the field that it had in all versions.
 std::optional<Error> version_error(const std::string& text, std::string_view word,
-                                   const std::string& peer) {
+                                   const std::string& peer, const std::string& own_task) {
   const auto fields = split_fields(text);
   if (!fields || fields->size() < 3 || fields->front() != word ||
       (*fields)[1] == std::to_string(kProtocolVersion))
     return std::nullopt;
+  const size_t task = word == kHello ? 5 : 3;
+  const std::string who = fields->size() > task
+                              ? fmt::format("{} ({})", peer, printable_beginning((*fields)[task]))
+                              : peer;
   return invalid_argument(
-      fmt::format("{} runs Muster {} (protocol {}), and this task Muster {} (protocol {})", peer,
-                  printable_beginning((*fields)[2]), printable_beginning((*fields)[1]),
-                  MUSTER_VERSION, kProtocolVersion),
+      fmt::format("{} runs Muster {} (protocol {}), and this task ({}) Muster {} (protocol {})",
+                  who, printable_beginning((*fields)[2]), printable_beginning((*fields)[1]),
+                  own_task, MUSTER_VERSION, kProtocolVersion),
       "the tasks of a job must run the same version of Muster: install one on all machines");
 }
 
@@ -112,7 +117,8 @@ ProvedServer prove_to_server(MessageSocket& socket, const cluster::Job& job,
   const std::string hello = join_fields(describe(kHello, job, own_task));
   socket.send(hello);
   const std::string challenged = wait();
-  if (const auto error = version_error(challenged, kAnotherProtocol, server)) throw *error;
+  if (const auto error = version_error(challenged, kAnotherProtocol, server, own_task))
+    throw *error;
   auto answer = fields_of(challenged, kChallenge, 8);
   if (!answer) throw not_muster();
   const std::string shown = answer->back();
@@ -141,8 +147,9 @@ ProvedClient prove_to_client(MessageSocket& socket, const cluster::Job& job,
                              const std::string& own_task,
                              const std::function<std::string()>& wait) {
   const std::string hello = wait();
-  if (const auto error = version_error(hello, kHello, "a task")) {
-    socket.send(join_fields({kAnotherProtocol, std::to_string(kProtocolVersion), MUSTER_VERSION}));
+  if (const auto error = version_error(hello, kHello, "a task", own_task)) {
+    socket.send(join_fields(
+        {kAnotherProtocol, std::to_string(kProtocolVersion), MUSTER_VERSION, own_task}));
     throw *error;
   }
   const auto said = fields_of(hello, kHello, 7);

@@ -18,7 +18,7 @@ namespace muster::inline v0_1::net {
 // The version of what tasks say to each other: of the proof, and of all messages that follow.
 // Whoever changes the bytes of one raises it. Tasks of different versions refuse each other and say
 // which Muster each of them runs.
-inline constexpr int kProtocolVersion = 2;
+inline constexpr int kProtocolVersion = 3;
 
 // The longest message of a proof.
 inline constexpr size_t kMostProofBytes = 2 << 10;

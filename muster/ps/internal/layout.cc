@@ -2,16 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
 #include "muster/base/error.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::ps {
 
 using distribute::FlatParameters;
-using nlohmann::json;
-
 namespace {
 
 // Whether the variable's optimizer, or its constraint, must see all of it.
@@ -70,15 +66,15 @@ Layout::Layout(const distribute::VariableTable& table, FlatParameters& parameter
   }
 }
 
-json Layout::shards_on(size_t server) const {
-  json shards = json::array();
+std::vector<net::shards::Shard> Layout::shards_on(size_t server) const {
+  std::vector<net::shards::Shard> shards;
   for (const size_t p : by_server_[server]) {
     const plan::Shard& shard = parts_[p].shard;
-    shards.push_back({{"variable", names_[static_cast<size_t>(shard.variable)]},
-                      {"part", shard.part},
-                      {"parts", shard.parts},
-                      {"begin", shard.begin},
-                      {"end", shard.end}});
+    shards.push_back({.variable = names_[static_cast<size_t>(shard.variable)],
+                      .part = shard.part,
+                      .parts = shard.parts,
+                      .begin = shard.begin,
+                      .end = shard.end});
   }
   return shards;
 }

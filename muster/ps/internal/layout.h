@@ -4,13 +4,13 @@
 
 #include <cstdint>
 #include <map>
-#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <vector>
 
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/distribute/flat_parameters.h"
 #include "muster/distribute/variable_table.h"
+#include "muster/net/server_messages.h"
 #include "muster/optim/train_op.h"
 #include "muster/plan/placement.h"
 #include "muster/ps/parameter_server.h"
@@ -39,7 +39,7 @@ class Layout {
     return by_table_[static_cast<size_t>(table)];
   }
   // What a server is told to hold.
-  nlohmann::json shards_on(size_t server) const;
+  std::vector<net::shards::Shard> shards_on(size_t server) const;
 
   // The name in a checkpoint of what a server calls `name`, and which part of it that is: 0 of 1
   // where it is all of it.

@@ -10,31 +10,22 @@
 #include "muster/ps/internal/wire.h"
 
 namespace muster::inline v0_1::ps {
-
-using nlohmann::json;
-using plan::StepLedger;
-
 namespace {
 
 constexpr double kLongestWait = 5;  // seconds
 constexpr int kChief = 0;
 
-plan::Phase phase_of(const json& request) {
-  return static_cast<plan::Phase>(
-      std::clamp(request.value("phase", 0), 0, static_cast<int>(plan::Phase::kDone)));
-}
-
 // What the others are told of a task that cannot go on. A mistake of the program stays one:
 // starting again does not help. Nor is there a run that they could join again, as after PeerLost.
-Error failure_of(const json& request) {
-  const Error own = to_error(request.at("error"));
+Error failure_of(const ledger::Fail& failed) {
+  const Error& own = failed.error;
   const bool mistake =
       own.kind() == ErrorKind::kInvalidArgument || own.kind() == ErrorKind::kNotFound;
-  return Error(mistake ? ErrorKind::kInvalidArgument : ErrorKind::kUnavailable,
-               fmt::format("{} failed {}: {}: {}", request.at("task").get<std::string>(),
-                           plan::place_of(phase_of(request), request.value("step", int64_t{-1})),
-                           to_string(own.kind()), own.message()),
-               own.hint());
+  return Error(
+      mistake ? ErrorKind::kInvalidArgument : ErrorKind::kUnavailable,
+      fmt::format("{} failed {}: {}: {}", failed.task, plan::place_of(failed.phase, failed.step),
+                  to_string(own.kind()), own.message()),
+      own.hint());
 }
 
 }  // namespace
@@ -54,28 +45,46 @@ LedgerHost::Task& LedgerHost::task(int rank) {
   return tasks_[static_cast<size_t>(rank)];
 }
 
-bool LedgerHost::is_here(const json& request) {
-  const Task& asker = task(request.at("rank").get<int>());
-  return asker.here && asker.incarnation == request.at("incarnation").get<uint64_t>();
+bool LedgerHost::is_here(const Asker& who) {
+  const Task& asker = task(who.rank);
+  return asker.here && asker.incarnation == who.incarnation;
 }
 
 void LedgerHost::check_failure() const {
   if (failure_) throw *failure_;
 }
 
-void LedgerHost::check_generation(const json& request) const {
-  if (request.at("generation").get<int64_t>() == ledger_.generation()) return;
+void LedgerHost::check_generation(const Asker& who) const {
+  if (who.generation == ledger_.generation()) return;
   throw Error(
       ErrorKind::kPeerLost,
       fmt::format("the run began again from a checkpoint (generation {}, and this task is in "
                   "generation {})",
-                  ledger_.generation(), request.at("generation").get<int64_t>()));
+                  ledger_.generation(), who.generation));
 }
 
-void LedgerHost::wait(std::unique_lock<std::mutex>& lock, const json& request,
-                      const std::function<bool()>& ready) {
-  const double seconds = std::clamp(request.value("wait", 0.0), 0.0, kLongestWait);
-  const TimePoint deadline = options_.clock->now() + from_seconds(seconds);
+LedgerHost::Lock LedgerHost::enter(const Asker& who) {
+  Lock lock(mutex_);
+  check_failure();
+  if (who.rank >= 0 && is_here(who)) task(who.rank).heard = now();
+  return lock;
+}
+
+LedgerHost::Lock LedgerHost::enter_run(const Asker& who) {
+  Lock lock = enter(who);
+  check_generation(who);
+  return lock;
+}
+
+LedgerHost::Lock LedgerHost::enter_part(const Asker& who) {
+  Lock lock = enter_run(who);
+  if (!is_here(who)) throw taken_for_lost(who.rank);
+  return lock;
+}
+
+void LedgerHost::wait(Lock& lock, double seconds, const std::function<bool()>& ready) {
+  const TimePoint deadline =
+      options_.clock->now() + from_seconds(std::clamp(seconds, 0.0, kLongestWait));
   // Some of what is waited for comes with time alone, so it looks now and then.
   while (!closed_ && !failure_ && !ready() && options_.clock->now() < deadline) {
     options_.clock->wait_for(lock, changed_, from_seconds(0.05), [] { return false; });
@@ -83,190 +92,192 @@ void LedgerHost::wait(std::unique_lock<std::mutex>& lock, const json& request,
   check_failure();
 }
 
-json LedgerHost::answer(const json& request) {
-  std::unique_lock lock(mutex_);
-  const std::string op = request.at("op").get<std::string>();
-  if (op == "fail") {
-    if (!failure_) failure_ = failure_of(request);
-    changed_.notify_all();
-    return json::object();
-  }
-  const int rank = request.value("rank", -1);
-  if (op == "bye") {
-    Task& leaving = task(rank);
-    // One that never joined says it too.
-    if (leaving.incarnation != 0 &&
-        leaving.incarnation != request.at("incarnation").get<uint64_t>())
-      return json::object();
-    leaving.said_goodbye = true;
-    lose(rank);
-    changed_.notify_all();
-    return json::object();
-  }
-  if (op == "part") {
-    if (is_here(request)) task(rank).parted = true;
-    return json::object();
-  }
-  check_failure();
-  if (rank >= 0 && op != "resolve" && is_here(request)) task(rank).heard = now();
-  if (op == "join") return join(lock, request);
-  if (op == "claim") return claim(lock, request);
-  if (op == "commit") return commit(lock, request);
-  if (op == "settled") return settled(lock, request);
-  if (op == "others") return others(lock, request);
-  if (op == "measures") return measures();
-  if (op == "beat") {
-    if (is_here(request)) {
-      task(rank).phase = phase_of(request);
-      task(rank).step = request.value("step", int64_t{-1});
-    }
-    // One that was taken for lost, and lives: it hears so when it asks for a step.
-    return {{"step", ledger_.step()}};
-  }
-  if (op == "begin") {
-    StepLedger::Start start{.generation = request.at("generation").get<int64_t>(),
-                            .step = request.at("step").get<int64_t>(),
-                            .positions = request.at("positions").get<std::vector<std::string>>()};
-    if (request.contains("last_step")) start.last_step = request.at("last_step").get<int64_t>();
-    ledger_.begin(std::move(start), now());
-    let_go_ = false;
-  } else if (op == "finish") {
-    finished_ = true;
-    finished_at_ = request.value("step", int64_t{0});
-  } else if (op == "status") {
-    json status{{"generation", ledger_.generation()}, {"step", ledger_.step()}};
-    if (finished_) status["finished"] = true;
-    return status;
-  } else if (op == "resolve") {
-    // Another run has other tickets, with the same numbers.
-    const bool known = ledger_.generation() == request.at("generation").get<int64_t>();
-    const bool committed = known && ledger_.committed(rank, request.at("ticket").get<int64_t>());
-    // A server has dropped its gradients: they cannot count any more.
-    if (known && !committed && request.value("gone", false)) {
-      ledger_.abandon(rank, request.at("ticket").get<int64_t>());
-      changed_.notify_all();
-    }
-    return {{"committed", committed}};
-  } else {
-    check_generation(request);
-    const bool here = is_here(request);
-    if (op == "abandon") {
-      // Of one that is gone nothing is claimed any more.
-      if (here) ledger_.abandon(rank);
-    } else if (op == "resume") {
-      // It was resumed already where its task was taken for lost; what is paused now is another's.
-      const json held{{"held", here && ledger_.paused()}};
-      if (here) ledger_.resume();
-      changed_.notify_all();
-      return held;
-    } else if (op == "end_input" || op == "stop" || op == "pause" || op == "let_go") {
-      if (!here) throw taken_for_lost(rank);
-      if (op == "end_input") {
-        ledger_.end_input(rank);
-      } else if (op == "stop") {
-        ledger_.stop(request.at("why").get<std::string>());
-      } else if (op == "let_go") {
-        let_go_ = true;
-      } else {
-        ledger_.pause();
-        return with_round({{"step", ledger_.step()},
-                           {"commits", ledger_.commits()},
-                           {"positions", ledger_.positions()},
-                           {"ended", ledger_.ended()}});
-      }
-    } else {
-      throw invalid_argument(fmt::format("a parameter server knows no \"{}\"", op),
-                             "run the same version of the program in every task");
-    }
-  }
-  changed_.notify_all();
-  return json::object();
+Done LedgerHost::answer(const Asker&, const ledger::Fail& failed) {
+  fail(failure_of(failed));
+  return {};
 }
 
-json LedgerHost::join(std::unique_lock<std::mutex>& lock, const json& request) {
-  const int rank = request.at("rank").get<int>();
-  const auto incarnation = request.at("incarnation").get<uint64_t>();
+Done LedgerHost::answer(const Asker& who, const ledger::Bye&) {
+  const Lock lock(mutex_);
+  Task& leaving = task(who.rank);
+  // One that never joined says it too.
+  if (leaving.incarnation != 0 && leaving.incarnation != who.incarnation) return {};
+  leaving.said_goodbye = true;
+  lose(who.rank);
+  changed_.notify_all();
+  return {};
+}
+
+Done LedgerHost::answer(const Asker& who, const ledger::Part&) {
+  const Lock lock(mutex_);
+  if (is_here(who)) task(who.rank).parted = true;
+  return {};
+}
+
+Done LedgerHost::answer(const Asker& who, const ledger::Beat& beat) {
+  const Lock lock = enter(who);
+  // One that was taken for lost, and lives, hears so when it asks for a step.
+  if (!is_here(who)) return {};
+  task(who.rank).phase = beat.phase;
+  task(who.rank).step = beat.step;
+  return {};
+}
+
+Done LedgerHost::answer(const Asker& who, const ledger::Begin& begin) {
+  const Lock lock = enter(who);
+  ledger_.begin({.generation = who.generation,
+                 .step = begin.step,
+                 .last_step = begin.last_step,
+                 .positions = begin.positions},
+                now());
+  let_go_ = false;
+  changed_.notify_all();
+  return {};
+}
+
+Done LedgerHost::answer(const Asker& who, const ledger::Finish& finish) {
+  const Lock lock = enter(who);
+  finished_ = true;
+  finished_at_ = finish.step;
+  changed_.notify_all();
+  return {};
+}
+
+ledger::Place LedgerHost::answer(const Asker& who, const ledger::Status&) {
+  const Lock lock = enter(who);
+  return {.generation = ledger_.generation(), .step = ledger_.step(), .finished = finished_};
+}
+
+ledger::Resolved LedgerHost::answer(const Asker& who, const ledger::Resolve& resolve) {
+  const Lock lock = enter({});  // a server speaks, and not the worker
+  // Another run has other tickets, with the same numbers.
+  const bool known = ledger_.generation() == who.generation;
+  const bool committed = known && ledger_.committed(resolve.rank, resolve.ticket);
+  // A server has dropped its gradients: they cannot count any more.
+  if (known && !committed && resolve.gone) {
+    ledger_.abandon(resolve.rank, resolve.ticket);
+    changed_.notify_all();
+  }
+  return {.committed = committed};
+}
+
+Done LedgerHost::answer(const Asker& who, const ledger::Abandon&) {
+  const Lock lock = enter_run(who);
+  // Of one that is gone nothing is claimed any more.
+  if (is_here(who)) ledger_.abandon(who.rank);
+  changed_.notify_all();
+  return {};
+}
+
+net::Truth LedgerHost::answer(const Asker& who, const ledger::Resume&) {
+  const Lock lock = enter_run(who);
+  // It was resumed already where its task was taken for lost; what is paused now is another's.
+  const bool here = is_here(who);
+  const bool held = here && ledger_.paused();
+  if (here) ledger_.resume();
+  changed_.notify_all();
+  return {.holds = held};
+}
+
+Done LedgerHost::answer(const Asker& who, const ledger::EndInput&) {
+  const Lock lock = enter_part(who);
+  ledger_.end_input(who.rank);
+  changed_.notify_all();
+  return {};
+}
+
+Done LedgerHost::answer(const Asker& who, const ledger::Stop& stop) {
+  const Lock lock = enter_part(who);
+  ledger_.stop(stop.why);
+  changed_.notify_all();
+  return {};
+}
+
+Done LedgerHost::answer(const Asker& who, const ledger::LetGo&) {
+  const Lock lock = enter_part(who);
+  let_go_ = true;
+  changed_.notify_all();
+  return {};
+}
+
+ledger::Cut LedgerHost::answer(const Asker& who, const ledger::Pause&) {
+  const Lock lock = enter_part(who);
+  ledger_.pause();
+  return {.step = ledger_.step(),
+          .commits = ledger_.commits(),
+          .positions = ledger_.positions(),
+          .ended = ledger_.ended(),
+          .round = round()};
+}
+
+ledger::Joined LedgerHost::answer(const Asker& who, const ledger::Join& join) {
+  Lock lock = enter(who);
   {
-    Task& joining = task(rank);
-    if (!joining.here || joining.incarnation != incarnation) {
-      joining = {.incarnation = incarnation, .here = true, .heard = now()};
-      if (rank == kChief) {
+    Task& joining = task(who.rank);
+    if (!joining.here || joining.incarnation != who.incarnation) {
+      joining = {.incarnation = who.incarnation, .here = true, .heard = now()};
+      if (who.rank == kChief) {
         chief_gone_since_.reset();
         ledger_.resume();
       }
-      ledger_.join(rank, now());
+      ledger_.join(who.rank, now());
       changed_.notify_all();
     }
   }
-  wait(lock, request, [&] { return ledger_.begun() || finished_; });
+  using State = ledger::Joined::State;
+  wait(lock, join.wait, [&] { return ledger_.begun() || finished_; });
   // A run that had ended before it began here has made no step that the ledger would know of.
-  if (finished_) return {{"state", "finished"}, {"step", std::max(ledger_.step(), finished_at_)}};
-  if (!ledger_.begun()) return {{"state", "waiting"}, {"missing", names({kChief})}};
-  return {{"state", "begun"},
-          {"generation", ledger_.generation()},
-          {"step", ledger_.step()},
-          {"position", ledger_.position(rank)}};
+  if (finished_) return {.state = State::kFinished, .step = std::max(ledger_.step(), finished_at_)};
+  if (!ledger_.begun()) return {.state = State::kWaiting};
+  return {.state = State::kBegun,
+          .generation = ledger_.generation(),
+          .step = ledger_.step(),
+          .position = ledger_.position(who.rank)};
 }
 
-json LedgerHost::claim(std::unique_lock<std::mutex>& lock, const json& request) {
-  const int rank = request.at("rank").get<int>();
+ledger::Claimed LedgerHost::answer(const Asker& who, const ledger::Claim& asked) {
+  using State = StepLedger::Claim::State;
+  Lock lock = enter(who);
   StepLedger::Claim claim;
-  wait(lock, request, [&] {
-    check_generation(request);
-    if (!is_here(request)) return true;
-    claim = ledger_.claim(rank, now());
-    return claim.state != StepLedger::Claim::State::kWait;
+  wait(lock, asked.wait, [&] {
+    check_generation(who);
+    if (!is_here(who)) return true;
+    claim = ledger_.claim(who.rank, now());
+    return claim.state != State::kWait;
   });
-  if (!is_here(request)) throw taken_for_lost(rank);
-  if (finished_) claim.state = StepLedger::Claim::State::kOver;
+  if (!is_here(who)) throw taken_for_lost(who.rank);
+  if (finished_) claim.state = State::kOver;
   changed_.notify_all();
-  switch (claim.state) {
-    case StepLedger::Claim::State::kGranted:
-      return with_round({{"state", "granted"}, {"ticket", claim.ticket}});
-    case StepLedger::Claim::State::kOver:
-      return {{"state", "over"}, {"step", ledger_.step()}, {"why", ledger_.why(now())}};
-    case StepLedger::Claim::State::kWait:
-      break;
-  }
-  json waiting{{"state", "waiting"}};
-  if (claim.waits_for >= 0) waiting["for"] = options_.tasks[static_cast<size_t>(claim.waits_for)];
-  return waiting;
+  ledger::Claimed answer{.state = claim.state, .ticket = claim.ticket, .step = ledger_.step()};
+  if (claim.state == State::kGranted) answer.round = round();
+  if (claim.waits_for >= 0) answer.waits_for = options_.tasks[static_cast<size_t>(claim.waits_for)];
+  return answer;
 }
 
-json LedgerHost::commit(std::unique_lock<std::mutex>& lock, const json& request) {
-  const int rank = request.at("rank").get<int>();
-  const auto ticket = request.at("ticket").get<int64_t>();
-  std::optional<int64_t> looked;
-  if (request.contains("looked")) looked = request.at("looked").get<int64_t>();
+ledger::Committed LedgerHost::answer(const Asker& who, const ledger::Commit& asked) {
+  using State = StepLedger::Commit::State;
+  Lock lock = enter(who);
   StepLedger::Commit commit;
-  wait(lock, request, [&] {
-    check_generation(request);
-    commit = ledger_.commit(rank, ticket, request.at("position").get<std::string>(), now(), looked);
-    return commit.state != StepLedger::Commit::State::kWait;
+  wait(lock, asked.wait, [&] {
+    check_generation(who);
+    commit = ledger_.commit(who.rank, asked.ticket, asked.position, now(), asked.looked);
+    return commit.state != State::kWait;
   });
   changed_.notify_all();
-  switch (commit.state) {
-    case StepLedger::Commit::State::kWait:
-      return {{"state", "waiting"}};
-    case StepLedger::Commit::State::kDropped:
-      return {{"state", "dropped"}, {"step", commit.step}, {"rows", rows_}};
-    case StepLedger::Commit::State::kAccepted:
-      task(rank).phase = plan::Phase::kTraining;
-      task(rank).step = commit.step;
-      rows_ += request.value("rows", int64_t{0});
-      return with_next_claim({{"state", "accepted"}, {"step", commit.step}, {"rows", rows_}},
-                             request);
-    case StepLedger::Commit::State::kLost:
-      break;
+  if (commit.state == State::kLost)
+    throw taken_for_lost(who.rank).with_detail("its step counts for nothing");
+  ledger::Committed answer{.state = commit.state, .step = commit.step};
+  if (commit.state == State::kAccepted) {
+    task(who.rank).phase = plan::Phase::kTraining;
+    task(who.rank).step = commit.step;
+    rows_ += asked.rows;
+    // With the ticket of the worker's next step, where that may begin now.
+    if (asked.next && !finished_ && options_.ledger.aggregate == 0 && is_here(who)) {
+      const StepLedger::Claim claim = ledger_.claim(who.rank, now());
+      if (claim.state == StepLedger::Claim::State::kGranted) answer.next = claim.ticket;
+    }
   }
-  throw taken_for_lost(rank).with_detail("its step counts for nothing");
-}
-
-json LedgerHost::with_next_claim(json answer, const json& request) {
-  if (!request.value("next", false) || finished_ || options_.ledger.aggregate > 0) return answer;
-  if (!is_here(request)) return answer;
-  const StepLedger::Claim claim = ledger_.claim(request.at("rank").get<int>(), now());
-  if (claim.state == StepLedger::Claim::State::kGranted) answer["next"] = claim.ticket;
+  answer.rows = rows_;
   return answer;
 }
 
@@ -277,62 +288,54 @@ Error LedgerHost::taken_for_lost(int rank) const {
                            options_.tasks[static_cast<size_t>(rank)], options_.heartbeat_timeout));
 }
 
-json LedgerHost::settled(std::unique_lock<std::mutex>& lock, const json& request) {
-  check_generation(request);
-  const bool chief = request.at("rank") == kChief;
+ledger::Standing LedgerHost::answer(const Asker& who, const ledger::Settled& asked) {
+  Lock lock = enter_run(who);
+  const bool chief = who.rank == kChief;
   // Workers stay until the chief has saved: were a server lost before, all would go back to the
   // checkpoint before, and their data would be wanted again.
   const auto ready = [&] { return finished_ || (chief ? ledger_.settled(now()) : let_go_); };
-  wait(lock, request, ready);
+  wait(lock, asked.wait, ready);
   // The chief saves for the last time now: who comes later has nothing to do any more.
   if (chief && ledger_.settled(now())) ledger_.stop(ledger_.why(now()));
-  return {{"settled", ready()},
-          {"over", ledger_.settled(now())},
-          {"step", ledger_.step()},
-          {"why", ledger_.why(now())},
-          {"unfinished", names(ledger_.unfinished())},
-          {"awaited", names(ledger_.awaited(now()))}};
+  return {.settled = ready(),
+          .over = ledger_.settled(now()),
+          .step = ledger_.step(),
+          .why = ledger_.why(now()),
+          .unfinished = names(ledger_.unfinished()),
+          .awaited = names(ledger_.awaited(now()))};
 }
 
-json LedgerHost::others(std::unique_lock<std::mutex>& lock, const json& request) {
-  const int asker = request.at("rank").get<int>();
+ledger::Present LedgerHost::answer(const Asker& who, const ledger::Others& asked) {
+  Lock lock = enter(who);
   std::vector<int> here;
-  wait(lock, request, [&] {
+  wait(lock, asked.wait, [&] {
     here.clear();
     for (int rank = 0; rank < options_.ledger.workers; ++rank) {
-      if (rank != asker && task(rank).here) here.push_back(rank);
+      if (rank != who.rank && task(rank).here) here.push_back(rank);
     }
     return here.empty();
   });
-  return {{"here", names(here)}};
+  return {.tasks = names(here)};
 }
 
-json LedgerHost::with_round(json answer) const {
-  const StepLedger::Round& round = ledger_.last_round();
-  if (round.number == 0) return answer;
-  json parts = json::array();
-  for (const auto& part : round.parts) parts.push_back({part.worker, part.ticket});
-  answer["round"] = {
-      {"generation", ledger_.generation()}, {"number", round.number}, {"parts", parts}};
-  return answer;
-}
-
-json LedgerHost::last_round() const {
-  const std::lock_guard lock(mutex_);
-  return with_round(json::object());
-}
-
-json LedgerHost::measures() const {
-  json all = json::object();
+ledger::Measured LedgerHost::answer(const Asker& who, const ledger::Measures&) {
+  const Lock lock = enter(who);
+  ledger::Measured all{.dropped = ledger_.dropped()};
   for (int rank = 0; rank < options_.ledger.workers; ++rank) {
     const plan::StalenessSummary staleness = ledger_.staleness(rank);
-    if (staleness.steps == 0) continue;
-    all[options_.tasks[static_cast<size_t>(rank)]] = {{"steps", staleness.steps},
-                                                      {"mean", staleness.mean},
-                                                      {"p99", staleness.p99},
-                                                      {"max", staleness.max}};
+    if (staleness.steps > 0) all.tasks[options_.tasks[static_cast<size_t>(rank)]] = staleness;
   }
-  return {{"tasks", all}, {"dropped", ledger_.dropped()}};
+  return all;
+}
+
+std::optional<StepLedger::Round> LedgerHost::round() const {
+  if (ledger_.last_round().number == 0) return std::nullopt;
+  return ledger_.last_round();
+}
+
+std::optional<StepLedger::Round> LedgerHost::last_round() const {
+  const Lock lock(mutex_);
+  return round();
 }
 
 std::vector<std::string> LedgerHost::names(const std::vector<int>& ranks) const {

@@ -7,13 +7,13 @@
 #include <functional>
 #include <map>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "muster/base/clock.h"
 #include "muster/base/error.h"
+#include "muster/net/server_messages.h"
 #include "muster/plan/phase.h"
 #include "muster/plan/step_ledger.h"
 
@@ -29,11 +29,36 @@ class LedgerHost {
   };
   explicit LedgerHost(Options options);
 
-  // Answers one request about the ledger; it may wait for as long as the request says, a few
-  // seconds. Throws what the asker is to be told.
-  nlohmann::json answer(const nlohmann::json& request);
-  // The last update that several workers made together, as {"round": {...}}; empty without one.
-  nlohmann::json last_round() const;
+  // Who asks: a process of a worker, or a server (-1), and in which generation it believes to be.
+  struct Asker {
+    int rank = -1;
+    uint64_t incarnation = 0;
+    int64_t generation = 0;
+  };
+  // Each answers one request; it may wait for as long as the request says, a few seconds. Throws
+  // what the asker is to be told.
+  net::ledger::Joined answer(const Asker& who, const net::ledger::Join& join);
+  net::Done answer(const Asker& who, const net::ledger::Begin& begin);
+  net::ledger::Claimed answer(const Asker& who, const net::ledger::Claim& claim);
+  net::ledger::Committed answer(const Asker& who, const net::ledger::Commit& commit);
+  net::Done answer(const Asker& who, const net::ledger::Abandon&);
+  net::Done answer(const Asker& who, const net::ledger::EndInput&);
+  net::Done answer(const Asker& who, const net::ledger::Stop& stop);
+  net::Done answer(const Asker& who, const net::ledger::LetGo&);
+  net::ledger::Standing answer(const Asker& who, const net::ledger::Settled& settled);
+  net::ledger::Present answer(const Asker& who, const net::ledger::Others& others);
+  net::ledger::Cut answer(const Asker& who, const net::ledger::Pause&);
+  net::Truth answer(const Asker& who, const net::ledger::Resume&);
+  net::ledger::Measured answer(const Asker& who, const net::ledger::Measures&);
+  net::ledger::Place answer(const Asker& who, const net::ledger::Status&);
+  net::ledger::Resolved answer(const Asker& who, const net::ledger::Resolve& resolve);
+  net::Done answer(const Asker& who, const net::ledger::Beat& beat);
+  net::Done answer(const Asker& who, const net::ledger::Fail& failed);
+  net::Done answer(const Asker& who, const net::ledger::Finish& finish);
+  net::Done answer(const Asker& who, const net::ledger::Part&);
+  net::Done answer(const Asker& who, const net::ledger::Bye&);
+  // The last update that several workers made together; nothing without one.
+  std::optional<plan::StepLedger::Round> last_round() const;
   // Whether this step of a worker counts.
   bool committed(int rank, int64_t ticket);
   // The process `incarnation` of the worker is gone.
@@ -68,25 +93,22 @@ class LedgerHost {
   Task& task(int rank);
   // Whether this process of its task takes part: what an earlier one left behind does not speak for
   // one that came later.
-  bool is_here(const nlohmann::json& request);
+  bool is_here(const Asker& who);
+  using Lock = std::unique_lock<std::mutex>;
+  // Takes the lock for an answer of a run that has not failed; the asker was heard of.
+  Lock enter(const Asker& who);
+  // The same for who must be in the run's generation; and for who must take part as well.
+  Lock enter_run(const Asker& who);
+  Lock enter_part(const Asker& who);
   void check_failure() const;
-  void check_generation(const nlohmann::json& request) const;
+  void check_generation(const Asker& who) const;
   void lose(int rank);
   // What is said of the others where one is gone; nothing where there are none.
   std::string others_go_on(int rank) const;
   Error taken_for_lost(int rank) const;
-  // Waits for a change until `ready` holds, at most as long as the request says.
-  void wait(std::unique_lock<std::mutex>& lock, const nlohmann::json& request,
-            const std::function<bool()>& ready);
-  nlohmann::json join(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
-  nlohmann::json claim(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
-  nlohmann::json commit(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
-  // With the ticket of the worker's next step, where the request asks for it and it may begin now.
-  nlohmann::json with_next_claim(nlohmann::json answer, const nlohmann::json& request);
-  nlohmann::json settled(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
-  nlohmann::json others(std::unique_lock<std::mutex>& lock, const nlohmann::json& request);
-  nlohmann::json measures() const;
-  nlohmann::json with_round(nlohmann::json answer) const;
+  // Waits for a change until `ready` holds, for so many seconds at most.
+  void wait(Lock& lock, double seconds, const std::function<bool()>& ready);
+  std::optional<plan::StepLedger::Round> round() const;
   std::vector<std::string> names(const std::vector<int>& ranks) const;
 
   const Options options_;

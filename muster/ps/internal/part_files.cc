@@ -3,17 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "muster/base/error.h"
 #include "muster/files/file_systems.h"
-#include "muster/ps/internal/wire.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::ps {
-
-using nlohmann::json;
 
 namespace {
 
@@ -37,23 +33,6 @@ void read_in_pieces(
   }
 }
 
-json WrittenPart::to_json() const {
-  if (failed) return {{"failed", ps::to_json(*failed)}};
-  return non_finite.empty() ? json{{"part", part.to_text()}} : json{{"non_finite", non_finite}};
-}
-
-WrittenPart WrittenPart::of_json(const json& told) {
-  WrittenPart written{.non_finite = told.value("non_finite", "")};
-  if (told.contains("failed")) {
-    written.failed = to_error(told.at("failed"));
-  } else if (written.non_finite.empty()) {
-    written.part =
-        formats::SafetensorsParts::parse(told.at("part").get<std::string>(), "the table of a part")
-            .value();
-  }
-  return written;
-}
-
 PartFiles::PartFiles(std::string model_dir, FileSystem* fs)
     : model_dir_(std::move(model_dir)), fs_(fs != nullptr ? *fs : file_systems()) {}
 
@@ -63,15 +42,15 @@ bool PartFiles::sees(const std::string& text) const {
   return found.ok() && found.value() == text;
 }
 
-WrittenPart PartFiles::write(const std::string& name, const ShardStore& store,
-                             const std::map<std::string, Tensor>& copy) const {
+net::shards::Written PartFiles::write(const std::string& name, const ShardStore& store,
+                                      const std::map<std::string, Tensor>& copy) const {
   if (checkpoint_part_step(name) < 0)
     throw invalid_argument(fmt::format("'{}' is no name of a part of a checkpoint", name));
-  WrittenPart written;
+  net::shards::Written written;
   if (const auto bad = store.find_non_finite(copy)) {
     written.non_finite = *bad;
   } else {
-    written.part = write_checkpoint_part(fs_, join_path(model_dir_, name), copy);
+    written.table = write_checkpoint_part(fs_, join_path(model_dir_, name), copy).to_text();
   }
   return written;
 }
@@ -82,22 +61,18 @@ std::unique_ptr<CheckpointReader> PartFiles::open(const std::string& name) const
   return open_checkpoint(fs_, join_path(model_dir_, name));
 }
 
-void PartFiles::verify(const json& request) const {
-  open(request.at("checkpoint").get<std::string>())
-      ->verify(request.at("share").get<size_t>(), request.at("shares").get<size_t>());
+void PartFiles::verify(const net::shards::Verify& request) const {
+  open(request.checkpoint)->verify(request.share, request.shares);
 }
 
-void PartFiles::restore(const json& request, ShardStore& store) const {
-  const auto reader = open(request.at("checkpoint").get<std::string>());
+void PartFiles::restore(const net::shards::Restore& request, ShardStore& store) const {
+  const auto reader = open(request.checkpoint);
   const std::map<std::string, TensorSpec> held = store.specs();
-  for (const json& told : request.at("tensors")) {
-    const auto to = told.at("name").get<std::string>();
+  for (const auto& [to, from, begin] : request.tensors) {
     const auto form = held.find(to);
     if (form == held.end()) throw invalid_argument(fmt::format("{} is not on this server", to));
-    std::optional<int64_t> begin;
-    if (told.contains("begin")) begin = told.at("begin").get<int64_t>();
-    read_in_pieces(*reader, told.at("from").get<std::string>(), form->second, begin,
-                   [&](std::optional<int64_t> first, const Tensor& values) {
+    read_in_pieces(*reader, from, form->second, begin,
+                   [&, &to = to](std::optional<int64_t> first, const Tensor& values) {
                      if (first) return store.write_rows(to, *first, values);
                      store.write({{to, values}});
                    });

@@ -1,12 +1,10 @@
-// What a parameter server reads and writes of checkpoints itself, and how it tells the chief.
-// Thread safety: PartFiles from any thread; WrittenPart is a value.
+// What a parameter server reads and writes of checkpoints itself. Thread safety: any thread.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -14,6 +12,7 @@
 #include "muster/base/file_system.h"
 #include "muster/checkpoint/checkpoint_parts.h"
 #include "muster/checkpoint/checkpoint_reader.h"
+#include "muster/net/server_messages.h"
 #include "muster/ps/internal/shard_store.h"
 
 namespace muster::inline v0_1::ps {
@@ -30,16 +29,6 @@ void read_in_pieces(
     std::optional<int64_t> begin,
     const std::function<void(std::optional<int64_t> first, const Tensor& values)>& take);
 
-// What became of a part: `non_finite` and `failed` say why nothing was written.
-struct WrittenPart {
-  formats::SafetensorsParts part{};
-  std::string non_finite{};       // what is no number; "": all are
-  std::optional<Error> failed{};  // what the file system answered
-
-  nlohmann::json to_json() const;
-  static WrittenPart of_json(const nlohmann::json& told);
-};
-
 class PartFiles {
  public:
   // `model_dir`: where this task sees checkpoints; "": nowhere. `fs`, nullptr for the local one,
@@ -50,14 +39,12 @@ class PartFiles {
   bool sees(const std::string& text) const;
   // Writes `copy`, which is all that `store` held, to the file of that name. Throws what
   // write_checkpoint_part() throws; InvalidArgument for a name that is none of a part.
-  WrittenPart write(const std::string& name, const ShardStore& store,
-                    const std::map<std::string, Tensor>& copy) const;
-  // Reads and verifies what falls to it of a checkpoint: {"checkpoint", "share", "shares"}. Throws
-  // what reading throws.
-  void verify(const nlohmann::json& request) const;
-  // Gives `store` what `request` names: {"checkpoint", "tensors": [{"name", "from",
-  // "begin"}]}, without "begin" all of a tensor. Throws what reading throws.
-  void restore(const nlohmann::json& request, ShardStore& store) const;
+  net::shards::Written write(const std::string& name, const ShardStore& store,
+                             const std::map<std::string, Tensor>& copy) const;
+  // Reads and verifies what falls to it of a checkpoint. Throws what reading throws.
+  void verify(const net::shards::Verify& request) const;
+  // Gives `store` what `request` names. Throws what reading throws.
+  void restore(const net::shards::Restore& request, ShardStore& store) const;
 
  private:
   // Throws InvalidArgument for a name that is none of a checkpoint.

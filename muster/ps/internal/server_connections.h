@@ -9,7 +9,6 @@
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,6 +18,7 @@
 #include "muster/distribute/start_options.h"
 #include "muster/files/file_systems.h"
 #include "muster/net/message_socket.h"
+#include "muster/net/server_messages.h"
 #include "muster/plan/phase.h"
 #include "muster/ps/internal/thread_pool.h"
 #include "muster/ps/parameter_server.h"
@@ -51,34 +51,54 @@ class ServerConnections {
   bool carries_files(size_t server) const { return data_[server]->carries_files(); }
   bool told_to_stop() const { return start_.cancelled && start_.cancelled(); }
 
-  // Reads the payload of an answer, whose head it is given.
-  using Receive = std::function<void(net::MessageSocket&, const nlohmann::json& head)>;
-  // Sends a request to a server, and returns the head of its answer; `receive` reads the payload.
-  // Throws what the server answers in place of it, and PeerLost naming the server when it is gone.
-  nlohmann::json ask(size_t server, const nlohmann::json& request,
-                     std::span<const Tensor> tensors = {}, const Receive& receive = {});
-  // Sends a request to each server from `first` on, and then waits for their answers, which say
-  // nothing: in no time where requests are short, while threads would have to wake up. Throws as
-  // ask().
-  struct Request {
-    nlohmann::json head{};
-    std::vector<Tensor> tensors = {};
-  };
-  void ask_each(size_t first, std::span<const Request> requests);
+  // Reads the payload of an answer, which it is given.
+  template <typename Operation>
+  using Receive = std::function<void(net::MessageSocket&, const net::AnswerTo<Operation>&)>;
+  // Makes a request of a generation of the run to a server, and returns its answer; `receive` reads
+  // the payload. Throws what the server answers in place of it, and PeerLost naming the server when
+  // it is gone.
+  template <typename Operation>
+  net::AnswerTo<Operation> ask(size_t server, int64_t generation, const Operation& asked,
+                               std::span<const Tensor> tensors = {},
+                               const Receive<Operation>& receive = {}) {
+    return exchange<Operation>(*data_[server], server,
+                               net::encode(net::shards::Request{generation, asked}), tensors,
+                               receive);
+  }
   // What ask() and at_all_servers() do, for rows that are read while a step is computed: with
   // ParameterServerOptions::overlap on connections and threads of their own, since another thread
   // uses the others meanwhile.
-  nlohmann::json ask_for_rows(size_t server, const nlohmann::json& request,
-                              std::span<const Tensor> tensors, const Receive& receive);
+  net::shards::Looked ask_for_rows(size_t server, int64_t generation,
+                                   const net::shards::Rows& asked, std::span<const Tensor> tensors,
+                                   const Receive<net::shards::Rows>& receive);
   void at_all_servers_for_rows(const std::function<void(size_t server)>& work);
-  // Receives another answer to the request that was made last.
-  nlohmann::json receive_more(
-      size_t server,
-      const std::function<void(net::MessageSocket&, const nlohmann::json& head)>& receive);
-  // The request to the ledger, and who makes it.
-  nlohmann::json of_this_process(nlohmann::json request) const;
   // Makes a request to the ledger.
-  nlohmann::json ask_ledger(nlohmann::json request);
+  template <typename Operation>
+  net::AnswerTo<Operation> ask_ledger(int64_t generation, const Operation& asked) const {
+    return exchange<Operation>(*ledger_, 0, net::encode(net::ledger::Request{generation, asked}));
+  }
+  // Receives what follows the answer to the request that was made last.
+  template <typename Message>
+  void receive_more(size_t server,
+                    const std::function<void(net::MessageSocket&, const Message&)>& receive) {
+    answer_to(
+        *data_[server], server, [] {},
+        [&](net::MessageSocket& socket, auto fields) {
+          receive(socket, net::decode_answer<Message>(fields));
+        });
+  }
+  // A request on its way, as its bytes.
+  struct Request {
+    std::string head{};
+    std::vector<Tensor> tensors = {};
+  };
+  net::shards::Pushed ask(size_t server, const Request& push) {
+    return exchange<net::shards::Push>(*data_[server], server, push.head, push.tensors);
+  }
+  // Sends a request to each server from `first` on, and then waits for their answers, which say
+  // nothing: in no time where requests are short, while threads would have to wake up. Throws as
+  // ask().
+  void ask_each(size_t first, std::span<const Request> requests);
   // Calls `work` for all servers at the same time.
   void at_all_servers(const std::function<void(size_t server)>& work) { pool_.run(work); }
 
@@ -95,23 +115,33 @@ class ServerConnections {
 
  private:
   // Throws Cancelled where `in_vain`, asked now and then, says that nobody will be there.
-  std::unique_ptr<net::MessageSocket> connect(size_t server, const char* purpose,
+  std::unique_ptr<net::MessageSocket> connect(size_t server, net::Purpose purpose,
                                               double timeout_seconds,
                                               const std::function<bool()>& in_vain = {}) const;
   // Nothing for a server that is gone because the run is over, as a worker hears when it joins.
-  std::unique_ptr<net::MessageSocket> connect_unless_over(size_t server, const char* purpose,
+  std::unique_ptr<net::MessageSocket> connect_unless_over(size_t server, net::Purpose purpose,
                                                           double timeout_seconds) const;
-  nlohmann::json exchange(
-      net::MessageSocket& socket, const std::string& server, const nlohmann::json& request,
-      std::span<const Tensor> tensors,
-      const std::function<void(net::MessageSocket&, const nlohmann::json&)>& receive) const;
+  template <typename Operation>
+  net::AnswerTo<Operation> exchange(net::MessageSocket& socket, size_t server,
+                                    const std::string& request,
+                                    std::span<const Tensor> tensors = {},
+                                    const Receive<Operation>& receive = {}) const {
+    net::AnswerTo<Operation> answer{};
+    const auto send = [&] { this->send(socket, request, tensors); };
+    answer_to(socket, server, send, [&](net::MessageSocket& from, std::string_view fields) {
+      answer = net::decode_answer<net::AnswerTo<Operation>>(fields);
+      if (receive) receive(from, answer);
+    });
+    return answer;
+  }
+  static void send(net::MessageSocket& socket, const std::string& request,
+                   std::span<const Tensor> tensors);
   // Throws what `work` throws, which is about the server, as ask() does.
-  void naming_who_is_lost(const std::string& server, const std::function<void()>& work) const;
-  // Sends by `send`, and receives the answer.
-  nlohmann::json answer_to(
-      net::MessageSocket& socket, const std::string& server, const std::function<void()>& send,
-      const std::function<void(net::MessageSocket&, const nlohmann::json&)>& receive) const;
-  nlohmann::json wait_for_answer(net::MessageSocket& socket, const std::string& server) const;
+  void naming_who_is_lost(size_t server, const std::function<void()>& work) const;
+  // Sends by `send`, and receives an answer, whose fields and payload `take` reads.
+  void answer_to(net::MessageSocket& socket, size_t server, const std::function<void()>& send,
+                 const std::function<void(net::MessageSocket&, std::string_view)>& take) const;
+  std::string wait_for_answer(net::MessageSocket& socket, size_t server) const;
   bool is_closing() const;
   // On a thread of its own: beats, and connects again where the connection alone was lost.
   void beat_until_closed();
@@ -126,7 +156,7 @@ class ServerConnections {
   std::vector<std::unique_ptr<net::MessageSocket>> data_, rows_;
   std::unique_ptr<net::MessageSocket> ledger_, beats_;
   ThreadPool pool_, rows_pool_;
-  std::atomic<int> phase_{0};
+  std::atomic<plan::Phase> phase_{plan::Phase::kJoining};
   std::atomic<int64_t> step_{-1};
   mutable std::mutex mutex_;
   std::condition_variable closed_;

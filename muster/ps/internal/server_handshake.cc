@@ -10,8 +10,6 @@
 
 namespace muster::inline v0_1::ps {
 
-using nlohmann::json;
-
 namespace {
 
 // What tasks must have alike, since both ends reckon with it.
@@ -27,35 +25,33 @@ std::string shared(const distribute::ParameterServerOptions& options) {
 
 }  // namespace
 
-json handshake_of(const cluster::ResolvedCluster& cluster,
-                  const distribute::ParameterServerOptions& options, int rank, uint64_t incarnation,
-                  const std::string& purpose) {
-  return {{"task", plan::readable_task(cluster.task.name())},
-          {"rank", rank},
-          {"incarnation", incarnation},
-          {"purpose", purpose},
-          {"workers", cluster.addresses},
-          {"servers", cluster.ps_addresses},
-          {"options", shared(options)}};
+net::Handshake handshake_of(const cluster::ResolvedCluster& cluster,
+                            const distribute::ParameterServerOptions& options, int rank,
+                            uint64_t incarnation, net::Purpose purpose) {
+  return {.task = plan::readable_task(cluster.task.name()),
+          .rank = rank,
+          .incarnation = incarnation,
+          .purpose = purpose,
+          .workers = cluster.addresses,
+          .servers = cluster.ps_addresses,
+          .options = shared(options)};
 }
 
-void check_handshake(const json& handshake, const cluster::ResolvedCluster& cluster,
+void check_handshake(const net::Handshake& handshake, const cluster::ResolvedCluster& cluster,
                      const distribute::ParameterServerOptions& options) {
-  const std::string theirs = handshake.at("task").get<std::string>();
   const std::string own = plan::readable_task(cluster.task.name());
   for (const bool workers : {true, false}) {
-    const char* what = workers ? "workers" : "servers";
-    const auto listed = handshake.at(what).get<std::vector<std::string>>();
+    const auto& listed = workers ? handshake.workers : handshake.servers;
     const auto& known = workers ? cluster.addresses : cluster.ps_addresses;
     if (listed == known) continue;
-    throw invalid_argument(fmt::format("TF_CONFIG of {} lists the {} {}, that of {} {}", theirs,
-                                       what, join_quoted(listed), own, join_quoted(known)),
-                           "give every task the same cluster in TF_CONFIG");
+    throw invalid_argument(
+        fmt::format("TF_CONFIG of {} lists the {} {}, that of {} {}", handshake.task,
+                    workers ? "workers" : "servers", join_quoted(listed), own, join_quoted(known)),
+        "give every task the same cluster in TF_CONFIG");
   }
-  const std::string told = handshake.at("options").get<std::string>();
-  if (told == shared(options)) return;
+  if (handshake.options == shared(options)) return;
   throw invalid_argument(fmt::format("the ParameterServerOptions of {} are {}, those of {} {}",
-                                     theirs, told, own, shared(options)),
+                                     handshake.task, handshake.options, own, shared(options)),
                          "start the same program with the same flags in every task");
 }
 

@@ -4,23 +4,22 @@
 
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "muster/base/error.h"
 #include "muster/cluster/resolved_cluster.h"
+#include "muster/net/server_messages.h"
 #include "muster/ps/parameter_server.h"
 
 namespace muster::inline v0_1::ps {
 
-// What a task says of itself: `rank` is that of a worker, -1 of a server; `purpose` is what the
-// connection is for.
-nlohmann::json handshake_of(const cluster::ResolvedCluster& cluster,
+// What a task says of itself: `rank` is that of a worker, -1 of a server.
+net::Handshake handshake_of(const cluster::ResolvedCluster& cluster,
                             const distribute::ParameterServerOptions& options, int rank,
-                            uint64_t incarnation, const std::string& purpose);
+                            uint64_t incarnation, net::Purpose purpose);
 // Throws InvalidArgument where the task that says it has another cluster or other options than the
 // one that hears it.
-void check_handshake(const nlohmann::json& handshake, const cluster::ResolvedCluster& cluster,
+void check_handshake(const net::Handshake& handshake, const cluster::ResolvedCluster& cluster,
                      const distribute::ParameterServerOptions& options);
 
 // Connects to `whom` by `dial`; where this task was told to stop meanwhile, the error says that.

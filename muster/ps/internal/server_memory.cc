@@ -3,15 +3,12 @@
 #include <fmt/format.h>
 
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "muster/base/error.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::ps {
-
-using nlohmann::json;
 
 namespace {
 
@@ -27,23 +24,19 @@ void copy_to(std::byte* to, const Tensor& from) {
 
 }  // namespace
 
-ServerMemory::ServerMemory(std::string server, std::vector<Shard> shards, const json& told,
-                           FileDescriptor file)
-    : server_(std::move(server)), shards_(std::move(shards)) {
-  const auto bytes = told.at("bytes").get<int64_t>();
-  weights_.emplace(std::move(file), bytes, told.at("groups").get<size_t>());
-  const json& places = told.at("shards");
-  if (places.size() != shards_.size())
+ServerMemory::ServerMemory(std::string server, std::vector<Shard> shards,
+                           const net::shards::Shared& told, FileDescriptor file)
+    : server_(std::move(server)), shards_(std::move(shards)), places_(told.shards) {
+  weights_.emplace(std::move(file), told.bytes, told.groups);
+  if (places_.size() != shards_.size())
     throw wrong(
-        fmt::format("{} parts of variables, and {} are there", places.size(), shards_.size()));
+        fmt::format("{} parts of variables, and {} are there", places_.size(), shards_.size()));
   for (size_t s = 0; s < shards_.size(); ++s) {
-    const Place place{.group = places[s].at(0).get<size_t>(),
-                      .begin = places[s].at(1).get<int64_t>()};
+    const auto& place = places_[s];
     // Groups stand one behind another.
-    if (place.group >= weights_->groups() || (s > 0 && place.group < places_.back().group) ||
-        !lies_in(place.begin, shards_[s].rows * shards_[s].row_bytes, 0, bytes))
-      throw wrong(fmt::format("part {} at byte {} of {}", s, place.begin, bytes));
-    places_.push_back(place);
+    if (place.group >= weights_->groups() || (s > 0 && place.group < places_[s - 1].group) ||
+        !lies_in(place.begin, shards_[s].rows * shards_[s].row_bytes, 0, told.bytes))
+      throw wrong(fmt::format("part {} at byte {} of {}", s, place.begin, told.bytes));
   }
 }
 
@@ -85,14 +78,13 @@ bool ServerMemory::has_room(int64_t row_bytes) const {
   return area_ && row_bytes <= area_->bytes() - dense_bytes_;
 }
 
-void ServerMemory::set_area(const json& told, FileDescriptor file) {
-  const auto bytes = told.at("bytes").get<int64_t>();
-  area_.emplace(SharedMemory::map(std::move(file), bytes));
-  dense_bytes_ = told.at("dense_bytes").get<int64_t>();
-  gradients_ = told.at("shards").get<std::vector<int64_t>>();
-  if (!lies_in(0, dense_bytes_, 0, bytes) || dense_bytes_ < 0 ||
+void ServerMemory::set_area(const net::shards::Area& told, FileDescriptor file) {
+  area_.emplace(SharedMemory::map(std::move(file), told.bytes));
+  dense_bytes_ = told.dense_bytes;
+  gradients_ = told.shards;
+  if (!lies_in(0, dense_bytes_, 0, told.bytes) || dense_bytes_ < 0 ||
       dense_bytes_ % SharedWeights::kAlignment != 0 || gradients_.size() != shards_.size())
-    throw wrong(fmt::format("{} bytes of gradients in {}", dense_bytes_, bytes));
+    throw wrong(fmt::format("{} bytes of gradients in {}", dense_bytes_, told.bytes));
   for (size_t s = 0; s < shards_.size(); ++s) {
     if (!shards_[s].row_sparse &&
         !lies_in(gradients_[s], shards_[s].rows * shards_[s].row_bytes, 0, dense_bytes_))

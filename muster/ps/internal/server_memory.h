@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/shared_memory.h"
+#include "muster/net/server_messages.h"
 #include "muster/ps/internal/shared_weights.h"
 #include "muster/tensor/tensor.h"
 
@@ -26,9 +26,9 @@ class ServerMemory {
     int64_t row_bytes = 0;  // of each
     bool row_sparse = false;
   };
-  // `told` and `file` are the server's answer to "share"; messages call it `server`. Throws Corrupt
+  // `told` and `file` are the server's answer to Share; messages call it `server`. Throws Corrupt
   // where what it says cannot be, and Unavailable.
-  ServerMemory(std::string server, std::vector<Shard> shards, const nlohmann::json& told,
+  ServerMemory(std::string server, std::vector<Shard> shards, const net::shards::Shared& told,
                FileDescriptor file);
 
   // How many steps are in the weights.
@@ -42,9 +42,9 @@ class ServerMemory {
 
   // Whether gradients of rows of so many bytes have room, with the numbers of the rows.
   bool has_room(int64_t row_bytes) const;
-  // The answer to "area"; and what the worker does before it asks for another one.
+  // The answer to MakeArea; and what the worker does before it asks for another one.
   void drop_area() { area_.reset(); }
-  void set_area(const nlohmann::json& told, FileDescriptor file);
+  void set_area(const net::shards::Area& told, FileDescriptor file);
   // Copies the gradient of a shard, or a part of it, there. REQUIRES: set_area() was called.
   void write(size_t shard, const Tensor& gradient) const;
   // Copies the gradient of rows there, numbers less `first`; returns where they are. `*used` is how
@@ -59,11 +59,7 @@ class ServerMemory {
   const std::string server_;
   const std::vector<Shard> shards_;
   std::optional<SharedWeightsReader> weights_;
-  struct Place {
-    size_t group = 0;
-    int64_t begin = 0;  // in the file
-  };
-  std::vector<Place> places_;
+  std::vector<net::shards::Shared::Place> places_;
   std::optional<SharedMemory> area_;
   int64_t dense_bytes_ = 0;
   std::vector<int64_t> gradients_;  // where in the area, by place

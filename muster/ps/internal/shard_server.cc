@@ -20,7 +20,6 @@
 namespace muster::inline v0_1::ps {
 
 using distribute::VariableTable;
-using nlohmann::json;
 
 namespace {
 
@@ -106,8 +105,7 @@ ShardServer::ShardServer(std::string name, uint64_t seed, distribute::BuildModel
       shared_(shared),
       files_(std::move(files)) {}
 
-std::shared_ptr<ShardServer::Defined> ShardServer::defined(const json& request) {
-  const auto generation = request.at("generation").get<int64_t>();
+std::shared_ptr<ShardServer::Defined> ShardServer::defined(int64_t generation) {
   const std::lock_guard lock(mutex_);
   if (defined_ && defined_->generation == generation) return defined_;
   throw Error(ErrorKind::kPeerLost,
@@ -116,68 +114,60 @@ std::shared_ptr<ShardServer::Defined> ShardServer::defined(const json& request) 
                        : fmt::format("{} was started again, and has no weights yet", name_));
 }
 
-void ShardServer::answer(Client& client, const json& request) {
+void ShardServer::answer(Client& client, const shards::Request& request) {
   net::MessageSocket& socket = client.socket;
-  const std::string op = request.at("op").get<std::string>();
-  if (op == "define") return define(socket, request);
-  if (op == "state") {
-    const std::lock_guard lock(mutex_);
-    return send_message(socket, {{"generation", defined_ ? defined_->generation : 0}});
-  }
-  if (op == "sees")
-    return send_message(socket, {{"sees", files_.sees(request.at("text").get<std::string>())}});
-  if (op == "verify") {
-    files_.verify(request);
-    return send_message(socket, json::object());
-  }
-  const std::shared_ptr<Defined> here = defined(request);
-  if (request.contains("round")) apply_round(request.at("round"));
-  if (op == "round") return send_message(socket, json::object());
-  if (op == "form") return send_message(socket, {{"form", here->form}});
-  if (op == "share") return share(client, *here);
-  if (op == "area") return make_area(client, request, *here);
-  if (op == "pull") {
-    const json head{{"applied", applied()}};
-    std::vector<Tensor> weights = here->store->read_dense(&client.memory);
-    for (Tensor& shard : weights) shard = rounded(shard, wire_dtype_);
-    return send_message(socket, head, weights);
-  }
-  if (op == "rows") return rows(socket, request, *here);
-  if (op == "push") {
-    push(client, request, *here);
-    return send_message(socket, json::object());
-  }
-  if (op == "snapshot") return snapshot(socket, request, *here);
-  if (op == "write") return write(socket, request, *here);
-  if (op == "compare") {
-    check_same_model("this task", here->model, request.at("model").get<std::vector<std::string>>());
-    return send_message(socket, json::object());
-  }
-  if (op == "restore") {
-    files_.restore(request, *here->store);
-    return send_message(socket, json::object());
-  }
-  if (op == "begin_slots") {
-    here->store->begin_slots();
-    return send_message(socket, json::object());
-  }
-  if (op == "keep") return keep(socket, request);
-  if (op == "kept") return kept(socket);
-  if (op == "specs") return specs(socket, *here);
-  if (op == "apply") {
-    apply(client.rank, request.at("ticket").get<int64_t>(),
-          request.value("factors", std::vector<double>()));
-  } else {
-    throw invalid_argument(fmt::format("a parameter server knows no \"{}\"", op),
-                           "run the same version of the program in every task");
-  }
-  send_message(socket, json::object());
+  std::visit(
+      [&]<typename Operation>(const Operation& asked) {
+        if constexpr (std::same_as<Operation, shards::Define>) {
+          define(socket, request.generation, asked);
+        } else if constexpr (std::same_as<Operation, shards::State>) {
+          const std::lock_guard lock(mutex_);
+          send_answer(socket, shards::Held{defined_ ? defined_->generation : 0});
+        } else if constexpr (std::same_as<Operation, shards::Sees>) {
+          send_answer(socket, net::Truth{files_.sees(asked.text)});
+        } else if constexpr (std::same_as<Operation, shards::Verify>) {
+          files_.verify(asked);
+          send_answer(socket, Done());
+        } else if constexpr (std::same_as<Operation, shards::Finish>) {
+          throw internal_error("the end of a run is no matter of its shards");
+        } else {
+          answer(client, asked, *defined(request.generation));
+        }
+      },
+      request.operation);
 }
 
-void ShardServer::define(net::MessageSocket& socket, const json& request) {
+void ShardServer::answer(Client& client, const shards::Compare& request, Defined& here) {
+  check_same_model("this task", here.model, request.model);
+  send_answer(client.socket, Done());
+}
+
+void ShardServer::answer(Client& client, const shards::Form&, Defined& here) {
+  send_answer(client.socket, net::Welcome{here.form});
+}
+
+void ShardServer::answer(Client& client, const shards::Pull& request, Defined& here) {
+  if (request.round) apply_round(*request.round);
+  const shards::Looked looked{applied()};
+  std::vector<Tensor> weights = here.store->read_dense(&client.memory);
+  for (Tensor& shard : weights) shard = rounded(shard, wire_dtype_);
+  send_answer(client.socket, looked, weights);
+}
+
+void ShardServer::answer(Client& client, const shards::MakeRound& request, Defined&) {
+  apply_round(request.round);
+  send_answer(client.socket, Done());
+}
+
+void ShardServer::answer(Client& client, const shards::Apply& request, Defined&) {
+  apply(client.rank, request.ticket, request.factors);
+  send_answer(client.socket, Done());
+}
+
+void ShardServer::define(net::MessageSocket& socket, int64_t generation,
+                         const shards::Define& request) {
   const std::lock_guard building(building_);
   enter_thread();
-  const auto generation = request.at("generation").get<int64_t>();
   {
     const std::lock_guard lock(mutex_);
     if (defined_ && defined_->generation >= generation) {
@@ -188,34 +178,30 @@ void ShardServer::define(net::MessageSocket& socket, const json& request) {
   VariableTable table(seed_, at::kCPU, /*rows_elsewhere=*/true);
   const optim::TrainOp train_op = [&] {
     torch::NoGradGuard no_grad;
-    return build_(table, request.at("form").get<std::string>());
+    return build_(table, request.form);
   }();
   table.seal();
-  const auto model = request.at("model").get<std::vector<std::string>>();
-  check_same_model(name_, without_workers_own(model), lines_of(table, train_op));
-  std::vector<ShardOf> shards;
-  for (const json& told : request.at("shards")) {
-    const auto asked = told.at("variable").get<std::string>();
-    const Variable* variable = table.find(asked);
+  check_same_model(name_, without_workers_own(request.model), lines_of(table, train_op));
+  std::vector<ShardOf> held;
+  for (const shards::Shard& told : request.shards) {
+    const Variable* variable = table.find(told.variable);
     if (variable == nullptr) {
       std::vector<std::string> names;
       for (const auto& known : table.variables()) names.push_back(known->name());
-      throw unknown_name(name_, "variable", asked, names);
+      throw unknown_name(name_, "variable", told.variable, names);
     }
-    shards.push_back({.variable = variable->spec(),
-                      .shard = {.part = told.at("part").get<int>(),
-                                .parts = told.at("parts").get<int>(),
-                                .begin = told.at("begin").get<int64_t>(),
-                                .end = told.at("end").get<int64_t>()},
-                      .initial = variable->spec().row_sparse ? Tensor() : variable->value()});
+    held.push_back(
+        {.variable = variable->spec(),
+         .shard = {.part = told.part, .parts = told.parts, .begin = told.begin, .end = told.end},
+         .initial = variable->spec().row_sparse ? Tensor() : variable->value()});
   }
   auto made = std::make_shared<Defined>();
   made->generation = generation;
-  made->form = request.at("form").get<std::string>();
-  made->model = model;
+  made->form = request.form;
+  made->model = request.model;
   // Of updates that several workers make together, every server sees all in one order.
-  made->store = std::make_unique<ShardStore>(shards, train_op, seed_, kGroups, shared_,
-                                             together_ || request.value("leads", false));
+  made->store = std::make_unique<ShardStore>(held, train_op, seed_, kGroups, shared_,
+                                             together_ || request.leads);
   {
     const std::lock_guard lock(mutex_);
     defined_ = made;
@@ -225,19 +211,18 @@ void ShardServer::define(net::MessageSocket& socket, const json& request) {
   }
   changed_.notify_all();
   log::info(fmt::format("{} holds {}", name_, describe()));
-  send_message(socket, json::object());
+  send_answer(socket, Done());
 }
 
-void ShardServer::rows(net::MessageSocket& socket, const json& request, Defined& here) {
-  const json head{{"applied", applied()}};
-  std::vector<Tensor> answer;
-  for (const json& asked : request.at("shards")) {
-    const Tensor ids = torch::empty({asked.at("rows").get<int64_t>()}, at::kLong);
-    receive_tensor(socket, ids);
-    answer.push_back(
-        rounded(here.store->read_rows(asked.at("shard").get<size_t>(), ids), wire_dtype_));
+void ShardServer::answer(Client& client, const shards::Rows& request, Defined& here) {
+  const shards::Looked looked{applied()};
+  std::vector<Tensor> rows;
+  for (const shards::RowsOf& asked : request.shards) {
+    const Tensor ids = torch::empty({asked.rows}, at::kLong);
+    receive_tensor(client.socket, ids);
+    rows.push_back(rounded(here.store->read_rows(asked.shard, ids), wire_dtype_));
   }
-  send_message(socket, head, answer);
+  send_answer(client.socket, looked, rows);
 }
 
 int64_t ShardServer::applied() {
@@ -245,46 +230,35 @@ int64_t ShardServer::applied() {
   return applied_;
 }
 
-void ShardServer::take_push(Client& client, const json& request) {
-  push(client, request, *defined(request));
-}
-
-void ShardServer::share(Client& client, Defined& here) {
+void ShardServer::answer(Client& client, const shards::Share&, Defined& here) {
   const SharedWeights* const weights = here.store->shared();
   if (weights == nullptr || !client.socket.carries_files())
-    return send_message(client.socket, json::object());
-  json shards = json::array();
+    return send_answer(client.socket, shards::Shared());
+  shards::Shared told{.bytes = weights->memory().bytes(), .groups = here.store->groups()};
   for (size_t shard = 0; shard < here.store->size(); ++shard)
-    shards.push_back({here.store->group_of(shard), here.store->shared_place(shard)});
-  client.socket.send_with_file(json{{"bytes", weights->memory().bytes()},
-                                    {"groups", here.store->groups()},
-                                    {"shards", shards}}
-                                   .dump(),
-                               weights->memory().file());
+    told.shards.push_back({here.store->group_of(shard), here.store->shared_place(shard)});
+  client.socket.send_with_file(net::encode_answer(told), weights->memory().file());
 }
 
-void ShardServer::make_area(Client& client, const json& request, Defined& here) {
-  const auto row_bytes = request.at("row_bytes").get<int64_t>();
-  if (row_bytes < 0 || row_bytes > kMostAreaRows) {
+void ShardServer::answer(Client& client, const shards::MakeArea& request, Defined& here) {
+  if (request.row_bytes < 0 || request.row_bytes > kMostAreaRows) {
     throw invalid_argument(
-        fmt::format("an area for {} bytes of rows was asked for, and {} are the most", row_bytes,
-                    kMostAreaRows));
+        fmt::format("an area for {} bytes of rows was asked for, and {} are the most",
+                    request.row_bytes, kMostAreaRows));
   }
   const int64_t dense_bytes = here.store->dense_bytes();
   client.area.reset();  // one is enough, unless a step is under way that keeps it
-  const auto area = std::make_shared<SharedMemory>(
-      SharedMemory::create(std::max<int64_t>(SharedWeights::kAlignment, dense_bytes + row_bytes)));
-  json shards = json::array();
+  const auto area = std::make_shared<SharedMemory>(SharedMemory::create(
+      std::max<int64_t>(SharedWeights::kAlignment, dense_bytes + request.row_bytes)));
+  shards::Area told{.bytes = area->bytes(), .dense_bytes = dense_bytes};
   for (size_t shard = 0; shard < here.store->size(); ++shard)
-    shards.push_back(here.store->row_sparse(shard) ? -1 : here.store->dense_place(shard));
-  client.socket.send_with_file(
-      json{{"bytes", area->bytes()}, {"dense_bytes", dense_bytes}, {"shards", shards}}.dump(),
-      area->file());
+    told.shards.push_back(here.store->row_sparse(shard) ? -1 : here.store->dense_place(shard));
+  client.socket.send_with_file(net::encode_answer(told), area->file());
   area->close_file();
   client.area = area;
 }
 
-void ShardServer::push(Client& client, const json& request, Defined& here) {
+void ShardServer::answer(Client& client, const shards::Push& request, Defined& here) {
   net::MessageSocket& socket = client.socket;
   std::unique_ptr<StagedGradients> staged;
   // An earlier process of the worker may have left a step that counts.
@@ -296,7 +270,7 @@ void ShardServer::push(Client& client, const json& request, Defined& here) {
     mine.ticket = 0;  // one before that never counted
     staged = std::exchange(mine.staged, nullptr);
   }
-  const bool in_area = request.value("in_area", false);
+  const bool in_area = request.in_area;
   // One of another generation may be too small.
   if (in_area && (!client.area || client.area->bytes() < here.store->dense_bytes()))
     throw invalid_argument(
@@ -305,16 +279,14 @@ void ShardServer::push(Client& client, const json& request, Defined& here) {
   const auto& area = in_area ? client.area : nullptr;
   if (!staged || staged->area != area) staged = here.store->stage(area);
   ShardStore::forget(*staged);  // of a step that never counted
-  for (const json& shard : request.at("dense")) {
-    const Tensor gradient = here.store->destination(*staged, shard.get<size_t>());
+  for (const uint64_t shard : request.dense) {
+    const Tensor gradient = here.store->destination(*staged, shard);
     if (!in_area) receive_rounded(socket, gradient, wire_dtype_);
   }
-  for (const json& told : request.at("rows")) {
-    const auto shard = told.at("shard").get<size_t>();
-    const auto rows = told.at("rows").get<int64_t>();
+  for (const auto& [shard, rows, at] : request.rows) {
     distribute::RowGradient gradient;
     if (in_area) {
-      gradient = rows_in_area(*here.store, area, shard, rows, told.at("at").get<int64_t>());
+      gradient = rows_in_area(*here.store, area, shard, rows, at);
     } else {
       gradient = {torch::empty({rows}, at::kLong), here.store->rows_like(shard, rows)};
       receive_tensor(socket, gradient.ids);
@@ -323,10 +295,10 @@ void ShardServer::push(Client& client, const json& request, Defined& here) {
     here.store->check_rows(shard, gradient.ids);
     here.store->set_rows(*staged, shard, std::move(gradient));
   }
-  staged->weight = request.at("weight").get<double>();
-  staged->mean = request.at("mean").get<bool>();
-  staged->loss = request.value("loss", 0.0);
-  staged->updates = request.value("updates", std::vector<bool>());
+  staged->weight = request.weight;
+  staged->mean = request.mean;
+  staged->loss = request.loss;
+  staged->updates = request.updates;
   {
     const std::lock_guard lock(mutex_);
     // What comes late of a process that is gone must not take the place of its successor's.
@@ -334,8 +306,7 @@ void ShardServer::push(Client& client, const json& request, Defined& here) {
       throw Error(ErrorKind::kPeerLost,
                   fmt::format("another process of this task has come to {} meanwhile", name_));
     }
-    if (defined_.get() == &here)
-      waiting_[client.rank] = {request.at("ticket").get<int64_t>(), std::move(staged)};
+    if (defined_.get() == &here) waiting_[client.rank] = {request.ticket, std::move(staged)};
   }
 }
 
@@ -394,22 +365,21 @@ void ShardServer::count_update(Defined& here) {
   if (SharedWeights* const shared = here.store->shared()) shared->count_step();
 }
 
-void ShardServer::apply_round(const json& round) {
+void ShardServer::apply_round(const StepLedger::Round& round) {
   const std::lock_guard one_at_a_time(round_);
-  const auto number = round.at("number").get<int64_t>();
   std::vector<std::unique_ptr<StagedGradients>> staged;
   std::vector<int> ranks;
   std::shared_ptr<Defined> here;
   {
     const std::lock_guard lock(mutex_);
     here = defined_;
-    if (!here || here->generation != round.at("generation").get<int64_t>() || applied_ >= number)
-      return;
-    for (const json& part : round.at("parts")) {
-      const auto found = waiting_.find(part.at(0).get<int>());
-      if (found == waiting_.end() || found->second.ticket != part.at(1).get<int64_t>()) {
-        throw Error(ErrorKind::kPeerLost,
-                    fmt::format("{} lacks gradients of update {}, which counts", name_, number));
+    if (!here || here->generation != round.generation || applied_ >= round.number) return;
+    for (const auto& [worker, ticket] : round.parts) {
+      const auto found = waiting_.find(worker);
+      if (found == waiting_.end() || found->second.ticket != ticket) {
+        throw Error(
+            ErrorKind::kPeerLost,
+            fmt::format("{} lacks gradients of update {}, which counts", name_, round.number));
       }
       ranks.push_back(found->first);
       found->second.ticket = 0;
@@ -439,7 +409,7 @@ void ShardServer::settle(int rank, bool gone) {
     ticket = found->second.ticket;
     generation = defined_->generation;
   }
-  const std::optional<Resolved> counts = resolve_(rank, generation, ticket, gone);
+  const auto counts = resolve_(generation, {.rank = rank, .ticket = ticket, .gone = gone});
   if (!counts) return;  // nobody knows: it stays
   {
     const std::lock_guard lock(mutex_);

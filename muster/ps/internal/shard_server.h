@@ -8,12 +8,12 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "muster/net/message_socket.h"
+#include "muster/net/server_messages.h"
 #include "muster/ps/internal/part_files.h"
 #include "muster/ps/internal/shard_store.h"
 #include "muster/ps/internal/staged_gradients.h"
@@ -24,14 +24,9 @@ namespace muster::inline v0_1::ps {
 class ShardServer {
  public:
   // `name` is how messages call it: "ps 0". `resolve` asks the ledger whether the step of a worker
-  // counts; nothing where it does not answer. `gone`: the worker is, so that the step cannot count
-  // any more unless it does already.
-  struct Resolved {
-    bool committed = false;
-    std::vector<double> factors = {};  // as apply() takes them
-  };
-  using Resolve = std::function<std::optional<Resolved>(int rank, int64_t generation,
-                                                        int64_t ticket, bool gone)>;
+  // counts; nothing where it does not answer.
+  using Resolve = std::function<std::optional<net::ledger::Resolved>(
+      int64_t generation, const net::ledger::Resolve& asked)>;
   // `together`: updates are those of several workers, as apply_round() is told.
   // Weights and gradients travel as `wire_dtype`; with `shared`, to workers of this host through
   // memory where they can. Checkpoints are read and written by `files`.
@@ -48,18 +43,15 @@ class ShardServer {
     std::shared_ptr<const SharedMemory> area = {};
   };
   // Answers a request, the payload of which is still to be read. Throws what the asker is to be
-  // told, and what the socket throws.
-  void answer(Client& client, const nlohmann::json& request);
-  // Does what a push asks for, but for the answer.
-  void take_push(Client& client, const nlohmann::json& request);
+  // told, and what the socket throws. Of a Push it does all but answer.
+  void answer(Client& client, const net::shards::Request& request);
   // The step counts: its gradients go into the weights. Nothing where that is done. Learning rates
   // are reduced by `factors`, which the first server finds itself, and gives.
   std::vector<double> apply(int rank, int64_t ticket, std::vector<double> factors = {});
   // Those of the next step; empty where no rate is reduced.
   std::vector<double> factors();
-  // The last update that several workers made together, {"number", "parts": [[rank, ticket]]}:
-  // their gradients go into the weights, once.
-  void apply_round(const nlohmann::json& round);
+  // The last update that several workers made together: their gradients go into the weights, once.
+  void apply_round(const plan::StepLedger::Round& round);
   // A connection of this worker has ended.
   void worker_left(int rank);
   // Those of the last update that come from a schedule.
@@ -87,20 +79,26 @@ class ShardServer {
 
   // How many steps are in the weights.
   int64_t applied();
-  std::shared_ptr<Defined> defined(const nlohmann::json& request);
-  void define(net::MessageSocket& socket, const nlohmann::json& request);
-  void rows(net::MessageSocket& socket, const nlohmann::json& request, Defined& defined);
-  void push(Client& client, const nlohmann::json& request, Defined& defined);
-  // Gives a worker of this host the memory where weights are read, and where gradients are written.
-  static void share(Client& client, Defined& defined);
-  static void make_area(Client& client, const nlohmann::json& request, Defined& defined);
-  // What it holds, by what it calls that.
-  static void specs(net::MessageSocket& socket, Defined& defined);
-  void snapshot(net::MessageSocket& socket, const nlohmann::json& request, Defined& defined);
-  void write(net::MessageSocket& socket, const nlohmann::json& request, Defined& defined);
-  // What lives on workers alone, as the chief has it at the beginning.
-  void keep(net::MessageSocket& socket, const nlohmann::json& request);
-  void kept(net::MessageSocket& socket);
+  // Throws PeerLost unless the weights are those of that generation.
+  std::shared_ptr<Defined> defined(int64_t generation);
+  void define(net::MessageSocket& socket, int64_t generation, const net::shards::Define& request);
+  // Requests about what is defined: each answers, but for a Push.
+  void answer(Client& client, const net::shards::Compare& request, Defined& here);
+  void answer(Client& client, const net::shards::Form&, Defined& here);
+  void answer(Client& client, const net::shards::Specs&, Defined& here);
+  void answer(Client& client, const net::shards::Pull& request, Defined& here);
+  void answer(Client& client, const net::shards::MakeRound& request, Defined& here);
+  void answer(Client& client, const net::shards::Rows& request, Defined& here);
+  void answer(Client& client, const net::shards::Push& request, Defined& here);
+  void answer(Client& client, const net::shards::Apply& request, Defined& here);
+  void answer(Client& client, const net::shards::Share&, Defined& here);
+  void answer(Client& client, const net::shards::MakeArea& request, Defined& here);
+  void answer(Client& client, const net::shards::Snapshot& request, Defined& here);
+  void answer(Client& client, const net::shards::Write& request, Defined& here);
+  void answer(Client& client, const net::shards::BeginSlots&, Defined& here);
+  void answer(Client& client, const net::shards::Restore& request, Defined& here);
+  void answer(Client& client, const net::shards::Keep& request, Defined& here);
+  void answer(Client& client, const net::shards::Kept&, Defined& here);
   // Applies what counts, or drops it, of a worker that will not say itself.
   void settle(int rank, bool gone);
   // Waits until no thread makes an update of the worker's gradients: whoever is told that it is

@@ -11,46 +11,34 @@
 
 namespace muster::inline v0_1::ps {
 
-using nlohmann::json;
-
 namespace {
 
 // What was committed is on its way to all servers.
 constexpr auto kLongestCut = std::chrono::seconds(30);
 constexpr auto kCutLook = std::chrono::milliseconds(500);
 
-// Names and forms, as they travel.
-json list_of(const std::map<std::string, TensorSpec>& specs) {
-  json list = json::array();
-  for (const auto& [name, spec] : specs)
-    list.push_back(
-        {{"name", name}, {"shape", spec.shape}, {"dtype", static_cast<int>(spec.dtype)}});
+// Gives names and forms of `tensors`, and the tensors in that order.
+shards::Tensors list_of(const std::map<std::string, Tensor>& named, std::vector<Tensor>* tensors) {
+  shards::Tensors list;
+  for (const auto& [name, tensor] : named) {
+    list.tensors.push_back({.name = name, .form = form_of(tensor)});
+    tensors->push_back(tensor);
+  }
   return list;
-}
-
-// Receives the tensor that a message describes so.
-Tensor receive_tensor_of(net::MessageSocket& socket, const json& told) {
-  const Tensor tensor = torch::empty(told.at("shape").get<Shape>(),
-                                     at::dtype(static_cast<DType>(told.at("dtype").get<int>())));
-  receive_tensor(socket, tensor);
-  return tensor;
-}
-
-std::map<std::string, TensorSpec> specs_of(const std::map<std::string, Tensor>& tensors) {
-  std::map<std::string, TensorSpec> specs;
-  for (const auto& [name, tensor] : tensors)
-    specs[name] = {tensor.sizes().vec(), tensor.scalar_type()};
-  return specs;
 }
 
 }  // namespace
 
-void ShardServer::specs(net::MessageSocket& socket, Defined& here) {
-  send_message(socket, {{"tensors", list_of(here.store->specs())}});
+void ShardServer::answer(Client& client, const shards::Specs&, Defined& here) {
+  shards::Tensors list;
+  for (const auto& [name, spec] : here.store->specs())
+    list.tensors.push_back({.name = name, .form = form_of(spec)});
+  send_answer(client.socket, list);
 }
 
-void ShardServer::snapshot(net::MessageSocket& socket, const json& request, Defined& here) {
-  const auto commits = request.at("commits").get<int64_t>();
+void ShardServer::answer(Client& client, const shards::Snapshot& request, Defined& here) {
+  if (request.round) apply_round(*request.round);
+  const int64_t commits = request.commits;
   const auto deadline = std::chrono::steady_clock::now() + kLongestCut;
   std::unique_lock lock(mutex_);
   while (applied_ < commits) {
@@ -79,59 +67,68 @@ void ShardServer::snapshot(net::MessageSocket& socket, const json& request, Defi
   lock.unlock();
   const std::map<std::string, Tensor> copy = here.store->copy();
   // The chief lets the others go on as soon as this is here; what follows takes its time.
-  send_message(socket, {{"tensors", list_of(specs_of(copy))}});
-  if (request.contains("part")) {
+  send_answer(client.socket, Done());
+  if (!request.part.empty()) {
     // The chief knows whether the run can do without this checkpoint.
-    WrittenPart written;
+    shards::Written written;
     try {
-      written = files_.write(request.at("part").get<std::string>(), *here.store, copy);
+      written = files_.write(request.part, *here.store, copy);
     } catch (const Error& error) {
       written.failed.emplace(
           error.kind(), fmt::format("{} cannot save its part: {}", name_, error.message()),
           error.hint().empty() ? "the checkpoints before this one are untouched" : error.hint());
     }
-    return send_message(socket, written.to_json());
+    return send_answer(client.socket, written);
   }
   std::vector<Tensor> tensors;
   for (const auto& [name, tensor] : copy) tensors.push_back(tensor);
-  send_message(socket, json::object(), tensors);
+  send_answer(client.socket, Done(), tensors);
 }
 
-void ShardServer::write(net::MessageSocket& socket, const json& request, Defined& here) {
+void ShardServer::answer(Client& client, const shards::Write& request, Defined& here) {
   std::map<std::string, Tensor> whole;
-  for (const json& told : request.at("tensors")) {
-    const auto name = told.at("name").get<std::string>();
-    const Tensor tensor = receive_tensor_of(socket, told);
-    if (told.contains("begin")) {
-      here.store->write_rows(name, told.at("begin").get<int64_t>(), tensor);
+  for (const auto& [name, form, begin] : request.tensors) {
+    const Tensor tensor = receive_tensor_of(client.socket, form);
+    if (begin) {
+      here.store->write_rows(name, *begin, tensor);
     } else {
       whole[name] = tensor;
     }
   }
   here.store->write(whole);
-  send_message(socket, json::object());
+  send_answer(client.socket, Done());
 }
 
-void ShardServer::keep(net::MessageSocket& socket, const json& request) {
+void ShardServer::answer(Client& client, const shards::BeginSlots&, Defined& here) {
+  here.store->begin_slots();
+  send_answer(client.socket, Done());
+}
+
+void ShardServer::answer(Client& client, const shards::Restore& request, Defined& here) {
+  files_.restore(request, *here.store);
+  send_answer(client.socket, Done());
+}
+
+void ShardServer::answer(Client& client, const shards::Keep& request, Defined&) {
   std::map<std::string, Tensor> tensors;
-  for (const json& told : request.at("tensors"))
-    tensors[told.at("name").get<std::string>()] = receive_tensor_of(socket, told);
+  for (const shards::Named& told : request.tensors)
+    tensors[told.name] = receive_tensor_of(client.socket, told.form);
   {
     const std::lock_guard lock(mutex_);
     kept_ = std::move(tensors);
   }
-  send_message(socket, json::object());
+  send_answer(client.socket, Done());
 }
 
-void ShardServer::kept(net::MessageSocket& socket) {
+void ShardServer::answer(Client& client, const shards::Kept&, Defined&) {
   std::map<std::string, Tensor> kept;
   {
     const std::lock_guard lock(mutex_);
     kept = kept_;
   }
   std::vector<Tensor> tensors;
-  for (const auto& [name, tensor] : kept) tensors.push_back(tensor);
-  send_message(socket, {{"tensors", list_of(specs_of(kept))}}, tensors);
+  const shards::Tensors list = list_of(kept, &tensors);
+  send_answer(client.socket, list, tensors);
 }
 
 }  // namespace muster::inline v0_1::ps

@@ -9,10 +9,8 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,10 +18,9 @@
 #include "muster/base/clock.h"
 #include "muster/base/error.h"
 #include "muster/ps/internal/ledger_host.h"
+#include "muster/ps/internal/wire.h"
 
 namespace muster::inline v0_1::ps {
-
-using nlohmann::json;
 
 // How often each example of a worker is in the weights.
 using Weights = std::map<std::pair<int, int64_t>, int>;
@@ -82,10 +79,25 @@ struct SimulatedCheckpoint {
   Weights weights{};
 };
 
+// The gradients of an example; its number stands for them.
+inline shards::Push push_of(int64_t ticket, int64_t example) {
+  return {.ticket = ticket, .dense = {static_cast<uint64_t>(example)}};
+}
+inline int64_t example_of(const shards::Push& push) {
+  return static_cast<int64_t>(push.dense.front());
+}
+
 // Where a worker is in its data.
 inline int64_t row_of(const std::string& position) {
   return position.empty() ? 0 : std::stoll(position);
 }
+
+// What the ledger answers.
+template <typename Operation>
+concept OfLedger = requires(LedgerHost& host, const LedgerHost::Asker& who,
+                            const Operation& asked) {
+  host.answer(who, asked);
+};
 
 class SimulatedServers {
  public:
@@ -110,7 +122,9 @@ class SimulatedServers {
     std::vector<bool> at_work{};  // [server]: a request of its is being answered
   };
   using CallerPtr = std::shared_ptr<Caller>;
-  using Next = std::function<void(const json&)>;
+  // Takes an answer; nothing where the asker learns that something is lost.
+  template <typename Operation>
+  using Next = std::function<void(const std::optional<net::AnswerTo<Operation>>&)>;
 
   size_t size() const { return servers_.size(); }
   bool all_up() const {
@@ -129,8 +143,14 @@ class SimulatedServers {
     return servers_[s].up && servers_[s].life == caller.life[s];
   }
   // Answers a request that has come, within a second where the answer is that it waits.
-  void ask(size_t s, const CallerPtr& caller, const json& request, const Next& answer) {
-    handle(s, caller, request, agenda_.now() + 1, answer);
+  template <typename Operation>
+  void ask(size_t s, const CallerPtr& caller, int64_t generation, const Operation& asked,
+           const Next<Operation>& answer) {
+    if constexpr (OfLedger<Operation>) {
+      handle<Operation>(caller, generation, asked, agenda_.now() + 1, answer);
+    } else {
+      respond(s, caller, generation, asked, answer);
+    }
   }
   // The end of a connection is seen.
   void left(const CallerPtr& caller, size_t s) {
@@ -138,8 +158,10 @@ class SimulatedServers {
     if (newest_[{s, caller->rank}] == caller->incarnation) settle(s, caller->rank, true);
     if (s == 0) servers_[0].host->leave(caller->rank, caller->incarnation);
   }
-  // What a snapshot has copied.
-  const Weights& copy(const json& answer) const { return copies_[answer.at("copy").get<size_t>()]; }
+  // What the last snapshot has copied that it asked for.
+  const Weights& copy(const Caller& caller, size_t s) const {
+    return copies_.at({s, caller.incarnation});
+  }
   // Its process dies, and another one takes its place. False where it is dead already.
   bool strike(size_t s) {
     if (!servers_[s].up) return false;
@@ -148,7 +170,7 @@ class SimulatedServers {
     return true;
   }
   // Of the ledger's host.
-  json ask_ledger(const json& request) { return servers_[0].host->answer(request); }
+  LedgerHost& ledger() { return *servers_[0].host; }
 
  private:
   struct Waiting {
@@ -187,96 +209,117 @@ class SimulatedServers {
     agenda_.after(0.25, [this] { look(); });
   }
 
-  void handle(size_t s, const CallerPtr& caller, const json& request, double until,
-              const Next& answer) {
-    const int life = servers_[s].life;
-    const json told = respond(s, caller, request, answer);
-    if (told.is_null()) return;  // it answers later
-    const bool waits = told.value("state", "") == "waiting" || told.value("settled", true) == false;
-    if (!waits || agenda_.now() >= until) return answer(told);
+  static bool waits(const ledger::Joined& told) {
+    return told.state == ledger::Joined::State::kWaiting;
+  }
+  static bool waits(const ledger::Claimed& told) {
+    return told.state == StepLedger::Claim::State::kWait;
+  }
+  static bool waits(const ledger::Committed& told) {
+    return told.state == StepLedger::Commit::State::kWait;
+  }
+  static bool waits(const ledger::Standing& told) { return !told.settled; }
+  static bool waits(const auto&) { return false; }
+
+  template <typename Operation>
+  void handle(const CallerPtr& caller, int64_t generation, const Operation& asked, double until,
+              const Next<Operation>& answer) {
+    const int life = servers_[0].life;
+    const auto told = of_ledger(caller, generation, asked);
+    if (!told || !waits(*told) || agenda_.now() >= until) return answer(told);
     agenda_.after(0.3, [=, this] {
-      if (servers_[s].up && servers_[s].life == life) handle(s, caller, request, until, answer);
+      if (servers_[0].up && servers_[0].life == life)
+        handle<Operation>(caller, generation, asked, until, answer);
     });
   }
 
-  json respond(size_t s, const CallerPtr& caller, const json& request, const Next& answer) {
-    const std::string op = request.at("op").get<std::string>();
-    static const std::set<std::string> kOfLedger = {
-        "join",    "claim", "commit",    "settled", "begin", "finish", "status",
-        "abandon", "pause", "end_input", "resume",  "bye",   "beat"};
+  template <typename Operation>
+  std::optional<net::AnswerTo<Operation>> of_ledger(const CallerPtr& caller, int64_t generation,
+                                                    const Operation& asked) {
     try {
-      if (!kOfLedger.contains(op)) return respond_as_server(s, caller, request, answer);
-      json told = servers_[0].host->answer(request);
+      const auto told = ledger().answer({caller->rank, caller->incarnation, generation}, asked);
       if (setting_.aggregate > 0) {
         apply_last_round();
-      } else if (op == "commit" && told.at("state") == "accepted") {
-        apply(servers_[0], caller->rank, request.at("ticket").get<int64_t>());
+      } else if constexpr (std::same_as<Operation, ledger::Commit>) {
+        if (told.state == StepLedger::Commit::State::kAccepted)
+          apply(servers_[0], caller->rank, asked.ticket);
       }
       return told;
     } catch (const Error& error) {
       if (error.kind() != ErrorKind::kPeerLost && !caller->over) throw Broken{error.what()};
-      return {{"lost", error.message()}};
+      return std::nullopt;
     }
   }
 
-  json respond_as_server(size_t s, const CallerPtr& caller, const json& request,
-                         const Next& answer) {
+  // The server's own answers, as ShardServer gives them.
+  void respond(size_t s, const CallerPtr&, int64_t, const shards::State&,
+               const Next<shards::State>& answer) {
+    answer(shards::Held{servers_[s].generation});
+  }
+  void respond(size_t s, const CallerPtr&, int64_t generation, const shards::Define&,
+               const Next<shards::Define>& answer) {
     Server& server = servers_[s];
-    const std::string op = request.at("op").get<std::string>();
-    if (op == "state") return {{"generation", server.generation}};
-    if (op == "define") {
-      if (server.generation >= request.at("generation")) return {{"lost", "defined already"}};
-      server.generation = request.at("generation").get<int64_t>();
-      server.weights.clear();
-      server.waiting.clear();
-      server.applied = 0;
-      return json::object();
-    }
-    if (server.generation != request.at("generation")) return {{"lost", "another generation"}};
-    if (request.contains("round")) apply_round(server, request.at("round"));
-    const int rank = caller->rank;
-    if (op == "pull") return {{"applied", server.applied}};
-    if (op == "write") {
-      server.weights = saved_.weights;
-    } else if (op == "push") {
-      const int life = server.life;
-      settle(s, rank, false, [=, this] {
-        if (servers_[s].life != life || !servers_[s].up) return;
-        if (newest_[{s, rank}] != caller->incarnation)
-          return answer({{"lost", "another process has come"}});
-        if (servers_[s].generation == request.at("generation")) {
-          servers_[s].waiting[rank] = {request.at("ticket").get<int64_t>(),
-                                       {rank, request.at("row").get<int64_t>()}};
-        }
-        answer(json::object());
-      });
-      return {};
-    } else if (op == "apply") {
-      apply(server, rank, request.at("ticket").get<int64_t>());
-    } else if (op == "snapshot") {
-      snapshot(s, server.life, request, agenda_.now() + 30, answer);
-      return {};
-    }
-    return json::object();
+    if (server.generation >= generation) return answer({});
+    server.generation = generation;
+    server.weights.clear();
+    server.waiting.clear();
+    server.applied = 0;
+    answer(Done());
+  }
+  void respond(size_t s, const CallerPtr&, int64_t generation, const shards::Pull& pull,
+               const Next<shards::Pull>& answer) {
+    Server& server = servers_[s];
+    if (server.generation != generation) return answer({});
+    if (pull.round) apply_round(server, *pull.round);
+    answer(shards::Looked{server.applied});
+  }
+  void respond(size_t s, const CallerPtr&, int64_t generation, const shards::Write&,
+               const Next<shards::Write>& answer) {
+    if (servers_[s].generation != generation) return answer({});
+    servers_[s].weights = saved_.weights;
+    answer(Done());
+  }
+  void respond(size_t s, const CallerPtr& caller, int64_t generation, const shards::Push& push,
+               const Next<shards::Push>& answer) {
+    if (servers_[s].generation != generation) return answer({});
+    const int life = servers_[s].life;
+    settle(s, caller->rank, false, [=, this] {
+      if (servers_[s].life != life || !servers_[s].up) return;
+      if (newest_[{s, caller->rank}] != caller->incarnation) return answer({});
+      if (servers_[s].generation == generation)
+        servers_[s].waiting[caller->rank] = {push.ticket, {caller->rank, example_of(push)}};
+      answer(shards::Pushed());
+    });
+  }
+  void respond(size_t s, const CallerPtr& caller, int64_t generation, const shards::Apply& asked,
+               const Next<shards::Apply>& answer) {
+    if (servers_[s].generation != generation) return answer({});
+    apply(servers_[s], caller->rank, asked.ticket);
+    answer(Done());
+  }
+  void respond(size_t s, const CallerPtr& caller, int64_t generation, const shards::Snapshot& asked,
+               const Next<shards::Snapshot>& answer) {
+    if (servers_[s].generation != generation) return answer({});
+    if (asked.round) apply_round(servers_[s], *asked.round);
+    snapshot(s, servers_[s].life, caller, generation, asked, agenda_.now() + 30, answer);
   }
 
-  void snapshot(size_t s, int life, const json& request, double until, const Next& answer) {
+  void snapshot(size_t s, int life, const CallerPtr& caller, int64_t generation,
+                const shards::Snapshot& asked, double until, const Next<shards::Snapshot>& answer) {
     Server& server = servers_[s];
     if (!server.up || server.life != life) return;
-    if (server.generation != request.at("generation")) return answer({{"lost", "it began again"}});
-    const auto commits = request.at("commits").get<int64_t>();
-    if (server.applied > commits) return answer({{"lost", "the others have gone on"}});
-    if (server.applied == commits) {
-      copies_.push_back(server.weights);
-      return answer({{"copy", copies_.size() - 1}});
+    if (server.generation != generation || server.applied > asked.commits) return answer({});
+    if (server.applied == asked.commits) {
+      copies_[{s, caller->incarnation}] = server.weights;
+      return answer(Done());
     }
-    if (agenda_.now() > until) return answer({{"lost", "it lacks steps"}});
+    if (agenda_.now() > until) return answer({});
     std::vector<int> ranks;
     for (const auto& [rank, waiting] : server.waiting) {
       if (waiting.ticket != 0) ranks.push_back(rank);
     }
     for (const int rank : ranks) settle(s, rank, false);
-    agenda_.after(0.5, [=, this] { snapshot(s, life, request, until, answer); });
+    agenda_.after(0.5, [=, this] { snapshot(s, life, caller, generation, asked, until, answer); });
   }
 
   void apply(Server& server, int rank, int64_t ticket) {
@@ -291,23 +334,21 @@ class SimulatedServers {
     require(++server.weights[example] == 1, "an example is counted twice");
   }
 
-  void apply_round(Server& server, const json& round) {
-    const auto number = round.at("number").get<int64_t>();
-    if (server.generation != round.at("generation") || server.applied >= number) return;
-    require(server.applied == number - 1, "an update is skipped");
-    for (const json& part : round.at("parts")) {
-      Waiting& waiting = server.waiting[part.at(0).get<int>()];
-      require(waiting.ticket == part.at(1), "a server lacks gradients of an update");
+  void apply_round(Server& server, const StepLedger::Round& round) {
+    if (server.generation != round.generation || server.applied >= round.number) return;
+    require(server.applied == round.number - 1, "an update is skipped");
+    for (const auto& [worker, ticket] : round.parts) {
+      Waiting& waiting = server.waiting[worker];
+      require(waiting.ticket == ticket, "a server lacks gradients of an update");
       waiting.ticket = 0;
       count(server, waiting.example);
     }
-    server.applied = number;
+    server.applied = round.number;
   }
 
   void apply_last_round() {
     if (setting_.aggregate == 0) return;
-    const json last = servers_[0].host->last_round();
-    if (last.contains("round")) apply_round(servers_[0], last.at("round"));
+    if (const auto last = ledger().last_round()) apply_round(servers_[0], *last);
   }
 
   // Asks the ledger about the step of a worker that will not say itself, and goes on with `then`.
@@ -316,34 +357,28 @@ class SimulatedServers {
     const Server& server = servers_[s];
     const auto found = server.waiting.find(rank);
     if (found == server.waiting.end() || found->second.ticket == 0) return then();
-    const json request{{"op", "resolve"},
-                       {"rank", rank},
-                       {"generation", server.generation},
-                       {"ticket", found->second.ticket},
-                       {"gone", gone}};
+    const ledger::Resolve asked{.rank = rank, .ticket = found->second.ticket, .gone = gone};
     // It tries for a while where the first server is not there.
     const double until = agenda_.now() + 5;
-    ask_ledger_of(s, server.life, request, until, then);
+    resolve(s, server.life, server.generation, asked, until, then);
   }
 
-  void ask_ledger_of(size_t s, int life, const json& request, double until,
-                     const std::function<void()>& then) {
-    agenda_.after(s == 0 ? 0 : agenda_.delay(), [this, s, life, request, until, then] {
+  void resolve(size_t s, int life, int64_t generation, const ledger::Resolve& asked, double until,
+               const std::function<void()>& then) {
+    agenda_.after(s == 0 ? 0 : agenda_.delay(), [=, this] {
       if (servers_[s].life != life || !servers_[s].up) return;
       if (!servers_[0].up) {
         if (agenda_.now() > until) return then();
-        return agenda_.after(0.2, [=, this] { ask_ledger_of(s, life, request, until, then); });
+        return agenda_.after(0.2, [=, this] { resolve(s, life, generation, asked, until, then); });
       }
-      const bool counts = servers_[0].host->answer(request).at("committed").get<bool>();
-      agenda_.after(s == 0 ? 0 : agenda_.delay(), [this, s, life, request, counts, then] {
+      const bool counts = ledger().answer({.generation = generation}, asked).committed;
+      agenda_.after(s == 0 ? 0 : agenda_.delay(), [=, this] {
         if (servers_[s].life != life || !servers_[s].up) return;
         Server& server = servers_[s];
-        const int rank = request.at("rank").get<int>();
-        Waiting& waiting = server.waiting[rank];
-        if (server.generation == request.at("generation") &&
-            waiting.ticket == request.at("ticket")) {
-          if (counts && setting_.aggregate == 0) apply(server, rank, waiting.ticket);
-          if (!counts && request.at("gone").get<bool>()) waiting.ticket = 0;
+        Waiting& waiting = server.waiting[asked.rank];
+        if (server.generation == generation && waiting.ticket == asked.ticket) {
+          if (counts && setting_.aggregate == 0) apply(server, asked.rank, waiting.ticket);
+          if (!counts && asked.gone) waiting.ticket = 0;
         }
         then();
       });
@@ -355,8 +390,8 @@ class SimulatedServers {
   ManualClock& clock_;
   const SimulatedCheckpoint& saved_;
   std::vector<Server> servers_;
-  std::map<std::pair<size_t, int>, uint64_t> newest_;  // incarnation, by server and worker
-  std::vector<Weights> copies_;
+  std::map<std::pair<size_t, int>, uint64_t> newest_;      // incarnation, by server and worker
+  std::map<std::pair<size_t, uint64_t>, Weights> copies_;  // by server and incarnation
 };
 
 }  // namespace muster::inline v0_1::ps

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "muster/base/error.h"
@@ -14,7 +13,6 @@
 namespace muster::inline v0_1::ps {
 
 using distribute::FlatParameters;
-using nlohmann::json;
 
 namespace {
 
@@ -34,12 +32,6 @@ Transfer::Transfer(ServerConnections& connections, const Layout& layout, FlatPar
       layout_(layout),
       parameters_(parameters),
       memory_(connections.servers()) {}
-
-json Transfer::ask(size_t server, json request, std::span<const Tensor> tensors,
-                   const ServerConnections::Receive& receive) {
-  request["generation"] = generation_;
-  return connections_.ask(server, request, tensors, receive);
-}
 
 Tensor Transfer::memory_of(const Layout::Part& part) const {
   const auto& parameter = parameters_.parameters()[static_cast<size_t>(part.parameter)];
@@ -61,22 +53,23 @@ void Transfer::share_memory_of(size_t server) {
   if (!connections_.options().shared_memory || connections_.options().wire_dtype != kFloat32 ||
       !connections_.carries_files(server))
     return;
-  std::vector<ServerMemory::Shard> shards;
+  std::vector<ServerMemory::Shard> held;
   for (const size_t p : layout_.parts_on(server)) {
     const Layout::Part& part = layout_.parts()[p];
     const VariableSpec& spec = spec_of(part);
     int64_t row_bytes = static_cast<int64_t>(c10::elementSize(spec.dtype));
     for (size_t axis = 1; axis < spec.shape.size(); ++axis) row_bytes *= spec.shape[axis];
-    shards.push_back({.rows = spec.shape.empty() ? 1 : part.shard.end - part.shard.begin,
-                      .row_bytes = row_bytes,
-                      .row_sparse = part.table >= 0});
+    held.push_back({.rows = spec.shape.empty() ? 1 : part.shard.end - part.shard.begin,
+                    .row_bytes = row_bytes,
+                    .row_sparse = part.table >= 0});
   }
   try {
-    ask(server, {{"op", "share"}}, {}, [&](net::MessageSocket& socket, const json& told) {
-      if (!told.contains("bytes")) return;
+    const auto take = [&](net::MessageSocket& socket, const shards::Shared& told) {
+      if (told.bytes == 0) return;
       memory_[server] = std::make_unique<ServerMemory>(connections_.server_name(server),
-                                                       std::move(shards), told, socket.take_file());
-    });
+                                                       std::move(held), told, socket.take_file());
+    };
+    connections_.ask(server, generation_, shards::Share(), {}, take);
     const bool tables = std::ranges::any_of(
         layout_.parts_on(server), [&](size_t p) { return layout_.parts()[p].table >= 0; });
     if (memory_[server]) make_area(server, tables ? kLeastAreaRows : 0);
@@ -90,10 +83,10 @@ void Transfer::share_memory_of(size_t server) {
 
 void Transfer::make_area(size_t server, int64_t row_bytes) {
   memory_[server]->drop_area();
-  ask(server, {{"op", "area"}, {"row_bytes", row_bytes}}, {},
-      [&](net::MessageSocket& socket, const json& told) {
-        memory_[server]->set_area(told, socket.take_file());
-      });
+  connections_.ask(server, generation_, shards::MakeArea{row_bytes}, {},
+                   [&](net::MessageSocket& socket, const shards::Area& told) {
+                     memory_[server]->set_area(told, socket.take_file());
+                   });
 }
 
 bool Transfer::makes_room(size_t server, int64_t row_bytes) {
@@ -121,7 +114,7 @@ void Transfer::note_look(size_t server, int64_t applied) {
   if (server == 0) looked_ = std::min(looked_.value_or(applied), applied);
 }
 
-int64_t Transfer::pull_from(size_t server, const std::vector<Tensor>& into, const json* round) {
+int64_t Transfer::pull_from(size_t server, const std::vector<Tensor>& into, const Round* round) {
   const auto weights = [&](size_t p) -> const Tensor& { return into[p]; };
   std::vector<Tensor> by_place, dense;
   for (const size_t p : layout_.parts_on(server)) {
@@ -130,22 +123,20 @@ int64_t Transfer::pull_from(size_t server, const std::vector<Tensor>& into, cons
   }
   if (dense.empty() && round == nullptr) return kLookedAtNothing;
   if (memory_[server]) {
-    if (round != nullptr) ask(server, {{"op", "round"}, {"round", *round}});
+    if (round != nullptr) connections_.ask(server, generation_, shards::MakeRound{*round});
     const int64_t applied = memory_[server]->steps();
     if (memory_[server]->read(by_place)) return applied;
   }
-  json request{{"op", "pull"}};
-  if (round != nullptr) request["round"] = *round;
-  int64_t applied = 0;
-  ask(server, std::move(request), {}, [&](net::MessageSocket& socket, const json& told) {
-    applied = told.at("applied").get<int64_t>();
+  shards::Pull pull;
+  if (round != nullptr) pull.round = *round;
+  const auto take = [&](net::MessageSocket& socket, const shards::Looked&) {
     for (const Tensor& shard : dense)
       receive_rounded(socket, shard, connections_.options().wire_dtype);
-  });
-  return applied;
+  };
+  return connections_.ask(server, generation_, pull, {}, take).applied;
 }
 
-std::optional<int64_t> Transfer::pull_into(const std::vector<Tensor>& into, const json* round) {
+std::optional<int64_t> Transfer::pull_into(const std::vector<Tensor>& into, const Round* round) {
   std::vector<int64_t> applied(connections_.servers(), kLookedAtNothing);
   const auto pull = [&](size_t server) {
     torch::NoGradGuard no_grad;
@@ -175,7 +166,7 @@ void Transfer::note_new_weights() const {
     buffer.weights.unsafeGetTensorImpl()->bump_version();
 }
 
-void Transfer::pull(const json* round) {
+void Transfer::pull(const Round* round) {
   looked_ = pull_into(weights_here(), round);
   note_new_weights();
 }
@@ -230,21 +221,20 @@ Tensor Transfer::read_rows(int table, const Tensor& ids) {
     return rows;
   connections_.at_all_servers_for_rows([&](size_t server) {
     if (pieces[server].empty()) return;
-    json shards = json::array();
-    std::vector<Tensor> asked;
+    shards::Rows wanted;
+    std::vector<Tensor> numbers;
     for (const Piece& piece : pieces[server]) {
       const Layout::Part& part = layout_.parts()[piece.part];
-      shards.push_back({{"shard", part.place}, {"rows", piece.end - piece.begin}});
-      asked.push_back(ids.slice(0, piece.begin, piece.end) - part.shard.begin);
+      wanted.shards.push_back({.shard = part.place, .rows = piece.end - piece.begin});
+      numbers.push_back(ids.slice(0, piece.begin, piece.end) - part.shard.begin);
     }
-    connections_.ask_for_rows(server,
-                              {{"op", "rows"}, {"shards", shards}, {"generation", generation_}},
-                              asked, [&](net::MessageSocket& socket, const json& told) {
-                                note_look(server, told.at("applied").get<int64_t>());
-                                for (const Piece& piece : pieces[server])
-                                  receive_rounded(socket, rows.slice(0, piece.begin, piece.end),
-                                                  connections_.options().wire_dtype);
-                              });
+    const auto take = [&](net::MessageSocket& socket, const shards::Looked& looked) {
+      note_look(server, looked.applied);
+      for (const Piece& piece : pieces[server])
+        receive_rounded(socket, rows.slice(0, piece.begin, piece.end),
+                        connections_.options().wire_dtype);
+    };
+    connections_.ask_for_rows(server, generation_, wanted, numbers, take);
   });
   return rows;
 }
@@ -266,7 +256,8 @@ int64_t Transfer::bytes_of_weights() const {
   return bytes;
 }
 
-Transfer::Push Transfer::pack(const FlatParameters::Prepared& gradients, const json& request) {
+Transfer::Push Transfer::pack(const FlatParameters::Prepared& gradients,
+                              const shards::Push& request) {
   Push push;
   for (const Tensor& gradient : gradients.gradients)
     push.bytes += gradient.defined() ? static_cast<int64_t>(gradient.nbytes()) : 0;
@@ -284,23 +275,20 @@ Transfer::Push Transfer::pack(const FlatParameters::Prepared& gradients, const j
   return push;
 }
 
-json Transfer::send(const Push& push) {
-  if (push.requests.size() == 1)
-    return connections_.ask(0, push.requests[0].head, push.requests[0].tensors);
+std::optional<ledger::Committed> Transfer::send(const Push& push) {
+  if (push.requests.size() == 1) return connections_.ask(0, push.requests[0]).committed;
   if (is_little(push.bytes)) {
     connections_.ask_each(0, push.requests);
   } else {
-    connections_.at_all_servers([&](size_t server) {
-      connections_.ask(server, push.requests[server].head, push.requests[server].tensors);
-    });
+    connections_.at_all_servers(
+        [&](size_t server) { connections_.ask(server, push.requests[server]); });
   }
-  return json::object();
+  return std::nullopt;
 }
 
 ServerConnections::Request Transfer::packed(size_t server,
                                             const FlatParameters::Prepared& gradients,
-                                            json request) {
-  request["generation"] = generation_;
+                                            shards::Push push) {
   const DType wire_dtype = connections_.options().wire_dtype;
   struct Rows {
     const Layout::Part* part{};
@@ -325,21 +313,20 @@ ServerConnections::Request Transfer::packed(size_t server,
     rows.push_back({&part, gradient.ids.slice(0, from, to), gradient.values.slice(0, from, to)});
     room += ServerMemory::room_of(rows.back().ids, rows.back().values);
   }
-  json& places = request["dense"] = json::array();
-  json& row_places = request["rows"] = json::array();
-  for (const auto& [part, gradient] : dense) places.push_back(part->place);
+  for (const auto& [part, gradient] : dense) push.dense.push_back(part->place);
   for (const Rows& its : rows)
-    row_places.push_back({{"shard", its.part->place}, {"rows", its.ids.numel()}});
+    push.rows.push_back({.shard = its.part->place, .rows = its.ids.numel()});
+  const auto head = [&] { return net::encode(shards::Request{generation_, push}); };
   if (memory_[server] && makes_room(server, room)) {
     const ServerMemory& memory = *memory_[server];
     for (const auto& [part, gradient] : dense) memory.write(part->place, gradient);
     int64_t used = 0;
     for (size_t i = 0; i < rows.size(); ++i) {
-      row_places[i]["at"] =
+      push.rows[i].at =
           memory.write_rows(rows[i].ids, rows[i].part->shard.begin, rows[i].values, &used);
     }
-    request["in_area"] = true;
-    return {.head = std::move(request)};
+    push.in_area = true;
+    return {.head = head()};
   }
   std::vector<Tensor> tensors;
   for (const auto& [part, gradient] : dense) tensors.push_back(rounded(gradient, wire_dtype));
@@ -347,7 +334,7 @@ ServerConnections::Request Transfer::packed(size_t server,
     tensors.push_back(its.ids - its.part->shard.begin);
     tensors.push_back(rounded(its.values, wire_dtype));
   }
-  return {.head = std::move(request), .tensors = std::move(tensors)};
+  return {.head = head(), .tensors = std::move(tensors)};
 }
 
 }  // namespace muster::inline v0_1::ps

@@ -6,12 +6,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include "muster/distribute/flat_parameters.h"
+#include "muster/net/server_messages.h"
 #include "muster/ps/internal/layout.h"
 #include "muster/ps/internal/server_connections.h"
 #include "muster/ps/internal/server_memory.h"
@@ -20,6 +20,8 @@ namespace muster::inline v0_1::ps {
 
 class Transfer {
  public:
+  using Round = plan::StepLedger::Round;
+
   // All outlive it.
   Transfer(ServerConnections& connections, const Layout& layout,
            distribute::FlatParameters& parameters);
@@ -33,7 +35,7 @@ class Transfer {
 
   // Brings the weights here that are not row-sparse; a step begins. `round` is the last update of
   // several workers, which the servers make first; nullptr where each makes its own.
-  void pull(const nlohmann::json* round);
+  void pull(const Round* round);
   // The same in two parts: brings them beside those that a step is computed with, and puts them in
   // their place. Nothing where none were fetched since.
   void fetch();
@@ -48,14 +50,12 @@ class Transfer {
     std::vector<ServerConnections::Request> requests{};  // [server]
     int64_t bytes = 0;                                   // of gradients
   };
-  // Completes the request, a push, for each server, with its gradients behind it or in its memory.
-  Push pack(const distribute::FlatParameters::Prepared& gradients, const nlohmann::json& request);
-  // Gives the answer of the only server; nothing where there are several.
-  nlohmann::json send(const Push& push);
+  // Completes `push` for each server, with its gradients behind it or in its memory.
+  Push pack(const distribute::FlatParameters::Prepared& gradients, const net::shards::Push& push);
+  // Gives what the only server says of the commit; nothing where there are several.
+  std::optional<net::ledger::Committed> send(const Push& push);
 
  private:
-  nlohmann::json ask(size_t server, nlohmann::json request, std::span<const Tensor> tensors = {},
-                     const ServerConnections::Receive& receive = {});
   void share_memory_of(size_t server);
   // Asks for an area with room for so many bytes of gradients of rows.
   void make_area(size_t server, int64_t row_bytes);
@@ -63,9 +63,9 @@ class Transfer {
   bool makes_room(size_t server, int64_t row_bytes);
   // Brings the weights of a server to where `into` says, by part; those of tables are undefined.
   // Returns how many steps were in them.
-  int64_t pull_from(size_t server, const std::vector<Tensor>& into, const nlohmann::json* round);
+  int64_t pull_from(size_t server, const std::vector<Tensor>& into, const Round* round);
   // The same of all servers, and of the first one's.
-  std::optional<int64_t> pull_into(const std::vector<Tensor>& into, const nlohmann::json* round);
+  std::optional<int64_t> pull_into(const std::vector<Tensor>& into, const Round* round);
   // The memory of all parts that are not row-sparse.
   std::vector<Tensor> weights_here() const;
   void note_new_weights() const;
@@ -73,7 +73,7 @@ class Transfer {
   bool copy_rows(size_t server, const Layout::Part& part, const Tensor& ids, const Tensor& rows);
   ServerConnections::Request packed(size_t server,
                                     const distribute::FlatParameters::Prepared& gradients,
-                                    nlohmann::json request);
+                                    net::shards::Push push);
   // Whether all of it is sooner copied than threads wake up, that would do it at the same time.
   static bool is_little(int64_t bytes);
   int64_t bytes_of_weights() const;

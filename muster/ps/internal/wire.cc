@@ -1,16 +1,11 @@
 #include "muster/ps/internal/wire.h"
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
-#include <optional>
-#include <string>
 
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::ps {
-
-using nlohmann::json;
-
 namespace {
 
 std::span<std::byte> bytes_of(const Tensor& tensor) {
@@ -19,27 +14,14 @@ std::span<std::byte> bytes_of(const Tensor& tensor) {
   return {static_cast<std::byte*>(tensor.data_ptr()), tensor.nbytes()};
 }
 
-constexpr std::array kKinds = {
-    ErrorKind::kInvalidArgument, ErrorKind::kNotFound,  ErrorKind::kCorrupt,
-    ErrorKind::kNonFinite,       ErrorKind::kPeerLost,  ErrorKind::kTimeout,
-    ErrorKind::kUnavailable,     ErrorKind::kCancelled, ErrorKind::kInternal};
-
 }  // namespace
 
-void send_message(net::MessageSocket& socket, const json& head, std::span<const Tensor> tensors) {
+void send_head(net::MessageSocket& socket, std::string_view head, std::span<const Tensor> tensors) {
   std::vector<std::span<const std::byte>> pieces;
   for (const Tensor& tensor : tensors) {
     if (tensor.numel() > 0) pieces.push_back(bytes_of(tensor));
   }
-  socket.send(head.dump(), pieces);
-}
-
-std::optional<json> receive_head(net::MessageSocket& socket, double timeout_seconds) {
-  const auto head = socket.receive(timeout_seconds);
-  if (!head) return std::nullopt;
-  json parsed = json::parse(head->text, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) throw corrupt("a message of " + socket.peer() + " is no JSON object");
-  return parsed;
+  socket.send(head, pieces);
 }
 
 void receive_tensor(net::MessageSocket& socket, const Tensor& tensor) {
@@ -57,18 +39,39 @@ void receive_rounded(net::MessageSocket& socket, const Tensor& tensor, DType dty
   Tensor(tensor).copy_(received);
 }
 
-json to_json(const Error& error) {
-  return {{"kind", std::string(to_string(error.kind()))},
-          {"message", error.message()},
-          {"hint", error.hint()}};
+net::TensorForm form_of(const TensorSpec& spec) {
+  return {.shape = spec.shape, .dtype = static_cast<uint8_t>(spec.dtype)};
 }
 
-Error to_error(const json& told) {
-  ErrorKind kind = ErrorKind::kInternal;
-  for (const ErrorKind known : kKinds) {
-    if (to_string(known) == told.value("kind", "")) kind = known;
-  }
-  return Error(kind, told.value("message", ""), told.value("hint", ""));
+net::TensorForm form_of(const Tensor& tensor) {
+  return form_of(TensorSpec{tensor.sizes().vec(), tensor.scalar_type()});
+}
+
+std::vector<net::TensorForm> forms_of(const std::vector<Tensor>& tensors) {
+  std::vector<net::TensorForm> forms;
+  for (const Tensor& tensor : tensors) forms.push_back(form_of(tensor));
+  return forms;
+}
+
+TensorSpec described(const net::TensorForm& form) {
+  if (form.dtype >= static_cast<uint8_t>(at::ScalarType::Undefined) ||
+      std::ranges::any_of(form.shape, [](int64_t size) { return size < 0; }))
+    throw corrupt("a message describes a tensor that cannot be");
+  return {form.shape, static_cast<DType>(form.dtype)};
+}
+
+Tensor receive_tensor_of(net::MessageSocket& socket, const net::TensorForm& form) {
+  const TensorSpec spec = described(form);
+  const Tensor tensor = torch::empty(spec.shape, at::dtype(spec.dtype));
+  receive_tensor(socket, tensor);
+  return tensor;
+}
+
+std::vector<Tensor> receive_all(net::MessageSocket& socket,
+                                const std::vector<net::TensorForm>& forms) {
+  std::vector<Tensor> tensors;
+  for (const net::TensorForm& form : forms) tensors.push_back(receive_tensor_of(socket, form));
+  return tensors;
 }
 
 }  // namespace muster::inline v0_1::ps

@@ -1,23 +1,58 @@
-// What tasks and parameter servers say to each other: a head that is JSON, and tensors behind it as
-// raw bytes. Each request has one answer. Thread safety: as net::MessageSocket.
+// How the messages of parameter servers travel (net/server_messages.h): their fields as the head,
+// and tensors behind it as raw bytes. Thread safety: as net::MessageSocket.
 #pragma once
 
-#include <nlohmann/json.hpp>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "muster/base/error.h"
+#include "muster/checkpoint/checkpoint.h"
 #include "muster/net/message_socket.h"
+#include "muster/net/server_messages.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::ps {
 
-// Sends the head, and the bytes of `tensors`, contiguous and on the CPU, one behind another.
-void send_message(net::MessageSocket& socket, const nlohmann::json& head,
-                  std::span<const Tensor> tensors = {});
-// Receives the head of the next message; its payload is still to be read. Nothing when none came in
-// time. Throws Corrupt for one that is no JSON object.
-std::optional<nlohmann::json> receive_head(net::MessageSocket& socket, double timeout_seconds);
+namespace calls = net::calls;
+namespace ledger = net::ledger;
+namespace shards = net::shards;
+using net::Done;
+using plan::StepLedger;
+
+// Sends a head, and the bytes of `tensors`, contiguous and on the CPU, one behind another.
+void send_head(net::MessageSocket& socket, std::string_view head,
+               std::span<const Tensor> tensors = {});
+template <typename Message>
+void send_message(net::MessageSocket& socket, const Message& message,
+                  std::span<const Tensor> tensors = {}) {
+  send_head(socket, net::encode(message), tensors);
+}
+template <typename Answer>
+void send_answer(net::MessageSocket& socket, const Answer& answer,
+                 std::span<const Tensor> tensors = {}) {
+  send_head(socket, net::encode_answer(answer), tensors);
+}
+inline void send_error(net::MessageSocket& socket, const Error& error) {
+  send_head(socket, net::encode_error(error));
+}
+
+// Receives the next message, whose payload is still to be read. Nothing when none came in time.
+// Throws Corrupt for another message.
+template <typename Message>
+std::optional<Message> receive_message(net::MessageSocket& socket, double timeout_seconds) {
+  const auto head = socket.receive(timeout_seconds);
+  if (!head) return std::nullopt;
+  return net::decode<Message>(head->text);
+}
+// The same for an answer; throws the error that came in its place.
+template <typename Answer>
+std::optional<Answer> receive_answer(net::MessageSocket& socket, double timeout_seconds) {
+  const auto head = socket.receive(timeout_seconds);
+  if (!head) return std::nullopt;
+  if (const auto error = net::error_in(head->text)) throw *error;
+  return net::decode_answer<Answer>(head->text);
+}
 // Reads the next bytes of the payload into the memory of `tensor`, contiguous and on the CPU.
 void receive_tensor(net::MessageSocket& socket, const Tensor& tensor);
 
@@ -25,8 +60,14 @@ void receive_tensor(net::MessageSocket& socket, const Tensor& tensor);
 Tensor rounded(const Tensor& tensor, DType dtype);
 void receive_rounded(net::MessageSocket& socket, const Tensor& tensor, DType dtype);
 
-// An error as an answer, and what it becomes where it arrives.
-nlohmann::json to_json(const Error& error);
-Error to_error(const nlohmann::json& told);
+// How a tensor looks, and memory for one that looks so. Throws Corrupt for what no tensor is.
+net::TensorForm form_of(const TensorSpec& spec);
+net::TensorForm form_of(const Tensor& tensor);
+std::vector<net::TensorForm> forms_of(const std::vector<Tensor>& tensors);
+TensorSpec described(const net::TensorForm& form);
+// Receives tensors that look so.
+Tensor receive_tensor_of(net::MessageSocket& socket, const net::TensorForm& form);
+std::vector<Tensor> receive_all(net::MessageSocket& socket,
+                                const std::vector<net::TensorForm>& forms);
 
 }  // namespace muster::inline v0_1::ps

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
@@ -18,7 +17,6 @@
 namespace muster::inline v0_1::ps {
 
 using distribute::FlatParameters;
-using nlohmann::json;
 
 namespace {
 
@@ -29,26 +27,13 @@ Error told_to_stop(const std::string& what) {
   return Error(ErrorKind::kCancelled, "told to stop while " + what);
 }
 
-std::map<std::string, TensorSpec> specs_in(const json& list) {
+std::map<std::string, TensorSpec> specs_in(const shards::Tensors& list) {
   std::map<std::string, TensorSpec> specs;
-  for (const json& told : list)
-    specs[told.at("name").get<std::string>()] = {told.at("shape").get<Shape>(),
-                                                 static_cast<DType>(told.at("dtype").get<int>())};
+  for (const shards::Named& told : list.tensors) specs[told.name] = described(told.form);
   return specs;
 }
 
 }  // namespace
-
-json WorkerRun::ask(size_t server, json request, std::span<const Tensor> tensors,
-                    const std::function<void(net::MessageSocket&, const json&)>& receive) {
-  request["generation"] = generation_;
-  return connections_.ask(server, request, tensors, receive);
-}
-
-json WorkerRun::ask_ledger(json request) {
-  request["generation"] = generation_;
-  return connections_.ask_ledger(std::move(request));
-}
 
 void WorkerRun::place(distribute::VariableTable& table, FlatParameters& parameters,
                       const optim::TrainOp& train_op) {
@@ -75,22 +60,21 @@ void WorkerRun::place(distribute::VariableTable& table, FlatParameters& paramete
   generation_ = live_ ? found.generation : found.most + 1;
   transfer_->set_generation(generation_);
   if (live_) {
-    ask(0, {{"op", "compare"}, {"model", model_}});
+    ask(0, shards::Compare{model_});
     log::info("the parameter servers hold the state of this run: going on from there");
   } else {
     define();
   }
   for (size_t server = 0; server < connections_.servers(); ++server)
-    held_.push_back(specs_in(ask(server, {{"op", "specs"}}).at("tensors")));
+    held_.push_back(specs_in(ask(server, shards::Specs())));
 }
 
 WorkerRun::Found WorkerRun::look_for_state() {
   // Where all servers and the ledger are in one generation, the state is whole.
-  const int64_t ledgers =
-      connections_.ask_ledger({{"op", "status"}}).at("generation").get<int64_t>();
+  const int64_t ledgers = ask_ledger(ledger::Status()).generation;
   Found found{.generation = ledgers, .most = ledgers};
   for (size_t server = 0; server < connections_.servers(); ++server) {
-    const int64_t its = connections_.ask(server, {{"op", "state"}}).at("generation").get<int64_t>();
+    const int64_t its = ask(server, shards::State()).generation;
     found.most = std::max(found.most, its);
     if (its != ledgers) found.generation = 0;
   }
@@ -99,11 +83,10 @@ WorkerRun::Found WorkerRun::look_for_state() {
 
 void WorkerRun::define() {
   connections_.at_all_servers([&](size_t server) {
-    ask(server, {{"op", "define"},
-                 {"form", form_},
-                 {"model", model_},
-                 {"leads", server == 0},
-                 {"shards", layout_->shards_on(server)}});
+    ask(server, shards::Define{.form = form_,
+                               .model = model_,
+                               .leads = server == 0,
+                               .shards = layout_->shards_on(server)});
   });
 }
 
@@ -118,7 +101,7 @@ void WorkerRun::check_chief(const char* what) const {
 
 void WorkerRun::look_at_servers() {
   for (size_t server = 0; server < connections_.servers(); ++server) {
-    const int64_t its = connections_.ask(server, {{"op", "state"}}).at("generation").get<int64_t>();
+    const int64_t its = ask(server, shards::State()).generation;
     if (its == generation_) continue;
     throw Error(ErrorKind::kPeerLost,
                 fmt::format("{} was started again, and lacks the weights of this run",
@@ -143,28 +126,23 @@ std::map<std::string, Tensor> WorkerRun::here() const {
 
 void WorkerRun::keep_own() {
   const std::map<std::string, TensorSpec> theirs = specs();
-  json list = json::array();
+  shards::Keep kept;
   std::vector<Tensor> values;
   for (const auto& [name, tensor] : here()) {
     if (theirs.contains(name)) continue;
-    const Tensor value = tensor.contiguous();
-    list.push_back({{"name", name},
-                    {"shape", value.sizes().vec()},
-                    {"dtype", static_cast<int>(value.scalar_type())}});
-    values.push_back(value);
+    values.push_back(tensor.contiguous());
+    kept.tensors.push_back({.name = name, .form = form_of(values.back())});
   }
-  ask(0, {{"op", "keep"}, {"tensors", list}}, values);
+  ask(0, kept, values);
 }
 
 void WorkerRun::take_own() {
   torch::NoGradGuard no_grad;
   const std::map<std::string, Tensor> own = here();
-  ask(0, {{"op", "kept"}}, {}, [&](net::MessageSocket& socket, const json& head) {
-    for (const json& told : head.at("tensors")) {
-      const Tensor value = torch::empty(told.at("shape").get<Shape>(),
-                                        at::dtype(static_cast<DType>(told.at("dtype").get<int>())));
-      receive_tensor(socket, value);
-      const auto found = own.find(told.at("name").get<std::string>());
+  ask(0, shards::Kept(), {}, [&](net::MessageSocket& socket, const shards::Tensors& kept) {
+    for (const shards::Named& told : kept.tensors) {
+      const Tensor value = receive_tensor_of(socket, told.form);
+      const auto found = own.find(told.name);
       if (found != own.end()) Tensor(found->second).copy_(value);
     }
   });
@@ -172,10 +150,10 @@ void WorkerRun::take_own() {
 
 distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
   if (connections_.is_chief() && !live_) {
-    json begin{{"op", "begin"}, {"step", start.step}, {"positions", start.positions}};
-    if (const auto last = start.last_step(start.step)) begin["last_step"] = *last;
     keep_own();
-    ask_ledger(begin);
+    ask_ledger(ledger::Begin{.step = start.step,
+                             .last_step = start.last_step(start.step),
+                             .positions = start.positions});
   }
   Place place = join();
   if (place.over) return place;
@@ -186,7 +164,7 @@ distribute::SharedRun::Place WorkerRun::begin(const Start& start) {
                             generation_, connections_.task(), *found_in_));
   }
   // One without data has built no model.
-  if (!connections_.is_chief() && !model_.empty()) ask(0, {{"op", "compare"}, {"model", model_}});
+  if (!connections_.is_chief() && !model_.empty()) ask(0, shards::Compare{model_});
   if (!connections_.is_chief()) take_own();
   if (transfer_) {
     transfer_->set_generation(generation_);
@@ -202,28 +180,24 @@ std::optional<distribute::SharedRun::Place> WorkerRun::find_place() {
   return place;
 }
 
-std::string WorkerRun::batch_form() {
-  return ask(0, {{"op", "form"}}).at("form").get<std::string>();
-}
+std::string WorkerRun::batch_form() { return ask(0, shards::Form()).form; }
 
 distribute::SharedRun::Place WorkerRun::join() {
   const TimePoint deadline = system_clock().now() + from_seconds(connections_.start().join_timeout);
   while (true) {
-    const json joined = connections_.ask_ledger(
-        {{"op", "join"}, {"incarnation", connections_.incarnation()}, {"wait", kPoll}});
-    const std::string state = joined.at("state").get<std::string>();
-    if (state == "begun") {
-      generation_ = joined.at("generation").get<int64_t>();
-      step_ = joined.at("step").get<int64_t>();
+    const ledger::Joined joined = ask_ledger(ledger::Join{kPoll});
+    if (joined.state == ledger::Joined::State::kBegun) {
+      generation_ = joined.generation;
+      step_ = joined.step;
       told_waiting_.reset();
       // A server that was started again has another generation, and the chief begins anew.
       if (look_for_state().generation == generation_)
-        return {.step = step_, .position = joined.at("position").get<std::string>()};
+        return {.step = step_, .position = joined.position};
       system_clock().sleep_for(from_seconds(0.2));
-    } else if (state == "finished") {
+    } else if (joined.state == ledger::Joined::State::kFinished) {
       // There was nothing to train.
       over_ = true;
-      return {.step = step_ = joined.at("step").get<int64_t>(), .over = true};
+      return {.step = step_ = joined.step, .over = true};
     }
     if (connections_.told_to_stop()) throw told_to_stop("it waited for the chief");
     const std::string chief =
@@ -249,30 +223,31 @@ void WorkerRun::tell_waiting(const std::string& for_whom) {
 
 bool WorkerRun::begin_step(bool also_when_told) {
   if (ahead_) return !over_ && (also_when_told || !connections_.told_to_stop());
-  json round;
+  std::optional<Transfer::Round> round;
   if (!claim(also_when_told, &round)) return false;
-  transfer_->pull(round.is_null() ? nullptr : &round);
+  transfer_->pull(round ? &*round : nullptr);
   return true;
 }
 
-bool WorkerRun::claim(bool also_when_told, json* round) {
+bool WorkerRun::claim(bool also_when_told, std::optional<Transfer::Round>* round) {
+  using State = StepLedger::Claim::State;
   // It may have come with the answer to the step before.
   if (ticket_ != 0 && (also_when_told || !connections_.told_to_stop())) return true;
   for (bool first = true; !over_; first = false) {
     if (connections_.told_to_stop() && !(also_when_told && first)) return false;
-    const json claim = ask_ledger({{"op", "claim"}, {"wait", kPoll}});
-    const std::string state = claim.at("state").get<std::string>();
-    if (state == "over") {
-      step_ = claim.at("step").get<int64_t>();
+    ledger::Claimed claim = ask_ledger(ledger::Claim{kPoll});
+    if (claim.state == State::kOver) {
+      step_ = claim.step;
       over_ = true;
-    } else if (state == "granted") {
-      ticket_ = claim.at("ticket").get<int64_t>();
+    } else if (claim.state == State::kGranted) {
+      ticket_ = claim.ticket;
       told_waiting_.reset();
-      *round = claim.value("round", json());
+      *round = std::move(claim.round);
       return true;
     }
     if (!over_) look_at_servers();
-    if (!over_) tell_waiting(claim.value("for", "the steps that others are making"));
+    if (!over_)
+      tell_waiting(claim.waits_for.empty() ? "the steps that others are making" : claim.waits_for);
   }
   return false;
 }
@@ -285,12 +260,12 @@ void WorkerRun::read_weights() {
 int64_t WorkerRun::check() {
   await_push();
   look_at_servers();
-  return step_ = connections_.ask_ledger({{"op", "status"}}).at("step").get<int64_t>();
+  return step_ = ask_ledger(ledger::Status()).step;
 }
 
 bool WorkerRun::ended() {
   await_push();
-  return connections_.ask_ledger({{"op", "status"}}).contains("finished");
+  return ask_ledger(ledger::Status()).finished;
 }
 
 WorkerRun::Committed WorkerRun::make_step(const FlatParameters::Prepared& gradients,
@@ -303,53 +278,43 @@ WorkerRun::Committed WorkerRun::make_step(const FlatParameters::Prepared& gradie
 }
 
 WorkerRun::Parcel WorkerRun::pack(const FlatParameters::Prepared& gradients, const Step& step) {
-  json commit{{"op", "commit"},
-              {"ticket", ticket_},
-              {"generation", generation_},
-              {"position", position_ ? position_() : ""},
-              {"rows", step.rows},
-              {"next", true},
-              {"wait", kPoll}};
-  if (const auto looked = transfer_->looked()) commit["looked"] = *looked;
-  json push{{"op", "push"}, {"ticket", ticket_}, {"weight", step.weight}, {"mean", step.mean}};
-  if (step.loss) push["loss"] = *step.loss;
-  if (!std::ranges::all_of(gradients.updates, std::identity())) push["updates"] = gradients.updates;
+  ledger::Commit commit{.ticket = ticket_,
+                        .position = position_ ? position_() : "",
+                        .rows = step.rows,
+                        .looked = transfer_->looked(),
+                        .next = true,
+                        .wait = kPoll};
+  shards::Push push{
+      .ticket = ticket_, .weight = step.weight, .mean = step.mean, .loss = step.loss.value_or(0)};
+  if (!std::ranges::all_of(gradients.updates, std::identity())) push.updates = gradients.updates;
   // Of one server the ledger is where the gradients are: one word for both.
-  if (connections_.servers() == 1) push["commit"] = connections_.of_this_process(commit);
+  if (connections_.servers() == 1) push.commit = commit;
   return {.push = transfer_->pack(gradients, push), .commit = std::move(commit)};
 }
 
 WorkerRun::Outcome WorkerRun::deliver(const Parcel& parcel) {
-  json told = transfer_->send(parcel.push);
-  if (connections_.servers() > 1) told = ask_ledger(parcel.commit);
-  return settle(std::move(told), parcel.commit);
+  auto told = transfer_->send(parcel.push);
+  if (!told) told = ask_ledger(parcel.commit);
+  return settle(*std::move(told), parcel.commit);
 }
 
-WorkerRun::Outcome WorkerRun::settle(json told, const json& commit) {
-  Outcome outcome;
-  Committed& committed = outcome.committed;
-  const auto rows = commit.at("rows").get<int64_t>();
-  for (;; told = ask_ledger(commit)) {
-    // For a cut, which is short, or for the gradients of others.
-    if (told.at("state") == "waiting") {
-      look_at_servers();
-      if (connections_.options().replicas_to_aggregate > 0) tell_waiting("the gradients of others");
-      continue;
-    }
-    committed.dropped = told.at("state") == "dropped";
-    if (told.contains("rates"))
-      outcome.learning_rates = told.at("rates").get<std::map<std::string, double>>();
-    committed.step = told.at("step").get<int64_t>();
-    const auto so_far = told.at("rows").get<int64_t>();
-    committed.rows = rows_ == 0 ? rows : so_far - rows_;
-    rows_ = so_far;
-    break;
+WorkerRun::Outcome WorkerRun::settle(ledger::Committed told, const ledger::Commit& commit) {
+  using State = StepLedger::Commit::State;
+  // For a cut, which is short, or for the gradients of others.
+  for (; told.state == State::kWait; told = ask_ledger(commit)) {
+    look_at_servers();
+    if (connections_.options().replicas_to_aggregate > 0) tell_waiting("the gradients of others");
   }
-  outcome.ticket = told.value("next", int64_t{0});
+  Outcome outcome{.committed = {.step = told.step,
+                                .dropped = told.state == State::kDropped,
+                                .rows = rows_ == 0 ? commit.rows : told.rows - rows_},
+                  .ticket = told.next,
+                  .learning_rates = std::move(told.rates)};
+  rows_ = told.rows;
   // The first server has made the step with its commit.
-  if (connections_.options().replicas_to_aggregate == 0) {
-    json apply{{"op", "apply"}, {"ticket", commit.at("ticket")}, {"generation", generation_}};
-    if (told.contains("factors")) apply["factors"] = told.at("factors");
+  if (connections_.options().replicas_to_aggregate == 0 && connections_.servers() > 1) {
+    const std::string apply = net::encode(
+        shards::Request{generation_, shards::Apply{commit.ticket, std::move(told.factors)}});
     connections_.ask_each(
         1, std::vector<ServerConnections::Request>(connections_.servers() - 1, {.head = apply}));
   }
@@ -368,7 +333,7 @@ WorkerRun::Committed WorkerRun::send_off(const FlatParameters::Prepared& gradien
                                          const Step& step) {
   await_push();
   const bool claimed = ticket_ != 0;
-  json none;
+  std::optional<Transfer::Round> none;
   // What was computed, and may not be made, counts for nothing: the place of the data stays.
   if (!claim(/*also_when_told=*/true, &none)) return {.step = step_, .dropped = true};
   // Where the next step could not be claimed at once, its weights were not fetched either: they are
@@ -407,7 +372,7 @@ void WorkerRun::stop_push() noexcept {
 void WorkerRun::abandon() {
   await_push();
   if (ticket_ == 0) return;
-  ask_ledger({{"op", "abandon"}});
+  ask_ledger(ledger::Abandon());
   ticket_ = 0;
 }
 
@@ -419,25 +384,24 @@ int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others
     case End::kOver:
       break;
     case End::kNoMoreData:
-      ask_ledger({{"op", "end_input"}});
+      ask_ledger(ledger::EndInput());
       break;
     case End::kAsked:
-      ask_ledger({{"op", "stop"}, {"why", "a hook of " + connections_.task()}});
+      ask_ledger(ledger::Stop{"a hook of " + connections_.task()});
       break;
     case End::kTold:
       if (!connections_.is_chief()) return step_;
-      ask_ledger({{"op", "stop"}, {"why", connections_.task() + " was told to stop"}});
+      ask_ledger(ledger::Stop{connections_.task() + " was told to stop"});
       break;
   }
   bool stopping = end == End::kTold;
   while (true) {
-    const json told = ask_ledger({{"op", "settled"}, {"wait", kPoll}});
-    step_ = told.at("step").get<int64_t>();
-    if (told.at("settled").get<bool>()) {
-      const auto unfinished = told.at("unfinished").get<std::vector<std::string>>();
-      if (connections_.is_chief() && told.at("why") == "end of input" && !unfinished.empty()) {
+    const ledger::Standing told = ask_ledger(ledger::Settled{kPoll});
+    step_ = told.step;
+    if (told.settled) {
+      if (connections_.is_chief() && told.why == "end of input" && !told.unfinished.empty()) {
         log::warning(fmt::format("{} did not come back: the rest of its data was not trained on",
-                                 muster::join(unfinished, ", ")));
+                                 muster::join(told.unfinished, ", ")));
       }
       if (connections_.is_chief()) tell_staleness();
       return step_;
@@ -445,29 +409,27 @@ int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others
     if (connections_.told_to_stop() && !stopping) {
       if (!connections_.is_chief()) return step_;
       stopping = true;
-      ask_ledger({{"op", "stop"}, {"why", connections_.task() + " was told to stop"}});
+      ask_ledger(ledger::Stop{connections_.task() + " was told to stop"});
     }
     look_at_servers();
     if (others_go_on) others_go_on(step_);
-    if (told.at("over").get<bool>()) {
+    if (told.over) {
       tell_waiting("the chief, which ends the run");
       continue;
     }
-    const auto awaited = told.at("awaited").get<std::vector<std::string>>();
-    tell_waiting(awaited.empty() ? "the other workers" : muster::join(awaited, ", "));
+    tell_waiting(told.awaited.empty() ? "the other workers" : muster::join(told.awaited, ", "));
   }
 }
 
 void WorkerRun::let_go() {
   await_push();
-  ask_ledger({{"op", "let_go"}});
+  ask_ledger(ledger::LetGo());
 }
 
 void WorkerRun::wait_for_leaving() {
   await_push();
   while (true) {
-    const json told = ask_ledger({{"op", "others"}, {"wait", kPoll}});
-    const auto here = told.at("here").get<std::vector<std::string>>();
+    const std::vector<std::string> here = ask_ledger(ledger::Others{kPoll}).tasks;
     if (here.empty()) return;
     look_at_servers();
     tell_waiting(muster::join(here, ", ") + " to leave");
@@ -476,15 +438,14 @@ void WorkerRun::wait_for_leaving() {
 
 void WorkerRun::tell_staleness() {
   std::vector<std::string> all;
-  const json told = ask_ledger({{"op", "measures"}});
-  if (const auto dropped = told.at("dropped").get<int64_t>(); dropped > 0)
+  const ledger::Measured told = ask_ledger(ledger::Measures());
+  if (told.dropped > 0)
     log::info(
-        fmt::format("{} gradients came too late for their update, and were dropped", dropped));
+        fmt::format("{} gradients came too late for their update, and were dropped", told.dropped));
   if (connections_.options().replicas_to_aggregate > 0) return;
-  for (const auto& [task, staleness] : told.at("tasks").items()) {
-    all.push_back(
-        fmt::format("{} {:.1f} ({}) in {} steps", task, staleness.at("mean").get<double>(),
-                    staleness.at("p99").get<int64_t>(), staleness.at("steps").get<int64_t>()));
+  for (const auto& [task, staleness] : told.tasks) {
+    all.push_back(fmt::format("{} {:.1f} ({}) in {} steps", task, staleness.mean, staleness.p99,
+                              staleness.steps));
   }
   if (all.size() < 2) return;
   log::info(
@@ -496,14 +457,14 @@ void WorkerRun::tell_staleness() {
 std::map<std::string, double> WorkerRun::measures() {
   await_push();
   std::map<std::string, double> all;
-  const json told = ask_ledger({{"op", "measures"}});
+  const ledger::Measured told = ask_ledger(ledger::Measures());
   if (connections_.options().replicas_to_aggregate > 0)
-    all["dropped_gradients"] = told.at("dropped").get<double>();
-  for (const auto& [task, staleness] : told.at("tasks").items()) {
+    all["dropped_gradients"] = static_cast<double>(told.dropped);
+  for (const auto& [task, staleness] : told.tasks) {
     std::string name = task;
     std::ranges::replace(name, ' ', '_');
-    all["staleness/" + name + "/mean"] = staleness.at("mean").get<double>();
-    all["staleness/" + name + "/p99"] = staleness.at("p99").get<double>();
+    all["staleness/" + name + "/mean"] = staleness.mean;
+    all["staleness/" + name + "/p99"] = static_cast<double>(staleness.p99);
   }
   return all;
 }

@@ -6,7 +6,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <vector>
@@ -89,10 +88,16 @@ class WorkerRun final : public distribute::SharedRun {
   std::map<std::string, double> measures() override;
 
  private:
-  nlohmann::json ask(
-      size_t server, nlohmann::json request, std::span<const Tensor> tensors = {},
-      const std::function<void(net::MessageSocket&, const nlohmann::json&)>& receive = {});
-  nlohmann::json ask_ledger(nlohmann::json request);
+  template <typename Operation>
+  net::AnswerTo<Operation> ask(size_t server, const Operation& asked,
+                               std::span<const Tensor> tensors = {},
+                               const ServerConnections::Receive<Operation>& receive = {}) {
+    return connections_.ask(server, generation_, asked, tensors, receive);
+  }
+  template <typename Operation>
+  net::AnswerTo<Operation> ask_ledger(const Operation& asked) {
+    return connections_.ask_ledger(generation_, asked);
+  }
   void define();
   // What servers and ledger hold.
   struct Found {
@@ -123,12 +128,12 @@ class WorkerRun final : public distribute::SharedRun {
   // Gives a server values of what it calls `name`: rows from `first` on, or all.
   void write_to(size_t server, const std::string& name, std::optional<int64_t> first,
                 const Tensor& values);
-  // Has every server copy what it holds behind the same step, and lets the workers go on. What
-  // `more(server, step)` gives goes with the request; the copies, or what servers made of them, are
-  // still to be received.
-  Cut cut(const std::function<nlohmann::json(size_t server, int64_t step)>& more);
+  // Has every server copy what it holds behind the same step, and lets the workers go on. `part`
+  // names the file that a server is to write, where it is to; the copies, or what servers made of
+  // them, are still to be received.
+  Cut cut(const std::function<std::string(size_t server, int64_t step)>& part);
   // What the file of a checkpoint says of the parts that servers have written.
-  formats::SafetensorsParts parts_table(std::vector<WrittenPart>& written);
+  formats::SafetensorsParts parts_table(const std::vector<net::shards::Written>& written);
   // Whether servers can read the checkpoint at `prefix`.
   bool see(const std::string& prefix);
   // Whether all servers see the directory of checkpoints that the chief sees.
@@ -136,7 +141,7 @@ class WorkerRun final : public distribute::SharedRun {
   // Gradients as they travel, with their commit.
   struct Parcel {
     Transfer::Push push{};
-    nlohmann::json commit{};
+    net::ledger::Commit commit{};
   };
   Parcel pack(const distribute::FlatParameters::Prepared& gradients, const Step& step);
   // What became of a step.
@@ -148,11 +153,11 @@ class WorkerRun final : public distribute::SharedRun {
   // Brings it to the servers, and makes it count.
   Outcome deliver(const Parcel& parcel);
   // `told` answers the commit, which is asked for again while it has to wait.
-  Outcome settle(nlohmann::json told, const nlohmann::json& commit);
+  Outcome settle(net::ledger::Committed told, const net::ledger::Commit& commit);
   Committed note(const Outcome& outcome);
   // Asks for a step until there is one; false when there is none to make. `round` is what
   // Transfer::pull() is given.
-  bool claim(bool also_when_told, nlohmann::json* round);
+  bool claim(bool also_when_told, std::optional<Transfer::Round>* round);
   // Sends a step off while the next one is computed.
   Committed send_off(const distribute::FlatParameters::Prepared& gradients, const Step& step);
   // Waits for the step that is on its way, and takes what came of it.

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "muster/base/error.h"
@@ -15,8 +14,6 @@
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::ps {
-
-using nlohmann::json;
 
 std::map<std::string, TensorSpec> WorkerRun::specs() {
   check_chief("the state of the run");
@@ -63,11 +60,8 @@ std::vector<WorkerRun::Held> WorkerRun::held_by(size_t server) const {
 void WorkerRun::write_to(size_t server, const std::string& name, std::optional<int64_t> first,
                          const Tensor& values) {
   const Tensor sent = values.contiguous();
-  json told{{"name", name},
-            {"shape", sent.sizes().vec()},
-            {"dtype", static_cast<int>(sent.scalar_type())}};
-  if (first) told["begin"] = *first;
-  ask(server, {{"op", "write"}, {"tensors", {std::move(told)}}}, std::span(&sent, 1));
+  ask(server, shards::Write{{{.name = name, .form = form_of(sent), .begin = first}}},
+      std::span(&sent, 1));
 }
 
 void WorkerRun::write(const std::map<std::string, Tensor>& tensors) {
@@ -95,16 +89,15 @@ void WorkerRun::write_rows(const std::string& name, int64_t begin, const Tensor&
 }
 
 void WorkerRun::begin_slots() {
-  connections_.at_all_servers([&](size_t server) { ask(server, {{"op", "begin_slots"}}); });
+  connections_.at_all_servers([&](size_t server) { ask(server, shards::BeginSlots()); });
 }
 
 void WorkerRun::verify(const CheckpointReader& checkpoint, const std::string& prefix) {
   if (!see(prefix)) return checkpoint.verify();
   connections_.at_all_servers([&](size_t server) {
-    connections_.ask(server, {{"op", "verify"},
-                              {"checkpoint", std::string(base_name(prefix))},
-                              {"share", server},
-                              {"shares", connections_.servers()}});
+    ask(server, shards::Verify{.checkpoint = std::string(base_name(prefix)),
+                               .share = server,
+                               .shares = connections_.servers()});
   });
 }
 
@@ -113,13 +106,12 @@ void WorkerRun::restore(const CheckpointReader& checkpoint, const std::string& p
   connections_.at_all_servers([&](size_t server) {
     const std::vector<Held> all = held_by(server);
     if (read_there) {
-      json list = json::array();
+      shards::Restore restored{.checkpoint = std::string(base_name(prefix))};
       for (const Held& held : all) {
-        list.push_back({{"name", held.name}, {"from", held.logical}});
-        if (held.parts > 1) list.back()["begin"] = held.begin;
+        restored.tensors.push_back({.name = held.name, .from = held.logical});
+        if (held.parts > 1) restored.tensors.back().begin = held.begin;
       }
-      ask(server,
-          {{"op", "restore"}, {"checkpoint", std::string(base_name(prefix))}, {"tensors", list}});
+      ask(server, restored);
       return;
     }
     // A little at a time: the chief need not have room for all of it.
@@ -135,31 +127,27 @@ void WorkerRun::restore(const CheckpointReader& checkpoint, const std::string& p
 }
 
 distribute::SharedRun::Cut WorkerRun::cut(
-    const std::function<json(size_t server, int64_t step)>& more) {
+    const std::function<std::string(size_t server, int64_t step)>& part) {
   check_chief("the state of the run");
   await_push();
-  const json paused = ask_ledger({{"op", "pause"}});
-  Cut cut{.step = paused.at("step").get<int64_t>(),
-          .positions = paused.at("positions").get<std::vector<std::string>>(),
-          .ended = paused.at("ended").get<std::vector<bool>>()};
+  const ledger::Cut paused = ask_ledger(ledger::Pause());
+  Cut cut{.step = paused.step, .positions = paused.positions, .ended = paused.ended};
   try {
     connections_.at_all_servers([&](size_t server) {
-      json request = more(server, cut.step);
-      request["op"] = "snapshot";
-      request["commits"] = paused.at("commits");
-      if (paused.contains("round")) request["round"] = paused.at("round");
-      ask(server, request);
+      ask(server,
+          shards::Snapshot{
+              .commits = paused.commits, .round = paused.round, .part = part(server, cut.step)});
     });
   } catch (...) {
     try {
-      ask_ledger({{"op", "resume"}});
+      ask_ledger(ledger::Resume());
     } catch (const Error&) {
       // What went wrong first is what counts; the ledger goes on when this task is gone.
     }
     throw;
   }
   // Every server has a copy: the workers go on while it travels, or is written.
-  if (!ask_ledger({{"op", "resume"}}).value("held", true)) {
+  if (!ask_ledger(ledger::Resume()).holds) {
     throw Error(ErrorKind::kPeerLost,
                 "this task stood still for so long that the others went on without it; nothing was "
                 "saved of what it had read");
@@ -168,10 +156,10 @@ distribute::SharedRun::Cut WorkerRun::cut(
 }
 
 distribute::SharedRun::Cut WorkerRun::read() {
-  Cut all = cut([](size_t, int64_t) { return json::object(); });
+  Cut all = cut([](size_t, int64_t) { return ""; });
   std::vector<std::map<std::string, Tensor>> theirs(connections_.servers());
   connections_.at_all_servers([&](size_t server) {
-    connections_.receive_more(server, [&](net::MessageSocket& socket, const json&) {
+    connections_.receive_more<Done>(server, [&](net::MessageSocket& socket, const Done&) {
       for (const auto& [name, spec] : held_[server]) {
         const Tensor tensor = torch::empty(spec.shape, at::dtype(spec.dtype));
         receive_tensor(socket, tensor);
@@ -203,7 +191,7 @@ distribute::SharedRun::Cut WorkerRun::read_for_checkpoint() {
   // Every save has names of its own: a step may be saved again.
   const auto save = static_cast<uint32_t>(derive_key(connections_.incarnation(), {++saves_}).key);
   std::vector<std::string> names(connections_.servers());
-  std::vector<WrittenPart> written(connections_.servers());
+  std::vector<shards::Written> written(connections_.servers());
   const auto forget = [&] {
     for (size_t server = 0; server < names.size(); ++server) {
       // Where a store does not answer, each request to it waits.
@@ -213,19 +201,19 @@ distribute::SharedRun::Cut WorkerRun::read_for_checkpoint() {
   };
   Cut all = cut([&](size_t server, int64_t step) {
     names[server] = checkpoint_part_name(step, server, connections_.servers(), save);
-    return json{{"part", names[server]}};
+    return names[server];
   });
   try {
     connections_.at_all_servers([&](size_t server) {
-      connections_.receive_more(server, [&](net::MessageSocket&, const json& told) {
-        written[server] = WrittenPart::of_json(told);
-      });
+      connections_.receive_more<shards::Written>(
+          server,
+          [&](net::MessageSocket&, const shards::Written& told) { written[server] = told; });
     });
   } catch (...) {
     forget();
     throw;
   }
-  for (const WrittenPart& part : written) {
+  for (const shards::Written& part : written) {
     if (all.non_finite.empty()) all.non_finite = part.non_finite;
     if (!all.failed) all.failed = part.failed;
   }
@@ -237,12 +225,14 @@ distribute::SharedRun::Cut WorkerRun::read_for_checkpoint() {
   return all;
 }
 
-formats::SafetensorsParts WorkerRun::parts_table(std::vector<WrittenPart>& written) {
+formats::SafetensorsParts WorkerRun::parts_table(const std::vector<shards::Written>& written) {
   formats::SafetensorsParts table;
+  std::vector<formats::SafetensorsParts> all_parts(written.size());
   // The parts of each tensor, in their order.
   std::map<std::string, std::map<int, const formats::SafetensorsParts::Tensor*>> parts;
   for (size_t server = 0; server < written.size(); ++server) {
-    formats::SafetensorsParts& its = written[server].part;
+    formats::SafetensorsParts& its = all_parts[server];
+    its = formats::SafetensorsParts::parse(written[server].table, "the table of a part").value();
     table.files.push_back(its.files.at(0));
     for (const Held& held : held_by(server)) {
       formats::SafetensorsParts::Tensor& tensor = its.tensors.at(held.name);
@@ -280,10 +270,8 @@ bool WorkerRun::see_model_dir() {
     blind = "this task cannot write to it (" + written.error().message() + ")";
   } else {
     std::vector<char> sees(connections_.servers(), 0);
-    connections_.at_all_servers([&](size_t server) {
-      sees[server] =
-          connections_.ask(server, {{"op", "sees"}, {"text", text}}).at("sees").get<bool>() ? 1 : 0;
-    });
+    connections_.at_all_servers(
+        [&](size_t server) { sees[server] = ask(server, shards::Sees{text}).holds ? 1 : 0; });
     (void)connections_.files().remove(path);
     const auto first = std::ranges::find(sees, 0);
     if (first != sees.end())
