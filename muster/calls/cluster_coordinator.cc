@@ -240,22 +240,19 @@ class ClusterCoordinator::Impl {
     }
     failed_saves_.set_limit(options.max_failed_saves);
     const bool patient = failed_saves_.patient() && saved_step_ >= 0 && !start_.cancelled();
-    std::string prefix;
+    Saved made;
     take_state();
     guarded_by_run([&] {
-      prefix = replica_->engine().save(
-          [] { return nlohmann::json::object(); }, /*epoch=*/0,
-          [&]() -> CheckpointWriter& { return *writer_; },
-          /*saved=*/{}, notes(),
-          patient ? [this](const Error& error) { failed_saves_.note(error); }
-                  : std::function<void(const Error&)>());
+      made = replica_->engine().save({.inputs = [] { return nlohmann::json::object(); },
+                                      .notes = notes(),
+                                      .writer = [&]() -> CheckpointWriter& { return *writer_; },
+                                      .may_fail = patient ? &failed_saves_ : nullptr});
     });
-    if (prefix.empty()) return prefix;
-    failed_saves_.forget();
-    log::event("saved", {{"global_step", replica_->engine().step()}, {"checkpoint", prefix}},
-               "saved " + prefix);
+    if (!made.saved) return "";
+    log::event("saved", {{"global_step", replica_->engine().step()}, {"checkpoint", made.prefix}},
+               "saved " + made.prefix);
     saved_step_ = replica_->engine().step();
-    return prefix;
+    return made.prefix;
   }
 
  private:

@@ -14,7 +14,7 @@
 #include "muster/base/secret.h"
 #include "muster/base/shared_memory.h"
 #include "muster/collectives/communicator_suite.h"
-#include "muster/collectives/internal/local_copier.h"
+#include "muster/collectives/internal/shared_memory_operations.h"
 #include "muster/collectives/internal/unix_socket.h"
 #include "muster/tensor/libtorch.h"
 #include "tests/support/run_ranks.h"
@@ -236,7 +236,8 @@ TEST(SharedMemoryCommunicator, AnotherUserIsRefused) {
       const char* const space = std::strchr(door, ' ');
       const auto socket =
           internal::connect_unix(std::string(door, static_cast<size_t>(space - door)));
-      const auto memory = SharedMemory::create(internal::LocalCopier::control_bytes(1 << 16));
+      const auto memory =
+          SharedMemory::create(internal::SharedMemoryOperations::control_bytes(1 << 16));
       const internal::MemoryHandle hello{
           .rank = 1, .token = space + 1, .id = 0, .bytes = memory.bytes(), .file = {}};
       if (!socket || !internal::send_handle(*socket, hello, memory.file())) _exit(3);

@@ -8,8 +8,8 @@
 
 #include "muster/base/export.h"
 #include "muster/base/result.h"
+#include "muster/data/batches_past_end.h"
 #include "muster/data/distribute.h"
-#include "muster/data/replica_batches.h"
 #include "muster/distribute/replica.h"
 #include "muster/tensor/element.h"
 
@@ -25,8 +25,8 @@ class MUSTER_PART_EXPORT ReplicaInput {
   // Whether each process has data of its own, which may end earlier than that of others.
   bool by_process() const { return by_process_; }
   // This replica's batches; of zero rows once they are used up, after agree_on_form().
-  data::ReplicaBatches& batches() { return batches_; }
-  const data::ReplicaBatches& batches() const { return batches_; }
+  data::BatchesPastEnd& batches() { return batches_; }
+  const data::BatchesPastEnd& batches() const { return batches_; }
 
   // Of data that Muster divides, all processes must see the same, in batches of the same size, and
   // none may divide it by itself. All replicas call it together, before they read. Throws
@@ -54,7 +54,7 @@ class MUSTER_PART_EXPORT ReplicaInput {
   bool by_process_;
   bool for_this_process_;  // the program divided the data, and may want batches of several sizes
   std::string batch_size_;
-  data::ReplicaBatches batches_;
+  data::BatchesPastEnd batches_;
 };
 
 }  // namespace muster::inline v0_1::distribute

@@ -6,7 +6,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/internal/evaluator_beside.h"
 #include "muster/estimator/internal/evaluator_link.h"
-#include "muster/estimator/internal/task_leases.h"
+#include "muster/estimator/internal/lease_notes.h"
 
 namespace muster::inline v0_1 {
 namespace {

@@ -9,7 +9,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/checkpoint/manager.h"
-#include "muster/estimator/internal/task_leases.h"
+#include "muster/estimator/internal/lease_notes.h"
 
 namespace muster::inline v0_1::internal {
 namespace {

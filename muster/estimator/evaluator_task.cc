@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "muster/base/log.h"
-#include "muster/estimator/internal/task_leases.h"
+#include "muster/estimator/internal/lease_notes.h"
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1::internal {

@@ -4,7 +4,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
-#include "muster/estimator/internal/task_leases.h"
+#include "muster/estimator/internal/lease_notes.h"
 #include "muster/estimator/run_end.h"
 
 namespace muster::inline v0_1::internal {

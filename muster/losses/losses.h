@@ -5,6 +5,7 @@
 // weights fit. docs/losses.md compares them with Keras's.
 #pragma once
 
+#include "muster/losses/class_weights.h"
 #include "muster/losses/cross_entropy.h"
 #include "muster/losses/ctc.h"
 #include "muster/losses/divergence.h"

@@ -293,17 +293,14 @@ std::string Engine::begin_shared(SharedRun::Start start) {
   return place.position;
 }
 
-std::string Engine::save(const std::function<json()>& inputs, int64_t epoch,
-                         const std::function<CheckpointWriter&()>& writer,
-                         const std::function<void(const std::string& prefix)>& saved,
-                         const std::map<std::string, std::string>& notes,
-                         const std::function<void(const Error& error)>& failed) {
+Saved Engine::save(const Save& save) {
   replica_.group().report(Phase::kSaving, step_);
-  Checkpoint checkpoint{.notes = notes};
-  checkpoint.epoch = epoch;
+  Checkpoint checkpoint{.notes = save.notes};
+  checkpoint.epoch = save.epoch;
   checkpoint.tensors = replica_.state().gather_for_checkpoint();
-  json positions = inputs();
-  if (const auto& cut = replica_.state().cut()) {
+  json positions = save.inputs();
+  const auto& cut = replica_.state().cut();
+  if (cut) {
     step_ = cut->step;
     checkpoint.parts = cut->parts;
     positions["train"] = {
@@ -311,31 +308,23 @@ std::string Engine::save(const std::function<json()>& inputs, int64_t epoch,
   }
   checkpoint.global_step = step_;
   checkpoint.inputs = positions.dump();
-  std::string prefix;
   if (replica_.is_chief()) {
     auto bad = find_non_finite(replica_.variables(), checkpoint.tensors);
-    if (const auto& cut = replica_.state().cut(); cut && !cut->non_finite.empty())
-      bad = cut->non_finite;
+    if (cut && !cut->non_finite.empty()) bad = cut->non_finite;
     if (bad) {
       throw Error(
           ErrorKind::kNonFinite,
           fmt::format("after step {} the {}; nothing was saved", step_, *bad),
           "lower the learning rate or clip gradients, and continue from the last checkpoint");
     }
-    CheckpointWriter& to = writer();
-    to.check();  // what it throws is no failed save: this run must not write there any more
-    try {
-      if (const auto& cut = replica_.state().cut(); cut && cut->failed) throw *cut->failed;
-      prefix = to.save(checkpoint);
-    } catch (const Error& error) {
-      if (!failed) throw;
-      to.check();  // saving takes long: it may have lost the directory meanwhile
-      failed(error);
-    }
-    if (saved && !prefix.empty()) saved(prefix);
   }
-  replica_.group().barrier("saved");
-  return prefix;
+  return save_together(
+      replica_, save.writer,
+      [&](CheckpointWriter& to) {
+        if (cut && cut->failed) throw *cut->failed;
+        return to.save(checkpoint);
+      },
+      save.saved, save.may_fail);
 }
 
 }  // namespace muster::inline v0_1

@@ -24,7 +24,7 @@
 #include "muster/distribute/shared_run.h"
 #include "muster/optim/train_op.h"
 #include "muster/tensor/batch.h"
-#include "muster/train/checkpoint_writer.h"
+#include "muster/train/save_together.h"
 
 namespace muster::inline v0_1 {
 
@@ -116,17 +116,18 @@ class MUSTER_PART_EXPORT Engine {
   // Throws NotFound when there is none.
   void roll_back(const CheckpointManager& checkpoints);
 
-  // Saves the state of this step with what `inputs()` gives, the positions of the inputs, with
-  // `epoch` and with `notes`. The chief writes through `writer()` and calls `saved(prefix)`; the
-  // others wait for it at a barrier, and not in a collective, however long that takes. Returns the
-  // prefix, "" but on the chief. Throws NonFinite, and saves nothing, when a variable is not
-  // finite; and what the writer throws, unless `failed` is given: then the chief calls that
-  // instead, and returns "" as well if it returns.
-  std::string save(const std::function<nlohmann::json()>& inputs, int64_t epoch,
-                   const std::function<CheckpointWriter&()>& writer,
-                   const std::function<void(const std::string& prefix)>& saved = {},
-                   const std::map<std::string, std::string>& notes = {},
-                   const std::function<void(const Error& error)>& failed = {});
+  // What goes into a checkpoint beside the state, and who writes it.
+  struct Save {
+    std::function<nlohmann::json()> inputs{};     // positions of the inputs; on every replica
+    int64_t epoch = 0;                            // of the input
+    std::map<std::string, std::string> notes{};   // of the program
+    std::function<CheckpointWriter&()> writer{};  // on the chief
+    std::function<void(const std::string& prefix)> saved{};  // on the chief, once it is there
+    FailedSaves* may_fail = nullptr;                         // as save_together() takes it
+  };
+  // Saves the state of this step, by save_together(): all replicas call it. Throws NonFinite, and
+  // saves nothing, when a variable is not finite; and what save_together() throws.
+  Saved save(const Save& save);
 
   // The clean end: all replicas are through.
   void finish() { replica_.finish(); }

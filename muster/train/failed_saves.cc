@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "muster/base/log.h"
@@ -54,11 +53,6 @@ bool FailedSaves::attempt(bool must, const std::function<void()>& save) {
   }
   forget();
   return true;
-}
-
-bool agree_on_saved(distribute::Group& group, bool chief, bool saved) {
-  const std::vector<std::string> told = group.gather_text("save", chief && !saved ? "failed" : "");
-  return std::ranges::all_of(told, [](const std::string& each) { return each.empty(); });
 }
 
 }  // namespace muster::inline v0_1

@@ -51,7 +51,4 @@ class MUSTER_EXPORT FailedSaves {
   int64_t in_a_row_ = 0;
 };
 
-// Whether the chief has saved; all replicas call this together, and learn it.
-MUSTER_EXPORT bool agree_on_saved(distribute::Group& group, bool chief, bool saved);
-
 }  // namespace muster::inline v0_1

@@ -44,24 +44,18 @@ void RunSaves::agree_on_patience() {
 
 bool RunSaves::wanted_by_clock() const { return timer_.wanted_by_clock(replica_.is_chief()); }
 
-RunSaves::Made RunSaves::save(distribute::ReplicaInput& input, int64_t examples_of_step,
-                              bool must) {
+Saved RunSaves::save(distribute::ReplicaInput& input, int64_t examples_of_step, bool must) {
   // before_save() has the patience of a save.
   replica_.group().report(Phase::kSaving, engine_.step());
   if (replica_.is_chief()) hooks_.before_save(engine_.step());
-  const bool patient = !must && failed_saves_.patient();
-  Made made;
-  made.prefix = engine_.save(
-      [&] { return positions_of(input, examples_of_step); }, input.batches().position().epoch,
-      [&]() -> CheckpointWriter& { return *writer_; },
-      [&](const std::string& saved) { hooks_.after_save(engine_.step(), saved); }, /*notes=*/{},
-      patient ? [this](const Error& error) { failed_saves_.note(error); }
-              : std::function<void(const Error&)>());
-  made.saved =
-      !patient || agree_on_saved(replica_.group(), replica_.is_chief(), !made.prefix.empty());
+  Saved made = engine_.save(
+      {.inputs = [&] { return positions_of(input, examples_of_step); },
+       .epoch = input.batches().position().epoch,
+       .writer = [&]() -> CheckpointWriter& { return *writer_; },
+       .saved = [&](const std::string& prefix) { hooks_.after_save(engine_.step(), prefix); },
+       .may_fail = must || !failed_saves_.patient() ? nullptr : &failed_saves_});
   if (made.saved) {
     timer_.saved(engine_.step());
-    failed_saves_.forget();
     saved_ = true;
   } else {
     timer_.failed(engine_.step());

@@ -506,7 +506,7 @@ class Run {
   void save(ReplicaInput& input, const Save& how) {
     trace_.start();
     const TimePoint begun = clock_.now();
-    const RunSaves::Made made = saves_.save(input, examples_of_step_, how.must);
+    const Saved made = saves_.save(input, examples_of_step_, how.must);
     trace_.lap(StepTrace::kSaving);
     if (made.saved && how.notify && options_.after_save) {
       try {

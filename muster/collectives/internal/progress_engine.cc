@@ -70,7 +70,7 @@ ProgressEngine::ProgressEngine(const Options& options, GroupMembers members,
       members_(std::move(members)),
       between_threads_(between_threads(members_)),
       memory_(std::move(memory)),
-      copier_(options.rank, members_, *memory_, options.stage_bytes) {}
+      operations_(options.rank, members_, *memory_, options.stage_bytes) {}
 
 void ProgressEngine::publish(Counter counter, uint64_t value) {
   page(options_.rank).set_count(counter, value);
@@ -215,13 +215,13 @@ bool ProgressEngine::step(const Operation& operation) {
       begin(operation);
       return true;
     case Step::kCopyIn:
-      copier_.copy_in(operation);
+      operations_.copy_in(operation);
       step_ = operation.kind == OperationKind::kAllReduce ? Step::kReduce : Step::kCopyOut;
       publish(Counter::kMet, ++met_);
       return true;
     case Step::kReduce:
       if (!all_at(Counter::kMet, met_)) return false;
-      copier_.reduce_stages(operation);
+      operations_.reduce_stages(operation);
       step_ = Step::kCopyOut;
       publish(Counter::kMet, ++met_);
       return true;
@@ -252,10 +252,10 @@ void ProgressEngine::begin(const Operation& operation) {
     complete(operation);
     if (operation.kind == OperationKind::kBarrier) finish_oldest(std::nullopt);
   } else if (in_place) {
-    copier_.execute_in_place(operation);
+    operations_.execute_in_place(operation);
     complete(operation);
   } else {
-    copier_.begin_pieces();
+    operations_.begin_pieces();
     step_ = Step::kCopyIn;
   }
 }
@@ -279,7 +279,7 @@ bool ProgressEngine::sum_for_others(const Operation& operation) {
     if (!page(r).try_claim(operation, options_.rank)) continue;
     const InBuffers in_buffers(page(options_.rank));
     check_buffers(operation);
-    copier_.reduce_chunk(operation, r);
+    operations_.reduce_chunk(operation, r);
     page(r).set_count(Counter::kCompleted, operation.sequence);
     wake_others(/*early=*/false);
     return true;
@@ -315,7 +315,7 @@ bool ProgressEngine::compare_posts(const Operation& operation) const {
 }
 
 void ProgressEngine::copy_out(const Operation& operation) {
-  if (copier_.copy_out(operation)) {
+  if (operations_.copy_out(operation)) {
     complete(operation);
   } else {
     step_ = Step::kCopyIn;

@@ -22,9 +22,9 @@
 
 #include "muster/collectives/internal/executor.h"
 #include "muster/collectives/internal/group_member.h"
-#include "muster/collectives/internal/local_copier.h"
 #include "muster/collectives/internal/operation.h"
 #include "muster/collectives/internal/peer_memory.h"
+#include "muster/collectives/internal/shared_memory_operations.h"
 
 namespace muster::inline v0_1::internal {
 
@@ -94,7 +94,7 @@ class ProgressEngine final : public Executor, public std::enable_shared_from_thi
   const GroupMembers members_;
   const bool between_threads_;
   const std::shared_ptr<PeerMemory> memory_;
-  LocalCopier copier_;
+  SharedMemoryOperations operations_;
 
   mutable std::mutex mutex_;  // the next two, and changes of the third and fourth
   std::deque<Pending> pending_;

@@ -20,7 +20,7 @@
 #include "muster/base/strings.h"
 #include "muster/base/unix_name.h"
 #include "muster/collectives/internal/descriptor_claim.h"
-#include "muster/collectives/internal/local_copier.h"
+#include "muster/collectives/internal/shared_memory_operations.h"
 #include "muster/collectives/internal/unix_socket.h"
 
 namespace muster::inline v0_1::internal {
@@ -92,7 +92,7 @@ class Bootstrap {
       own_ = {
           .host = host_identity(), .socket = "muster-" + random_secret(), .token = random_secret()};
       listener_ = listen_unix(own_.socket);
-      control_ = SharedMemory::create(LocalCopier::control_bytes(options_.stage_bytes));
+      control_ = SharedMemory::create(SharedMemoryOperations::control_bytes(options_.stage_bytes));
       return {};
     } catch (const Error& error) {
       own_ = {.host = "nowhere", .socket = "-", .token = "-"};
@@ -237,7 +237,7 @@ class Bootstrap {
   // Maps another rank's control memory.
   void adopt(MemoryHandle handle) {
     if (!same_secret(handle.token, own_.token)) throw lost(handle.rank);
-    const int64_t bytes = LocalCopier::control_bytes(options_.stage_bytes);
+    const int64_t bytes = SharedMemoryOperations::control_bytes(options_.stage_bytes);
     if (handle.bytes != bytes) {
       throw invalid_argument(
           fmt::format("rank {} of {} uses another stage_bytes than rank {} ({}, {} bytes in all)",

@@ -137,37 +137,29 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
   // On servers the ledger has the positions of all workers, this one's among them.
   const json positions =
       on_servers ? json{{"batch_form", form_}} : json{{"loop", positions_of_data()}};
-  std::string prefix;
-  bool saved = true;
+  Saved made;
   each("Scope::save()", [&](Replica& replica, size_t local) {
-    const std::string mine = replicas_[local]->engine.save(
-        [&] { return positions; }, epoch,
-        [&]() -> CheckpointWriter& {
-          return writer(model_dir, {.keep_checkpoint_max = options.keep_checkpoint_max});
-        },
-        [&](const std::string& written) {
-          if (summary_hook_ != nullptr) summary_hook_->after_save(step_, written);
-        },
-        options.notes,
-        patient ? [&](const Error& error) { failures.note(error); }
-                : std::function<void(const Error&)>());
-    const bool all_saved =
-        !patient || agree_on_saved(replica.group(), replica.is_chief(), !mine.empty());
-    if (local == 0) {
-      prefix = mine;
-      saved = all_saved;
-    }
+    const Saved mine = replicas_[local]->engine.save(
+        {.inputs = [&] { return positions; },
+         .epoch = epoch,
+         .notes = options.notes,
+         .writer = [&]() -> CheckpointWriter& {
+           return writer(model_dir, {.keep_checkpoint_max = options.keep_checkpoint_max});
+         },
+         .saved =
+             [&](const std::string& written) {
+               if (summary_hook_ != nullptr) summary_hook_->after_save(step_, written);
+             },
+         .may_fail = patient ? &failures : nullptr});
+    if (local == 0) made = mine;
     replica.group().report(Phase::kEvaluating, step_);
   });
   // Others have gone on until the save.
   step_ = replicas_.front()->engine.step();
-  if (saved) {
-    saved_step_ = step_;
-    failures.forget();
-  }
+  if (made.saved) saved_step_ = step_;
   failed_saves_.insert_or_assign(key, std::move(failures));
   last_save_ = {model_dir, options};
-  return prefix;
+  return made.prefix;
 }
 
 void Loop::end_saving(const std::string& model_dir) {

@@ -46,13 +46,8 @@ class RunSaves {
   // Whether it takes part, and this step is not saved.
   bool lacks_step() const { return takes_part() && timer_.saved_step() != engine_.step(); }
 
-  // Whether all is there, on all replicas, and under which prefix, "" but on the chief.
-  struct Made {
-    bool saved = true;
-    std::string prefix{};
-  };
   // Saves this step. Where it `must`, what fails ends the run.
-  Made save(distribute::ReplicaInput& input, int64_t examples_of_step, bool must);
+  Saved save(distribute::ReplicaInput& input, int64_t examples_of_step, bool must);
   // The state becomes that of the last save; the input stays where it is. Returns its prefix.
   std::string roll_back();
 

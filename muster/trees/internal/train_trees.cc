@@ -379,16 +379,11 @@ class TrainTrees {
   // Where it need not save, it may fail.
   void save(const Boosting& boosting, SaveTimer& timer, bool must) {
     replica_.group().report(Phase::kSaving, step_);
-    bool mine = true;
-    if (replica_.is_chief()) {
-      writer_->check();  // what it throws is no failed save: this run must not write there any more
-      mine = failed_saves_.attempt(
-          must, [&] { writer_->save(boosting.ensemble().to_checkpoint(step_)); });
-      if (!mine) writer_->check();  // saving takes long: it may have lost the directory meanwhile
-    }
-    replica_.group().barrier("saved");
-    const bool may_fail = !must && failed_saves_.patient();
-    if (!may_fail || agree_on_saved(replica_.group(), replica_.is_chief(), mine)) {
+    const Saved made = save_together(
+        replica_, [&]() -> CheckpointWriter& { return *writer_; },
+        [&](CheckpointWriter& to) { return to.save(boosting.ensemble().to_checkpoint(step_)); },
+        /*saved=*/{}, must || !failed_saves_.patient() ? nullptr : &failed_saves_);
+    if (made.saved) {
       timer.saved(step_);
       has_saved_ = true;
     } else {

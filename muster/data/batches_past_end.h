@@ -2,7 +2,7 @@
 // of data before the others; it then gives batches of zero rows, so that it takes part in their
 // steps. Thread safety: as Iterator.
 //
-//   ReplicaBatches batches(std::move(input.iterator));
+//   BatchesPastEnd batches(std::move(input.iterator));
 //   std::string spec = batches.spec();             // empty on a replica without data
 //   ...                                            // the first that is not empty over all replicas
 //   batches.set_spec(spec);
@@ -21,10 +21,10 @@
 namespace muster::inline v0_1::data {
 
 // An iterator that goes on with batches of zero rows at the end of another one.
-class MUSTER_PART_EXPORT ReplicaBatches final : public Iterator {
+class MUSTER_PART_EXPORT BatchesPastEnd final : public Iterator {
  public:
-  explicit ReplicaBatches(std::unique_ptr<Iterator> iterator);
-  ~ReplicaBatches() override;
+  explicit BatchesPastEnd(std::unique_ptr<Iterator> iterator);
+  ~BatchesPastEnd() override;
 
   // Returns the form of the batches, as encode_batch_spec() writes it; empty when no batch is left.
   // It reads one batch ahead, which next() still gives. Throws InvalidArgument for an element that

@@ -1,4 +1,4 @@
-#include "muster/estimator/internal/task_leases.h"
+#include "muster/estimator/internal/lease_notes.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

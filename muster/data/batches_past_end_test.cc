@@ -1,4 +1,4 @@
-#include "muster/data/replica_batches.h"
+#include "muster/data/batches_past_end.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,8 +22,8 @@ Dataset pairs(int64_t rows) {
       .batch(2);
 }
 
-TEST(ReplicaBatches, GiveTheIteratorsBatchesAndThenZeroRowsOfTheirForm) {
-  ReplicaBatches batches(pairs(5).iterator());
+TEST(BatchesPastEnd, GiveTheIteratorsBatchesAndThenZeroRowsOfTheirForm) {
+  BatchesPastEnd batches(pairs(5).iterator());
   const std::string spec = batches.spec();
   Element element;
   for (int64_t i = 0; i < 3; ++i) {
@@ -40,8 +40,8 @@ TEST(ReplicaBatches, GiveTheIteratorsBatchesAndThenZeroRowsOfTheirForm) {
   }
 }
 
-TEST(ReplicaBatches, WithoutDataTakeTheFormOfAnotherReplica) {
-  ReplicaBatches full(pairs(4).iterator()), none(pairs(4).take(0).iterator());
+TEST(BatchesPastEnd, WithoutDataTakeTheFormOfAnotherReplica) {
+  BatchesPastEnd full(pairs(4).iterator()), none(pairs(4).take(0).iterator());
   EXPECT_THAT(none.spec(), IsEmpty());
   Element element(torch::ones({1}));
   EXPECT_FALSE(none.next(&element));
@@ -53,10 +53,10 @@ TEST(ReplicaBatches, WithoutDataTakeTheFormOfAnotherReplica) {
   EXPECT_EQ(error_of([&] { none.set_spec("no form"); }).kind(), ErrorKind::kInternal);
 }
 
-TEST(ReplicaBatches, WhatIsReadAheadIsNotHandedOut) {
+TEST(BatchesPastEnd, WhatIsReadAheadIsNotHandedOut) {
   const Dataset dataset = Dataset::range(10).batch(3);
   const auto plain = dataset.iterator();
-  ReplicaBatches batches(dataset.iterator());
+  BatchesPastEnd batches(dataset.iterator());
   Element element;
   do {
     batches.spec();
@@ -72,13 +72,13 @@ TEST(ReplicaBatches, WhatIsReadAheadIsNotHandedOut) {
   } while (true);
 }
 
-TEST(ReplicaBatches, ContinueAtASavedPosition) {
+TEST(BatchesPastEnd, ContinueAtASavedPosition) {
   const Dataset dataset = Dataset::range(10).batch(3);
-  ReplicaBatches first(dataset.iterator());
+  BatchesPastEnd first(dataset.iterator());
   Element element;
   first.next(&element);
   first.spec();
-  ReplicaBatches second(dataset.iterator());
+  BatchesPastEnd second(dataset.iterator());
   second.spec();  // of a batch that restoring passes over
   second.restore(first.save());
   EXPECT_EQ(rest_of(second), (Lists{{3, 4, 5}, {6, 7, 8}, {9}}));
@@ -87,8 +87,8 @@ TEST(ReplicaBatches, ContinueAtASavedPosition) {
   EXPECT_EQ(rest_of(second), (Lists{{3, 4, 5}, {6, 7, 8}, {9}}));
 }
 
-TEST(ReplicaBatches, RefuseWhatIsNoBatch) {
-  ReplicaBatches scalars(Dataset::range(3).iterator());
+TEST(BatchesPastEnd, RefuseWhatIsNoBatch) {
+  BatchesPastEnd scalars(Dataset::range(3).iterator());
   EXPECT_EQ(error_of([&] { scalars.spec(); }).kind(), ErrorKind::kInvalidArgument);
 }
 

@@ -1,4 +1,4 @@
-#include "muster/collectives/internal/local_copier.h"
+#include "muster/collectives/internal/shared_memory_operations.h"
 
 #include <algorithm>
 #include <cstring>
@@ -8,18 +8,19 @@
 
 namespace muster::inline v0_1::internal {
 
-int64_t LocalCopier::control_bytes(int64_t stage_bytes) {
+int64_t SharedMemoryOperations::control_bytes(int64_t stage_bytes) {
   return static_cast<int64_t>(sizeof(ControlPage)) + 2 * stage_bytes;
 }
 
-LocalCopier::LocalCopier(int rank, GroupMembers members, PeerMemory& memory, int64_t stage_bytes)
+SharedMemoryOperations::SharedMemoryOperations(int rank, GroupMembers members, PeerMemory& memory,
+                                               int64_t stage_bytes)
     : rank_(rank),
       size_(static_cast<int>(members->size())),
       members_(std::move(members)),
       memory_(memory),
       stage_bytes_(stage_bytes) {}
 
-void LocalCopier::find_buffers(const Operation& operation) {
+void SharedMemoryOperations::find_buffers(const Operation& operation) {
   buffers_.assign(static_cast<size_t>(size_), operation.data);
   for (int r = 0; r < size_; ++r) {
     const bool needed = operation.kind != OperationKind::kBroadcast || r == operation.root;
@@ -29,14 +30,14 @@ void LocalCopier::find_buffers(const Operation& operation) {
   }
 }
 
-void LocalCopier::reduce_chunk(const Operation& operation, int rank) {
+void SharedMemoryOperations::reduce_chunk(const Operation& operation, int rank) {
   find_buffers(operation);
   const plan::Range chunk = plan::chunk_of(operation.count, size_, rank);
   for (std::byte*& buffer : buffers_) buffer += chunk.begin * size_of(operation.type);
   sum_everywhere(operation.type, buffers_, chunk.size());
 }
 
-void LocalCopier::execute_in_place(const Operation& operation) {
+void SharedMemoryOperations::execute_in_place(const Operation& operation) {
   if (operation.kind == OperationKind::kAllReduce) return reduce_chunk(operation, rank_);
   const int64_t bytes = operation.bytes();
   find_buffers(operation);
@@ -66,30 +67,30 @@ void LocalCopier::execute_in_place(const Operation& operation) {
 }
 
 // Two take turns, because a rank may fill one while others still read the piece before.
-std::byte* LocalCopier::stage(int rank) const {
+std::byte* SharedMemoryOperations::stage(int rank) const {
   return (*members_)[static_cast<size_t>(rank)].control.get() + sizeof(ControlPage) +
          pieces_ % 2 * stage_bytes_;
 }
 
-std::vector<const std::byte*> LocalCopier::stages(int64_t offset) const {
+std::vector<const std::byte*> SharedMemoryOperations::stages(int64_t offset) const {
   std::vector<const std::byte*> all;
   for (int r = 0; r < size_; ++r) all.push_back(stage(r) + offset);
   return all;
 }
 
 // A reduce_scatter puts the parts of all ranks into the stage at once.
-int64_t LocalCopier::piece_bytes(const Operation& operation) const {
+int64_t SharedMemoryOperations::piece_bytes(const Operation& operation) const {
   const bool shared = operation.kind == OperationKind::kReduceScatter;
   const int64_t room = shared ? stage_bytes_ / size_ / 64 * 64 : stage_bytes_;
   return std::min(room, operation.bytes() - done_bytes_);
 }
 
-void LocalCopier::begin_pieces() {
+void SharedMemoryOperations::begin_pieces() {
   done_bytes_ = 0;
   pieces_ = 0;
 }
 
-void LocalCopier::copy_in(const Operation& operation) {
+void SharedMemoryOperations::copy_in(const Operation& operation) {
   if (operation.kind == OperationKind::kBroadcast && operation.root != rank_) return;
   const int64_t bytes = piece_bytes(operation);
   const int parts = operation.kind == OperationKind::kReduceScatter ? size_ : 1;
@@ -101,14 +102,14 @@ void LocalCopier::copy_in(const Operation& operation) {
 }
 
 // Sums this rank's chunk of the piece into its own stage, where nobody else reads that chunk yet.
-void LocalCopier::reduce_stages(const Operation& operation) {
+void SharedMemoryOperations::reduce_stages(const Operation& operation) {
   const int64_t width = size_of(operation.type);
   const plan::Range mine = plan::chunk_of(piece_bytes(operation) / width, size_, rank_);
   const int64_t offset = mine.begin * width;
   sum_in_rank_order(operation.type, stage(rank_) + offset, stages(offset), mine.size());
 }
 
-bool LocalCopier::copy_out(const Operation& operation) {
+bool SharedMemoryOperations::copy_out(const Operation& operation) {
   const int64_t width = size_of(operation.type);
   const int64_t bytes = piece_bytes(operation);
   if (operation.kind == OperationKind::kReduceScatter) {

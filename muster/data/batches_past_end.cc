@@ -1,4 +1,4 @@
-#include "muster/data/replica_batches.h"
+#include "muster/data/batches_past_end.h"
 
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -12,18 +12,18 @@ namespace muster::inline v0_1::data {
 using nlohmann::json;
 
 // A batch that was read ahead, and where the iterator stood before it.
-struct ReplicaBatches::Ahead {
+struct BatchesPastEnd::Ahead {
   Element batch{};
   json state{};
   Position position;
 };
 
-ReplicaBatches::ReplicaBatches(std::unique_ptr<Iterator> iterator)
+BatchesPastEnd::BatchesPastEnd(std::unique_ptr<Iterator> iterator)
     : iterator_(std::move(iterator)) {}
 
-ReplicaBatches::~ReplicaBatches() = default;
+BatchesPastEnd::~BatchesPastEnd() = default;
 
-bool ReplicaBatches::read_ahead() {
+bool BatchesPastEnd::read_ahead() {
   if (ahead_) return true;
   auto ahead =
       std::make_unique<Ahead>(Ahead{.state = iterator_->save(), .position = iterator_->position()});
@@ -32,7 +32,7 @@ bool ReplicaBatches::read_ahead() {
   return true;
 }
 
-std::string ReplicaBatches::spec() {
+std::string BatchesPastEnd::spec() {
   if (!read_ahead()) return "";
   (void)to_batch(ahead_->batch);  // refuses what is no batch
   std::string spec = encode_batch_spec(ahead_->batch);
@@ -40,11 +40,11 @@ std::string ReplicaBatches::spec() {
   return spec;
 }
 
-void ReplicaBatches::set_spec(const std::string& spec) { zero_rows_ = zero_rows(spec); }
+void BatchesPastEnd::set_spec(const std::string& spec) { zero_rows_ = zero_rows(spec); }
 
-const Element& ReplicaBatches::peek() { return read_ahead() ? ahead_->batch : *zero_rows_; }
+const Element& BatchesPastEnd::peek() { return read_ahead() ? ahead_->batch : *zero_rows_; }
 
-bool ReplicaBatches::next(Element* out) {
+bool BatchesPastEnd::next(Element* out) {
   if (ahead_) {
     *out = std::move(ahead_->batch);
     ahead_.reset();
@@ -55,18 +55,18 @@ bool ReplicaBatches::next(Element* out) {
   return false;
 }
 
-json ReplicaBatches::save() const { return ahead_ ? ahead_->state : iterator_->save(); }
+json BatchesPastEnd::save() const { return ahead_ ? ahead_->state : iterator_->save(); }
 
-void ReplicaBatches::restore(const json& state) {
+void BatchesPastEnd::restore(const json& state) {
   iterator_->restore(state);
   ahead_.reset();
 }
 
-Position ReplicaBatches::position() const {
+Position BatchesPastEnd::position() const {
   return ahead_ ? ahead_->position : iterator_->position();
 }
 
-int64_t ReplicaBatches::remaining() const {
+int64_t BatchesPastEnd::remaining() const {
   const int64_t left = iterator_->remaining();
   return left < 0 ? left : left + (ahead_ ? 1 : 0);
 }

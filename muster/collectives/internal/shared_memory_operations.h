@@ -13,13 +13,13 @@
 
 namespace muster::inline v0_1::internal {
 
-class LocalCopier {
+class SharedMemoryOperations {
  public:
   // The bytes of a member's control memory: its page and two staging buffers of `stage_bytes`.
   static int64_t control_bytes(int64_t stage_bytes);
 
   // `stage_bytes` is 0 where all buffers are always in reach.
-  LocalCopier(int rank, GroupMembers members, PeerMemory& memory, int64_t stage_bytes);
+  SharedMemoryOperations(int rank, GroupMembers members, PeerMemory& memory, int64_t stage_bytes);
 
   // This rank's part of the operation. REQUIRES: each rank has found its buffer.
   void execute_in_place(const Operation& operation);

@@ -1,0 +1,35 @@
+// How a run saves, whatever drives it: who may write, what a failed save is, and that all replicas
+// know whether it is there. Estimators, loops written by hand, scheduled calls and boosted trees
+// save by this. Thread safety: one thread for each replica.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "muster/base/export.h"
+#include "muster/distribute/replica.h"
+#include "muster/train/checkpoint_writer.h"
+#include "muster/train/failed_saves.h"
+
+namespace muster::inline v0_1 {
+
+// What became of a save, on each replica.
+struct Saved {
+  bool saved = true;     // the same on all replicas; false only where a save may fail
+  std::string prefix{};  // of the checkpoint, on the chief where it was written; else ""
+};
+
+// Saves; all replicas call this together, and wait for the chief at a barrier, not in a collective,
+// however long that takes. On the chief `write` is called with the writer that `writer` gives, and
+// returns the prefix, and then `saved`, where it is given, with that. `may_fail` counts the
+// failures on the chief, and forgets them after a save; it is nullptr, on all replicas, where a
+// save that fails ends the run. Throws what `writer` and `write` throw, unless `may_fail` allows
+// it, and what CheckpointWriter::check() throws: a run that lost its directory must not write there
+// any more.
+MUSTER_PART_EXPORT Saved save_together(distribute::Replica& replica,
+                                       const std::function<CheckpointWriter&()>& writer,
+                                       const std::function<std::string(CheckpointWriter&)>& write,
+                                       const std::function<void(const std::string& prefix)>& saved,
+                                       FailedSaves* may_fail);
+
+}  // namespace muster::inline v0_1
