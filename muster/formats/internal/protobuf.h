@@ -116,7 +116,7 @@ class Message {
   // Repeated numbers come packed into one field or one by one.
   template <typename Number>
   void read_all(Field field, std::vector<Number>* to) {
-    Number number;
+    Number number{};  // GCC cannot tell that read() sets it
     Bytes packed;
     if (read(field, &number)) {
       to->push_back(number);
