@@ -27,6 +27,12 @@ code=0
 needs -v want=no_such_target >/dev/null || code=$?
 [ $code != 0 ] || expect 'a failure' 0 'a target that is not declared'
 
+# Nothing is installed or configured for a typo.
+code=0
+said=$(bash dev build mnsit 2>&1) || code=$?
+expect 2 "$code" 'the exit code of ./dev build mnsit'
+expect "error: there is no target 'mnsit'" "$(head -n 1 <<<"$said")" './dev build mnsit'
+
 # Each library of others that a folder names has its packages in the table of ./dev.
 words=$(files | xargs -0 sed 's/#.*//' | grep -oE '[A-Za-z0-9_-]+::[A-Za-z0-9_+-]+|\bmuster_(beast|farmhash|httplib|re2)\b' | sort -u |
   grep -vE '^(muster::.*|Threads::Threads|GTest::.*)$')
