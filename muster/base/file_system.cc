@@ -171,7 +171,10 @@ class LocalStagedWriter : public StagedWriter {
     if (std::rename(aside_.c_str(), path_.c_str()) != 0) {
       const int code = errno;
       (void)discard();
-      if (code == EISDIR) return invalid_argument("'" + path_ + "' is a directory, not a file");
+      if (code == EISDIR) {
+        return invalid_argument("'" + path_ + "' is a directory, not a file",
+                                "name a file, or what is not there yet");
+      }
       return file_error(code, "cannot rename '" + aside_ + "' to", path_);
     }
     staged_ = false;
@@ -314,8 +317,9 @@ class LocalFileSystem : public FileSystem {
     struct stat status;
     if (::stat(path.c_str(), &status) == 0) {
       if (S_ISDIR(status.st_mode)) return {};
-      return invalid_argument("cannot make the directory '" + path +
-                              "': a file of that name exists");
+      return invalid_argument(
+          "cannot make the directory '" + path + "': a file of that name exists",
+          "name a folder, or what is not there yet");
     }
     std::string trimmed = path;
     while (trimmed.size() > 1 && trimmed.back() == '/') trimmed.pop_back();

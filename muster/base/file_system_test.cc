@@ -173,6 +173,8 @@ TEST(FileSystem, DirectoriesAndRemoval) {
   EXPECT_EQ(files.read_file(temp / "kept/file").value(), "1");
   files.write_atomically(temp / "file", "1").value();
   EXPECT_EQ(files.make_directories(temp / "file").error().kind(), ErrorKind::kInvalidArgument);
+  EXPECT_EQ(files.make_directories(temp / "file").error().hint(),
+            "name a folder, or what is not there yet");
 }
 
 TEST(FileSystem, ErrorsNameThePath) {

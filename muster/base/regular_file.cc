@@ -8,6 +8,8 @@
 #include <string_view>
 #include <utility>
 
+#include "muster/base/file_system.h"
+#include "muster/base/local_path.h"
 #include "muster/base/printable.h"
 
 namespace muster::inline v0_1 {
@@ -24,11 +26,13 @@ const char* kind_of(mode_t mode) {
 }
 
 Error no_file(mode_t mode, const std::string& path, bool writes) {
-  const char* hint = writes
-                         ? "name a file, or what is not there yet"
-                         : "name a file; what comes out of it can be kept in one: cat ... > FILE";
-  return invalid_argument("'" + path + "' is " + kind_of(mode) + ", not a file",
-                          S_ISDIR(mode) ? "" : hint);
+  std::string hint = "name a file";
+  if (writes) {
+    hint += ", or what is not there yet";
+  } else {
+    hint += S_ISDIR(mode) ? " in it" : "; what comes out of it can be kept in one: cat ... > FILE";
+  }
+  return invalid_argument("'" + path + "' is " + kind_of(mode) + ", not a file", hint);
 }
 
 // 0 for what is not there.
@@ -43,6 +47,12 @@ Error file_error(int error_number, const std::string& what, const std::string& p
   std::string hint;
   if (error_number == EACCES || error_number == EPERM || error_number == EROFS) {
     hint = "check its permissions and owner, or choose another directory";
+  } else if (error_number == ENOENT) {
+    const std::string folder = directory_of(path);
+    const Result<std::string> local = local_path(folder);
+    if (local.ok() && mode_of(local.value()) == 0) {
+      hint = "there is no folder '" + printable_beginning(folder) + "': make it, or name another";
+    }
   }
   return from_errno(error_number, what + " '" + printable_beginning(path, kMostShown) + "'",
                     std::move(hint));

@@ -49,7 +49,9 @@ TEST_F(RegularFileTest, WhatIsNoneIsNamed) {
     ASSERT_FALSE(read.ok());
     EXPECT_EQ(read.error().kind(), ErrorKind::kInvalidArgument);
     EXPECT_EQ(read.error().message(), expected);
+    EXPECT_EQ(read.error().hint().substr(0, 11), "name a file");
     EXPECT_EQ(files.open_writer(path).error().message(), expected);
+    EXPECT_EQ(files.open_writer(path).error().hint(), "name a file, or what is not there yet");
     const Status special = check_is_no_special_file(path, path);
     EXPECT_EQ(special.ok() ? expected : special.error().message(), expected);
     EXPECT_EQ(special.ok(), path == directory_);
@@ -74,8 +76,17 @@ TEST_F(RegularFileTest, WhatIsNoneIsNamed) {
 
 TEST_F(RegularFileTest, AFileTakesThePlaceOfNoLinkToWhatIsOpen) {
   FileSystem& files = local_file_system();
-  EXPECT_EQ(files.write_atomically(directory_, "text").error().message(),
-            "'" + directory_ + "' is a directory, not a file");
+  const Error taken = files.write_atomically(directory_, "text").error();
+  EXPECT_EQ(taken.message(), "'" + directory_ + "' is a directory, not a file");
+  EXPECT_EQ(taken.hint(), "name a file, or what is not there yet");
+  // In a folder that is not there nothing is written, and the folder is named.
+  const std::string none = temp_ / "none";
+  for (const std::string& path : {none + "/file", "file://" + none + "/file"}) {
+    EXPECT_EQ(files.write_atomically(path, "text").error().hint(),
+              "there is no folder '" + directory_of(path) + "': make it, or name another");
+    EXPECT_EQ(files.open_writer(path).error().hint(),
+              "there is no folder '" + directory_of(path) + "': make it, or name another");
+  }
   // A link such as /dev/stdout, also where that is a file.
   files.write_atomically(temp_ / "out", "mine").value();
   const FileDescriptor out(::open((temp_ / "out").c_str(), O_RDONLY));
