@@ -17,6 +17,7 @@
 #include "muster/base/foreign_error.h"
 #include "muster/base/last_words.h"
 #include "muster/base/log.h"
+#include "muster/base/missing_file.h"
 #include "muster/base/printable.h"
 #include "muster/base/terminal.h"
 #include "muster/cluster/address.h"
@@ -71,6 +72,11 @@ void require_version(const serve::ModelVersions& versions, const std::string& di
         fmt::format("no version in {} can be served; the newest, {}, cannot because: {}", directory,
                     failed.front().version, failed.front().error),
         "export the model again");
+  }
+  FileSystem& files = file_systems();
+  if (!files.exists(directory).value_or(true)) {
+    throw not_found(fmt::format("there is no folder {}", directory),
+                    what_stands_beside(files, directory));
   }
   throw not_found(fmt::format("there is no exported model in {}", directory), advice(directory));
 }

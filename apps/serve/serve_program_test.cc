@@ -28,6 +28,7 @@
 namespace muster::app {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
@@ -224,6 +225,10 @@ TEST_F(ServeProgramTest, WhatCannotBeServedIsSaid) {
     return server.log();
   };
   EXPECT_THAT(fault(folder_.path()), HasSubstr("error: there is no exported model in "));
+  std::filesystem::create_directory(folder_ / "export");
+  EXPECT_THAT(fault(folder_ / "exprot"),
+              AllOf(HasSubstr("error: there is no folder "), HasSubstr("did you mean 'export'?")));
+  std::filesystem::remove(folder_ / "export");
   std::filesystem::create_directory(folder_ / "4");
   EXPECT_THAT(fault(folder_.path()), HasSubstr("the newest, 4, cannot because: "));
   std::filesystem::remove(folder_ / "4");

@@ -100,7 +100,9 @@ TableFile::TableFile(const std::string& path, const TableFormat& format)
     if (name.empty()) name = fmt::format("(column {})", i + 1);
     if (!different.insert(name).second) {
       throw invalid_argument(fmt::format("{} has two columns called '{}'", path, printable(name)),
-                             "give each a name of its own");
+                             parse_double(name)
+                                 ? "where the first row is no row of names: --header=false"
+                                 : "give each a name of its own");
     }
     if (!is_utf8(name)) {
       throw invalid_argument(

@@ -116,6 +116,8 @@ TEST_F(TableFileTest, SaysWhatIsWrong) {
   EXPECT_THAT(error_of([&] { TableFile(file(""), {}); }).what(), HasSubstr("is empty"));
   EXPECT_THAT(message_of([&] { TableFile(file("a,b,a\n1,2,3\n"), {}); }),
               HasSubstr("two columns called 'a'"));
+  EXPECT_THAT(error_of([&] { TableFile(file("0,5.5,5.5\n1,2,3\n"), {}); }).hint(),
+              HasSubstr("--header=false"));
   EXPECT_THAT(message_of([&] { TableFile(file("a\xff,b\n1,2\n"), {}); }), HasSubstr("no UTF-8"));
   TableFile table(file("a,b\n1,2\n3\n"), {.delimiter = ','});
   ASSERT_TRUE(table.next());

@@ -268,7 +268,13 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
   TableFile file(flags.csv, format);
   require_column(file, "label", flags.label);
   const std::vector<std::string> excluded = columns_of(file, flags.exclude);
-  for (const std::string& name : excluded) require_column(file, "exclude", name);
+  for (const std::string& name : excluded) {
+    require_column(file, "exclude", name);
+    if (name == flags.label) {
+      throw invalid_argument("--exclude and --label name the same column, '" + name + "'",
+                             "the label is never learned from: leave it out of --exclude");
+    }
+  }
   if (!flags.weight.empty()) require_column(file, "weight", flags.weight);
   if (flags.weight == flags.label) {
     throw invalid_argument("--weight and --label name the same column",

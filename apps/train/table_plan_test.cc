@@ -310,6 +310,8 @@ TEST_F(TablePlanTest, SaysWhatIsWrong) {
               AllOf(HasSubstr("--label: "), HasSubstr("has no column 'lable'"),
                     HasSubstr("did you mean 'label'")));
   EXPECT_THAT(fails(table(yes_no), {.exclude = "towns"}), HasSubstr("did you mean 'town'"));
+  EXPECT_THAT(fails(table(yes_no), {.exclude = "town,label"}),
+              HasSubstr("--exclude and --label name the same column, 'label'"));
   EXPECT_THAT(fails(table(yes_no), {.weight = "agee"}), HasSubstr("did you mean 'age'"));
   EXPECT_THAT(fails(table(yes_no), {.weight = "label"}), HasSubstr("same column"));
   EXPECT_THAT(fails(table([](int) { return "yes"; })), HasSubstr("is 'yes' in all 60 rows"));
