@@ -6,6 +6,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -209,8 +210,13 @@ void print_result(const std::map<std::string, double>& metrics) {
   for (const auto& [name, value] : metrics) {
     if (name != "global_step" && name != "loss") result[name] = value;
   }
-  std::printf("result: %s\n", result.dump().c_str());
-  std::fflush(stdout);
+  // Line by line what is printed is written at once, so errno is that of these lines.
+  errno = 0;
+  if (std::printf("result: %s\n", result.dump().c_str()) >= 0 && std::fflush(stdout) == 0) return;
+  if (errno != 0 && errno != EPIPE) {
+    throw from_errno(errno, "cannot write the result to standard output",
+                     "checkpoints are saved; free space where it goes, or send it elsewhere");
+  }
 }
 
 }  // namespace muster::inline v0_1

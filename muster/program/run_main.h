@@ -66,6 +66,8 @@ MUSTER_EXPORT void guard_main();
 
 // One line on standard output, for programs; "global_step" and "loss" come first:
 //   result: {"global_step":1406,"loss":0.0604,"accuracy":0.9812}
+// Throws InvalidArgument where it cannot be written, as into a file on a full disk; not where
+// nobody reads it any more.
 MUSTER_EXPORT void print_result(const std::map<std::string, double>& metrics);
 
 }  // namespace muster::inline v0_1

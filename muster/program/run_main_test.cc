@@ -1,6 +1,7 @@
 #include "muster/program/run_main.h"
 
 #include <c10/util/Exception.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -405,6 +406,22 @@ TEST(RunMainTest, HelpShowsDescriptionDefaultsAndExamples) {
   EXPECT_FALSE(help.called);
   for (const char* text : {"Counts sheep.", "program --epochs=9", "77", "--model_dir"})
     EXPECT_THAT(help.out, HasSubstr(text));
+}
+
+// A script must not take an empty file for success; one that stops reading knows what it does.
+TEST(PrintResultDeathTest, SaysThatItCannotBeWritten) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto print_to = [](const char* path) {
+    const Outcome outcome = run({}, [path](const Flags&) {
+      dup2(open(path, O_WRONLY), STDOUT_FILENO);
+      print_result({{"loss", 1}});
+    });
+    std::fputs(outcome.err.c_str(), stderr);
+    _exit(outcome.code);
+  };
+  EXPECT_EXIT(print_to("/dev/null"), ::testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(print_to("/dev/full"), ::testing::ExitedWithCode(2),
+              "cannot write the result to standard output: No space left on device");
 }
 
 TEST(PrintResultTest, IsOneLineOfJsonWithStepAndLossFirst) {
