@@ -195,7 +195,8 @@ TEST(TfConfig, AddressesAreChecked) {
     std::string says;
   };
   for (const Case& c : {Case{"host", "not of the form host:port"}, Case{":22", "not of the form"},
-                        Case{"host:", "port \"\""}, Case{"host:99999", "port \"99999\""},
+                        Case{"host:", "port \"\""},
+                        Case{"host:99999", "port \"99999\" is not a number from 1 to 65535"},
                         Case{"host:-1", "port \"-1\""}, Case{"host:22x", "port \"22x\""},
                         Case{"grpc://host:22", "not of the form"},
                         Case{"ho st:22", "not of the form"}, Case{"a:b:1", "not of the form"},

@@ -65,7 +65,7 @@ StrategyPtr strategy_by_name(const std::string& name) {
         "the strategy parameter_server is of Muster's servers, with which this program is not "
         "linked",
         "link the part: find_package(muster COMPONENTS servers) and target_link_libraries(... "
-        "muster::servers)");
+        "muster::servers); for an example of Muster's own: ./dev build NAME, as ./dev build mnist");
   }
   const size_t colon = name.find(':');
   if (colon != std::string::npos) {

@@ -20,7 +20,7 @@ std::string_view code_meaning(int code) {
     case kExitFailed:
       return "the run failed: corrupt data, a non-finite loss, or an internal error";
     case kExitWrongUse:
-      return "a wrong argument, or something that was not found";
+      return "a wrong argument, something that was not found, or a place that cannot be written to";
     case 126:
       return "the program could not be executed";
     case 127:

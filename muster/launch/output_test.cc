@@ -23,6 +23,7 @@ using ::testing::HasSubstr;
 
 TEST(ExitStatus, ExplainsItself) {
   EXPECT_THAT(explain({.code = 138}), HasSubstr("exit code 138 (lost a peer"));
+  EXPECT_THAT(explain({.code = 2}), HasSubstr("or a place that cannot be written to"));
   EXPECT_THAT(explain({.signal = SIGKILL}), HasSubstr("killed by SIGKILL (kill -9"));
   EXPECT_EQ(explain({.code = 77}), "exit code 77");
   EXPECT_EQ(ExitStatus{.signal = SIGKILL}.shell_code(), 137);

@@ -212,7 +212,7 @@ std::optional<BadAddress> find_bad_address(const ClusterSpec& cluster) {
                                                        : "leave the \"...://\" away");
       }
       if (!port_of(parts->port)) {
-        return bad(fmt::format("port \"{}\" is not a number from 0 to 65535", parts->port),
+        return bad(fmt::format("port \"{}\" is not a number from 1 to 65535", parts->port),
                    "give every task a port of its own");
       }
       if (auto [it, fresh] = seen.emplace(address, task); !fresh) {
