@@ -61,7 +61,8 @@ std::string read_file(const std::string& variable, const std::string& path, bool
   struct stat info {};
   // The file that is looked at is the one that is read.
   if (file.get() < 0 || fstat(file.get(), &info) != 0)
-    throw from_errno(errno, fmt::format("{}, which cannot be read", named));
+    throw from_errno(errno, fmt::format("{}, which cannot be read", named),
+                     "name a file that this user may read, or unset " + variable);
   if (!S_ISREG(info.st_mode) || info.st_size > kMostBytes)
     throw invalid_argument(fmt::format("{}, which is no small file", named));
   if (secret) check_mode(named, path, info.st_mode);

@@ -104,6 +104,10 @@ TEST_F(JobTest, WhatCanBeGuessedOrIsMissingIsRefused) {
   EXPECT_THAT(message(Environment{{"MUSTER_INSECURE", "yes"}}), HasSubstr("'yes'"));
   EXPECT_THAT(message(Environment{{"MUSTER_JOB_TOKEN_FILE", "/no/such/file"}}),
               HasSubstr("/no/such/file"));
+  EXPECT_THAT(error_of([] {
+                read_job(Environment{{"MUSTER_JOB_TOKEN_FILE", "/no/such/file"}});
+              }).hint(),
+              HasSubstr("unset MUSTER_JOB_TOKEN_FILE"));
   EXPECT_THAT(message(Environment{{"MUSTER_JOB_TOKEN_FILE", write("empty", "\n")}}),
               HasSubstr("holds no token"));
   EXPECT_THAT(message(Environment{{"MUSTER_TLS_CERT", "/a"}}), HasSubstr("MUSTER_TLS_CA is not"));

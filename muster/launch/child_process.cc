@@ -21,6 +21,7 @@ namespace muster::inline v0_1::launch {
 namespace {
 
 constexpr auto kLook = std::chrono::milliseconds(2);
+constexpr const char* kMoreFiles = "raise the limit of open files: ulimit -n";
 
 std::vector<std::string> merged_environment(const ChildSpec& spec) {
   std::vector<std::string> merged;
@@ -90,8 +91,7 @@ pid_t spawn(const ChildSpec& spec) {
   const std::string what = fmt::format("cannot start '{}'{}", spec.argv.at(0),
                                        spec.name.empty() ? "" : " for " + spec.name);
   std::array<int, 2> report{-1, -1};
-  if (pipe2(report.data(), O_CLOEXEC) != 0)
-    throw from_errno(errno, what, "raise the limit of open files: ulimit -n");
+  if (pipe2(report.data(), O_CLOEXEC) != 0) throw from_errno(errno, what, kMoreFiles);
   const pid_t parent = getpid();
   const pid_t pid = fork();
   if (pid == 0) become(spec, argv.data(), environment.data(), parent, report[1]);
@@ -105,7 +105,8 @@ pid_t spawn(const ChildSpec& spec) {
   if (pid < 0) throw from_errno(fork_errno, what, "raise the limit of processes: ulimit -u");
   if (failed) {
     waitpid(pid, nullptr, 0);
-    throw from_errno(child_errno, what, "check that it exists and is executable");
+    throw from_errno(child_errno, what,
+                     child_errno == EMFILE ? kMoreFiles : "check that it exists and is executable");
   }
   return pid;
 }

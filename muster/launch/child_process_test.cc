@@ -3,8 +3,11 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -86,6 +89,24 @@ TEST_F(ChildProcessTest, AProgramThatIsNotThereIsNamed) {
       error_of([] { ChildProcess({.name = "worker 0", .argv = {"/nowhere/at/all"}}); });
   EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
   EXPECT_THAT(error.message(), HasSubstr("cannot start '/nowhere/at/all' for worker 0"));
+  EXPECT_EQ(error.hint(), "check that it exists and is executable");
+}
+
+// A limit that is reached in the child is no fault of the program.
+TEST_F(ChildProcessTest, TooManyOpenFilesAreToldFromAProgramThatIsNotThere) {
+  rlimit before{};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
+  std::array<int, 2> free{};  // the pipe takes these, and the child has none left
+  ASSERT_EQ(pipe(free.data()), 0);
+  close(free[0]);
+  close(free[1]);
+  const rlimit tight{.rlim_cur = static_cast<rlim_t>(std::max(free[0], free[1])) + 1,
+                     .rlim_max = before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &tight), 0);
+  const Error error = error_of([] { ChildProcess({.name = "worker 0", .argv = {"true"}}); });
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
+  EXPECT_EQ(error.hint(), "raise the limit of open files: ulimit -n");
 }
 
 }  // namespace
