@@ -79,11 +79,11 @@ class FieldWriter {
   template <typename... Choices>
   void put(const std::variant<Choices...>& value) {
     put(static_cast<uint8_t>(value.index()));
-    std::visit([this](const auto& held) { put(held); }, value);
+    std::visit([this](const auto& held) { this->put(held); }, value);
   }
   template <HasFields Message>
   void put(const Message& message) {
-    std::apply([this](const auto&... field) { (put(field), ...); }, Message::fields(message));
+    std::apply([this](const auto&... field) { (this->put(field), ...); }, Message::fields(message));
   }
   // A message that says all by what it is.
   template <typename Message>
@@ -176,7 +176,7 @@ class FieldReader {
   }
   template <HasFields Message>
   void take(Message& message) {
-    std::apply([this](auto&... field) { (take(field), ...); }, Message::fields(message));
+    std::apply([this](auto&... field) { (this->take(field), ...); }, Message::fields(message));
   }
   template <typename Message>
   requires std::is_empty_v<Message>
