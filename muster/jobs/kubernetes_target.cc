@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -43,6 +42,8 @@ constexpr const char* kSubmissionMark = "muster/submission";  // an annotation
 constexpr const char* kSubmissionPointer = "/metadata/annotations/muster~1submission";
 // The file in the record's folder that says that the job was cancelled: the cluster forgets it.
 constexpr const char* kCancelledMark = "cancelled";
+constexpr const char* kTakeAnotherName =
+    "take another name with --name, or cancel the job that has it";
 constexpr int kCertificateDays = 365;  // a job may wait for its nodes for long
 constexpr auto kLookForPods = std::chrono::seconds(2);
 
@@ -68,33 +69,33 @@ std::string selector(const std::string& name) {
   return "app.kubernetes.io/managed-by=muster,app.kubernetes.io/instance=" + name;
 }
 
+// The reason for which the cluster refused, one of the words of its API: kubectl, which has no
+// other form for errors, shows it as "Error from server (Forbidden): ...". "" where it shows none,
+// since it has no answer of the cluster.
+std::string reason_in(const launch::CompletedProcess& ran) {
+  constexpr std::string_view kBefore = "server (";
+  const size_t at = ran.err.find(kBefore);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + kBefore.size();
+  return ran.err.substr(begin, ran.err.find(')', begin) - begin);
+}
+
 // Turns what kubectl complained of into an error that says what to do.
 Error kubectl_refused(const std::string& what, const launch::CompletedProcess& ran) {
   std::string why = internal::complaint(ran);
   // What it advises where it cannot ask the cluster which fields there are: that is no way out.
   why = why.substr(0, why.find("; if you choose to ignore these errors"));
-  const auto says = [&](std::string_view text) { return why.find(text) != std::string::npos; };
   const std::string message = fmt::format("{}: {}", what, why);
-  if (says("AlreadyExists") || says("already exists")) {
-    return invalid_argument(message,
-                            "take another name with --name, or cancel the job that has it");
-  }
-  if (says("no matches for kind") || says("doesn't have a resource type")) {
-    return invalid_argument(message,
-                            "install Kubeflow's training operator in the cluster, or use "
-                            "--kind=job, which needs nothing");
-  }
-  if (says("Forbidden") || says("forbidden") || says("Unauthorized") || says("must be logged in")) {
+  const std::string reason = reason_in(ran);
+  if (reason == "AlreadyExists") return invalid_argument(message, kTakeAnotherName);
+  if (reason == "Forbidden" || reason == "Unauthorized") {
     return invalid_argument(message,
                             "ask for the right to create jobs, services and secrets in the "
                             "namespace, or name another with --namespace");
   }
-  if (says("connection refused") || says("was refused") || says("Unable to connect") ||
-      says("no such host") || says("i/o timeout") || says("deadline exceeded") ||
-      says("ServiceUnavailable") || says("TooManyRequests") || says("EOF") ||
-      says("connection reset") || says("connection lost") || says("broken pipe") ||
-      says("request timed out") || says("(Timeout)") || says("(ServerTimeout)") ||
-      says("time allotted")) {
+  static const std::set<std::string> kMayPass = {
+      "", "InternalError", "ServerTimeout", "ServiceUnavailable", "Timeout", "TooManyRequests"};
+  if (kMayPass.contains(reason)) {
     return Error(ErrorKind::kUnavailable, message,
                  "does `kubectl get pods` work? it asks the same cluster; --context names another "
                  "of its configuration");
@@ -103,14 +104,19 @@ Error kubectl_refused(const std::string& what, const launch::CompletedProcess& r
                           "`muster submit --to kubernetes --dry-run` prints the documents");
 }
 
-// Runs kubectl to its end. Throws what it complains of.
+// Runs kubectl to its end.
+launch::CompletedProcess run_to_end(const std::string& what,
+                                    const std::vector<std::string>& words) {
+  return internal::run_tool({.argv = words,
+                             .what = what,
+                             .install = "install kubectl, and give it access to the cluster",
+                             .asks = "Kubernetes"});
+}
+
+// The same; throws what it complains of.
 launch::CompletedProcess run_kubectl(const std::string& what,
                                      const std::vector<std::string>& words) {
-  launch::CompletedProcess ran =
-      internal::run_tool({.argv = words,
-                          .what = what,
-                          .install = "install kubectl, and give it access to the cluster",
-                          .asks = "Kubernetes"});
+  launch::CompletedProcess ran = run_to_end(what, words);
   if (!ran.status.ok()) throw kubectl_refused(what, ran);
   return ran;
 }
@@ -120,24 +126,14 @@ internal::Answer ask(const std::string& what, const std::vector<std::string>& wo
   return {what, join(words, " "), run_kubectl(what, words).out};
 }
 
-// Whether what was sent may be there although the answer did not come.
-bool may_have_arrived(const Error& error) {
-  if (error.kind() == ErrorKind::kTimeout) return true;
-  const auto says = [&](std::string_view text) {
-    return error.message().find(text) != std::string::npos;
-  };
-  return error.kind() == ErrorKind::kUnavailable &&
-         std::ranges::any_of(
-             std::array{"i/o timeout", "deadline exceeded", " answered ", "was killed by",
-                        // of the connection
-                        "EOF", "connection reset", "connection lost", "broken pipe",
-                        // of the cluster, which may have kept it
-                        "request timed out", "(Timeout)", "(ServerTimeout)", "time allotted"},
-             says);
-}
-
 std::string create_what(const JobRecord& record) {
   return fmt::format("cannot create the job '{}' in Kubernetes", record.name);
+}
+
+// Whether a document is of this submission: the name alone may be that of somebody else's job.
+bool is_own(const internal::Answer& found, const JobRecord& record) {
+  return !record.submission.empty() &&
+         internal::text_or_nothing(found.json(), kSubmissionPointer) == record.submission;
 }
 
 // What is written down when a job is cancelled: nothing, or how it had ended before, where only
@@ -269,18 +265,33 @@ std::string KubernetesTarget::create(const JobRecord& record, const std::vector<
       .out;
 }
 
-std::optional<internal::Answer> KubernetesTarget::find_own(const JobRecord& record) const {
-  if (record.submission.empty()) return std::nullopt;
+std::optional<internal::Answer> KubernetesTarget::find_leading(const JobRecord& record) const {
   const std::string what = fmt::format("cannot ask Kubernetes for the job '{}'", record.name);
   const std::vector<std::string> words =
       kubectl(record, {"get", record.details.at(kKind), leading_name(record), "--ignore-not-found",
                        "--output=json"});
   const launch::CompletedProcess ran = run_kubectl(what, words);
   if (trim(ran.out).empty()) return std::nullopt;
-  internal::Answer found(what, join(words, " "), ran.out);
-  return internal::text_or_nothing(found.json(), kSubmissionPointer) == record.submission
-             ? std::optional(std::move(found))
-             : std::nullopt;
+  return internal::Answer(what, join(words, " "), ran.out);
+}
+
+std::optional<internal::Answer> KubernetesTarget::find_own(const JobRecord& record) const {
+  if (record.submission.empty()) return std::nullopt;
+  auto found = find_leading(record);
+  return found && is_own(*found, record) ? std::move(found) : std::nullopt;
+}
+
+void KubernetesTarget::check_kind(const JobRecord& record) const {
+  if (options_.documents.kind == KubernetesKind::kJob) return;
+  const std::string& kind = record.details.at(kKind);
+  const launch::CompletedProcess ran =
+      run_to_end("cannot ask Kubernetes for its kinds",
+                 kubectl(record, {"api-resources", "--api-group=kubeflow.org", "--output=name"}));
+  // Without an answer it stays open: another group of the cluster may be out of reach.
+  if (!ran.status.ok() || std::ranges::count(split(ran.out, '\n'), kind) > 0) return;
+  throw invalid_argument(fmt::format("{}: the cluster has no {}", create_what(record), kind),
+                         "install Kubeflow's training operator in the cluster, or use --kind=job, "
+                         "which needs nothing");
 }
 
 bool KubernetesTarget::is_whole(const JobRecord& record) const {
@@ -370,14 +381,20 @@ void KubernetesTarget::submit(const JobSpec& job, JobRecord& record) {
 
 internal::Answer KubernetesTarget::create_leading(const JobRecord& record,
                                                   const Json& document) const {
+  // Asked before anything is sent, a cluster that is not there is no unclear submission.
+  check_kind(record);
+  if (auto found = find_leading(record)) {
+    if (is_own(*found, record)) return *std::move(found);
+    throw invalid_argument(create_what(record) + ": it already exists", kTakeAnotherName);
+  }
   Json marked = document;
   if (!record.submission.empty())
     marked["metadata"]["annotations"][kSubmissionMark] = record.submission;
   try {
     return {create_what(record), "kubectl create", create(record, {marked}, "json")};
   } catch (const Error& error) {
-    // Without an answer it may be there; the name alone may be that of somebody else's job.
-    if (!may_have_arrived(error)) throw;
+    // Without an answer it may be there.
+    if (error.kind() != ErrorKind::kTimeout && error.kind() != ErrorKind::kUnavailable) throw;
     try {
       if (auto found = find_own(record)) return *std::move(found);
     } catch (const Error&) {

@@ -65,7 +65,10 @@ class KubernetesTarget final : public Target {
   // Creates the document that leads, or finds that it is there, of this submission.
   internal::Answer create_leading(const JobRecord& record,
                                   const nlohmann::ordered_json& document) const;
-  // The document that leads, where it is there and of this submission.
+  // Throws InvalidArgument where the cluster has no documents of the job's kind.
+  void check_kind(const JobRecord& record) const;
+  // The document that leads, where it is there; and where it is of this submission.
+  std::optional<internal::Answer> find_leading(const JobRecord& record) const;
   std::optional<internal::Answer> find_own(const JobRecord& record) const;
   // Whether what is created last is there too.
   bool is_whole(const JobRecord& record) const;

@@ -414,6 +414,17 @@ TEST_F(KubernetesTargetTest, AClusterThatIsNotThereMayComeBack) {
   }
   const Error error = error_of([&] { target_.submit(internal::leaf_disease_job(), record_); });
   EXPECT_EQ(error.kind(), ErrorKind::kUnavailable) << error.what();
+  // Nothing was sent.
+  EXPECT_THROW(
+      {
+        try {
+          target_.submit(internal::leaf_disease_job(), record_);
+        } catch (const UnclearSubmission&) {
+          ADD_FAILURE() << "it is clear";
+          throw;
+        }
+      },
+      Error);
 }
 
 // A kubectl that hears no answer of the first document, and says of it what a test has put there.
@@ -492,12 +503,12 @@ TEST_F(LostAnswer, WhatDidArriveIsCompleted) {
   EXPECT_THROW(target_.submit(job, first), UnclearSubmission);
   arrive("s1");
   std::filesystem::remove(folder_ / "created");
-  // The cluster answers the question after the document.
+  // Of this submission there is something when the second answer is lost, and not before.
   write("kubectl", std::string("#!/bin/sh\ncd '") + folder_.path() + R"('
 case "$*" in
-*create*--output=json*) echo 'error: context deadline exceeded' >&2; exit 1;;
+*create*--output=json*) touch asked; echo 'error: context deadline exceeded' >&2; exit 1;;
 *create*) for word; do case $word in --filename=*) cp "${word#*=}" others;; esac; done;;
-*get*) cat shown;;
+*get*) if [ -e asked ]; then cat shown; fi;;
 esac
 )");
   chmod((folder_ / "kubectl").c_str(), 0700);
@@ -507,12 +518,25 @@ esac
               AllOf(HasSubstr("\"uid\":\"uid-1\""), HasSubstr("\"kind\":\"Secret\"")));
 }
 
+// What is there already is this submission's, or takes its name.
+TEST_F(LostAnswer, WhatIsThereIsNotCreatedAgain) {
+  EXPECT_THROW(target_.submit(internal::leaf_disease_job(), record_), UnclearSubmission);
+  arrive("s2");
+  const Error taken = error_of([&] { target_.submit(internal::leaf_disease_job(), record_); });
+  EXPECT_EQ(taken.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(taken.hint(), HasSubstr("--name"));
+  arrive("s1");
+  target_.submit(internal::leaf_disease_job(), record_);
+  EXPECT_EQ(record_.details.at("namespace"), "lab");
+}
+
 // Cut, another form, a proxy's page: always an Error that names the tool.
 TEST(KubernetesTarget, AnswersOfAnotherFormAreErrors) {
   const TempDirectory folder;
   const std::string kubectl = folder / "kubectl";
   local_file_system()
-      .write_atomically(kubectl, "#!/bin/sh\ncat '" + folder / "answer" + "'\n")
+      .write_atomically(kubectl, "#!/bin/sh\ncase \"$*\" in *create*|*--selector*) cat '" +
+                                     folder / "answer" + "';; esac\n")
       .value();
   chmod(kubectl.c_str(), 0700);
   KubernetesTarget target({.kubectl = kubectl});
