@@ -158,9 +158,10 @@ Result<ObjectInfo> S3Service::copy_in_parts(const ObjectName& from, const Object
 }
 
 Result<ObjectInfo> S3Service::extend(const ObjectName& object, const ObjectInfo& base, Bytes tail) {
-  Result<ObjectInfo> extended = copy_in_parts(object, base, object, tail);
-  if (extended.ok() || extended.error().message().find("NotImplemented") == std::string::npos)
-    return extended;
+  if (copies_parts_) {
+    Result<ObjectInfo> extended = copy_in_parts(object, base, object, tail);
+    if (extended.ok() || copies_parts_) return extended;
+  }
   return send_again(object, base, tail);
 }
 

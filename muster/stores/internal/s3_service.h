@@ -95,6 +95,7 @@ class S3Service : public ObjectService {
   AwsCredentialChain credentials_;
   // Until the service refuses something for them, and takes it without.
   std::atomic<bool> knows_checksums_;
+  std::atomic<bool> copies_parts_{true};  // until the service answers that it copies none
   std::mutex mutex_;
   std::map<std::string, std::string> regions_;  // of buckets, as the service told
   double clock_offset_ = 0;                     // the service's time minus ours, in seconds

@@ -176,6 +176,8 @@ RetryDecision S3Service::judge(Call& call, const HttpResponse& response) {
     call.unchecked = true;
     return RetryDecision::kAtOnce;
   }
+  if (words.code == "NotImplemented" && call.headers.contains("x-amz-copy-source-range"))
+    copies_parts_ = false;
   if (words.code == "RequestTimeout" || words.code == "OperationAborted")
     return RetryDecision::kAgain;
   return RetryDecision::kByStatus;
