@@ -71,7 +71,6 @@
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"
-#include "muster/loop/session.h"
 #include "muster/losses/losses.h"
 #include "muster/metrics/metric.h"
 #include "muster/metrics/metrics.h"

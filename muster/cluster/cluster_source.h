@@ -14,6 +14,9 @@
 
 namespace muster::inline v0_1::cluster {
 
+// The text of a small file; nothing when it is not there.
+using ReadSmallFile = std::function<std::optional<std::string>(const std::string& path)>;
+
 // Where a source looks.
 struct Surroundings {
   const Environment& environment;  // of the process
@@ -52,5 +55,8 @@ struct ClusterSource {
 
 // All sources, in the order in which they are asked: the innermost launcher first.
 std::span<const ClusterSource> cluster_sources();
+
+// What resolve_cluster() returns and throws where sources look there.
+ResolvedCluster resolve_in(const Surroundings& around, const ResolveOptions& options);
 
 }  // namespace muster::inline v0_1::cluster

@@ -176,9 +176,12 @@ std::span<const ClusterSource> cluster_sources() {
 }
 
 ResolvedCluster resolve_cluster(const Environment& environment, const ResolveOptions& options) {
+  return resolve_in({environment, read_small_file}, options);
+}
+
+ResolvedCluster resolve_in(const Surroundings& around, const ResolveOptions& options) {
+  const Environment& environment = around.environment;
   const std::string word = chosen_word(environment);
-  const Surroundings around{environment,
-                            options.read_file ? options.read_file : ReadSmallFile(read_small_file)};
   std::vector<Seen> seen;
   for (const ClusterSource& source : cluster_sources()) {
     if (std::string as = source.seen(around); !as.empty()) seen.push_back({&source, as});

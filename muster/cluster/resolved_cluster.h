@@ -2,7 +2,6 @@
 // safety: values and pure functions.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -46,9 +45,6 @@ struct MUSTER_EXPORT ResolvedCluster {
   std::string describe() const;
 };
 
-// The text of a small file; nothing when it is not there.
-using ReadSmallFile = std::function<std::optional<std::string>(const std::string& path)>;
-
 // What the program knows and its environment does not say.
 struct ResolveOptions {
   // Set where a strategy for several workers is used: a cluster of workers alone is valid then, and
@@ -57,7 +53,6 @@ struct ResolveOptions {
   // Set where weights are to live on parameter servers: what to do where there is no chief.
   bool wants_servers = false;
   std::optional<std::string> model_dir{};  // the program's own
-  ReadSmallFile read_file{};               // for tests; unset reads this machine's files
 };
 
 // Returns what the launcher of this process says, the first of cluster_sources() that has started

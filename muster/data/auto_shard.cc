@@ -46,7 +46,8 @@ bool reads_files(const Node& node) {
 // wrong there is thrown: a worker that took it for "no files" would divide otherwise than the rest.
 bool opens_files(const Interleave& interleave, const NodePtr& input) {
   Element first;
-  return Dataset(input).iterator()->next(&first) && reads_files(*interleave.fn(first).node());
+  return DatasetAccess::of(input).iterator()->next(&first) &&
+         reads_files(*DatasetAccess::node(interleave.fn(first)));
 }
 
 class FileSharding {
@@ -157,7 +158,7 @@ void find_batching(const NodePtr& node, std::vector<const Node*>& found) {
 }
 std::vector<const Node*> last_batching(const Dataset& dataset) {
   std::vector<const Node*> found;
-  find_batching(dataset.node(), found);
+  find_batching(DatasetAccess::node(dataset), found);
   return found;
 }
 
@@ -190,14 +191,15 @@ std::optional<int64_t> one_size(const Node& node) {
 }
 
 Dataset marked_by_worker(const Dataset& dataset) {
-  return Dataset(make_node(WithOptions{.options = {}, .by_worker = true}, {dataset.node()}));
+  return DatasetAccess::of(
+      make_node(WithOptions{.options = {}, .by_worker = true}, {DatasetAccess::node(dataset)}));
 }
 
 AutoSharded by_hint(const Dataset& dataset, int64_t num_workers, int64_t index) {
-  const NodePtr mine = with_hints_filled_in(dataset.node(), num_workers, index);
-  if (mine != dataset.node()) {
+  const NodePtr mine = with_hints_filled_in(DatasetAccess::node(dataset), num_workers, index);
+  if (mine != DatasetAccess::node(dataset)) {
     return {
-        marked_by_worker(Dataset(mine)), AutoShardPolicy::kHint,
+        marked_by_worker(DatasetAccess::of(mine)), AutoShardPolicy::kHint,
         fmt::format("shard(kShardHint, kShardHint) divides: worker {} of {}", index, num_workers)};
   }
   return {
@@ -246,14 +248,15 @@ AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t inde
                     dataset.describe(), n, num_workers),
         "take fewer workers, or smaller batches");
   }
-  return {Dataset(split_for_workers(dataset.node(), num_workers)).shard(num_workers, index),
+  return {DatasetAccess::of(split_for_workers(DatasetAccess::node(dataset), num_workers))
+              .shard(num_workers, index),
           AutoShardPolicy::kData, "rows are divided: the pipeline does not begin with files"};
 }
 
 std::optional<AutoSharded> divide_files(const Dataset& dataset, int64_t num_workers, int64_t index,
                                         std::string* why_not) {
   FileSharding sharding(num_workers, index);
-  const NodePtr mine = sharding.apply(dataset.node());
+  const NodePtr mine = sharding.apply(DatasetAccess::node(dataset));
   if (why_not != nullptr) *why_not = "the pipeline does not begin with files";
   if (mine == nullptr) return std::nullopt;
   if (const std::optional<int64_t> n = sharding.too_few()) {
@@ -269,15 +272,15 @@ std::optional<AutoSharded> divide_files(const Dataset& dataset, int64_t num_work
     *why_not = fmt::format("there are fewer files ({}) than workers ({})", *n, num_workers);
     return std::nullopt;
   }
-  return AutoSharded{marked_by_worker(Dataset(mine)), AutoShardPolicy::kFile,
+  return AutoSharded{marked_by_worker(DatasetAccess::of(mine)), AutoShardPolicy::kFile,
                      "files are divided: " + sharding.describe()};
 }
 
 bool reads_a_stream(const Dataset& dataset) {
-  const Node& node = *dataset.node();
+  const Node& node = *DatasetAccess::node(dataset);
   if (node.is<FromSequential>()) return true;
   return std::any_of(node.inputs.begin(), node.inputs.end(),
-                     [](const NodePtr& input) { return reads_a_stream(Dataset(input)); });
+                     [](const NodePtr& input) { return reads_a_stream(DatasetAccess::of(input)); });
 }
 
 bool ends_with_global_batch(const Dataset& dataset) {
@@ -288,9 +291,9 @@ bool ends_with_global_batch(const Dataset& dataset) {
 }
 
 Dataset rebatch_for_worker(const Dataset& dataset, std::vector<int64_t> sizes) {
-  return Dataset(
+  return DatasetAccess::of(
       make_node(Rebatch{.sizes = std::move(sizes), .drop_remainder = false, .ends_with_rows = true},
-                {dataset.node()}));
+                {DatasetAccess::node(dataset)}));
 }
 
 Result<int64_t> batch_size_of(const Dataset& dataset) {

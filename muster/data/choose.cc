@@ -22,8 +22,9 @@ std::vector<in::NodePtr> inputs_of(const std::vector<Dataset>& datasets, std::st
   }
   std::vector<in::NodePtr> inputs;
   for (const Dataset& dataset : datasets) {
-    inputs.push_back(dataset.node());
-    const std::optional<Element>&first = inputs.front()->kinds, &here = dataset.node()->kinds;
+    inputs.push_back(in::DatasetAccess::node(dataset));
+    const std::optional<Element>&first = inputs.front()->kinds,
+          &here = in::DatasetAccess::node(dataset)->kinds;
     if (!first || !here || in::same_kinds(*first, *here)) continue;
     throw in::unequal_kinds(
         fmt::format("{}(): data set {}, {},", call, inputs.size() - 1, dataset.describe()), *here,

@@ -31,6 +31,7 @@
 namespace muster::inline v0_1 {
 
 namespace data::internal {
+struct DatasetAccess;
 struct Node;
 }
 
@@ -399,11 +400,10 @@ class MUSTER_EXPORT Dataset {
   Element reduce(Element initial, const ReduceFunction& fn,
                  const IteratorOptions& options = {}) const;
 
-  // --- for muster/data ---
-  explicit Dataset(std::shared_ptr<const data::internal::Node> node) : node_(std::move(node)) {}
-  const std::shared_ptr<const data::internal::Node>& node() const { return node_; }
-
  private:
+  friend struct data::internal::DatasetAccess;
+  explicit Dataset(std::shared_ptr<const data::internal::Node> node) : node_(std::move(node)) {}
+
   std::shared_ptr<const data::internal::Node> node_;
 };
 

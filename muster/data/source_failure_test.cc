@@ -222,8 +222,10 @@ TEST_F(LostSources, TheStagesAreAllThereAre) {
     seen.insert(node.spec.index());
     for (const auto& input : node.inputs) look(*input);
   };
-  for (const Stage& stage : stages()) look(*stage.of(number_files({"missing"})).node());
-  look(*Dataset::from_generator([] { return Dataset::Generator(); }).node());
+  for (const Stage& stage : stages())
+    look(*data::internal::DatasetAccess::node(stage.of(number_files({"missing"}))));
+  look(*data::internal::DatasetAccess::node(
+      Dataset::from_generator([] { return Dataset::Generator(); })));
   // ignore_errors(), and the batches that auto_shard() cuts.
   EXPECT_EQ(seen.size() + 2, std::variant_size_v<data::internal::Spec>);
 }

@@ -12,14 +12,13 @@
 #include <vector>
 
 #include "muster/base/error.h"
-#include "muster/base/export.h"
 #include "muster/plan/phase.h"
 
 namespace muster::inline v0_1::distribute {
 
 using plan::Phase;
 
-class MUSTER_EXPORT Group {
+class Group {
  public:
   virtual ~Group() = default;
 
@@ -64,6 +63,6 @@ class MUSTER_EXPORT Group {
 };
 
 // Makes the group of a replica that is alone: it waits for nobody.
-MUSTER_EXPORT std::unique_ptr<Group> make_lone_group();
+std::unique_ptr<Group> make_lone_group();
 
 }  // namespace muster::inline v0_1::distribute

@@ -85,9 +85,13 @@ struct MUSTER_EXPORT RunConfig {
   // A progress bar on a line that is rewritten, where log::shows_status(); false: plain lines only.
   bool progress_line = true;
 
-  // For tests; nullptr and unset are the real ones.
+  // Where the paths of the run lie; nullptr: file_systems(), which goes by their schemes.
   FileSystem* fs = nullptr;
+  // By which it measures time and waits; nullptr: system_clock(). A ManualClock in a program's
+  // tests.
   Clock* clock = nullptr;
+  // Where the run finds its cluster, its job and its settings; unset: the environment of the
+  // process. cluster/cluster_resolvers.h makes those of clusters that a program asks for.
   std::optional<Environment> environment{};
 
   // Throws InvalidArgument naming the field, its value and what is allowed.

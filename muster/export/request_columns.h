@@ -17,7 +17,7 @@
 namespace muster::inline v0_1 {
 
 // The columns of one model, ready to read requests.
-class MUSTER_EXPORT RequestReader {
+class RequestReader {
  public:
   virtual ~RequestReader() = default;
   // What a client gives, by name.
@@ -34,7 +34,7 @@ class MUSTER_EXPORT RequestReader {
 };
 
 // Columns as they are exported.
-class MUSTER_EXPORT RequestColumns {
+class RequestColumns {
  public:
   virtual ~RequestColumns() = default;
   // How they read, for signatures.json.
@@ -50,9 +50,8 @@ class MUSTER_EXPORT RequestColumns {
 using ReadRequestColumns = std::shared_ptr<const RequestColumns> (*)(const nlohmann::json& recipe);
 // From now on exported models with columns are read by it. The part that has columns calls it when
 // the program starts.
-MUSTER_EXPORT void register_request_columns(ReadRequestColumns read);
+MUSTER_PART_EXPORT void register_request_columns(ReadRequestColumns read);
 // Makes them. Throws InvalidArgument in a program that does not link that part, and what it throws.
-MUSTER_EXPORT std::shared_ptr<const RequestColumns> read_request_columns(
-    const nlohmann::json& recipe);
+std::shared_ptr<const RequestColumns> read_request_columns(const nlohmann::json& recipe);
 
 }  // namespace muster::inline v0_1

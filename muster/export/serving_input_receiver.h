@@ -9,10 +9,11 @@
 
 #include "muster/base/export.h"
 #include "muster/data/example.h"
-#include "muster/export/request_columns.h"
 #include "muster/export/signature.h"
 
 namespace muster::inline v0_1 {
+
+class RequestColumns;
 
 // One feature of a request.
 struct ServingFeature {

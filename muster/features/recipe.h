@@ -5,7 +5,6 @@
 #include <nlohmann/json_fwd.hpp>
 #include <vector>
 
-#include "muster/base/export.h"
 #include "muster/features/feature_column.h"
 
 namespace muster::inline v0_1::feature_column {
@@ -13,10 +12,10 @@ namespace muster::inline v0_1::feature_column {
 // Says how the columns read their features; of an indicator or an embedding, how the column inside
 // does. Throws InvalidArgument, naming the column, for one of sequences, and for a normalizer_fn,
 // which is code.
-MUSTER_EXPORT nlohmann::json recipe_of(const std::vector<FeatureColumn>& columns);
+nlohmann::json recipe_of(const std::vector<FeatureColumn>& columns);
 
 // Makes columns that read their features in that way. Throws InvalidArgument for what recipe_of()
 // does not write, and nlohmann's exception for a part that is missing.
-MUSTER_EXPORT std::vector<FeatureColumn> columns_of(const nlohmann::json& recipe);
+std::vector<FeatureColumn> columns_of(const nlohmann::json& recipe);
 
 }  // namespace muster::inline v0_1::feature_column

@@ -8,13 +8,12 @@
 #include <utility>
 #include <vector>
 
-#include "muster/base/export.h"
 #include "muster/features/feature_column.h"
 #include "muster/tensor/element.h"
 
 namespace muster::inline v0_1::feature_column {
 
-class MUSTER_EXPORT SeenValues {
+class SeenValues {
  public:
   // Of these columns, those that have hash buckets (crossed columns among them) are looked at.
   explicit SeenValues(const std::vector<FeatureColumn>& columns);

@@ -15,7 +15,6 @@
 #include <string>
 
 #include "muster/base/bytes.h"
-#include "muster/base/export.h"
 #include "muster/base/file_system.h"
 #include "muster/base/result.h"
 #include "muster/formats/compression.h"
@@ -26,7 +25,7 @@ namespace internal {
 class Inflater;
 }
 
-class MUSTER_EXPORT InputStream {
+class InputStream {
  public:
   // Opens a stream at the beginning of `file`, which must not be null. With kAuto a file that
   // begins with the two magic bytes is gzip, and any other is plain. Gzip members that follow each

@@ -1,10 +1,12 @@
 #include "muster/formats/tfrecord.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "muster/base/crc32c.h"
 #include "muster/base/missing_file.h"
 #include "muster/formats/gzip.h"
+#include "muster/formats/input_stream.h"
 #include "muster/formats/internal/zlib_stream.h"
 
 namespace muster::inline v0_1::formats {
@@ -58,6 +60,15 @@ Status write_tfrecord(ByteSink& sink, Bytes payload) {
   append_tfrecord(record, payload);
   return sink.append(bytes_of(record));
 }
+
+TfrecordReader::TfrecordReader(std::unique_ptr<InputStream> stream) : stream_(std::move(stream)) {}
+TfrecordReader::TfrecordReader(TfrecordReader&&) noexcept = default;
+TfrecordReader& TfrecordReader::operator=(TfrecordReader&&) noexcept = default;
+TfrecordReader::~TfrecordReader() = default;
+
+uint64_t TfrecordReader::offset() const { return stream_->offset(); }
+Compression TfrecordReader::compression() const { return stream_->compression(); }
+const std::string& TfrecordReader::name() const { return stream_->name(); }
 
 Result<TfrecordReader> TfrecordReader::open(std::unique_ptr<FileReader> file,
                                             Compression compression) {

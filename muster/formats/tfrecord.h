@@ -14,10 +14,10 @@
 #include "muster/base/file_system.h"
 #include "muster/base/result.h"
 #include "muster/formats/compression.h"
-#include "muster/formats/input_stream.h"
 
 namespace muster::inline v0_1::formats {
 
+class InputStream;
 namespace internal {
 class Deflater;
 }
@@ -52,6 +52,9 @@ class MUSTER_EXPORT TfrecordReader {
   // Does the same with a path. Returns NotFound when there is no such file.
   static Result<TfrecordReader> open(FileSystem& files, const std::string& path,
                                      Compression compression = Compression::kAuto);
+  TfrecordReader(TfrecordReader&&) noexcept;
+  TfrecordReader& operator=(TfrecordReader&&) noexcept;
+  ~TfrecordReader();
 
   // Reads a record of a plain file that is still being written. After kEnd or kPartial the position
   // stays, so that a later call sees what has been added. `payload` is good until the next call.
@@ -68,18 +71,18 @@ class MUSTER_EXPORT TfrecordReader {
 
   // The byte at which the next record starts. After damage that ended the reader it is the end of a
   // plain file.
-  uint64_t offset() const { return stream_->offset(); }
+  uint64_t offset() const;
   // Goes on with the record that starts there. Returns InvalidArgument when the data ends before
   // it.
   Status seek(uint64_t offset);
 
   // The compression that was found; never kAuto.
-  Compression compression() const { return stream_->compression(); }
+  Compression compression() const;
   // The name of the file in errors: its path.
-  const std::string& name() const { return stream_->name(); }
+  const std::string& name() const;
 
  private:
-  explicit TfrecordReader(std::unique_ptr<InputStream> stream) : stream_(std::move(stream)) {}
+  explicit TfrecordReader(std::unique_ptr<InputStream> stream);
   // The length of the payload of the next record. When there is none it is nothing, and `state`
   // says why.
   Result<std::optional<uint64_t>> next_length(RecordState* state);

@@ -23,9 +23,9 @@ namespace muster::inline v0_1::distribute {
 class Loop;
 
 // The strategy whose scope this thread is in; nullptr outside of all.
-MUSTER_EXPORT StrategyPtr entered_strategy();
+MUSTER_PART_EXPORT StrategyPtr entered_strategy();
 
-class MUSTER_EXPORT Session {
+class MUSTER_PART_EXPORT Session {
  public:
   // Keeps the replicas of the scope of `strategy` that this thread is in, with the options of that
   // scope; where it is in none, or another Session keeps these, brings others together. All

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/optim/recording.h"
 #include "muster/optim/train_op.h"
 
 namespace muster::inline v0_1::optim {

@@ -28,26 +28,6 @@ struct TrainOp {
   bool defined() const { return !entries.empty() || !updates.empty(); }
 };
 
-// While a Recording lives, it also collects what minimize() describes on this thread, for whoever
-// executes the steps of a loop written by hand. Of several the innermost one collects.
-class MUSTER_EXPORT Recording {
- public:
-  Recording();
-  ~Recording();
-  Recording(const Recording&) = delete;
-  Recording& operator=(const Recording&) = delete;
-
-  // Gives all that was described since it was made, as one.
-  TrainOp train_op() const;
-
- private:
-  friend class Optimizer;
-  static void add(const TrainOp& train_op);
-
-  std::vector<TrainOp> parts_;
-  Recording* outer_;
-};
-
 // Joins what the parts do, in their order. Undefined parts are allowed.
 MUSTER_EXPORT TrainOp group(std::vector<TrainOp> parts);
 

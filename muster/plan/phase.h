@@ -26,9 +26,9 @@ constexpr bool is_busy(Phase phase) {
 }
 
 // "joining", "building", "training", ...
-MUSTER_EXPORT std::string_view to_string(Phase phase);
+std::string_view to_string(Phase phase);
 
 // "at step 12 (training)"; before the first step (-1) "while joining".
-MUSTER_EXPORT std::string place_of(Phase phase, int64_t step);
+MUSTER_PART_EXPORT std::string place_of(Phase phase, int64_t step);
 
 }  // namespace muster::inline v0_1::plan

@@ -16,12 +16,14 @@ namespace muster::inline v0_1 {
 
 // Returns how many saves to `directory` may fail in a row: `limit`, and where that is not set 2 in
 // a store, whose network comes back, and 0 on a disk.
-MUSTER_EXPORT int64_t most_failed_saves(std::optional<int64_t> limit, const std::string& directory);
+MUSTER_PART_EXPORT int64_t most_failed_saves(std::optional<int64_t> limit,
+                                             const std::string& directory);
 
 // Throws InvalidArgument for a limit below 0; `option` is how messages call it.
-MUSTER_EXPORT void check_max_failed_saves(std::optional<int64_t> limit, const std::string& option);
+MUSTER_PART_EXPORT void check_max_failed_saves(std::optional<int64_t> limit,
+                                               const std::string& option);
 
-class MUSTER_EXPORT FailedSaves {
+class MUSTER_PART_EXPORT FailedSaves {
  public:
   // So many may fail in a row; 0: none. `option` is how messages call the limit:
   // "RunConfig.max_failed_saves".

@@ -16,6 +16,7 @@
 #include "muster/train/input_fn.h"
 #include "muster/train/model_context.h"
 #include "muster/train/results.h"
+#include "muster/train/summary_calls.h"
 
 namespace muster::inline v0_1 {
 
@@ -49,7 +50,7 @@ class ModelRunner {
   // Sets the step of values that another replica has loaded.
   void set_global_step(int64_t step) { global_step_ = step; }
   // What the model function shows; nothing until a call of begin() on it.
-  Summaries& summaries() { return context_.summary(); }
+  internal::SummaryCalls summaries() { return internal::SummaryCalls(context_.summary()); }
   // Those of the record the model was built with, for its mode; none before.
   const std::vector<std::shared_ptr<Hook>>& hooks() const { return hooks_; }
   // In creation order; none before the model was built.

@@ -8,6 +8,7 @@
 #include "muster/formats/summary_value.h"
 #include "muster/train/step_timer.h"
 #include "muster/train/summaries.h"
+#include "muster/train/summary_calls.h"
 
 namespace muster::inline v0_1 {
 
@@ -36,7 +37,7 @@ class StepSummaries {
   }
 
  private:
-  Summaries& summaries_;
+  internal::SummaryCalls summaries_;
   StepTimer timer_;
   const bool first_;
   int64_t asked_ = -1;

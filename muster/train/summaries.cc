@@ -13,6 +13,7 @@
 #include "muster/summary/histogram.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/internal/merge_summaries.h"
+#include "muster/train/summary_calls.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -82,17 +83,19 @@ Summaries::Scope::Scope(Summaries& summaries, const std::string& name)
 
 Summaries::Scope::~Scope() { summaries_.prefix_.resize(outer_); }
 
-void Summaries::begin(const Call& call) {
-  call_ = call;
-  call_.due = call.due && call.rows > 0;
-  used_.clear();
+void internal::SummaryCalls::begin(const Call& call) {
+  summaries_.call_ = call;
+  summaries_.call_.due = call.due && call.rows > 0;
+  summaries_.used_.clear();
 }
 
-void Summaries::clear() {
-  laid_out_ = laid_out_ && !others_.contains(std::string(formats::kCustomScalarsTag));
-  scalars_.clear();
-  histograms_.clear();
-  others_.clear();
+void internal::SummaryCalls::clear() {
+  auto& others = summaries_.others_;
+  summaries_.laid_out_ =
+      summaries_.laid_out_ && !others.contains(std::string(formats::kCustomScalarsTag));
+  summaries_.scalars_.clear();
+  summaries_.histograms_.clear();
+  others.clear();
 }
 
 bool Summaries::is_variable(const Tensor& tensor) const {
@@ -289,8 +292,8 @@ nlohmann::json Summaries::mergeable() const {
   return all;
 }
 
-std::vector<SummaryValue> Summaries::take(distribute::Exchange& exchange) {
-  const std::vector<uint8_t> mine = nlohmann::json::to_cbor(mergeable());
+std::vector<SummaryValue> internal::SummaryCalls::take(distribute::Exchange& exchange) {
+  const std::vector<uint8_t> mine = nlohmann::json::to_cbor(summaries_.mergeable());
   Tensor bytes = torch::empty({static_cast<int64_t>(mine.size())}, at::kByte);
   std::ranges::copy(mine, bytes.data_ptr<uint8_t>());
   std::vector<nlohmann::json> all;
@@ -299,12 +302,12 @@ std::vector<SummaryValue> Summaries::take(distribute::Exchange& exchange) {
     all.push_back(nlohmann::json::from_cbor(begin, begin + part.numel()));
   }
   std::vector<SummaryValue> values = internal::merge_summaries(all);
-  for (auto& [tag, some] : others_) {
+  for (auto& [tag, some] : summaries_.others_) {
     const auto same = [&tag = tag](const SummaryValue& value) { return value.tag == tag; };
     if (std::ranges::any_of(values, same)) throw internal::mixed_kinds(tag);
     for (SummaryValue& value : some) values.push_back(std::move(value));
   }
-  others_.clear();  // are taken rather than dropped, for a layout is written once
+  summaries_.others_.clear();  // are taken rather than dropped, for a layout is written once
   clear();
   return values;
 }

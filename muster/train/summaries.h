@@ -25,8 +25,8 @@
 
 namespace muster::inline v0_1 {
 
-namespace distribute {
-class Exchange;
+namespace internal {
+class SummaryCalls;
 }
 
 // Options of Summaries::image().
@@ -106,7 +106,9 @@ class MUSTER_EXPORT Summaries {
   // Gives the scope that lives in a statement's variable: auto scope = summary().scope("encoder").
   [[nodiscard]] Scope scope(const std::string& name) { return Scope(*this, name); }
 
-  // --- for whoever calls model functions ---
+ private:
+  friend class internal::SummaryCalls;
+
   // One call of the model function.
   struct Call {
     bool due = false;   // summaries are wanted
@@ -114,15 +116,6 @@ class MUSTER_EXPORT Summaries {
     int64_t batch = 0;  // its place among all batches that are merged
     int64_t rows = 0;   // a batch without rows counts for nothing
   };
-  // Before a call of the model function.
-  void begin(const Call& call);
-  // Forgets what was gathered.
-  void clear();
-  // What was gathered since the last take(), merged over all replicas, which call it together;
-  // forgets it. Throws InvalidArgument when replicas used a name for different kinds.
-  std::vector<formats::SummaryValue> take(distribute::Exchange& exchange);
-
- private:
   struct Number {
     int64_t batch{};
     double value{};

@@ -15,6 +15,7 @@
 #include "muster/tensor/libtorch.h"
 #include "muster/train/report_hooks.h"
 #include "muster/train/step_summaries.h"
+#include "muster/train/summary_calls.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -25,7 +26,7 @@ using ::testing::HasSubstr;
 
 class SummariesTest : public ::testing::Test {
  protected:
-  std::vector<SummaryValue> take() { return summaries_.take(*exchange_); }
+  std::vector<SummaryValue> take() { return calls_.take(*exchange_); }
   std::map<std::string, decltype(SummaryValue::value)> taken() {
     std::map<std::string, decltype(SummaryValue::value)> by_tag;
     for (SummaryValue& value : take()) by_tag[value.tag] = std::move(value.value);
@@ -35,6 +36,7 @@ class SummariesTest : public ::testing::Test {
   distribute::VariableTable variables_{/*seed=*/1, at::kCPU};
   std::unique_ptr<distribute::Exchange> exchange_ = distribute::make_lone_exchange();
   Summaries summaries_{variables_};
+  internal::SummaryCalls calls_{summaries_};
 };
 
 TEST_F(SummariesTest, NothingIsComputedWhereNothingIsDue) {
@@ -53,11 +55,11 @@ TEST_F(SummariesTest, NothingIsComputedWhereNothingIsDue) {
   };
   show();
   EXPECT_FALSE(summaries_.due());
-  summaries_.begin({.due = true, .rows = 0});
+  calls_.begin({.due = true, .rows = 0});
   show();
   EXPECT_EQ(calls, 0);
   EXPECT_TRUE(take().empty());
-  summaries_.begin({.due = true, .rows = 4});
+  calls_.begin({.due = true, .rows = 4});
   EXPECT_TRUE(summaries_.due());
   show();
   EXPECT_EQ(calls, 3);
@@ -66,10 +68,10 @@ TEST_F(SummariesTest, NothingIsComputedWhereNothingIsDue) {
 }
 
 TEST_F(SummariesTest, ScalarsAreMeansOfRows) {
-  summaries_.begin({.due = true, .batch = 0, .rows = 3});
+  calls_.begin({.due = true, .batch = 0, .rows = 3});
   summaries_.scalar("rate", torch::tensor(2.0));
   summaries_.scalar("same", 0.1);
-  summaries_.begin({.due = true, .batch = 1, .rows = 1});
+  calls_.begin({.due = true, .batch = 1, .rows = 1});
   summaries_.scalar("rate", 6.0);
   summaries_.scalar("same", 0.1);
   summaries_.scalar("nan", NAN);
@@ -88,14 +90,14 @@ TEST_F(SummariesTest, HistogramsAddUpButNotThoseOfVariables) {
                                             RandomKey) { return torch::ones(shape); }})
           .value();
   for (int64_t batch = 0; batch < 2; ++batch) {
-    summaries_.begin({.due = true, .batch = batch, .rows = 2});
+    calls_.begin({.due = true, .batch = batch, .rows = 2});
     summaries_.histogram("values", torch::arange(4));
     summaries_.histogram("kernel", kernel);
   }
   const auto values = taken();
   EXPECT_EQ(std::get<formats::Histogram>(values.at("values")).count, 8);
   EXPECT_EQ(std::get<formats::Histogram>(values.at("kernel")).count, 6);
-  summaries_.begin({.due = true, .first = false, .rows = 2});
+  calls_.begin({.due = true, .first = false, .rows = 2});
   summaries_.histogram("kernel", kernel);
   summaries_.text("note", "of the second replica");
   EXPECT_TRUE(take().empty());
@@ -107,7 +109,7 @@ TEST_F(SummariesTest, ImagesArePngs) {
   images[2][0][0][0] = 7;
   images[2][0][1][0] = NAN;
   for (int64_t batch = 0; batch < 2; ++batch) {
-    summaries_.begin({.due = true, .batch = batch, .rows = 4});
+    calls_.begin({.due = true, .batch = batch, .rows = 4});
     summaries_.image("digits", images);
     summaries_.image("one", (images * 255).to(at::kByte).expand({4, 2, 3, 3}), {.max_outputs = 1});
   }
@@ -129,7 +131,7 @@ TEST_F(SummariesTest, ImagesArePngs) {
 }
 
 TEST_F(SummariesTest, SoundsTextsAndTensors) {
-  summaries_.begin({.due = true, .rows = 2});
+  calls_.begin({.due = true, .rows = 2});
   {
     const auto scope = summaries_.scope("outer");
     const auto inner = summaries_.scope("inner");
@@ -152,7 +154,7 @@ TEST_F(SummariesTest, SoundsTextsAndTensors) {
   EXPECT_THAT(raw.shape, ElementsAre(1, 3));
   EXPECT_EQ(raw.content, std::string("\1\0\0\0\2\0\0\0\3\0\0\0", 12));
   EXPECT_TRUE(values.contains("custom_scalars__config__"));
-  summaries_.begin({.due = true, .rows = 2});
+  calls_.begin({.due = true, .rows = 2});
   summaries_.custom_scalars({{.title = "all"}});
   EXPECT_TRUE(take().empty()) << "a layout is written once";
 }
@@ -160,8 +162,8 @@ TEST_F(SummariesTest, SoundsTextsAndTensors) {
 // The step came to nothing: its values are dropped, and the next step brings them.
 TEST_F(SummariesTest, ALayoutThatWasDroppedIsWrittenByTheNextStep) {
   for (int step = 0; step < 2; ++step) {
-    summaries_.clear();
-    summaries_.begin({.due = true, .rows = 2});
+    calls_.clear();
+    calls_.begin({.due = true, .rows = 2});
     summaries_.custom_scalars({{.title = "all", .charts = {{.tags = {"loss"}}}}});
   }
   EXPECT_FALSE(take().empty());
@@ -169,9 +171,9 @@ TEST_F(SummariesTest, ALayoutThatWasDroppedIsWrittenByTheNextStep) {
 
 TEST_F(SummariesTest, SaysWhatIsWrong) {
   const auto message = [&](const std::function<void()>& show) {
-    summaries_.begin({.due = true, .rows = 2});
+    calls_.begin({.due = true, .rows = 2});
     const Error error = error_of(show);
-    summaries_.clear();
+    calls_.clear();
     return std::string(error.what());
   };
   EXPECT_THAT(message([&] { summaries_.scalar("", 1.0); }), HasSubstr("no name"));
@@ -208,9 +210,9 @@ TEST_F(SummariesTest, SaysWhatIsWrong) {
 }
 
 TEST_F(SummariesTest, OneNameIsOfOneKind) {
-  summaries_.begin({.due = true, .batch = 0, .rows = 2});
+  calls_.begin({.due = true, .batch = 0, .rows = 2});
   summaries_.scalar("x", 1.0);
-  summaries_.begin({.due = true, .batch = 1, .rows = 2});
+  calls_.begin({.due = true, .batch = 1, .rows = 2});
   summaries_.histogram("x", torch::ones({2}));
   EXPECT_THAT(error_of([&] { take(); }).message(), HasSubstr("\"x\" is of two kinds"));
 }

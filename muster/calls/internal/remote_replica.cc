@@ -7,6 +7,7 @@
 
 #include "muster/base/foreign_error.h"
 #include "muster/loop/recorded_step.h"
+#include "muster/optim/recording.h"
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/user_call.h"

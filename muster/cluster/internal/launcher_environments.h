@@ -6,6 +6,7 @@
 #include <string>
 
 #include "muster/base/error_of.h"
+#include "muster/cluster/cluster_source.h"
 #include "muster/cluster/resolved_cluster.h"
 
 namespace muster::inline v0_1::cluster::testing {
@@ -24,12 +25,12 @@ inline Variables without(Variables all, std::initializer_list<const char*> names
 }
 
 inline ResolvedCluster resolve_in(const Variables& variables, const Files& files = {}) {
-  return resolve_cluster(Environment(variables),
-                         {.worker_zero_may_be_chief = true,
-                          .read_file = [&](const std::string& path) -> std::optional<std::string> {
-                            const auto file = files.find(path);
-                            return file == files.end() ? std::nullopt : std::optional(file->second);
-                          }});
+  const Environment environment(variables);
+  const auto read_file = [&](const std::string& path) -> std::optional<std::string> {
+    const auto file = files.find(path);
+    return file == files.end() ? std::nullopt : std::optional(file->second);
+  };
+  return cluster::resolve_in({environment, read_file}, {.worker_zero_may_be_chief = true});
 }
 
 inline Error refusal_in(const Variables& variables, const Files& files = {}) {

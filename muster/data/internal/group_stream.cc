@@ -34,7 +34,7 @@ void GroupStream::open(Group& group) {
   const RandomKey key{
       id_of("data.group"),
       derive_key(static_cast<uint64_t>(tag_.index), {static_cast<uint64_t>(tag_.run)}).key};
-  branch_ = std::make_unique<Branch>(in_order(inner.node(), true), shared_, key,
+  branch_ = std::make_unique<Branch>(in_order(DatasetAccess::node(inner), true), shared_, key,
                                      node_->description + " > ");
   origin_ = fmt::format("what {} makes of {}", node_->name, group.name);
   marker_ = OriginMarker({numbering_of(*branch_->node), origin_});

@@ -44,7 +44,7 @@ void InterleaveStream::open(Slot& slot, StreamElement& argument, int64_t number)
   slot.argument = number;
   slot.tag = argument.from.tag;
   slot.branch = std::make_unique<Branch>(
-      in_order(inner.node(), spec().in_order), shared_,
+      in_order(DatasetAccess::node(inner), spec().in_order), shared_,
       RandomKey{id_of("data.flat_map"), derive_key(static_cast<uint64_t>(slot.tag.index),
                                                    {static_cast<uint64_t>(slot.tag.run)})
                                             .key},

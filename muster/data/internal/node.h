@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -194,6 +195,12 @@ inline constexpr int64_t kMostStages = 1000;
 
 // Throws InvalidArgument for more than kMostStages.
 NodePtr make_node(Spec spec, std::vector<NodePtr> inputs);
+
+// The description that a data set is, and back.
+struct DatasetAccess {
+  static const NodePtr& node(const Dataset& dataset) { return dataset.node_; }
+  static Dataset of(NodePtr node) { return Dataset(std::move(node)); }
+};
 
 // The same pipeline, with these numbers in every shard(kShardHint, kShardHint); the node itself
 // where there is none.

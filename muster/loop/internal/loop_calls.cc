@@ -10,8 +10,10 @@
 #include "muster/loop/internal/kept_batch.h"
 #include "muster/loop/internal/loop.h"
 #include "muster/loop/recorded_step.h"
+#include "muster/optim/recording.h"
 #include "muster/optim/train_op.h"
 #include "muster/tensor/libtorch.h"
+#include "muster/train/summary_calls.h"
 #include "muster/train/user_call.h"
 
 namespace muster::inline v0_1::distribute {
@@ -181,7 +183,7 @@ void Loop::make(Member& member, size_t local, Call& call) {
   if (call.options.training && member.engine.built()) {
     member.summaries.begin_batch(step_ + 1, replica.accumulated(), examples);
   } else {
-    member.context.summary().begin({});
+    muster::internal::SummaryCalls(member.context.summary()).begin({});
   }
   std::optional<ZeroRowGuard> guard(std::in_place, replica.variables(), examples);
   const bool may_come_again =

@@ -12,6 +12,7 @@
 #include "muster/loop/internal/data_progress.h"
 #include "muster/loop/internal/loop.h"
 #include "muster/loop/internal/served_positions.h"
+#include "muster/optim/recording.h"
 #include "muster/optim/train_op.h"
 #include "muster/plan/failure.h"
 #include "muster/tensor/element_spec.h"
