@@ -12,6 +12,7 @@
 #include "benchmarks/support/compare.h"
 #include "benchmarks/support/scratch.h"
 #include "muster/distribute/variable_table.h"
+#include "muster/layers/step_context.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
 
@@ -61,7 +62,7 @@ class Forward {
 
  private:
   distribute::VariableTable table_{0};
-  CallContext context_{table_, 0};
+  StepContext context_{table_, 0};
   std::string name_ = "net";
   Layer model_;
   std::vector<Tensor> batches_;

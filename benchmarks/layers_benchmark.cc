@@ -17,6 +17,7 @@
 #include "muster/layers/normalization.h"
 #include "muster/layers/pooling.h"
 #include "muster/layers/recurrent.h"
+#include "muster/layers/step_context.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"
 #include "muster/tensor/libtorch.h"
@@ -74,7 +75,7 @@ class Store final : public VariableStore {
 
 struct Layers {
   Store store;
-  CallContext context{store, 1};
+  StepContext context{store, 1};
   Layer model = Sequential({Conv2D(32, 3, {.activation = activations::relu}), MaxPooling2D(),
                             Flatten(), Dense(64, {.activation = activations::relu}), Dense(10)});
   optim::Optimizer sgd = optim::sgd({.learning_rate = 0.01});
@@ -163,7 +164,7 @@ void compare_mnist() {
 // A layer with variables of its own. The gradient of what it gives is the same in every step.
 struct Trained {
   Store store;
-  CallContext context{store, 1};
+  StepContext context{store, 1};
   int64_t steps = 0;
 
   void begin(Tensor& x) {

@@ -10,6 +10,7 @@
 
 #include "muster/distribute/variable_table.h"
 #include "muster/layers/layer.h"
+#include "muster/layers/step_context.h"
 #include "muster/optim/optimizer.h"
 
 namespace muster::bench {
@@ -28,7 +29,7 @@ class LayersByHand {
 
  private:
   distribute::VariableTable table_;
-  CallContext context_;
+  StepContext context_;
   std::string name_;
   Layer model_;
   std::vector<Tensor> parameters_;

@@ -18,6 +18,7 @@
 #include "muster/distribute/variable_table.h"
 #include "muster/features/categorical_column.h"
 #include "muster/features/dense_column.h"
+#include "muster/layers/step_context.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -232,7 +233,7 @@ TEST(LinearSdcaTrafficTest, ReplicasSendTheRowsThatChanged) {
     distribute::VariableTable variables(1);
     ModelContext context(Mode::kTrain, variables, 1, params);
     size_t bytes = 0;
-    context.calls().set_replicas(2, [&](const Tensor& value) {
+    StepContext::of(context.calls()).set_replicas(2, [&](const Tensor& value) {
       bytes += value.nbytes();
       return value;  // the other one has no rows
     });

@@ -35,6 +35,7 @@
 #include "muster/layers/rescaling.h"
 #include "muster/layers/reshape.h"
 #include "muster/layers/resize_images.h"
+#include "muster/layers/step_context.h"
 #include "muster/layers/time_distributed.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/layers/upsampling.h"
@@ -199,7 +200,7 @@ struct Exported {
   }
 
   distribute::VariableTable store{7};
-  CallContext context{store, 11};
+  StepContext context{store, 11};
   ServableSource source;
 };
 

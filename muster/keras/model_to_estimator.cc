@@ -17,6 +17,7 @@
 #include "muster/files/file_systems.h"
 #include "muster/keras/internal/model_impl.h"
 #include "muster/keras/internal/structure.h"
+#include "muster/layers/step_context.h"
 #include "muster/loop/named_call.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/model_context.h"
@@ -51,7 +52,9 @@ EstimatorSpec Parts::operator()(const Features& features, const Labels& labels, 
                                 ModelContext& context) const {
   const Batch batch = batch_of(features, labels);
   if (frozen)
-    context.calls().set_frozen([this](const std::string& layer) { return (*frozen)(layer); });
+    StepContext::of(context.calls()).set_frozen([this](const std::string& layer) {
+      return (*frozen)(layer);
+    });
   const std::vector<Tensor> outputs =
       function
           ? function(batch.features, context.calls()).tensors

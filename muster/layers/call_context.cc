@@ -50,10 +50,10 @@ namespace {
 thread_local CallContext* current_context = nullptr;
 }  // namespace
 
-CallContext::Current::Current(CallContext& context)
-    : outer_(std::exchange(current_context, &context)) {}
-CallContext::Current::~Current() { current_context = outer_; }
 CallContext* CallContext::current() { return current_context; }
+CallContext* CallContext::exchange_current(CallContext* context) {
+  return std::exchange(current_context, context);
+}
 
 CallContext::Scope::Scope(CallContext& context, const std::string& name)
     : context_(context), outer_(context.scope_) {
@@ -61,48 +61,6 @@ CallContext::Scope::Scope(CallContext& context, const std::string& name)
 }
 
 CallContext::Scope::~Scope() { context_.scope_ = outer_; }
-
-CallContext::MixedPrecision::MixedPrecision(CallContext& context, bool mixed)
-    : context_(context), outer_(std::exchange(context.mixed_precision_, mixed)) {}
-
-CallContext::MixedPrecision::~MixedPrecision() { context_.mixed_precision_ = outer_; }
-
-CallContext::Recording::Recording(CallContext& context, internal::CallTape& tape)
-    : context_(context), tape_(tape), outer_(std::exchange(context.recorded_, &tape)) {
-  tape.training = context.training_;
-  tape.mixed_precision = context.mixed_precision_;
-}
-
-CallContext::Recording::~Recording() {
-  context_.recorded_ = outer_;
-  if (outer_ != nullptr) outer_->append(tape_);
-}
-
-CallContext::Replay::Replay(CallContext& context, internal::CallTapeReader& reader)
-    : context_(context),
-      outer_(std::exchange(context.replayed_, &reader)),
-      outer_training_(std::exchange(context.training_, reader.training())),
-      mixed_precision_(context, reader.mixed_precision()),
-      current_(context) {}
-
-CallContext::Replay::~Replay() {
-  context_.replayed_ = outer_;
-  context_.training_ = outer_training_;
-}
-
-void CallContext::begin_step(bool training, int64_t step, int64_t replica, int64_t batch) {
-  training_ = training;
-  step_ = step;
-  replica_ = replica;
-  batch_ = batch;
-  ++steps_begun_;
-  losses_.clear();
-  if (training && has_folded_) {
-    // They would not be these any more, and training wants the memory.
-    for (auto& [id, state] : states_) state.folded.reset();
-    has_folded_ = false;
-  }
-}
 
 std::string CallContext::choose_name(const LayerIdentity& layer) {
   const std::string prefix = scope_ && !scope_->empty() ? *scope_ + "/" : std::string();
@@ -139,23 +97,8 @@ CallContext::State& CallContext::state_of(const LayerIdentity& layer) {
 
 const std::string& CallContext::name_of(const LayerIdentity& layer) { return state_of(layer).name; }
 
-std::shared_ptr<internal::FoldedKernel>& CallContext::folded_kernel(
-    const LayerIdentity& normalization) {
-  has_folded_ = true;
-  return state_of(normalization).folded;
-}
-
-void CallContext::set_frozen(std::function<bool(const std::string& name)> frozen) {
-  frozen_ = std::move(frozen);
-}
-
 bool CallContext::trains(const LayerIdentity& layer) {
   return training_ && !(frozen_ && frozen_(name_of(layer)));
-}
-
-void CallContext::set_replicas(int64_t count, std::function<Tensor(const Tensor&)> sum) {
-  num_replicas_ = count;
-  sum_over_replicas_ = std::move(sum);
 }
 
 void CallContext::reset_states() {

@@ -1,6 +1,7 @@
 // A CallContext gives a layer what it needs while it is called: the variables of its model, whether
-// this is training, and random keys. There is one for each replica and mode. Layers keep no state,
-// so the same layers may run in several contexts at once. Thread safety: it belongs to one thread.
+// this is training, and random keys. There is one for each replica and mode, of whoever makes the
+// steps. Layers keep no state, so the same layers may run in several contexts at once. Thread
+// safety: it belongs to one thread.
 //
 // Names follow Keras: the first layer of a class is "conv2d", the next "conv2d_1", counted within a
 // scope in the order of their first call; a variable is "<scope>/<layer>/<slot>":
@@ -24,8 +25,11 @@ namespace muster::inline v0_1 {
 
 namespace internal {
 struct CallTape;
-class FoldedKernel;
 class CallTapeReader;
+class FoldedKernel;
+class MixedPrecisionScope;
+class RecordingScope;
+class ReplayScope;
 }  // namespace internal
 
 // Tells a context which layer asks. Every layer object has an id that is never used again, so a
@@ -40,9 +44,6 @@ struct MUSTER_EXPORT LayerIdentity {
 
 class MUSTER_EXPORT CallContext {
  public:
-  // `variables` outlives the context. `seed` decides what layers draw, not initial values (the
-  // store's seed does).
-  CallContext(VariableStore& variables, uint64_t seed);
   CallContext(const CallContext&) = delete;
   CallContext& operator=(const CallContext&) = delete;
 
@@ -60,40 +61,27 @@ class MUSTER_EXPORT CallContext {
     const std::string* outer_;
   };
 
-  // While a Current lives, layers called on this thread without a context use its context.
-  class Current {
-   public:
-    explicit Current(CallContext& context);
-    ~Current();
-    Current(const Current&) = delete;
-    Current& operator=(const Current&) = delete;
-
-   private:
-    CallContext* outer_;
-  };
-  // Gives the context of the innermost Current of this thread, or nullptr.
+  // Gives the context with which layers are called on this thread where they are given none: inside
+  // of Strategy::run() that of the replica. Elsewhere nullptr.
   static CallContext* current();
 
-  // Is called before every step. What layers draw then is a function of (seed, step, replica, layer
-  // name), and of `batch` (0 is the first) where a step has several batches.
-  void begin_step(bool training, int64_t step, int64_t replica, int64_t batch = 0);
+  // Whether this is training.
   bool training() const { return training_; }
-  // Layers of which `frozen(name)` is true, by their full names, do not train: batch normalization
-  // uses its moving statistics there and leaves them as they are, as in Keras. Empty: all train.
-  void set_frozen(std::function<bool(const std::string& name)> frozen);
-  // Whether this is training for the layer, too.
+  // Whether the layer trains: this is training, and the layer is not frozen. One that is uses its
+  // moving statistics, and leaves them as they are.
   bool trains(const LayerIdentity& layer);
   // Where its variables are.
   Device device() const { return variables_.device(); }
-  // Connects layers with the replicas that train in step: `sum(value)` gives each replica the sum
-  // of all replicas' values, and lets gradients through. A context is alone until this is called.
-  void set_replicas(int64_t count, std::function<Tensor(const Tensor&)> sum);
   // Sets to 0 what stateful layers keep from one batch to the next (variables of
   // VariableAggregation::kConcat), as Keras's Model.reset_states() does. Every replica resets its
   // own: all of them call it in the same step, those without examples too.
   void reset_states();
+  // Whether layers multiply numbers of bfloat16: those in a mixed_precision() do.
+  bool mixed_precision() const { return mixed_precision_; }
+  // Whether layers are called for the shapes of what they give alone, maybe on another machine than
+  // the one that computes.
+  bool for_shapes_alone() const { return for_shapes_alone_; }
 
-  // --- for layers ---
   // Gives the full name of the layer, which is chosen at its first call. Throws InvalidArgument
   // when another layer of the scope has that name.
   const std::string& name_of(const LayerIdentity& layer);
@@ -131,67 +119,22 @@ class MUSTER_EXPORT CallContext {
   // Adds the penalty of what a layer gives, [batch, ...], divided by the size of the batch, as
   // Keras does. Without a regularizer it does nothing.
   void add_activity_loss(const Regularizer& regularizer, const Tensor& output);
-
   // Gives what was added in this step, and forgets it. Whoever takes it adds it to a loss; the
   // step does so with what nobody took.
   std::vector<Tensor> take_losses();
 
-  // --- for mixed_precision() ---
-  // Tells whether layers multiply numbers of bfloat16.
-  bool mixed_precision() const { return mixed_precision_; }
-  // While a MixedPrecision lives, they do, or do not.
-  class MixedPrecision {
-   public:
-    MixedPrecision(CallContext& context, bool mixed);
-    ~MixedPrecision();
-    MixedPrecision(const MixedPrecision&) = delete;
-    MixedPrecision& operator=(const MixedPrecision&) = delete;
-
-   private:
-    CallContext& context_;
-    bool outer_;
-  };
-  // Says that layers are called for the shapes of what they give alone, maybe on another machine
-  // than the one that computes.
-  void set_for_shapes_alone() { for_shapes_alone_ = true; }
-  bool for_shapes_alone() const { return for_shapes_alone_; }
-
-  // --- for layers that run as one ---
-  // Gives the place where the normalization keeps what it and the convolution in front of it are
-  // together; it is empty at first, and again behind each step that trains.
-  std::shared_ptr<internal::FoldedKernel>& folded_kernel(const LayerIdentity& normalization);
-
-  // --- for Recompute ---
-  // While a Recording lives, what layers are given is noted on the tape.
-  class Recording {
-   public:
-    Recording(CallContext& context, internal::CallTape& tape);
-    ~Recording();
-    Recording(const Recording&) = delete;
-    Recording& operator=(const Recording&) = delete;
-
-   private:
-    CallContext& context_;
-    internal::CallTape& tape_;
-    internal::CallTape* outer_;
-  };
-  // While a Replay lives, layers are given what the reader's tape holds.
-  class Replay {
-   public:
-    Replay(CallContext& context, internal::CallTapeReader& reader);
-    ~Replay();
-    Replay(const Replay&) = delete;
-    Replay& operator=(const Replay&) = delete;
-
-   private:
-    CallContext& context_;
-    internal::CallTapeReader* outer_;
-    bool outer_training_;
-    MixedPrecision mixed_precision_;
-    Current current_;
-  };
-
  private:
+  friend class StepContext;
+  friend class internal::FoldedKernel;
+  friend class internal::MixedPrecisionScope;
+  friend class internal::RecordingScope;
+  friend class internal::ReplayScope;
+
+  // A StepContext is made, which is one.
+  CallContext(VariableStore& variables, uint64_t seed);
+  // Sets current(), and gives what it was.
+  static CallContext* exchange_current(CallContext* context);
+
   struct State {
     std::string name{};
     std::vector<Variable*> variables{};

@@ -8,6 +8,7 @@
 #include "muster/layers/internal/test_gradients.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/pooling.h"
+#include "muster/layers/step_context.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -134,7 +135,7 @@ TEST(Dropout, MaskIsAFunctionOfSeedStepReplicaAndLayer) {
   const Tensor x = torch::ones({40, 40});
   const auto mask = [&](uint64_t seed, int64_t step, int64_t replica, int layer, int use) {
     TestStore store;
-    CallContext context(store, seed);
+    StepContext context(store, seed);
     const Layer layers[2] = {Dropout(0.5), Dropout(0.5)};
     context.begin_step(true, 77, 0);  // an earlier step leaves no trace
     for (const Layer& each : layers) each(x, context);

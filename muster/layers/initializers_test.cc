@@ -6,6 +6,7 @@
 
 #include "muster/layers/core.h"
 #include "muster/layers/internal/test_layers.h"
+#include "muster/layers/step_context.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -174,7 +175,7 @@ TEST(Constant, GivesACopyOfATensor) {
   initializers::constant(value)({2, 3}, kFloat32, {}).zero_();
   EXPECT_EQ(value.sum().item<float>(), 15) << "it is trained, and the value is not";
   testing::TestStore store;
-  CallContext context(store, 1);
+  StepContext context(store, 1);
   EXPECT_EQ(message_of([&] {
               Dense(3, {.kernel_initializer = initializer, .name = "first"})(torch::zeros({1, 2}),
                                                                              context);

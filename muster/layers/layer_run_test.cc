@@ -8,6 +8,7 @@
 #include "muster/layers/convolution.h"
 #include "muster/layers/core.h"
 #include "muster/layers/functional.h"
+#include "muster/layers/internal/folded_convolution.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/merge.h"
 #include "muster/layers/mixed_precision.h"
@@ -55,7 +56,7 @@ void expect_near_all(const Tensor& a, const Tensor& b) {
 
 // Whether a call of `layer` has made a kernel for the normalization.
 bool has_folded(Fixture& fixture, const Layer& normalization) {
-  return fixture.context.folded_kernel(normalization.impl().identity()) != nullptr;
+  return internal::FoldedKernel::of(fixture.context, normalization.impl().identity()) != nullptr;
 }
 
 Layer relu_layer() { return ActivationLayer(activations::relu); }
@@ -93,7 +94,9 @@ TEST(LayerRun, AFoldedKernelFollowsItsWeights) {
   const auto apart = [&] { return called_in_turn(layers, seen_images(), fixture.context); };
   together();
   const auto kernel = [&] {
-    return fixture.context.folded_kernel(layers[1].impl().identity())->kernel().data_ptr();
+    return internal::FoldedKernel::of(fixture.context, layers[1].impl().identity())
+        ->kernel()
+        .data_ptr();
   };
   stir_weights(fixture);
   expect_near_all(together(), apart());

@@ -11,6 +11,7 @@
 #include "muster/base/nearest.h"
 #include "muster/layers/internal/bfloat16.h"
 #include "muster/layers/internal/call_layer.h"
+#include "muster/layers/internal/call_scopes.h"
 #include "muster/layers/internal/mixed_precision_impl.h"
 
 namespace muster::inline v0_1 {
@@ -34,7 +35,7 @@ LayerOutputs MixedPrecisionImpl::call(const LayerInputs& inputs, CallContext& co
   if (context.for_shapes_alone()) return layer_.impl().call(inputs, context);
   const bool begins = mixed_ && !context.mixed_precision();
   if (begins) check_mixed_call(inputs, context.device());
-  const CallContext::MixedPrecision inside(context, mixed_);
+  const MixedPrecisionScope inside(context, mixed_);
   LayerOutputs outputs = call_layer(layer_.impl(), inputs, context);
   if (!begins) return outputs;
   for (Tensor& each : outputs.tensors) each = widened(each);

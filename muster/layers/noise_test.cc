@@ -7,6 +7,7 @@
 
 #include "muster/layers/initializers.h"
 #include "muster/layers/internal/test_layers.h"
+#include "muster/layers/step_context.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -90,7 +91,7 @@ TEST(Noise, IsAFunctionOfSeedStepReplicaAndLayer) {
   for (const auto make : makers) {
     const auto drawn = [&](uint64_t seed, int64_t step, int64_t replica) {
       TestStore store;
-      CallContext context(store, seed);
+      StepContext context(store, seed);
       const Layer layer = make();
       context.begin_step(true, 77, 0);  // an earlier step leaves no trace
       layer(x, context);

@@ -6,6 +6,7 @@
 #include "muster/base/error_of.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/internal/test_store.h"
+#include "muster/layers/step_context.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
@@ -17,7 +18,7 @@ using testing::TestStore;
 
 struct NormalizationTest : ::testing::Test {
   TestStore store;
-  CallContext context{store, 11};
+  StepContext context{store, 11};
 };
 
 // Numbers of mean near 100, where a difference of squares loses digits.
@@ -76,7 +77,7 @@ TEST_F(NormalizationTest, SynchronizedStatisticsAreThoseOfAllRows) {
   for (const bool answer : {false, true}) {
     for (int64_t r : {0, 1}) {
       TestStore fresh;
-      CallContext replica(fresh, 11);
+      StepContext replica(fresh, 11);
       replica.set_replicas(2, [&](const Tensor& mine) {
         if (!answer) sent[static_cast<size_t>(r)] = mine.detach();
         return answer ? mine + sent[static_cast<size_t>(1 - r)] : mine;

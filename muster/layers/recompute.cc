@@ -6,6 +6,7 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/call_layer.h"
+#include "muster/layers/internal/call_scopes.h"
 #include "muster/layers/internal/call_tape.h"
 #include "muster/tensor/libtorch.h"
 
@@ -73,7 +74,7 @@ variable_list cut_off(const Tensor* begin, size_t count) {
 variable_list call_again(const RecomputedCall& call, const variable_list& inputs) {
   const at::AutoGradMode record(true);
   internal::CallTapeReader reader(call.tape);
-  const CallContext::Replay replay(call.context, reader);
+  const internal::ReplayScope replay(call.context, reader);
   variable_list results = call_apart(call, inputs, nullptr);
   reader.check_all_read();
   return results;
@@ -249,7 +250,7 @@ class RecomputeImpl final : public LayerImpl {
     {
       // Gradients are recorded, and dropped with the results: so this call and the next one run
       // the same kernels, and rows of tables are noted as used.
-      const CallContext::Recording recording(context, call->tape);
+      const internal::RecordingScope recording(context, call->tape);
       call->results = call_apart(*call, cut_off(arguments.data(), arguments.size()), &parts);
     }
     const variable_list weights = call->tape.leaves();

@@ -11,6 +11,7 @@
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/base/unknown_name.h"
+#include "muster/layers/step_context.h"
 #include "muster/tensor/tracing.h"
 
 namespace muster::inline v0_1 {
@@ -182,8 +183,12 @@ ModelContext::ModelContext(Mode mode, VariableStore& variables, uint64_t seed, c
       variables_(variables),
       seed_(seed),
       params_(params),
-      calls_(variables, seed),
+      calls_(std::make_unique<StepContext>(variables, seed)),
       summaries_(variables) {}
+
+ModelContext::~ModelContext() = default;
+
+CallContext& ModelContext::calls() { return *calls_; }
 
 namespace {
 
@@ -230,7 +235,7 @@ Model ModelContext::model(const std::string& name, const std::function<Layer()>&
                       name));
     }
   }
-  return Model(&found->second, &calls_);
+  return Model(&found->second, calls_.get());
 }
 
 const Tensor& ModelContext::variable(const VariableSpec& spec) {
@@ -269,7 +274,7 @@ void ModelContext::begin_step(int64_t global_step, int64_t replica, int64_t batc
   batch_ = batch;
   draws_.clear();
   asked_.clear();
-  calls_.begin_step(mode_ == Mode::kTrain, global_step, replica, batch);
+  calls_->begin_step(mode_ == Mode::kTrain, global_step, replica, batch);
 }
 
 }  // namespace muster::inline v0_1

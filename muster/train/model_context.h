@@ -24,6 +24,8 @@
 
 namespace muster::inline v0_1 {
 
+class StepContext;
+
 // A layer that a model function found by name, and what it was first called on.
 struct NamedModel {
   std::string name{};
@@ -81,6 +83,7 @@ class MUSTER_EXPORT ModelContext {
   ModelContext(Mode mode, VariableStore& variables, uint64_t seed, const nlohmann::json& params);
   ModelContext(const ModelContext&) = delete;
   ModelContext& operator=(const ModelContext&) = delete;
+  ~ModelContext();
 
   Mode mode() const { return mode_; }
   // Updates made so far: 0 in the first step.
@@ -137,7 +140,7 @@ class MUSTER_EXPORT ModelContext {
   // The models that were called so far, in no order.
   const std::unordered_map<std::string, NamedModel>& models() const { return models_; }
   // What layers are called with.
-  CallContext& calls() { return calls_; }
+  CallContext& calls();
 
  private:
   void read_param(const std::string& name, bool& value) const;
@@ -153,7 +156,7 @@ class MUSTER_EXPORT ModelContext {
   VariableStore& variables_;
   uint64_t seed_;
   const nlohmann::json& params_;
-  CallContext calls_;
+  std::unique_ptr<StepContext> calls_;
   int64_t global_step_ = 0;
   int64_t replica_ = 0;
   int64_t batch_ = 0;

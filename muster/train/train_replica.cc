@@ -10,6 +10,7 @@
 #include "muster/distribute/agree.h"
 #include "muster/distribute/replica_input.h"
 #include "muster/files/file_systems.h"
+#include "muster/layers/step_context.h"
 #include "muster/tensor/device_copier.h"
 #include "muster/tensor/element_spec.h"
 #include "muster/tensor/libtorch.h"
@@ -56,9 +57,10 @@ class Run {
         non_finite_(options, engine_),
         profile_(replica, trace_, clock_),
         saves_(options, engine_, hooks_, clock_) {
-    context_.calls().set_replicas(replica.num_replicas_in_sync(), [&replica](const Tensor& value) {
-      return distribute::all_reduce(replica.exchange(), distribute::ReduceOp::kSum, value);
-    });
+    StepContext::of(context_.calls())
+        .set_replicas(replica.num_replicas_in_sync(), [&replica](const Tensor& value) {
+          return distribute::all_reduce(replica.exchange(), distribute::ReduceOp::kSum, value);
+        });
   }
 
   TrainResult operator()(const InputFn& input_fn) {

@@ -14,6 +14,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/formats/safetensors.h"
 #include "muster/layers/functional.h"
+#include "muster/layers/step_context.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::testing {
@@ -53,7 +54,7 @@ struct ModelRun {
 
   Layer model;
   PlainStore store;
-  CallContext context{store, 11};
+  StepContext context{store, 11};
 };
 
 // Trains a model that gives logits by plain gradient descent.
@@ -97,7 +98,7 @@ inline std::vector<VariableSpec> variables_of(const Functional& model) {
     std::vector<std::unique_ptr<Variable>> variables_;
   } store;
   const torch::NoGradGuard no_grad;
-  CallContext context(store, 0);
+  StepContext context(store, 0);
   Shape shape = model.inputs().at(0).shape();
   shape[0] = 0;
   model(torch::zeros(shape, model.inputs().at(0).dtype()), context);

@@ -11,6 +11,7 @@
 #include "muster/base/strings.h"
 #include "muster/files/file_systems.h"
 #include "muster/formats/safetensors.h"
+#include "muster/layers/step_context.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
@@ -52,7 +53,7 @@ class SpecStore final : public VariableStore {
 std::vector<VariableSpec> variables_of(const Functional& model) {
   const at::NoGradGuard no_grad;
   SpecStore store;
-  CallContext context(store, /*seed=*/0);
+  StepContext context(store, /*seed=*/0);
   context.set_for_shapes_alone();
   LayerInputs inputs;
   for (const SymbolicTensor& input : model.inputs()) {

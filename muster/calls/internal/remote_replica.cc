@@ -63,7 +63,7 @@ std::vector<Tensor> RemoteReplica::invoke(const RemoteFunctions::Function& funct
                                           VariableStore& variables, CallContext& calls,
                                           RandomKey key, int64_t step, const Batch* batch,
                                           const std::vector<Tensor>& arguments) {
-  const CallContext::Current layers(calls);
+  const StepContext::Current layers(calls);
   return function.call(RemoteCall(variables, key, step, batch, arguments));
 }
 
@@ -71,7 +71,7 @@ optim::TrainOp RemoteReplica::describe(const RemoteFunctions::Function& training
                                        VariableStore& variables, uint64_t seed,
                                        const std::string& form) {
   const torch::NoGradGuard no_grad;
-  CallContext calls(variables, seed);
+  StepContext calls(variables, seed);
   calls.begin_step(/*training=*/true, /*step=*/0, /*replica=*/0);
   const std::optional<Batch> batch = no_rows(form);
   const optim::Recording recording;

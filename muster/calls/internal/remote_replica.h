@@ -11,7 +11,7 @@
 #include "muster/calls/internal/remote_functions.h"
 #include "muster/checkpoint/checkpoint.h"
 #include "muster/distribute/replica.h"
-#include "muster/layers/call_context.h"
+#include "muster/layers/step_context.h"
 #include "muster/train/engine.h"
 
 namespace muster::inline v0_1::distribute {
@@ -63,7 +63,7 @@ class RemoteReplica {
 
   const std::unique_ptr<Replica> replica_;
   Engine engine_;
-  CallContext calls_;
+  StepContext calls_;
 };
 
 }  // namespace muster::inline v0_1::distribute

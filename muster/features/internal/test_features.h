@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "muster/features/resolve.h"
-#include "muster/layers/call_context.h"
+#include "muster/layers/step_context.h"
 #include "muster/tensor/element.h"
 #include "muster/tensor/features.h"
 #include "muster/tensor/libtorch.h"
@@ -118,7 +118,7 @@ class Variables final : public VariableStore {
 
 struct Calls {
   Variables store{};
-  CallContext context{store, 11};
+  StepContext context{store, 11};
 };
 
 }  // namespace muster::inline v0_1::testing

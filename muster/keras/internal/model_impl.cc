@@ -11,6 +11,7 @@
 #include "muster/cluster/resolved_cluster.h"
 #include "muster/keras/internal/structure.h"
 #include "muster/keras/internal/tally.h"
+#include "muster/layers/step_context.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/replica_context.h"
 #include "muster/tensor/libtorch.h"
@@ -96,7 +97,7 @@ const Model::Impl::Compiled& Model::Impl::compiled_for(const char* verb) const {
 }
 
 std::vector<Tensor> Model::Impl::outputs_of(const Features& features) const {
-  CallContext& context = *CallContext::current();
+  StepContext& context = StepContext::of(*CallContext::current());
   context.set_frozen(
       frozen ? std::function<bool(const std::string&)>(
                    [&layers = *frozen](const std::string& name) { return layers(name); })

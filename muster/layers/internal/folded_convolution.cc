@@ -25,6 +25,12 @@ Tensor of_filters(const Tensor& factor, int64_t axes) {
 
 }  // namespace
 
+std::shared_ptr<FoldedKernel>& FoldedKernel::of(CallContext& context,
+                                                const LayerIdentity& normalization) {
+  context.has_folded_ = true;
+  return context.state_of(normalization).folded;
+}
+
 bool FoldedKernel::made_of(const std::vector<const Tensor*>& tensors) const {
   if (sources_.size() != tensors.size()) return false;
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -71,7 +77,7 @@ Tensor call_folded(const ConvolutionImpl& conv, const AffineNormalization& norm,
   const ConvolutionImpl::Variables weights = conv.variables(input, context);
   // A kernel has the dtype and, as its last axis, the channels of what the convolution gives.
   const AffineNormalization::Variables moments = norm.variables(weights.kernel, context);
-  std::shared_ptr<FoldedKernel>& folded = context.folded_kernel(behind);
+  std::shared_ptr<FoldedKernel>& folded = FoldedKernel::of(context, behind);
   if (folded == nullptr) folded = std::make_shared<FoldedKernel>();
   folded->follow(weights, moments, norm.epsilon());
   return convolve(input, folded->kernel(), folded->bias(), conv.spec().window, conv.spec().groups,

@@ -2,6 +2,7 @@
 // Thread safety: FoldedKernel belongs to the thread of its context; functions are pure but for it.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "muster/layers/internal/affine_normalization.h"
@@ -12,6 +13,11 @@ namespace muster::inline v0_1::internal {
 // The kernel and the bias, and what they were made of. A context keeps one for each normalization.
 class FoldedKernel {
  public:
+  // The place of the context where the normalization keeps it: empty at first, and again after each
+  // step that trains.
+  static std::shared_ptr<FoldedKernel>& of(CallContext& context,
+                                           const LayerIdentity& normalization);
+
   // Makes them anew where a variable is another one than the last time, or was written since.
   void follow(const ConvolutionImpl::Variables& conv, const AffineNormalization::Variables& norm,
               double epsilon);

@@ -8,6 +8,7 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/internal/graph_probe.h"
+#include "muster/layers/step_context.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
@@ -256,7 +257,7 @@ ProbedGraph probe_graph(const Graph& graph, const LayerIdentity* also) {
     const at::NoGradGuard no_grad;
     probed = {};
     ProbeStore store;
-    CallContext context(store, /*seed=*/0);
+    StepContext context(store, /*seed=*/0);
     context.set_for_shapes_alone();
     graph.run(probe_inputs(inputs, {}, rows, kProbeLength), context);
     for (const auto& node : graph.nodes()) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "muster/base/error.h"
+#include "muster/layers/step_context.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {
@@ -56,7 +57,7 @@ Call call(const Layer& layer, const std::vector<SymbolicSpec>& tensors,
   Call call;
   probe_rows([&](int64_t rows) {
     ProbeStore store;
-    CallContext context(store, /*seed=*/0);
+    StepContext context(store, /*seed=*/0);
     context.set_for_shapes_alone();
     call.rows = rows;
     call.outputs = layer(probe_inputs(tensors, state, rows, length), context);

@@ -10,15 +10,15 @@
 
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
-#include "muster/layers/call_context.h"
 #include "muster/layers/internal/test_store.h"
+#include "muster/layers/step_context.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::testing {
 
 struct Fixture {
   TestStore store;
-  CallContext context{store, 11};
+  StepContext context{store, 11};
 };
 
 // Makes numbers without a pattern, all different.

@@ -20,7 +20,7 @@
 #include "muster/distribute/shared_run.h"
 #include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
-#include "muster/layers/call_context.h"
+#include "muster/layers/step_context.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/internal/merge_point.h"
 #include "muster/loop/replica_context.h"
@@ -119,7 +119,7 @@ class Loop final : public EnteredLoop, public std::enable_shared_from_this<Loop>
   struct Member {
     std::unique_ptr<Replica> replica;
     Engine engine;
-    CallContext calls;
+    StepContext calls;
     ReplicaContext context;
     OwnTraining own_training;  // what the program trains by itself in its function
     StepSummaries summaries;

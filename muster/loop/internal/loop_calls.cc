@@ -110,7 +110,7 @@ const Batch* Loop::batch_of(const Call& call, size_t local) const {
 optim::TrainOp Loop::invoke(Member& member, size_t local, Call& call) {
   Replica& replica = *member.replica;
   const torch::AutoGradMode gradients(call.options.training);
-  const CallContext::Current layers(member.calls);
+  const StepContext::Current layers(member.calls);
   const ReplicaContext::Enter context(member.context);
   optim::Recording recording;
   // Those of a function that did not train.

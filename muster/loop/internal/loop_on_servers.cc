@@ -66,9 +66,9 @@ bool Loop::serve(const std::function<void(const Batch&)>& call) {
   strategy_->serve(start_, [&](VariableStore& variables, const std::string& form) {
     // What a function knows of its replica, there is none of here.
     const auto replica = one_device()->start({.seed = start_.seed});
-    CallContext calls(variables, start_.seed);
+    StepContext calls(variables, start_.seed);
     calls.begin_step(/*training=*/true, /*step=*/0, /*replica=*/0);
-    const CallContext::Current layers(calls);
+    const StepContext::Current layers(calls);
     MergePoint merge_point(1, options_.merge_timeout, 0);
     ReplicaContext context(*replica, variables);
     context.set_merge_point(&merge_point);

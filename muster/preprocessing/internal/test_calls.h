@@ -10,7 +10,7 @@
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
 #include "muster/data/dataset.h"
-#include "muster/layers/call_context.h"
+#include "muster/layers/step_context.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::testing {
@@ -30,7 +30,7 @@ class NoVariables final : public VariableStore {
 
 struct Calls {
   NoVariables store;
-  CallContext context{store, 11};
+  StepContext context{store, 11};
 };
 
 inline Tensor floats(std::vector<double> values, at::IntArrayRef shape) {
