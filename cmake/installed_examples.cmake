@@ -10,12 +10,12 @@ endif()
 find_package(muster REQUIRED)
 find_package(fmt REQUIRED)
 
-# As the examples' own CMakeLists.txt call it.
+# As the examples' own CMakeLists.txt call it. The folders that some name in DEPS are parts of muster::muster here.
 function(muster_executable)
-  cmake_parse_arguments(arg "TORCH" "NAME" "SOURCES;DEPS" ${ARGN})
+  cmake_parse_arguments(arg "TORCH" "NAME" "SOURCES;DEPS;OPTIONAL_DEPS" ${ARGN})
   add_executable(${arg_NAME} ${arg_SOURCES})
   target_include_directories(${arg_NAME} PRIVATE ${PROJECT_SOURCE_DIR}/..)
-  target_link_libraries(${arg_NAME} PRIVATE ${arg_DEPS} muster::fast_allocator fmt::fmt)
+  target_link_libraries(${arg_NAME} PRIVATE muster::muster muster::fast_allocator fmt::fmt)
   set_target_properties(${arg_NAME} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 endfunction()
 

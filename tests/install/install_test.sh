@@ -48,10 +48,10 @@ XDG_STATE_HOME=$work/state muster jobs list | grep -q 'no jobs' || { echo 'error
 # It finds the program that looks at LibTorch where it is installed.
 muster doctor | tee doctor.log
 grep -q '^ok  *LibTorch  ' doctor.log
-# The examples build where they are installed. One of them takes the opt-in header for modules of LibTorch.
+# The examples are all configured where they are installed, and build there. One takes the opt-in header for modules of LibTorch.
 own=bring_your_own_module
-cmake -S "$docs/examples" -B examples -G Ninja "-DCMAKE_PREFIX_PATH=$prefix;$prefix_path" "-DMUSTER_EXAMPLES=$own"
-cmake --build examples
+cmake -S "$docs/examples" -B examples -G Ninja "-DCMAKE_PREFIX_PATH=$prefix;$prefix_path"
+cmake --build examples --target "$own"
 "examples/bin/$own" --data_dir=data --model_dir=own --max_steps=3 | grep '^result: {"global_step":3,'
 # What bash loads by itself completes words.
 bash -c 'source "$0" && COMP_WORDS=(muster ru) COMP_CWORD=1 && _muster && [ "${COMPREPLY[*]}" = run ]' \
