@@ -22,6 +22,8 @@ lean=$(needs -v want='muster mnist' -v lean=1 | of target)
 for target in jobs ps keras trees canned features preprocessing applications; do
   expect '' "$(grep -x -- "$target" <<<"$lean" || true)" "$target in the quickstart"
 done
+tour=$(needs -v want='line digits prototypes' | of target)
+expect $'digits\nline\nprototypes' "$(grep -vxF -- "$lean" <<<"$tour" | sort)" 'what the tour builds that the quickstart has not built'
 expect $'jobs\nps' "$(needs -v want='muster mnist' | of target | grep -xE 'jobs|ps' | sort)" 'targets of muster and mnist'
 code=0
 needs -v want=no_such_target >/dev/null || code=$?
