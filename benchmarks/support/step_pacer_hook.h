@@ -17,7 +17,7 @@ class StepPacerHook : public Hook {
  public:
   void begin(const RunInfo&) override { pacer_.next(); }
   void after_step(const StepInfo& info) override {
-    if (!pacer_.next(info.loss)) *info.stop = true;
+    if (!pacer_.next(info.loss)) info.control.request_stop();
   }
 
  private:

@@ -42,7 +42,7 @@ class StopWhenGood : public Hook {
   explicit StopWhenGood(double bound) : bound_(bound) {}
   void after_step(const StepInfo& step) override {
     average_ = 0.98 * average_ + 0.02 * step.loss;
-    if (average_ < bound_) *step.stop = true;
+    if (average_ < bound_) step.control.request_stop();
   }
 
  private:

@@ -32,7 +32,7 @@ class Losses : public Hook {
   void after_step(const StepInfo& info) override {
     losses.push_back(info.loss);
     rows.push_back(info.rows);
-    if (info.metrics != nullptr && info.metrics->contains("mean_id"))
+    if (info.metrics && info.metrics->contains("mean_id"))
       metrics.push_back(info.metrics->at("mean_id"));
   }
   std::vector<double> losses, metrics;

@@ -33,14 +33,14 @@ class Protocol : public Hook {
   explicit Protocol(Lines& lines, int64_t stop_after = -1, int64_t throw_after = -1)
       : lines_(lines), stop_after_(stop_after), throw_after_(throw_after) {}
   void begin(const RunInfo& info) override {
-    stop_ = info.stop;
+    control_ = info.control;
     batches_ = 0;
     lines_.push_back(fmt::format("begin {} {}", describe(info.mode), info.start_step));
   }
   void before_step(int64_t) override { lines_.push_back("before"); }
   void after_step(const StepInfo& info) override {
     lines_.push_back(fmt::format("batch of {}", info.rows));
-    if (++batches_ == stop_after_) *stop_ = true;
+    if (++batches_ == stop_after_) control_.request_stop();
     if (batches_ == throw_after_) throw internal_error("the hook broke");
   }
   void after_evaluate(int64_t step, const std::string& name,
@@ -54,7 +54,7 @@ class Protocol : public Hook {
   Lines& lines_;
   const int64_t stop_after_, throw_after_;
   int64_t batches_ = 0;
-  bool* stop_ = nullptr;
+  RunControl control_;
 };
 
 class EvaluationHooksTest : public ::testing::Test {

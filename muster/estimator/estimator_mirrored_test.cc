@@ -152,7 +152,7 @@ TEST(MirroredTest, OneReplicaSpeaksForTheProcess) {
     void after_step(const StepInfo& info) override {
       ++steps;
       EXPECT_EQ(info.rows, 12);
-      if (info.global_step == 4) *info.stop = true;
+      if (info.global_step == 4) info.control.request_stop();
     }
     int begun = 0, steps = 0;
   };

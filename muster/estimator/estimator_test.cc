@@ -290,7 +290,7 @@ TEST(EstimatorTest, TensorBoardFindsLossRatesAndMetrics) {
 class Rates : public Hook {
  public:
   void after_step(const StepInfo& info) override {
-    if (info.metrics != nullptr) rates[info.global_step] = info.metrics->at("learning_rate");
+    if (info.metrics) rates[info.global_step] = info.metrics->at("learning_rate");
   }
   std::map<int64_t, double> rates;
 };
@@ -429,7 +429,7 @@ TEST(StopTest, AHookEndsTheRun) {
   class StopAt : public Hook {
    public:
     void after_step(const StepInfo& info) override {
-      if (info.global_step == 6) *info.stop = true;
+      if (info.global_step == 6) info.control.request_stop();
     }
   };
   Estimator estimator(two_layers, quiet_config(directory / "m"));

@@ -24,7 +24,7 @@ class LooksForAnEnd : public Hook {
     found |= read_run_end(model_dir_).has_value();
     if (info.global_step < stop_at_) return;
     if (fail_) throw invalid_argument("this hook fails");
-    *info.stop = true;
+    info.control.request_stop();
   }
   bool found = false;
 

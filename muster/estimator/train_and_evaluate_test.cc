@@ -136,7 +136,7 @@ class StopAt : public Hook {
  public:
   explicit StopAt(int64_t step) : step_(step) {}
   void after_step(const StepInfo& info) override {
-    if (info.global_step >= step_) *info.stop = true;
+    if (info.global_step >= step_) info.control.request_stop();
   }
 
  private:

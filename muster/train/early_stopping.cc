@@ -28,7 +28,7 @@ class EarlyStopping : public Hook {
 
   void begin(const RunInfo& info) override {
     decides_ = info.is_chief;
-    stop_ = info.stop;
+    control_ = info.control;
     timer_.reset();
     decide(info.start_step);
   }
@@ -38,15 +38,15 @@ class EarlyStopping : public Hook {
 
  private:
   void decide(int64_t step) {
-    if (!decides_ || *stop_ || !should_stop_()) return;
+    if (!decides_ || control_.stop_requested() || !should_stop_()) return;
     log::info(fmt::format("early stopping at step {}: should_stop() said so", step));
-    *stop_ = true;
+    control_.request_stop();
   }
 
   const std::function<bool()> should_stop_;
   SecondOrStepTimer timer_;
   bool decides_ = false;
-  bool* stop_ = nullptr;
+  RunControl control_;
 };
 
 // Why values of a metric by step end a run; nothing when they do not.
@@ -63,7 +63,7 @@ class StopIf : public Hook {
 
   void begin(const RunInfo& info) override {
     decides_ = info.is_chief;
-    stop_ = info.stop;
+    control_ = info.control;
     model_dir_ = info.model_dir;
     timer_.reset();
     if (!decides_) return;
@@ -126,11 +126,11 @@ class StopIf : public Hook {
 
   // A run may have come further before, and was lost since its last save: later steps do not count.
   void decide(int64_t step) {
-    if (*stop_) return;
+    if (control_.stop_requested()) return;
     const auto why = judge_(history_->values(metric_, options_.min_steps, step));
     if (!why) return;
     log::info(fmt::format("early stopping at step {}: {} {}", step, metric_, *why));
-    *stop_ = true;
+    control_.request_stop();
   }
 
   const std::string metric_;
@@ -143,7 +143,7 @@ class StopIf : public Hook {
   bool heard_unnamed_ = false;                // of an evaluation without a name, at any time
   std::string named_;                         // one with a name, of what was saved last
   bool decides_ = false;
-  bool* stop_ = nullptr;
+  RunControl control_;
 };
 
 std::shared_ptr<Hook> stop_if(const char* name, const std::string& metric, Judge judge,

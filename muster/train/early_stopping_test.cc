@@ -32,11 +32,11 @@ void write_evaluations(const std::string& eval_dir, const std::string& metric, c
 // The step at which a run with the hook ends, that evaluates so; -1 when it does not.
 int64_t stopped_at(const std::shared_ptr<Hook>& hook, const Curve& curve) {
   TempDirectory directory;
-  bool stop = false;
-  hook->begin({.model_dir = directory.path(), .stop = &stop});
+  const RunControl control;
+  hook->begin({.model_dir = directory.path(), .control = control});
   for (const auto& [step, value] : curve) {
     hook->after_evaluate(step, "", {{"m", value}, {"global_step", static_cast<double>(step)}});
-    if (stop) return step;
+    if (control.stop_requested()) return step;
   }
   return -1;
 }
@@ -62,26 +62,26 @@ TEST(EarlyStoppingTest, TheBestMayNotGetTooOld) {
 
 TEST(EarlyStoppingTest, EvaluationsOfAnotherNameDoNotCount) {
   TempDirectory directory;
-  bool stop = false;
+  const RunControl control;
   const auto hook = hooks::stop_if_higher("m", 1, {.eval_dir = directory / "eval_test"});
-  hook->begin({.model_dir = directory.path(), .stop = &stop});
+  hook->begin({.model_dir = directory.path(), .control = control});
   hook->after_evaluate(5, "", {{"m", 2}});
-  EXPECT_FALSE(stop);
+  EXPECT_FALSE(control.stop_requested());
   hook->after_evaluate(5, "test", {{"m", 2}});
-  EXPECT_TRUE(stop);
+  EXPECT_TRUE(control.stop_requested());
 }
 
 TEST(EarlyStoppingTest, ARestartDecidesFromTheEventsUpToItsStep) {
   TempDirectory directory;
   write_evaluations(directory / "eval", "m", {{10, 1}, {20, 2}, {30, 3}});
   const auto stops = [&](int64_t start_step, int64_t limit, bool is_chief) {
-    bool stop = false;
+    const RunControl control;
     hooks::stop_if_no_decrease("m", limit)
         ->begin({.start_step = start_step,
                  .is_chief = is_chief,
                  .model_dir = directory.path(),
-                 .stop = &stop});
-    return stop;
+                 .control = control});
+    return control.stop_requested();
   };
   EXPECT_TRUE(stops(30, 20, true));
   EXPECT_FALSE(stops(30, 25, true));   // more patience now
@@ -92,24 +92,24 @@ TEST(EarlyStoppingTest, ARestartDecidesFromTheEventsUpToItsStep) {
 TEST(EarlyStoppingTest, EventsOfAnotherTaskAreRead) {
   TempDirectory directory;
   ManualClock clock;
-  bool stop = false;
+  const RunControl control;
   const auto hook = hooks::stop_if_higher("m", 1, {.every = {.secs = 5}, .clock = &clock});
-  hook->begin({.model_dir = directory.path(), .stop = &stop});
+  hook->begin({.model_dir = directory.path(), .control = control});
   hook->after_step({.global_step = 1});
   write_evaluations(directory / "eval", "m", {{1, 2}});
   clock.advance(from_seconds(4));
   hook->after_step({.global_step = 2});
-  EXPECT_FALSE(stop);
+  EXPECT_FALSE(control.stop_requested());
   clock.advance(from_seconds(1));
   hook->after_step({.global_step = 3});
-  EXPECT_TRUE(stop);
+  EXPECT_TRUE(control.stop_requested());
 }
 
 TEST(EarlyStoppingTest, AMetricThatIsNotThereIsNamed) {
   TempDirectory directory;
-  bool stop = false;
+  const RunControl control;
   const auto hook = hooks::stop_if_higher("acuracy", 1);
-  hook->begin({.model_dir = directory.path(), .stop = &stop});
+  hook->begin({.model_dir = directory.path(), .control = control});
   const Error error = error_of([&] { hook->after_evaluate(5, "", {{"accuracy", 2}}); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), HasSubstr("no metric 'acuracy'; "));
@@ -121,15 +121,15 @@ TEST(EarlyStoppingTest, AFunctionOfOnesOwnIsAskedOnTheChief) {
   const auto make = [&] {
     return hooks::make_early_stopping([&] { return ++asked == 3; }, {.every = {.steps = 2}});
   };
-  bool stop = false;
+  const RunControl control;
   const auto worker = make();
-  worker->begin({.is_chief = false, .stop = &stop});
+  worker->begin({.is_chief = false, .control = control});
   worker->after_step({.global_step = 1});
   EXPECT_EQ(asked, 0);
   const auto chief = make();
-  chief->begin({.stop = &stop});
+  chief->begin({.control = control});
   int64_t step = 0;
-  while (!stop && step < 100) chief->after_step({.global_step = ++step});
+  while (!control.stop_requested() && step < 100) chief->after_step({.global_step = ++step});
   EXPECT_EQ(step, 3);  // asked at 0, 1 and 3
 }
 

@@ -30,10 +30,12 @@
 // and end() or on_error(); an evaluation calls after_evaluate() before end().
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -51,6 +53,37 @@ namespace muster::inline v0_1 {
 class Error;
 struct Checkpoint;
 
+// What a hook may ask of its run. Copies ask the same run; requests after end() have no effect.
+class MUSTER_EXPORT RunControl {
+ public:
+  // Of no run: for tests of hooks.
+  RunControl() : requests_(std::make_shared<Requests>()) {}
+
+  // Ends the run, from any call of a hook. In begin(): before the first step. In before_step():
+  // after that step, on all workers. Later: after the step under way, with several workers after
+  // the next one, on all of them. The run ends as cleanly as at max_steps. An evaluation and
+  // predictions end after the batch; an evaluation by several replicas cannot be ended, and throws
+  // InvalidArgument.
+  void request_stop() const { requests_->stop = true; }
+  // Whether a hook of this task has asked for that.
+  bool stop_requested() const { return requests_->stop; }
+  // Call it in before_step(), in training on the chief: the `steps` steps after that one are
+  // recorded on all replicas, and after_profile() tells what they did. Elsewhere, and while steps
+  // other than the last one are still recorded, it has no effect. Of several requests the largest
+  // counts.
+  void request_profile(int64_t steps) const {
+    requests_->profile_steps = std::max(requests_->profile_steps, steps);
+  }
+
+ private:
+  friend class HookList;
+  struct Requests {
+    bool stop = false;
+    int64_t profile_steps = 0;
+  };
+  std::shared_ptr<Requests> requests_;
+};
+
 // What is known when a run begins.
 struct RunInfo {
   int64_t start_step = 0;  // of an evaluation or prediction: that of the weights
@@ -61,16 +94,8 @@ struct RunInfo {
   // The layers of the models of ModelContext::model(), where summaries are written; else nullptr.
   const formats::GraphDef* graph = nullptr;
   Mode mode = Mode::kTrain;
-  // Set it to end the run; it may be kept and set in any call until end(). In begin(): before the
-  // first step. In before_step(): after that step, on all workers. Later: after the step under way,
-  // with several workers after the next one, on all of them. A run is never ended in between, and
-  // ends as cleanly as at max_steps. An evaluation and predictions end after the batch; with
-  // several replicas an evaluation cannot be ended, and says so (InvalidArgument).
-  bool* stop = nullptr;
-  // In training, on the chief: set it to n > 0 in before_step() to have the n steps behind that one
-  // recorded, on all replicas; after_profile() tells what they did. It has no effect while steps
-  // are recorded, but for the last of them. It may be kept until end(). Else nullptr.
-  int64_t* profile_steps = nullptr;
+  // By which the hook ends the run, or has steps recorded; it may keep a copy.
+  RunControl control{};
   // In training: a copy of what this replica would save now. Call it where the hook is called.
   std::function<Checkpoint()> state{};
 };
@@ -82,14 +107,14 @@ struct StepInfo {
   int64_t rows = 0;              // examples of this step over all replicas
   double reduction_seconds = 0;  // this task waited for gradients of the others
   // EstimatorSpec::train_metrics of this step over all replicas, and "learning_rate" where the
-  // optimizer has a schedule ("<optimizer>/learning_rate" where there are several optimizers);
-  // nullptr but in the first step and then every log_step_count_steps.
-  const std::map<std::string, double>* metrics = nullptr;
+  // optimizer has a schedule ("<optimizer>/learning_rate" where there are several optimizers); set
+  // in the first step and then every log_step_count_steps.
+  std::optional<std::map<std::string, double>> metrics{};
   // What the model function gave to ModelContext::summary() in this step, over all replicas;
   // nullptr but in the first step and then every save_summary_steps.
   const std::vector<formats::SummaryValue>* summaries = nullptr;
-  // RunInfo::stop, for those that keep nothing.
-  bool* stop = nullptr;
+  // That of RunInfo, for hooks that keep nothing.
+  RunControl control{};
   // In this run so far, by RunConfig::non_finite. A roll back takes global_step back as well.
   int64_t skipped_steps = 0;
   int64_t roll_backs = 0;
@@ -117,8 +142,8 @@ class MUSTER_EXPORT Hook {
                               const std::map<std::string, double>& /*results*/) {}
   // A save, and the evaluation behind it, is over: so many seconds were no training.
   virtual void after_pause(double /*seconds*/) {}
-  // What all replicas did in the steps that RunInfo::profile_steps asked for, up to `global_step`;
-  // also where the run ended before all of them were made. Only on the chief.
+  // What all replicas did in the steps that RunControl::request_profile() asked for, up to
+  // `global_step`; also where the run ended before all of them were made. Only on the chief.
   virtual void after_profile(int64_t /*global_step*/, const formats::Timeline& /*timeline*/) {}
   // Only on a clean end: steps done, end of input, or stopped on request.
   virtual void end(int64_t /*global_step*/) {}

@@ -64,7 +64,7 @@ class Diary : public Hook {
         throws_in_(std::move(throws_in)),
         stops_in_(std::move(stops_in)) {}
   void begin(const RunInfo& info) override {
-    stop_ = info.stop;
+    control_ = info.control;
     note("begin");
   }
   void before_step(int64_t step) override { note("before " + std::to_string(step)); }
@@ -81,14 +81,14 @@ class Diary : public Hook {
  private:
   void note(const std::string& what) {
     told_.push_back(name_ + " " + what);
-    if (what == stops_in_) *stop_ = true;
+    if (what == stops_in_) control_.request_stop();
     if (what == throws_in_) throw std::runtime_error(name_ + " broke");
   }
 
   const std::string name_;
   Told& told_;
   const std::string throws_in_, stops_in_;
-  bool* stop_ = nullptr;
+  RunControl control_;
 };
 
 TEST(LifecycleTest, HooksAreCalledInTheDocumentedOrder) {

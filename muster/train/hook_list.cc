@@ -52,8 +52,8 @@ void HookList::add(const std::vector<std::shared_ptr<Hook>>& hooks) {
 }
 
 void HookList::begin(RunInfo info) {
-  info.stop = &stop_;
-  if (info.is_chief && info.mode == Mode::kTrain) info.profile_steps = &profile_steps_;
+  info.control = control_;
+  profiles_ = info.is_chief && info.mode == Mode::kTrain;
   for (const auto& hook : hooks_) {
     tell(*hook, "begin", std::nullopt, [&] { hook->begin(info); });
     ++begun_;
@@ -61,19 +61,19 @@ void HookList::begin(RunInfo info) {
 }
 
 void HookList::before_step(int64_t global_step) {
-  stop_before_step_ = stop_;
-  profile_steps_ = 0;
+  stop_before_step_ = stop();
+  control_.requests_->profile_steps = 0;
   for (const auto& hook : hooks_)
     tell(*hook, "before_step", global_step, [&] { hook->before_step(global_step); });
 }
 
 void HookList::after_step(StepInfo info) {
-  info.stop = &stop_;
+  info.control = control_;
   for (const auto& hook : hooks_)
     tell(*hook, "after_step", info.global_step, [&] { hook->after_step(info); });
 }
 
-void HookList::step_left_out() { stop_ = stop_before_step_; }
+void HookList::step_left_out() { control_.requests_->stop = stop_before_step_; }
 
 void HookList::before_save(int64_t global_step) {
   for (const auto& hook : hooks_)

@@ -23,13 +23,12 @@ class HookList {
   void add(const std::vector<std::shared_ptr<Hook>>& hooks);
   bool empty() const { return hooks_.empty(); }
   // Whether a hook wants the run to stop.
-  bool stop() const { return stop_; }
+  bool stop() const { return control_.stop_requested(); }
 
   // How many steps behind the one under way a hook wants recorded.
-  int64_t profile_steps() const { return profile_steps_; }
+  int64_t profile_steps() const { return profiles_ ? control_.requests_->profile_steps : 0; }
 
-  // Each tells all hooks. Of `info`, RunInfo::stop, RunInfo::profile_steps and StepInfo::stop are
-  // set here.
+  // Each tells all hooks. The `control` of an info is set here.
   void begin(RunInfo info);
   void before_step(int64_t global_step);
   void after_step(StepInfo info);
@@ -49,9 +48,9 @@ class HookList {
   std::vector<std::shared_ptr<Hook>> hooks_;
   size_t begun_ = 0;  // so many returned from begin()
   size_t ended_ = 0;  // and so many were told end(), from the first on
-  bool stop_ = false;
-  bool stop_before_step_ = false;  // what it was
-  int64_t profile_steps_ = 0;
+  const RunControl control_;
+  bool stop_before_step_ = false;  // what stop() was
+  bool profiles_ = false;          // steps of this run can be recorded
 };
 
 }  // namespace muster::inline v0_1

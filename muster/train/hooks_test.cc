@@ -71,11 +71,11 @@ TEST(SecondOrStepTimerTest, WantsOneOfTheTwo) {
 
 TEST(StopAtStepTest, CountsFromTheStartOrEndsAtAStep) {
   const auto made = [](const hooks::StopAtStepOptions& options, int64_t start) {
-    bool stop = false;
+    const RunControl control;
     const auto hook = hooks::stop_at_step(options);
-    hook->begin({.start_step = start, .stop = &stop});
+    hook->begin({.start_step = start, .control = control});
     int64_t step = start;
-    while (!stop && step < 100) hook->before_step(++step);
+    while (!control.stop_requested() && step < 100) hook->before_step(++step);
     return step;
   };
   EXPECT_EQ(made({.num_steps = 3}, 7), 10);
@@ -86,21 +86,22 @@ TEST(StopAtStepTest, CountsFromTheStartOrEndsAtAStep) {
               HasSubstr("got both of num_steps and last_step"));
   EXPECT_THAT(message_of([] { hooks::stop_at_step({.last_step = 0}); }),
               HasSubstr("last_step is 0; it must be 1 or more"));
-  bool stop = false;
-  EXPECT_THAT(message_of([&] {
-                hooks::stop_at_step({.last_step = 3})->begin({.mode = Mode::kEval, .stop = &stop});
-              }),
-              HasSubstr("ends training"));
+  const RunControl control;
+  EXPECT_THAT(
+      message_of([&] {
+        hooks::stop_at_step({.last_step = 3})->begin({.mode = Mode::kEval, .control = control});
+      }),
+      HasSubstr("ends training"));
 }
 
 TEST(StopAtCheckpointStepTest, WaitsForACheckpoint) {
-  bool stop = false;
+  const RunControl control;
   const auto hook = hooks::stop_at_checkpoint_step(15);
-  hook->begin({.stop = &stop});
+  hook->begin({.control = control});
   hook->after_save(10, "m/model.ckpt-10");
-  EXPECT_FALSE(stop);
+  EXPECT_FALSE(control.stop_requested());
   hook->after_save(20, "m/model.ckpt-20");
-  EXPECT_TRUE(stop);
+  EXPECT_TRUE(control.stop_requested());
   EXPECT_THAT(message_of([] { hooks::stop_at_checkpoint_step(0); }), HasSubstr("1 or more"));
 }
 
@@ -114,7 +115,7 @@ TEST(LoggingTensorTest, TellsNamedValuesAndTheTimeBetween) {
     for (int64_t step = 1; step <= 4; ++step) {
       hook->after_step({.global_step = step,
                         .loss = 1.0 / static_cast<double>(step),
-                        .metrics = step == 1 ? &metrics : nullptr});
+                        .metrics = step == 1 ? std::optional(metrics) : std::nullopt});
       clock.advance(from_seconds(0.5));
     }
     hook->end(4);
@@ -143,7 +144,7 @@ TEST(LoggingTensorTest, ANameThatIsNotThereIsToldWithThoseThatAre) {
   const std::map<std::string, double> metrics{{"accuracy", 0.75}};
   hook->begin({});
   const Error error =
-      error_of([&] { hook->after_step({.global_step = 1, .loss = 1, .metrics = &metrics}); });
+      error_of([&] { hook->after_step({.global_step = 1, .loss = 1, .metrics = metrics}); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), HasSubstr("no value 'acuracy'"));
   EXPECT_THAT(error.message(), HasSubstr("'accuracy', 'global_step', 'loss'"));

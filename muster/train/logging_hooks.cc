@@ -32,7 +32,7 @@ class LoggingTensor : public Hook {
     steps_ = told_ = 0;
   }
   void after_step(const StepInfo& info) override {
-    if (info.metrics != nullptr) {
+    if (info.metrics) {
       for (const auto& [name, value] : *info.metrics) values_[name] = value;
     }
     values_["loss"] = info.loss;

@@ -37,16 +37,15 @@ class Profiler : public Hook {
           "give it to TrainSpec.hooks, TrainOptions.hooks or EstimatorSpec::training_hooks");
     }
     timer_.reset();
-    wanted_ = info.profile_steps;
-    if (wanted_ == nullptr) return;
+    control_ = info.control;
+    if (!(is_chief_ = info.is_chief)) return;
     directory_ = options_.output_dir.empty() ? info.model_dir : options_.output_dir;
     fs_.make_directories(directory_).value();
   }
 
   // The step behind this one can still be agreed on by all workers.
   void before_step(int64_t global_step) override {
-    if (wanted_ == nullptr || !timer_.due(global_step + 1)) return;
-    *wanted_ = std::max(*wanted_, options_.steps_in_a_row);
+    if (is_chief_ && timer_.due(global_step + 1)) control_.request_profile(options_.steps_in_a_row);
   }
 
   void after_profile(int64_t global_step, const formats::Timeline& timeline) override {
@@ -61,7 +60,8 @@ class Profiler : public Hook {
   SecondOrStepTimer timer_;
   FileSystem& fs_;
   std::string directory_;
-  int64_t* wanted_ = nullptr;
+  RunControl control_;
+  bool is_chief_ = false;
 };
 
 }  // namespace

@@ -172,10 +172,10 @@ TEST(ProfilerTest, AWriteThatFailsEndsTheRun) {
 
 TEST(ProfilerTest, AHookOfOnesOwnMayAskForAProfile) {
   struct Asks : Hook {
-    void begin(const RunInfo& info) override { wanted = info.profile_steps; }
+    void begin(const RunInfo& info) override { control = info.control; }
     void before_step(int64_t step) override {
-      if (step == 3) *wanted = 2;
-      if (step == 4) *wanted = 7;  // one is under way
+      if (step == 3) control.request_profile(2);
+      if (step == 4) control.request_profile(7);  // one is under way
     }
     void after_profile(int64_t step, const formats::Timeline& timeline) override {
       steps.push_back(step);
@@ -184,7 +184,7 @@ TEST(ProfilerTest, AHookOfOnesOwnMayAskForAProfile) {
       }
       EXPECT_EQ(timeline.notes.at("clocks"), "tasks share a clock, as far as can be told");
     }
-    int64_t* wanted = nullptr;
+    RunControl control;
     std::vector<int64_t> steps;
     std::vector<std::string> names;
   };

@@ -28,7 +28,7 @@ void ProgressHook::after_step(const StepInfo& info) {
   steps_ += info.global_step - std::exchange(last_step_, info.global_step);
   rows_ += info.rows;
   last_loss_ = info.loss;
-  if (info.metrics != nullptr) metrics_ = *info.metrics;
+  if (info.metrics) metrics_ = *info.metrics;
   const bool first = info.global_step == run_.start_step + 1;
   const bool due = lines_.due(info.global_step);
   if (!due && !options_.live) return;
@@ -153,7 +153,7 @@ void SummaryHook::after_step(const StepInfo& info) {
       values.push_back({"loss", static_cast<float>(info.loss)});
     writer_->add_values(std::move(values), info.global_step);
   }
-  if (writes_ && info.metrics != nullptr && !info.metrics->empty()) {
+  if (writes_ && info.metrics && !info.metrics->empty()) {
     writer_->add_scalars({info.metrics->begin(), info.metrics->end()}, info.global_step);
   }
   if (rates_.due(info.global_step)) {

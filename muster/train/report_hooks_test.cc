@@ -87,8 +87,10 @@ void show_ten_steps() {
   const std::map<std::string, double> metrics{{"accuracy", 0.75}};
   for (int64_t step = 51; step <= 60; ++step) {
     clock.advance(from_seconds(0.5));
-    hook.after_step(
-        {.global_step = step, .loss = 2, .rows = 1, .metrics = step == 51 ? &metrics : nullptr});
+    hook.after_step({.global_step = step,
+                     .loss = 2,
+                     .rows = 1,
+                     .metrics = step == 51 ? std::optional(metrics) : std::nullopt});
   }
   hook.end(60);
   std::exit(0);

@@ -18,39 +18,39 @@ class StopAtStep : public Hook {
   explicit StopAtStep(const StopAtStepOptions& options) : options_(options) {}
 
   void begin(const RunInfo& info) override {
-    stop_ = info.stop;
+    control_ = info.control;
     last_ = options_.last_step.value_or(info.start_step + options_.num_steps.value_or(0));
     if (info.mode != Mode::kTrain) {
       throw invalid_argument("hooks::stop_at_step ends training, and was given to something else",
                              "limit an evaluation with EvaluateOptions.steps");
     }
-    if (info.start_step >= last_) *stop_ = true;
+    if (info.start_step >= last_) control_.request_stop();
   }
   // Before the step, so that several workers agree on the end with this one.
   void before_step(int64_t global_step) override {
-    if (global_step >= last_) *stop_ = true;
+    if (global_step >= last_) control_.request_stop();
   }
 
  private:
   const StopAtStepOptions options_;
   int64_t last_ = 0;
-  bool* stop_ = nullptr;
+  RunControl control_;
 };
 
 class StopAtCheckpointStep : public Hook {
  public:
   explicit StopAtCheckpointStep(int64_t last_step) : last_step_(last_step) {}
 
-  void begin(const RunInfo& info) override { stop_ = info.stop; }
+  void begin(const RunInfo& info) override { control_ = info.control; }
   void after_save(int64_t global_step, const std::string& prefix) override {
-    if (global_step < last_step_ || *stop_) return;
+    if (global_step < last_step_ || control_.stop_requested()) return;
     log::info(fmt::format("stopping: {} is of step {} or later", prefix, last_step_));
-    *stop_ = true;
+    control_.request_stop();
   }
 
  private:
   const int64_t last_step_;
-  bool* stop_ = nullptr;
+  RunControl control_;
 };
 
 }  // namespace

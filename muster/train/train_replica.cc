@@ -409,7 +409,7 @@ class Run {
                        .loss = made.loss,
                        .rows = made.rows,
                        .reduction_seconds = replica_.last_times().reduction,
-                       .metrics = measured_ ? &metrics_.results() : nullptr,
+                       .metrics = measured_ ? std::optional(metrics_.results()) : std::nullopt,
                        .summaries = summaries(),
                        .skipped_steps = non_finite_.skipped(),
                        .roll_backs = non_finite_.roll_backs()});

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -77,15 +78,15 @@ Tensor as_points(const Value& value, const std::string& what) {
 
 // Where the model function says that the run has converged, on the replica that can stop it.
 struct Stopper {
-  bool* stop = nullptr;
+  std::optional<RunControl> control{};
 };
 
 class StopHook final : public Hook {
  public:
   explicit StopHook(std::shared_ptr<Stopper> stopper) : stopper_(std::move(stopper)) {}
-  void begin(const RunInfo& info) override { stopper_->stop = info.stop; }
-  void end(int64_t) override { stopper_->stop = nullptr; }
-  void on_error(const Error&) override { stopper_->stop = nullptr; }
+  void begin(const RunInfo& info) override { stopper_->control = info.control; }
+  void end(int64_t) override { stopper_->control.reset(); }
+  void on_error(const Error&) override { stopper_->control.reset(); }
 
  private:
   std::shared_ptr<Stopper> stopper_;
@@ -282,7 +283,7 @@ EstimatorSpec KMeansPart::train(const Tensor& points, State state, ModelContext&
     const auto before = variables.previous_loss.item<double>();
     const bool converged =
         before >= 0 && std::abs(now - before) / (1 + before) < *options_.relative_tolerance;
-    if (converged && stopper->stop != nullptr) *stopper->stop = true;
+    if (converged && stopper->control) stopper->control->request_stop();
     state.previous_loss = at::full_like(state.previous_loss, now);
   }
   EstimatorSpec spec;
