@@ -6,7 +6,7 @@
 #include "muster/calls/cluster_coordinator.h"
 #include "muster/loop/scheduled_steps.h"
 
-// Whoever links the part refers to this name, so that the linker takes this file out of the
+// A program that links the part refers to this name, so that the linker takes this file out of the
 // archive.
 extern "C" {
 extern const int muster_calls_linked;

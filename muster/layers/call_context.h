@@ -1,7 +1,7 @@
 // A CallContext gives a layer what it needs while it is called: the variables of its model, whether
-// this is training, and random keys. There is one for each replica and mode, of whoever makes the
-// steps. Layers keep no state, so the same layers may run in several contexts at once. Thread
-// safety: it belongs to one thread.
+// this is training, and random keys. Each replica has one for each mode, owned by the code that
+// makes its steps. Layers keep no state, so the same layers may run in several contexts at once.
+// Thread safety: it belongs to one thread.
 //
 // Names follow Keras: the first layer of a class is "conv2d", the next "conv2d_1", counted within a
 // scope in the order of their first call; a variable is "<scope>/<layer>/<slot>":
@@ -119,8 +119,8 @@ class MUSTER_EXPORT CallContext {
   // Adds the penalty of what a layer gives, [batch, ...], divided by the size of the batch, as
   // Keras does. Without a regularizer it does nothing.
   void add_activity_loss(const Regularizer& regularizer, const Tensor& output);
-  // Gives what was added in this step, and forgets it. Whoever takes it adds it to a loss; the
-  // step does so with what nobody took.
+  // Gives what was added in this step, and forgets it. The caller adds it to a loss; the step
+  // does so with what no caller took.
   std::vector<Tensor> take_losses();
 
  private:

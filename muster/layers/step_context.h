@@ -1,4 +1,4 @@
-// The CallContext of one replica, as whoever makes its steps has it: it says what a step is, and
+// The CallContext of one replica, as the engine and the loops hold it: it says what a step is, and
 // which layers and replicas take part. Thread safety: as CallContext.
 #pragma once
 
@@ -16,7 +16,7 @@ class MUSTER_PART_EXPORT StepContext : public CallContext {
   // `variables` outlives the context. `seed` decides what layers draw, not initial values (the
   // store's seed does).
   StepContext(VariableStore& variables, uint64_t seed) : CallContext(variables, seed) {}
-  // The context as whoever made it has it.
+  // The same context: each CallContext is a StepContext, since nothing else can construct one.
   static StepContext& of(CallContext& context) { return static_cast<StepContext&>(context); }
 
   // While a Current lives, layers called on this thread without a context use its context.

@@ -1,6 +1,6 @@
 // The coordinator's messages: what travels between CoordinatorChannel and CoordinatorHandler, in
-// the words of plan. Whoever adds, removes or moves a field raises kProtocolVersion. Values; no
-// thread has to care.
+// the words of plan. A change that adds, removes or moves a field raises kProtocolVersion. Values;
+// no thread has to care.
 #pragma once
 
 #include <cstdint>

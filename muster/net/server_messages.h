@@ -147,7 +147,7 @@ struct Committed {
 struct Commit {
   using Answer = Committed;
   int64_t ticket = 0;
-  std::string position{};           // of the worker's data, behind this step
+  std::string position{};           // of the worker's data, after this step
   int64_t rows = 0;                 // examples
   std::optional<int64_t> looked{};  // so many steps were in the weights it had
   bool next = false;                // it wants to make another step
@@ -331,7 +331,7 @@ struct Specs {
   using Answer = Tensors;
 };
 
-// The weights that are not row-sparse, behind the answer. `round`: the update that is made before.
+// The weights that are not row-sparse, after the answer. `round`: the update that is made before.
 struct Looked {
   int64_t applied = 0;  // steps in the weights
   static auto fields(auto& m) { return std::tie(m.applied); }
@@ -359,7 +359,7 @@ struct Rows {
   static auto fields(auto& m) { return std::tie(m.shards); }
 };
 
-// The gradients of a step, behind the request or in the area. With `commit` it counts at once.
+// The gradients of a step, after the request or in the area. With `commit` it counts at once.
 struct Pushed {
   std::optional<ledger::Committed> committed{};
   static auto fields(auto& m) { return std::tie(m.committed); }
@@ -416,8 +416,8 @@ struct MakeArea {
   static auto fields(auto& m) { return std::tie(m.row_bytes); }
 };
 
-// A copy of all behind so many steps: the answer comes when it is made. Then follow the tensors, or
-// where the server is to write a `part` of a checkpoint, what became of that.
+// A copy of all weights after so many steps: the answer comes when it is made. Then follow the
+// tensors, or where the server is to write a `part` of a checkpoint, what became of that.
 struct Snapshot {
   int64_t commits = 0;
   std::optional<plan::StepLedger::Round> round{};  // the update that is made before
@@ -485,7 +485,7 @@ using Request =
 // From a worker to a chief that gives calls.
 namespace calls {
 
-// A call, with the tensors of `arguments` and `state` behind it; ticket 0: there is none.
+// A call, with the tensors of `arguments` and `state` after it; ticket 0: there is none.
 struct Given {
   bool over = false;  // and there will be none
   int64_t ticket = 0;

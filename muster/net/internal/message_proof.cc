@@ -43,7 +43,7 @@ Side side_of(const Fields& fields) {
 }
 
 // What `peer` and `own_task` have to hear when a first message, of whatever version, names another
-// protocol; nothing where it names this one, or is none. The task that it names stands behind
+// protocol; nothing where it names this one, or is none. The task that it names stands after
 // `peer`, in the field that it had in all versions.
 std::optional<Error> version_error(const std::string& text, std::string_view word,
                                    const std::string& peer, const std::string& own_task) {

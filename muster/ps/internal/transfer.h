@@ -50,7 +50,7 @@ class Transfer {
     std::vector<ServerConnections::Request> requests{};  // [server]
     int64_t bytes = 0;                                   // of gradients
   };
-  // Completes `push` for each server, with its gradients behind it or in its memory.
+  // Completes `push` for each server, with its gradients after it or in its memory.
   Push pack(const distribute::FlatParameters::Prepared& gradients, const net::shards::Push& push);
   // Gives what the only server says of the commit; nothing where there are several.
   std::optional<net::ledger::Committed> send(const Push& push);

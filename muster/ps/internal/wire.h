@@ -1,5 +1,5 @@
 // How the messages of parameter servers travel (net/server_messages.h): their fields as the head,
-// and tensors behind it as raw bytes. Thread safety: as net::MessageSocket.
+// and tensors after it as raw bytes. Thread safety: as net::MessageSocket.
 #pragma once
 
 #include <optional>
@@ -20,7 +20,7 @@ namespace shards = net::shards;
 using net::Done;
 using plan::StepLedger;
 
-// Sends a head, and the bytes of `tensors`, contiguous and on the CPU, one behind another.
+// Sends a head, and the bytes of `tensors`, contiguous and on the CPU, one after another.
 void send_head(net::MessageSocket& socket, std::string_view head,
                std::span<const Tensor> tensors = {});
 template <typename Message>

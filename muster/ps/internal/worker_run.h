@@ -128,7 +128,7 @@ class WorkerRun final : public distribute::SharedRun {
   // Gives a server values of what it calls `name`: rows from `first` on, or all.
   void write_to(size_t server, const std::string& name, std::optional<int64_t> first,
                 const Tensor& values);
-  // Has every server copy what it holds behind the same step, and lets the workers go on. `part`
+  // Has every server copy what it holds after the same step, and lets the workers go on. `part`
   // names the file that a server is to write, where it is to; the copies, or what servers made of
   // them, are still to be received.
   Cut cut(const std::function<std::string(size_t server, int64_t step)>& part);
