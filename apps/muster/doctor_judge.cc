@@ -8,7 +8,7 @@
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
 #include "muster/cluster/address.h"
-#include "muster/cluster/protection.h"
+#include "muster/cluster/protection_check.h"
 #include "muster/cluster/resolved_cluster.h"
 
 namespace muster::app {

@@ -1,5 +1,5 @@
 // Which names leave Muster's libraries: all others are hidden (-fvisibility=hidden). A class of
-// plain fields needs no mark. tests/face holds the list of what is exported, and a test compares
+// plain fields needs no mark. cmake/face holds the lists of what is exported, and a test compares
 // the libraries with it.
 #pragma once
 

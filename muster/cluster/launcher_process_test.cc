@@ -6,7 +6,7 @@
 #include "muster/cluster/cluster_source.h"
 #include "muster/cluster/internal/launcher_environments.h"
 #include "muster/cluster/pet.h"
-#include "muster/cluster/protection.h"
+#include "muster/cluster/protection_check.h"
 #include "muster/cluster/resolved_cluster.h"
 
 namespace muster::inline v0_1::cluster {

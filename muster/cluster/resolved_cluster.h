@@ -9,7 +9,7 @@
 #include "muster/base/environment.h"
 #include "muster/base/export.h"
 #include "muster/cluster/cluster_spec.h"
-#include "muster/cluster/job.h"
+#include "muster/cluster/job_credentials.h"
 #include "muster/cluster/tf_config.h"
 
 namespace muster::inline v0_1::cluster {

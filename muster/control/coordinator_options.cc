@@ -5,7 +5,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/cluster/how_started.h"
-#include "muster/cluster/protection.h"
+#include "muster/cluster/protection_check.h"
 
 namespace muster::inline v0_1::control {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "muster/base/clock.h"
-#include "muster/cluster/job.h"
+#include "muster/cluster/job_credentials.h"
 #include "muster/plan/coordinator_state.h"
 
 namespace muster::inline v0_1::control {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "muster/base/clock.h"
-#include "muster/cluster/job.h"
+#include "muster/cluster/job_credentials.h"
 #include "muster/net/coordinator_channel.h"
 
 namespace muster::inline v0_1::control {

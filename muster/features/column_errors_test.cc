@@ -71,11 +71,11 @@ TEST(BadColumnsTest, Descriptions) {
       {[&] {
          bucketized_column(age, {1, 3, 2});
        },
-       "boundaries has 2 behind 3"},
+       "boundaries has 2 after 3"},
       {[&] {
          bucketized_column(age, {1, 1});
        },
-       "boundaries has 1 behind 1"},
+       "boundaries has 1 after 1"},
       {[&] { bucketized_column(age, {NAN}); }, "boundaries has a NaN"},
       {[] { categorical_column_with_hash_bucket("", 2); }, "the key is empty"},
       {[] { categorical_column_with_hash_bucket("x", 0); },

@@ -5,7 +5,7 @@
 #include "muster/heads/internal/arguments.h"
 #include "muster/heads/internal/single_head.h"
 #include "muster/losses/cross_entropy.h"
-#include "muster/losses/divergence.h"
+#include "muster/losses/poisson.h"
 #include "muster/losses/regression.h"
 #include "muster/metrics/mean.h"
 #include "muster/tensor/libtorch.h"

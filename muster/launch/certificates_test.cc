@@ -13,7 +13,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
-#include "muster/cluster/job.h"
+#include "muster/cluster/job_credentials.h"
 
 namespace muster::inline v0_1::launch {
 namespace {

@@ -1,5 +1,3 @@
-#include "muster/launch/supervise.h"
-
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -15,28 +13,22 @@
 #include "muster/base/error.h"
 #include "muster/base/exit_code.h"
 #include "muster/launch/internal/failure_rank.h"
-#include "muster/launch/internal/idle_watch.h"
-#include "muster/launch/internal/keeper.h"
-#include "muster/launch/internal/output.h"
-#include "muster/launch/internal/process.h"
 #include "muster/launch/internal/processor_times.h"
 #include "muster/launch/internal/run_outcome.h"
-#include "muster/launch/internal/signal_scope.h"
+#include "muster/launch/internal/supervisor.h"
 #include "muster/launch/internal/waiting_line.h"
 
 namespace muster::inline v0_1::launch {
+namespace internal {
 namespace {
 
-using SteadyClock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{100};         // the longest sleep: the bound of a lost SIGCHLD
 constexpr milliseconds kPipeTime{1000};    // for what a task left behind to finish writing
 constexpr milliseconds kKillTime{10'000};  // for the kernel to end what got SIGKILL
 constexpr milliseconds kIdleLook{1000};    // between looks whether those that remain do anything
-constexpr milliseconds kTogether{500};     // tasks that fail alike within it need one line
-constexpr int kRecentLines = 100;
-constexpr int kOnScreen = 10;  // what so many lines followed is quoted at the end
+constexpr int kOnScreen = 10;              // what so many lines followed is quoted at the end
 constexpr std::string_view kAddressInUse = "address already in use";
 
 bool contains_ignoring_case(std::string_view text, std::string_view lower) {
@@ -45,470 +37,334 @@ bool contains_ignoring_case(std::string_view text, std::string_view lower) {
          }) != text.end();
 }
 
-// Returns a short text for lines in between; the last line explains more.
+}  // namespace
+
 std::string short_text(const ExitStatus& status) {
   return status.signal != 0 ? "killed by " + signal_name(status.signal)
                             : fmt::format("exit code {}", status.code);
 }
 
-std::string seconds(milliseconds time) { return fmt::format("{:g} s", time.count() / 1000.0); }
+std::string describe_seconds(milliseconds time) {
+  return fmt::format("{:g} s", time.count() / 1000.0);
+}
 
-struct Task {
-  const ProcessSpec* spec = nullptr;
-  internal::Started process;
-  internal::LineSplitter lines[2];
-  TaskExit exit;
-  SteadyClock::time_point exit_time;
-  bool signalled = false;
-  bool reaped = false;
-  int restarts = 0;  // made
-  int line_count = 0;
-  int in_use_line = -kRecentLines;  // when it last said so
-  internal::IdleWatch activity;
-  SaidError said[2];     // the last error in each of its streams
-  int error_stream = 1;  // which of them came last
-  int error_line = 0;    // of all lines, the last one of its last error
+Supervisor::Supervisor(const std::vector<ProcessSpec>& processes, const SuperviseOptions& options)
+    : options_(options),
+      output_(options.out_fd, options.err_fd, options.json),
+      tasks_(processes.size()) {
+  for (std::size_t i = 0; i < processes.size(); ++i) tasks_[i].spec = &processes[i];
+}
 
-  int& fd(int stream) { return stream == 0 ? process.out : process.err; }
-  bool said_address_in_use() const { return line_count - in_use_line < kRecentLines; }
-};
+Supervisor::~Supervisor() {
+  for (RunningTask& task : tasks_) close_pipes(task);
+}
 
-class Supervisor {
- public:
-  Supervisor(const std::vector<ProcessSpec>& processes, const SuperviseOptions& options)
-      : options_(options),
-        output_(options.out_fd, options.err_fd, options.json),
-        tasks_(processes.size()) {
-    for (std::size_t i = 0; i < processes.size(); ++i) tasks_[i].spec = &processes[i];
-  }
-
-  ~Supervisor() {
-    for (Task& task : tasks_) close_pipes(task);
-  }
-
-  Outcome run() {
-    start_all();
-    while (!all_reaped() && !given_up()) {
-      wait_for_events();
-      for (const int signal : signals_.take()) on_signal(signal);
-      for (Task& task : tasks_) {
-        if (!task.reaped && task.process.pid > 0) look_after(task);
-      }
-      stop_those_left_alone();
-      stop_those_too_late();
-      act_on_deadline();
-      look_for_idle();
-      if (SteadyClock::now() >= held_until_) say_held();
+Outcome Supervisor::run() {
+  start_all();
+  while (!all_reaped() && !given_up()) {
+    wait_for_events();
+    for (const int signal : signals_.take()) on_signal(signal);
+    for (RunningTask& task : tasks_) {
+      if (!task.reaped && task.process.pid > 0) look_after(task);
     }
-    Outcome outcome = conclude();
-    flush();
-    return outcome;
+    stop_those_left_alone();
+    stop_those_too_late();
+    act_on_deadline();
+    look_for_idle();
+    if (SteadyClock::now() >= held_until_) say_held();
   }
+  Outcome outcome = conclude();
+  flush();
+  return outcome;
+}
 
- private:
-  // A group goes through these phases in order. Each but the last has a deadline.
-  enum class Phase { kRunning, kSurvivors, kStopping, kKilled };
+void Supervisor::say(std::string_view text) {
+  say_held();
+  output_.line(1, "muster", 8, text);
+}
 
-  void say(std::string_view text) {
-    say_held();
-    output_.line(1, "muster", 8, text);
-  }
+void Supervisor::say_held() {
+  for (const std::string& text : std::exchange(held_, {})) output_.line(1, "muster", 8, text);
+}
 
-  void say_held() {
-    for (const std::string& text : std::exchange(held_, {})) output_.line(1, "muster", 8, text);
-  }
-
-  void start_all() {
-    for (Task& task : tasks_) {
-      try {
-        begin(task);
-      } catch (const Error&) {
-        kill_all();
-        const auto deadline = SteadyClock::now() + kKillTime;
-        while (SteadyClock::now() < deadline &&
-               std::any_of(tasks_.begin(), tasks_.end(), [](const Task& other) {
-                 return other.process.pid > 0 && !other.reaped;
-               })) {
-          for (Task& other : tasks_) {
-            if (other.process.pid > 0 && !other.reaped && internal::peek_exit(other.process.pid)) {
-              reap(other);
-            }
+void Supervisor::start_all() {
+  for (RunningTask& task : tasks_) {
+    try {
+      begin(task);
+    } catch (const Error&) {
+      kill_all();
+      const auto deadline = SteadyClock::now() + kKillTime;
+      while (SteadyClock::now() < deadline &&
+             std::any_of(tasks_.begin(), tasks_.end(), [](const RunningTask& other) {
+               return other.process.pid > 0 && !other.reaped;
+             })) {
+        for (RunningTask& other : tasks_) {
+          if (other.process.pid > 0 && !other.reaped && peek_exit(other.process.pid)) {
+            reap(other);
           }
-          poll(nullptr, 0, 5);
         }
-        throw;
+        poll(nullptr, 0, 5);
       }
+      throw;
     }
   }
+}
 
-  std::size_t index_of(const Task& task) const {
-    return static_cast<std::size_t>(&task - tasks_.data());
+std::size_t Supervisor::index_of(const RunningTask& task) const {
+  return static_cast<std::size_t>(&task - tasks_.data());
+}
+
+void Supervisor::begin(RunningTask& task) {
+  task.process = start(*task.spec, signals_.former(), keeper_.mark());
+  keeper_.add(task.process.pid);
+  if (options_.on_start) options_.on_start(index_of(task));
+}
+
+void Supervisor::wait_for_events() {
+  std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0}};
+  for (int stream = 0; stream < 2; ++stream) {
+    waits.push_back({output_.waiting_fd(stream), POLLOUT, 0});  // -1: poll skips it
   }
-
-  void begin(Task& task) {
-    task.process = internal::start(*task.spec, signals_.former(), keeper_.mark());
-    keeper_.add(task.process.pid);
-    if (options_.on_start) options_.on_start(index_of(task));
+  if (!output_.full()) {
+    for (RunningTask& task : tasks_) {
+      for (int stream = 0; stream < 2; ++stream) waits.push_back({task.fd(stream), POLLIN, 0});
+    }
   }
+  auto timeout = kTick;
+  if (phase_ != Phase::kRunning && phase_ != Phase::kKilled) {
+    const auto left = std::chrono::ceil<milliseconds>(deadline_ - SteadyClock::now());
+    timeout = std::clamp(left, milliseconds(0), kTick);
+  }
+  if (poll(waits.data(), waits.size(), static_cast<int>(timeout.count())) <= 0) return;
+  for (int stream = 0; stream < 2; ++stream) {
+    if (waits[1 + stream].revents != 0) output_.write_some(stream);
+  }
+  for (std::size_t i = 3; i < waits.size(); ++i) {
+    if (waits[i].revents != 0) read_some(tasks_[(i - 3) / 2], static_cast<int>((i - 3) % 2));
+  }
+}
 
-  void wait_for_events() {
-    std::vector<pollfd> waits{{signals_.fd(), POLLIN, 0}};
-    for (int stream = 0; stream < 2; ++stream) {
-      waits.push_back({output_.waiting_fd(stream), POLLOUT, 0});  // -1: poll skips it
+bool Supervisor::read_some(RunningTask& task, int stream) {
+  if (task.fd(stream) < 0) return false;
+  std::array<char, 16 * 1024> bytes;
+  const ssize_t count = read(task.fd(stream), bytes.data(), bytes.size());
+  if (count < 0) return errno == EINTR;
+  const auto emit = [&](std::string_view text, bool passing) {
+    take_line(task, stream, text, passing);
+  };
+  if (count == 0) {
+    task.lines[stream].finish(emit);
+    close(task.fd(stream));
+    task.fd(stream) = -1;
+    return false;
+  }
+  task.lines[stream].append({bytes.data(), static_cast<std::size_t>(count)}, emit);
+  return true;
+}
+
+void Supervisor::take_line(RunningTask& task, int stream, std::string_view text, bool passing) {
+  const int color = static_cast<int>(&task - tasks_.data());
+  if (passing) {
+    output_.passing(stream, task.spec->name, color, text);
+    return;
+  }
+  if (options_.on_line) options_.on_line(index_of(task), text);
+  ++task.line_count;
+  if (!says_it_waits(text)) task.activity.note_life(SteadyClock::now());
+  if (contains_ignoring_case(text, kAddressInUse)) task.in_use_line = task.line_count;
+  ++all_lines_;
+  if (task.said[stream].add(text)) {
+    task.error_stream = stream;
+    task.error_line = all_lines_;
+  }
+  output_.line(stream, task.spec->name, color, text);
+}
+
+void Supervisor::look_after(RunningTask& task) {
+  if (!task.exit.ended) {
+    const auto status = peek_exit(task.process.pid);
+    if (!status) return;
+    task.exit.status = *status;
+    task.exit.ended = true;
+    task.exit.after_our_signal = task.signalled;
+    task.exit.order = ended_++;
+    task.exit_time = SteadyClock::now();
+  }
+  const bool written = task.process.out < 0 && task.process.err < 0;
+  if (!written && SteadyClock::now() < task.exit_time + kPipeTime) return;
+  reap(task);
+  if (options_.on_exit) options_.on_exit(index_of(task), task.exit.status);
+  on_exit(task);
+}
+
+void Supervisor::reap(RunningTask& task) {
+  kill_session(task.process.pid);
+  for (int stream = 0; stream < 2; ++stream) {
+    // A pipe holds 64 KiB. The bound is there because somebody outside the group may keep filling
+    // it.
+    for (int helping = 0; helping < 64 && read_some(task, stream); ++helping) {
     }
-    if (!output_.full()) {
-      for (Task& task : tasks_) {
-        for (int stream = 0; stream < 2; ++stream) waits.push_back({task.fd(stream), POLLIN, 0});
-      }
+    task.lines[stream].finish(
+        [&](std::string_view text, bool passing) { take_line(task, stream, text, passing); });
+    output_.passing(stream, task.spec->name, static_cast<int>(&task - tasks_.data()), "");
+  }
+  close_pipes(task);
+  task.exit.last_error = task.said[task.error_stream].first_line();
+  task.exit.last_error_lines = task.said[task.error_stream].lines();
+  keeper_.remove(task.process.pid);
+  waitpid(task.process.pid, nullptr, 0);
+  task.reaped = true;
+}
+
+void Supervisor::on_signal(int number) {
+  if (stop_signal_ != 0) {
+    if (number == SIGINT && phase_ != Phase::kKilled) {
+      say("Ctrl-C again: killing all tasks");
+      kill_all();
     }
-    auto timeout = kTick;
-    if (phase_ != Phase::kRunning && phase_ != Phase::kKilled) {
-      const auto left = std::chrono::ceil<milliseconds>(deadline_ - SteadyClock::now());
-      timeout = std::clamp(left, milliseconds(0), kTick);
+    return;
+  }
+  stop_signal_ = number == SIGHUP ? SIGTERM : number;
+  say(fmt::format("{}: stopping {} (up to {}; Ctrl-C kills at once)", signal_name(number),
+                  names_of_running(), describe_seconds(options_.stop_time)));
+  stop_all(stop_signal_, options_.stop_time);
+}
+
+void Supervisor::act_on_deadline() {
+  if (phase_ == Phase::kRunning || SteadyClock::now() < deadline_) return;
+  const std::string who = names_of_running();
+  if (who.empty()) return;
+  if (phase_ == Phase::kSurvivors) {
+    say(fmt::format("{} still running after {}: sending SIGTERM", who,
+                    describe_seconds(options_.survivor_time)));
+    for (RunningTask& task : tasks_) task.exit.stuck = !task.exit.ended && !task.spec->beside;
+    stop_all(SIGTERM, options_.grace);
+  } else if (phase_ == Phase::kStopping) {
+    say(fmt::format("{} still running after {}: sending SIGKILL", who,
+                    describe_seconds(stop_signal_ != 0 ? options_.stop_time : options_.grace)));
+    kill_all();
+  }
+}
+
+void Supervisor::look_for_idle() {
+  const auto now = SteadyClock::now();
+  if (phase_ != Phase::kRunning || first_done_.empty() || now < next_look_) return;
+  const auto every = std::min<milliseconds>(kIdleLook, options_.idle_time / 4);
+  next_look_ = now + every;
+  const std::string who = names_of_running();
+  if (who.empty()) return;
+  const auto times = ProcessorTimes::now();
+  bool all_idle = true;
+  for (RunningTask& task : tasks_) {
+    if (task.exit.ended) continue;
+    if (const auto seconds = times.of_task(task.process.pid))
+      task.activity.look(*seconds, now, every);
+    all_idle = all_idle && task.activity.idle() >= options_.idle_time;
+  }
+  if (all_idle) {
+    say(fmt::format("{} ended, and {} did nothing for {}: sending SIGTERM", first_done_, who,
+                    describe_seconds(options_.idle_time)));
+    for (RunningTask& task : tasks_) task.exit.stuck = !task.exit.ended;
+    stop_all(SIGTERM, options_.grace);
+  } else if (now - done_time_ >= next_report_) {
+    say(fmt::format("{} ended {} ago; waiting for {}", first_done_,
+                    describe_seconds(std::chrono::duration_cast<milliseconds>(next_report_)), who));
+    next_report_ *= 3;
+  }
+}
+
+void Supervisor::stop_all(int signal, milliseconds time) {
+  phase_ = Phase::kStopping;
+  deadline_ = SteadyClock::now() + time;
+  send(signal);
+}
+
+void Supervisor::kill_all() {
+  phase_ = Phase::kKilled;
+  deadline_ = SteadyClock::now() + kKillTime;
+  send(SIGKILL);
+}
+
+void Supervisor::send(int signal) {
+  for (RunningTask& task : tasks_) {
+    if (task.process.pid <= 0 || task.reaped) continue;
+    // A task that ended a moment ago, and was not seen yet, failed by itself.
+    if (!task.exit.ended && !peek_exit(task.process.pid)) task.signalled = true;
+    signal_group(task.process.pid, signal);
+  }
+}
+
+bool Supervisor::all_reaped() const {
+  return std::all_of(tasks_.begin(), tasks_.end(),
+                     [](const RunningTask& task) { return task.reaped; });
+}
+
+bool Supervisor::given_up() const {
+  return phase_ == Phase::kKilled && SteadyClock::now() >= deadline_;
+}
+
+std::string Supervisor::names_of_running() const {
+  std::vector<std::string_view> names;
+  for (const RunningTask& task : tasks_) {
+    if (task.process.pid > 0 && !task.exit.ended) names.push_back(task.spec->name);
+  }
+  return fmt::format("{}", fmt::join(names, ", "));
+}
+
+Outcome Supervisor::conclude() {
+  std::vector<const ProcessSpec*> specs;
+  std::vector<TaskExit> exits;
+  bool alike = true;
+  for (const RunningTask& task : tasks_) {
+    specs.push_back(task.spec);
+    exits.push_back(task.exit);
+    alike = alike && short_text(task.exit.status) == short_text(tasks_[0].exit.status);
+  }
+  // The report says for all what one mistake in the command makes of each.
+  if (alike) held_.clear();
+  say_held();
+  Outcome outcome = judge(specs, std::move(exits), stop_signal_);
+  outcome.address_in_use = address_in_use_;
+  for (const RunningTask& task : tasks_) {
+    if (!task.exit.ended) {
+      say(fmt::format("{} (process {}) did not end after SIGKILL; it is left behind",
+                      task.spec->name, task.process.pid));
     }
-    if (poll(waits.data(), waits.size(), static_cast<int>(timeout.count())) <= 0) return;
+  }
+  if (options_.on_end) options_.on_end(outcome);
+  if (outcome.address_in_use) return outcome;
+  const bool on_screen =
+      outcome.root_cause && all_lines_ - tasks_[*outcome.root_cause].error_line <= kOnScreen;
+  const auto hung = first_done_.empty() ? options_.survivor_time : options_.idle_time;
+  for (const std::string& line : reasons(outcome, specs, describe_seconds(hung), on_screen))
+    say(line);
+  return outcome;
+}
+
+void Supervisor::flush() {
+  while (output_.waiting_fd(0) >= 0 || output_.waiting_fd(1) >= 0) {
+    std::array<pollfd, 3> waits{{{signals_.fd(), POLLIN, 0},
+                                 {output_.waiting_fd(0), POLLOUT, 0},
+                                 {output_.waiting_fd(1), POLLOUT, 0}}};
+    if (poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) return;
+    if (!signals_.take().empty()) return;
     for (int stream = 0; stream < 2; ++stream) {
       if (waits[1 + stream].revents != 0) output_.write_some(stream);
     }
-    for (std::size_t i = 3; i < waits.size(); ++i) {
-      if (waits[i].revents != 0) read_some(tasks_[(i - 3) / 2], static_cast<int>((i - 3) % 2));
-    }
   }
+}
 
-  // Reads one portion, so that a task that writes much cannot keep us from the others. Returns
-  // false when nothing is there now.
-  bool read_some(Task& task, int stream) {
-    if (task.fd(stream) < 0) return false;
-    std::array<char, 16 * 1024> bytes;
-    const ssize_t count = read(task.fd(stream), bytes.data(), bytes.size());
-    if (count < 0) return errno == EINTR;
-    const auto emit = [&](std::string_view text, bool passing) {
-      take_line(task, stream, text, passing);
-    };
-    if (count == 0) {
-      task.lines[stream].finish(emit);
-      close(task.fd(stream));
-      task.fd(stream) = -1;
-      return false;
-    }
-    task.lines[stream].append({bytes.data(), static_cast<std::size_t>(count)}, emit);
-    return true;
+void Supervisor::close_pipes(RunningTask& task) {
+  for (int stream = 0; stream < 2; ++stream) {
+    if (task.fd(stream) >= 0) close(task.fd(stream));
+    task.fd(stream) = -1;
   }
+}
 
-  void take_line(Task& task, int stream, std::string_view text, bool passing) {
-    const int color = static_cast<int>(&task - tasks_.data());
-    if (passing) {
-      output_.passing(stream, task.spec->name, color, text);
-      return;
-    }
-    if (options_.on_line) options_.on_line(index_of(task), text);
-    ++task.line_count;
-    if (!internal::says_it_waits(text)) task.activity.note_life(SteadyClock::now());
-    if (contains_ignoring_case(text, kAddressInUse)) task.in_use_line = task.line_count;
-    ++all_lines_;
-    if (task.said[stream].add(text)) {
-      task.error_stream = stream;
-      task.error_line = all_lines_;
-    }
-    output_.line(stream, task.spec->name, color, text);
-  }
-
-  void look_after(Task& task) {
-    if (!task.exit.ended) {
-      const auto status = internal::peek_exit(task.process.pid);
-      if (!status) return;
-      task.exit.status = *status;
-      task.exit.ended = true;
-      task.exit.after_our_signal = task.signalled;
-      task.exit.order = ended_++;
-      task.exit_time = SteadyClock::now();
-    }
-    const bool written = task.process.out < 0 && task.process.err < 0;
-    if (!written && SteadyClock::now() < task.exit_time + kPipeTime) return;
-    reap(task);
-    if (options_.on_exit) options_.on_exit(index_of(task), task.exit.status);
-    on_exit(task);
-  }
-
-  // Ends what the task left running, reads the rest of its output, and frees its process id.
-  void reap(Task& task) {
-    internal::kill_session(task.process.pid);
-    for (int stream = 0; stream < 2; ++stream) {
-      // A pipe holds 64 KiB. The bound is there because somebody outside the group may keep filling
-      // it.
-      for (int helping = 0; helping < 64 && read_some(task, stream); ++helping) {
-      }
-      task.lines[stream].finish(
-          [&](std::string_view text, bool passing) { take_line(task, stream, text, passing); });
-      output_.passing(stream, task.spec->name, static_cast<int>(&task - tasks_.data()), "");
-    }
-    close_pipes(task);
-    task.exit.last_error = task.said[task.error_stream].first_line();
-    task.exit.last_error_lines = task.said[task.error_stream].lines();
-    keeper_.remove(task.process.pid);
-    waitpid(task.process.pid, nullptr, 0);
-    task.reaped = true;
-  }
-
-  void on_exit(Task& task) {
-    if (task.exit.status.ok() && first_done_.empty() && !task.spec->beside) {
-      first_done_ = task.spec->name;
-      done_time_ = SteadyClock::now();
-    }
-    if (task.exit.status.ok() || stop_signal_ != 0) return;
-    if (phase_ == Phase::kRunning && was_lost(task) && is_too_late(task)) {
-      task.exit.too_late = true;
-      return;
-    }
-    if (options_.stop_on_address_in_use && task.exit.status.code == kExitRestart &&
-        task.said_address_in_use() && phase_ == Phase::kRunning) {
-      address_in_use_ = true;
-      stop_all(SIGTERM, options_.grace);
-      return;
-    }
-    if (address_in_use_ || phase_ == Phase::kStopping || phase_ == Phase::kKilled) return;
-    const std::string what = fmt::format("{}: {}", task.spec->name, short_text(task.exit.status));
-    if (phase_ == Phase::kRunning && task.restarts < task.spec->restarts && was_lost(task)) {
-      start_again(task, what);
-      return;
-    }
-    if (phase_ == Phase::kSurvivors) {
-      if (held_.empty()) return say(what);
-      held_.push_back(what);
-      return;
-    }
-    const std::string others = names_of_running();
-    if (others.empty()) return;  // the report says it
-    if (task.spec->beside ||
-        (task.spec->may_be_lost && internal::asks_for_restart(task.exit.status))) {
-      say(fmt::format("{}; {} goes on without it", what, others));
-      return;
-    }
-    held_ = {fmt::format("{}; waiting up to {} for {} to end", what,
-                         seconds(options_.survivor_time), others)};
-    held_until_ = SteadyClock::now() + kTogether;
-    phase_ = Phase::kSurvivors;
-    deadline_ = SteadyClock::now() + options_.survivor_time;
-  }
-
-  static bool was_lost(const Task& task) {
-    return task.exit.status.signal != 0 || task.exit.status.code == kExitRestart;
-  }
-
-  void start_again(Task& task, const std::string& what) {
-    const int made = task.restarts + 1;
-    say(fmt::format("{}; starting it again ({} of {})", what, made, task.spec->restarts));
-    const ProcessSpec* spec = task.spec;
-    task = Task();
-    task.spec = spec;
-    task.restarts = made;
-    begin(task);
-  }
-
-  void on_signal(int number) {
-    if (stop_signal_ != 0) {
-      if (number == SIGINT && phase_ != Phase::kKilled) {
-        say("Ctrl-C again: killing all tasks");
-        kill_all();
-      }
-      return;
-    }
-    stop_signal_ = number == SIGHUP ? SIGTERM : number;
-    say(fmt::format("{}: stopping {} (up to {}; Ctrl-C kills at once)", signal_name(number),
-                    names_of_running(), seconds(options_.stop_time)));
-    stop_all(stop_signal_, options_.stop_time);
-  }
-
-  // Those beside the group wait for a restart that will not come.
-  void stop_those_left_alone() {
-    if (phase_ != Phase::kSurvivors) return;
-    bool restart = false;
-    for (const Task& task : tasks_) {
-      if (task.spec->beside) continue;
-      if (!task.reaped) return;
-      restart = restart || internal::asks_for_restart(task.exit.status);
-    }
-    const std::string who = names_of_running();
-    if (!restart || who.empty()) return;
-    say(fmt::format("{} is left alone: sending SIGTERM", who));
-    stop_all(SIGTERM, options_.grace);
-  }
-
-  // Whether it was started again, and the run is over without it.
-  bool is_too_late(const Task& task) const {
-    const auto came_again = [](const Task& one) {
-      return one.restarts > 0 && (one.spec->may_be_lost || one.spec->serves);
-    };
-    return came_again(task) && std::all_of(tasks_.begin(), tasks_.end(), [&](const Task& other) {
-             return came_again(other) || (other.reaped && other.exit.status.ok());
-           });
-  }
-
-  void stop_those_too_late() {
-    if (phase_ != Phase::kRunning || first_done_.empty()) return;
-    SteadyClock::time_point last;
-    for (Task& task : tasks_) {
-      if (task.reaped) last = std::max(last, task.exit_time);
-      if (!task.exit.ended && !is_too_late(task)) return;
-    }
-    const std::string who = names_of_running();
-    if (who.empty() || SteadyClock::now() < last + options_.survivor_time) return;
-    say(fmt::format("{} was started again, and the run is over without it: sending SIGTERM", who));
-    for (Task& task : tasks_) task.exit.too_late |= !task.exit.ended;
-    stop_all(SIGTERM, options_.grace);
-  }
-
-  void act_on_deadline() {
-    if (phase_ == Phase::kRunning || SteadyClock::now() < deadline_) return;
-    const std::string who = names_of_running();
-    if (who.empty()) return;
-    if (phase_ == Phase::kSurvivors) {
-      say(fmt::format("{} still running after {}: sending SIGTERM", who,
-                      seconds(options_.survivor_time)));
-      for (Task& task : tasks_) task.exit.stuck = !task.exit.ended && !task.spec->beside;
-      stop_all(SIGTERM, options_.grace);
-    } else if (phase_ == Phase::kStopping) {
-      say(fmt::format("{} still running after {}: sending SIGKILL", who,
-                      seconds(stop_signal_ != 0 ? options_.stop_time : options_.grace)));
-      kill_all();
-    }
-  }
-
-  // When a task has ended well, the others have little left to do.
-  void look_for_idle() {
-    const auto now = SteadyClock::now();
-    if (phase_ != Phase::kRunning || first_done_.empty() || now < next_look_) return;
-    const auto every = std::min<milliseconds>(kIdleLook, options_.idle_time / 4);
-    next_look_ = now + every;
-    const std::string who = names_of_running();
-    if (who.empty()) return;
-    const auto times = internal::ProcessorTimes::now();
-    bool all_idle = true;
-    for (Task& task : tasks_) {
-      if (task.exit.ended) continue;
-      if (const auto seconds = times.of_task(task.process.pid))
-        task.activity.look(*seconds, now, every);
-      all_idle = all_idle && task.activity.idle() >= options_.idle_time;
-    }
-    if (all_idle) {
-      say(fmt::format("{} ended, and {} did nothing for {}: sending SIGTERM", first_done_, who,
-                      seconds(options_.idle_time)));
-      for (Task& task : tasks_) task.exit.stuck = !task.exit.ended;
-      stop_all(SIGTERM, options_.grace);
-    } else if (now - done_time_ >= next_report_) {
-      say(fmt::format("{} ended {} ago; waiting for {}", first_done_,
-                      seconds(std::chrono::duration_cast<milliseconds>(next_report_)), who));
-      next_report_ *= 3;
-    }
-  }
-
-  void stop_all(int signal, milliseconds time) {
-    phase_ = Phase::kStopping;
-    deadline_ = SteadyClock::now() + time;
-    send(signal);
-  }
-
-  void kill_all() {
-    phase_ = Phase::kKilled;
-    deadline_ = SteadyClock::now() + kKillTime;
-    send(SIGKILL);
-  }
-
-  void send(int signal) {
-    for (Task& task : tasks_) {
-      if (task.process.pid <= 0 || task.reaped) continue;
-      // A task that ended a moment ago, and was not seen yet, failed by itself.
-      if (!task.exit.ended && !internal::peek_exit(task.process.pid)) task.signalled = true;
-      internal::signal_group(task.process.pid, signal);
-    }
-  }
-
-  bool all_reaped() const {
-    return std::all_of(tasks_.begin(), tasks_.end(), [](const Task& task) { return task.reaped; });
-  }
-
-  bool given_up() const { return phase_ == Phase::kKilled && SteadyClock::now() >= deadline_; }
-
-  std::string names_of_running() const {
-    std::vector<std::string_view> names;
-    for (const Task& task : tasks_) {
-      if (task.process.pid > 0 && !task.exit.ended) names.push_back(task.spec->name);
-    }
-    return fmt::format("{}", fmt::join(names, ", "));
-  }
-
-  Outcome conclude() {
-    std::vector<const ProcessSpec*> specs;
-    std::vector<TaskExit> exits;
-    bool alike = true;
-    for (const Task& task : tasks_) {
-      specs.push_back(task.spec);
-      exits.push_back(task.exit);
-      alike = alike && short_text(task.exit.status) == short_text(tasks_[0].exit.status);
-    }
-    // The report says for all what one mistake in the command makes of each.
-    if (alike) held_.clear();
-    say_held();
-    Outcome outcome = internal::judge(specs, std::move(exits), stop_signal_);
-    outcome.address_in_use = address_in_use_;
-    for (const Task& task : tasks_) {
-      if (!task.exit.ended) {
-        say(fmt::format("{} (process {}) did not end after SIGKILL; it is left behind",
-                        task.spec->name, task.process.pid));
-      }
-    }
-    if (options_.on_end) options_.on_end(outcome);
-    if (outcome.address_in_use) return outcome;
-    const bool on_screen =
-        outcome.root_cause && all_lines_ - tasks_[*outcome.root_cause].error_line <= kOnScreen;
-    const auto hung = first_done_.empty() ? options_.survivor_time : options_.idle_time;
-    for (const std::string& line : internal::reasons(outcome, specs, seconds(hung), on_screen))
-      say(line);
-    return outcome;
-  }
-
-  // Waits for the reader, as any program does at its end; a signal ends the wait.
-  void flush() {
-    while (output_.waiting_fd(0) >= 0 || output_.waiting_fd(1) >= 0) {
-      std::array<pollfd, 3> waits{{{signals_.fd(), POLLIN, 0},
-                                   {output_.waiting_fd(0), POLLOUT, 0},
-                                   {output_.waiting_fd(1), POLLOUT, 0}}};
-      if (poll(waits.data(), waits.size(), -1) < 0 && errno != EINTR) return;
-      if (!signals_.take().empty()) return;
-      for (int stream = 0; stream < 2; ++stream) {
-        if (waits[1 + stream].revents != 0) output_.write_some(stream);
-      }
-    }
-  }
-
-  static void close_pipes(Task& task) {
-    for (int stream = 0; stream < 2; ++stream) {
-      if (task.fd(stream) >= 0) close(task.fd(stream));
-      task.fd(stream) = -1;
-    }
-  }
-
-  const SuperviseOptions options_;
-  internal::SignalScope signals_;
-  internal::Keeper keeper_;
-  internal::Output output_;
-  std::vector<Task> tasks_;
-  Phase phase_ = Phase::kRunning;
-  SteadyClock::time_point deadline_;
-  int stop_signal_ = 0;
-  int ended_ = 0;
-  int all_lines_ = 0;  // of tasks
-  bool address_in_use_ = false;
-  std::string first_done_;  // the first task that ended with 0; "" while there is none
-  SteadyClock::time_point done_time_, next_look_, held_until_;
-  std::vector<std::string> held_;         // lines that are not needed when all fail alike
-  std::chrono::seconds next_report_{10};  // after done_time_
-};
-
-}  // namespace
+}  // namespace internal
 
 Outcome supervise(const std::vector<ProcessSpec>& processes, const SuperviseOptions& options) {
-  return Supervisor(processes, options).run();
+  return internal::Supervisor(processes, options).run();
 }
 
 }  // namespace muster::inline v0_1::launch

@@ -21,9 +21,9 @@ FunctionalImpl::FunctionalImpl(std::vector<SymbolicTensor> inputs,
   layers_ = layers_of(graph_, probed.names);
   parameters_ = count_parameters(probed.variables);
   for (const SymbolicTensor& input : graph_.inputs())
-    input_names_.push_back(probed.names.at(input.node()->identity.id));
+    input_names_.push_back(probed.names.at(internal::node_of(input)->identity.id));
   for (const SymbolicTensor& output : graph_.outputs()) {
-    const std::string& layer = probed.names.at(output.node()->identity.id);
+    const std::string& layer = probed.names.at(internal::node_of(output)->identity.id);
     std::string name = layer;
     for (int copy = 1; std::ranges::find(output_names_, name) != output_names_.end(); ++copy)
       name = fmt::format("{}:{}", layer, copy);

@@ -78,8 +78,8 @@ std::string connections_of(const GraphLayer& layer, const std::vector<GraphLayer
   const auto add = [&](const SymbolicTensor& value) {
     const auto source = internal::source_of(value, layers);
     if (!source) return;
-    connections.push_back(
-        fmt::format("'{}[{}][{}]'", source->first->name, source->second, value.index()));
+    connections.push_back(fmt::format("'{}[{}][{}]'", source->first->name, source->second,
+                                      internal::index_of(value)));
   };
   for (const GraphNode* call : layer.calls) {
     for (const SymbolicTensor& value : call->inputs.tensors) add(value);

@@ -14,8 +14,22 @@ SymbolicTensor::SymbolicTensor(std::shared_ptr<const internal::GraphNode> node, 
 const Shape& SymbolicTensor::shape() const { return node_->outputs[index_].shape; }
 DType SymbolicTensor::dtype() const { return node_->outputs[index_].dtype; }
 
+namespace internal {
+
+SymbolicTensor symbolic_output(std::shared_ptr<const GraphNode> node, size_t index) {
+  return SymbolicTensor(std::move(node), index);
+}
+
+const std::shared_ptr<const GraphNode>& node_of(const SymbolicTensor& tensor) {
+  return tensor.node_;
+}
+
+size_t index_of(const SymbolicTensor& tensor) { return tensor.index_; }
+
+}  // namespace internal
+
 std::string describe(const SymbolicTensor& tensor) {
-  return tensor.node()->outputs[tensor.index()].describe();
+  return internal::node_of(tensor)->outputs[internal::index_of(tensor)].describe();
 }
 
 SymbolicTensor Input(Shape shape, InputOptions options) {
@@ -32,7 +46,7 @@ SymbolicTensor Input(Shape shape, InputOptions options) {
                           .identity = LayerIdentity("input", std::move(options.name)),
                           .outputs = {{.shape = std::move(shape), .dtype = options.dtype}},
                           .tensors = 1});
-  return SymbolicTensor(std::move(node), 0);
+  return internal::symbolic_output(std::move(node), 0);
 }
 
 }  // namespace muster::inline v0_1

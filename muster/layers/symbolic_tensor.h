@@ -13,9 +13,14 @@
 
 namespace muster::inline v0_1 {
 
+class SymbolicTensor;
+
 namespace internal {
 struct GraphNode;
-}
+SymbolicTensor symbolic_output(std::shared_ptr<const GraphNode> node, size_t index);
+const std::shared_ptr<const GraphNode>& node_of(const SymbolicTensor& tensor);
+size_t index_of(const SymbolicTensor& tensor);
+}  // namespace internal
 
 class MUSTER_EXPORT SymbolicTensor {
  public:
@@ -24,15 +29,17 @@ class MUSTER_EXPORT SymbolicTensor {
   const Shape& shape() const;
   DType dtype() const;
 
-  // --- for graphs ---
-  SymbolicTensor(std::shared_ptr<const internal::GraphNode> node, size_t index);
-  const std::shared_ptr<const internal::GraphNode>& node() const { return node_; }
-  // Its place among what the node gives: tensors, then state.
-  size_t index() const { return index_; }
-
  private:
+  friend SymbolicTensor internal::symbolic_output(std::shared_ptr<const internal::GraphNode> node,
+                                                  size_t index);
+  friend const std::shared_ptr<const internal::GraphNode>& internal::node_of(
+      const SymbolicTensor& tensor);
+  friend size_t internal::index_of(const SymbolicTensor& tensor);
+
+  SymbolicTensor(std::shared_ptr<const internal::GraphNode> node, size_t index);
+
   std::shared_ptr<const internal::GraphNode> node_;
-  size_t index_;
+  size_t index_;  // among what the node gives: tensors, then state
 };
 
 // Gives "float32[None, 28, 28, 1]", for messages.

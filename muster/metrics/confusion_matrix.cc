@@ -3,60 +3,14 @@
 #include <fmt/format.h>
 
 #include "muster/metrics/internal/arguments.h"
+#include "muster/metrics/internal/class_pairs.h"
 #include "muster/metrics/internal/known_kinds.h"
 #include "muster/metrics/internal/threshold_counts.h"
-#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::metrics {
 namespace {
 
 using Numbers = std::span<const double>;
-
-// Adds one pair of a batch to a state.
-using AddPair = void (*)(double* state, int64_t classes, int64_t label, int64_t prediction,
-                         double weight);
-
-// Makes a metric whose state `add` is called on for each label and prediction.
-Metric of_pairs(const char* metric, std::shared_ptr<const MetricKind> kind, const Tensor& labels,
-                const Tensor& predictions, int64_t classes, const Tensor& weights, AddPair add,
-                std::optional<int64_t> ignored = {}) {
-  const internal::Labeled given = internal::in_one_shape(
-      metric, labels, predictions, "both are class numbers: predictions.argmax(-1)");
-  const Tensor fit = internal::fit_weights(metric, weights, given.labels.sizes().vec(),
-                                           "predictions", predictions);
-  return Metric::deferred(kind, [=] {
-    internal::check_weights(metric, fit);
-    std::vector<double> state = kind->empty;
-    const Tensor truth = internal::class_numbers(metric, "labels", given.labels, classes,
-                                                 ignored ? &*ignored : nullptr);
-    const Tensor said = internal::class_numbers(metric, "predictions", given.predictions, classes);
-    Tensor each;
-    if (fit.defined()) {
-      each = internal::weights_of_each(fit, given.labels.sizes().vec())
-                 .to(at::kCPU, at::kDouble)
-                 .contiguous();
-    }
-    const int64_t* label = truth.data_ptr<int64_t>();
-    const int64_t* prediction = said.data_ptr<int64_t>();
-    const double* weight = each.defined() ? each.data_ptr<double>() : nullptr;
-    for (int64_t i = 0; i < truth.numel(); ++i) {
-      if (ignored && label[i] == *ignored) continue;
-      add(state.data(), classes, label[i], prediction[i], weight != nullptr ? weight[i] : 1);
-    }
-    return state;
-  });
-}
-
-// States of square matrices, [label][prediction].
-void add_to_matrix(double* state, int64_t classes, int64_t label, int64_t prediction,
-                   double weight) {
-  state[label * classes + prediction] += weight;
-}
-
-std::string name_of_matrix(const char* metric, int64_t classes) {
-  internal::check_at_least(metric, "num_classes", classes, 1);
-  return fmt::format("{}({})", metric, classes);
-}
 
 double part_on_diagonal(Numbers matrix, size_t classes) {
   double right = 0, all = 0;
@@ -65,18 +19,6 @@ double part_on_diagonal(Numbers matrix, size_t classes) {
     if (i / classes == i % classes) right += matrix[i];
   }
   return internal::ratio(right, all);
-}
-
-double mean_of_seen(Numbers matrix, size_t classes) {
-  double sum = 0, seen = 0;
-  for (size_t c = 0; c < classes; ++c) {
-    double union_of_both = -matrix[c * classes + c];
-    for (size_t i = 0; i < classes; ++i)
-      union_of_both += matrix[c * classes + i] + matrix[i * classes + c];
-    sum += internal::ratio(matrix[c * classes + c], union_of_both);
-    if (union_of_both != 0) ++seen;
-  }
-  return internal::ratio(sum, seen);
 }
 
 // States of what is right in each class, then of all that its rate is a part of.
@@ -112,11 +54,11 @@ MetricKind kind_of_rates(size_t classes, const char* undefined) {
 
 Metric rates_of_classes(const char* metric, const Tensor& labels, const Tensor& predictions,
                         int64_t num_classes, const Tensor& weights, const char* undefined,
-                        AddPair add) {
-  const auto kind = internal::known_kind(name_of_matrix(metric, num_classes), [&] {
+                        internal::AddPair add) {
+  const auto kind = internal::known_kind(internal::name_with_classes(metric, num_classes), [&] {
     return kind_of_rates(static_cast<size_t>(num_classes), undefined);
   });
-  return of_pairs(metric, kind, labels, predictions, num_classes, weights, add);
+  return internal::of_class_pairs(metric, kind, labels, predictions, num_classes, weights, add);
 }
 
 }  // namespace
@@ -124,7 +66,7 @@ Metric rates_of_classes(const char* metric, const Tensor& labels, const Tensor& 
 Metric confusion_matrix(const Tensor& labels, const Tensor& predictions, int64_t num_classes,
                         const Tensor& weights) {
   constexpr const char* kName = "confusion_matrix";
-  const auto kind = internal::known_kind(name_of_matrix(kName, num_classes), [&] {
+  const auto kind = internal::known_kind(internal::name_with_classes(kName, num_classes), [&] {
     const auto n = static_cast<size_t>(num_classes);
     MetricKind made;
     made.empty.resize(n * n);
@@ -135,29 +77,8 @@ Metric confusion_matrix(const Tensor& labels, const Tensor& predictions, int64_t
       made.part_names.push_back(fmt::format("label_{}/prediction_{}", i / n, i % n));
     return made;
   });
-  return of_pairs(kName, kind, labels, predictions, num_classes, weights, add_to_matrix);
-}
-
-Metric mean_iou(const Tensor& labels, const Tensor& predictions, int64_t num_classes,
-                const Tensor& weights, const MeanIouOptions& options) {
-  constexpr const char* kName = "mean_iou";
-  const auto kind = internal::known_kind(name_of_matrix(kName, num_classes), [&] {
-    const auto n = static_cast<size_t>(num_classes);
-    MetricKind made;
-    made.empty.resize(n * n);
-    made.merge = add_metric_states;
-    made.result = [n](Numbers state) { return mean_of_seen(state, n); };
-    made.better = Better::kHigher;
-    made.caution = [](Numbers state) -> std::string {
-      for (const double count : state) {
-        if (count != 0) return "";
-      }
-      return "no label counts, so nothing was measured, and 0 stands for nothing";
-    };
-    return made;
-  });
-  return of_pairs(kName, kind, labels, predictions, num_classes, weights, add_to_matrix,
-                  options.ignore_class);
+  return internal::of_class_pairs(kName, kind, labels, predictions, num_classes, weights,
+                                  internal::add_to_matrix);
 }
 
 Metric per_class_precision(const Tensor& labels, const Tensor& predictions, int64_t num_classes,

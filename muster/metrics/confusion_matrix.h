@@ -7,7 +7,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 
 #include "muster/base/export.h"
 #include "muster/metrics/metric.h"
@@ -21,16 +20,6 @@ namespace muster::inline v0_1::metrics {
 // each batch of an evaluation.
 MUSTER_EXPORT Metric confusion_matrix(const Tensor& labels, const Tensor& predictions,
                                       int64_t num_classes, const Tensor& weights = {});
-
-// Options of mean_iou().
-struct MeanIouOptions {
-  std::optional<int64_t> ignore_class{};  // what has this label counts nothing; -1 or 255, say
-};
-
-// Measures the mean over the classes that were seen of tp / (tp + fp + fn), intersection over
-// union.
-MUSTER_EXPORT Metric mean_iou(const Tensor& labels, const Tensor& predictions, int64_t num_classes,
-                              const Tensor& weights = {}, const MeanIouOptions& options = {});
 
 // Measures for each class which part of what is predicted to be of it is so: tp / (tp + fp), and 0
 // where nothing is. The parts are these, "class_0", and the result is their mean.

@@ -18,6 +18,7 @@
 #include "muster/metrics/f_score.h"
 #include "muster/metrics/hinge.h"
 #include "muster/metrics/mean.h"
+#include "muster/metrics/mean_iou.h"
 #include "muster/metrics/metric.h"
 #include "muster/metrics/operating_point.h"
 #include "muster/metrics/precision.h"

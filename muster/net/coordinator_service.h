@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "muster/cluster/job.h"
+#include "muster/cluster/job_credentials.h"
 #include "muster/net/coordinator_handler.h"
 
 namespace muster::inline v0_1::net {

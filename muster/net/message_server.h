@@ -10,7 +10,7 @@
 #include <string>
 
 #include "muster/base/export.h"
-#include "muster/cluster/job.h"
+#include "muster/cluster/job_credentials.h"
 #include "muster/net/message_socket.h"
 
 namespace muster::inline v0_1::net {

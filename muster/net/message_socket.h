@@ -16,7 +16,7 @@
 #include "muster/base/bytes.h"
 #include "muster/base/export.h"
 #include "muster/base/file_descriptor.h"
-#include "muster/cluster/job.h"
+#include "muster/cluster/job_credentials.h"
 
 namespace muster::inline v0_1::net {
 

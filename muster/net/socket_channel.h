@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "muster/cluster/job.h"
+#include "muster/cluster/job_credentials.h"
 #include "muster/net/coordinator_channel.h"
 
 namespace muster::inline v0_1::net {

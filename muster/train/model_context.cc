@@ -13,6 +13,7 @@
 #include "muster/base/unknown_name.h"
 #include "muster/layers/step_context.h"
 #include "muster/tensor/tracing.h"
+#include "muster/train/model_steps.h"
 
 namespace muster::inline v0_1 {
 
@@ -268,13 +269,21 @@ RandomKey ModelContext::next_random_key(const std::string& name) {
   return key_of_step(seed_, global_step_, replica_, batch_, name).derive(draws_[name]++);
 }
 
-void ModelContext::begin_step(int64_t global_step, int64_t replica, int64_t batch) {
-  global_step_ = global_step;
-  replica_ = replica;
-  batch_ = batch;
-  draws_.clear();
-  asked_.clear();
-  calls_->begin_step(mode_ == Mode::kTrain, global_step, replica, batch);
+namespace internal {
+
+void begin_step(ModelContext& context, int64_t global_step, int64_t replica, int64_t batch) {
+  context.global_step_ = global_step;
+  context.replica_ = replica;
+  context.batch_ = batch;
+  context.draws_.clear();
+  context.asked_.clear();
+  context.calls_->begin_step(context.mode_ == Mode::kTrain, global_step, replica, batch);
 }
+
+const std::unordered_map<std::string, NamedModel>& models_of(const ModelContext& context) {
+  return context.models_;
+}
+
+}  // namespace internal
 
 }  // namespace muster::inline v0_1

@@ -24,7 +24,14 @@
 
 namespace muster::inline v0_1 {
 
+class ModelContext;
 class StepContext;
+struct NamedModel;
+
+namespace internal {
+void begin_step(ModelContext& context, int64_t global_step, int64_t replica, int64_t batch);
+const std::unordered_map<std::string, NamedModel>& models_of(const ModelContext& context);
+}  // namespace internal
 
 // A layer that a model function found by name, and what it was first called on.
 struct NamedModel {
@@ -134,15 +141,15 @@ class MUSTER_EXPORT ModelContext {
   RandomKey next_random_key(const std::string& name);
   // What the adapter keeps under that name as long as the context lives; empty at first.
   std::shared_ptr<void>& kept(const std::string& name) { return kept_[name]; }
-
-  // Before every call of the model function; `batch` is the place among those of one update.
-  void begin_step(int64_t global_step, int64_t replica, int64_t batch = 0);
-  // The models that were called so far, in no order.
-  const std::unordered_map<std::string, NamedModel>& models() const { return models_; }
   // What layers are called with.
   CallContext& calls();
 
  private:
+  friend void internal::begin_step(ModelContext& context, int64_t global_step, int64_t replica,
+                                   int64_t batch);
+  friend const std::unordered_map<std::string, NamedModel>& internal::models_of(
+      const ModelContext& context);
+
   void read_param(const std::string& name, bool& value) const;
   void read_param(const std::string& name, int& value) const;
   void read_param(const std::string& name, int64_t& value) const;

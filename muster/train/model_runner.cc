@@ -6,6 +6,7 @@
 #include "muster/checkpoint/warm_start.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/train/model_call.h"
+#include "muster/train/model_steps.h"
 
 namespace muster::inline v0_1 {
 
@@ -81,7 +82,7 @@ void ModelRunner::restore() {
 
 void ModelRunner::build(const Batch& batch) {
   if (!built_) {
-    context_.begin_step(global_step_, 0);
+    internal::begin_step(context_, global_step_, 0);
     // So that they can be given their values.
     EstimatorSpec spec = call_model_to_build(model_fn_, batch, mode_, context_);
     hooks_ = std::move(mode_ == Mode::kEval ? spec.evaluation_hooks : spec.prediction_hooks);
@@ -96,7 +97,7 @@ EstimatorSpec ModelRunner::run(const Batch& batch, int64_t index) {
   build(batch);
   torch::NoGradGuard no_grad;
   // The batch stands where training has the replica: each has its own random numbers.
-  context_.begin_step(global_step_, index);
+  internal::begin_step(context_, global_step_, index);
   return call_model(model_fn_, batch, mode_, context_, {.where = "on batch", .number = index + 1});
 }
 

@@ -7,6 +7,7 @@
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/layers/model_graph.h"
+#include "muster/train/model_steps.h"
 
 namespace muster::inline v0_1::internal {
 namespace {
@@ -24,7 +25,7 @@ std::vector<SymbolicTensor> symbols(const NamedModel& model) {
 
 formats::GraphDef graph_of_models(const ModelContext& context) {
   std::map<std::string, const NamedModel*> models;
-  for (const auto& [name, model] : context.models()) models.emplace(name, &model);
+  for (const auto& [name, model] : models_of(context)) models.emplace(name, &model);
   formats::GraphDef all;
   for (const auto& [name, model] : models) {
     try {

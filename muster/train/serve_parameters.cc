@@ -4,6 +4,7 @@
 #include "muster/tensor/element_spec.h"
 #include "muster/train/model_call.h"
 #include "muster/train/model_context.h"
+#include "muster/train/model_steps.h"
 
 namespace muster::inline v0_1 {
 
@@ -11,7 +12,7 @@ void serve_parameters(const ModelFn& model_fn, const TrainerOptions& options) {
   options.strategy->serve(
       options.start, [&](VariableStore& variables, const std::string& batch_form) {
         ModelContext context(Mode::kTrain, variables, options.start.seed, *options.params);
-        context.begin_step(0, 0);
+        internal::begin_step(context, 0, 0);
         return call_model(model_fn, to_batch(zero_rows(batch_form)), Mode::kTrain, context,
                           {.where = "while the model was built"})
             .train_op;

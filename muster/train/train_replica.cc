@@ -26,6 +26,7 @@
 #include "muster/train/internal/step_profile.h"
 #include "muster/train/model_call.h"
 #include "muster/train/model_context.h"
+#include "muster/train/model_steps.h"
 #include "muster/train/own_training.h"
 #include "muster/train/step_summaries.h"
 #include "muster/train/step_timer.h"
@@ -218,7 +219,7 @@ class Run {
 
   void build(const Element& element) {
     batch_ = to_batch(copy_(element));
-    context_.begin_step(0, replica_.replica_id());
+    begin_step(context_, 0, replica_.replica_id());
     spec_ = call_model_to_build(model_fn_, batch_, Mode::kTrain, context_, &replica_.place());
     engine_.build(spec_.train_op);
     if (replica_.is_chief() && options_.summary_every_steps > 0) graph_ = graph_of_models(context_);
@@ -452,7 +453,7 @@ class Run {
     }
     batch_ = to_batch(copy_(element));
     trace_.lap(StepTrace::kInput);
-    context_.begin_step(step(), replica_.replica_id(), replica_.accumulated());
+    begin_step(context_, step(), replica_.replica_id(), replica_.accumulated());
     const int64_t rows = has_data ? batch_.rows() : 0;
     summaries_.begin_batch(step() + 1, replica_.accumulated(), rows);
     const ZeroRowGuard guard(replica_.variables(), batch_.rows());

@@ -18,6 +18,7 @@
 #include "muster/tensor/libtorch.h"
 #include "muster/train/evaluator.h"
 #include "muster/train/model_context.h"
+#include "muster/train/model_steps.h"
 #include "muster/train/progress_line.h"
 #include "muster/train/report_hooks.h"
 #include "muster/train/step_trace.h"
@@ -113,7 +114,7 @@ TEST(ModelContextTest, HandsOutTheSameModelAndVariables) {
     return Dense(2);
   };
   for (int step = 0; step < 3; ++step) {
-    context.begin_step(step, 0);
+    internal::begin_step(context, step, 0);
     EXPECT_EQ(context.global_step(), step);
     context.model("net", make)(torch::ones({4, 3}));
     context.variable(scalar("mine"));
@@ -132,7 +133,7 @@ Layer other_plain_layer() { return Dense(3); }
 TEST(ModelContextTest, AFunctionThatANameHidesIsRefused) {
   VariableTable variables(1);
   ModelContext context(Mode::kTrain, variables, 1, kNoParams);
-  context.begin_step(0, 0);
+  internal::begin_step(context, 0, 0);
   const int64_t units = 2;
   context.model("hidden", [&] { return Dense(units); });
   const Error error = error_of([&] { context.model("hidden", [] { return Dense(10); }); });
@@ -150,7 +151,7 @@ TEST(ModelContextTest, LayersOfOneNameAreToldOnce) {
   ModelContext context(Mode::kTrain, variables, 1, kNoParams);
   ::testing::internal::CaptureStderr();
   for (int step = 0; step < 2; ++step) {
-    context.begin_step(step, 0);
+    internal::begin_step(context, step, 0);
     context.model("plain", plain_layer);
     for (int layer = 0; layer < 3; ++layer) context.model("head", [] { return Dense(2); });
   }
@@ -218,7 +219,7 @@ TEST(ModelContextTest, RandomKeysDifferByNameStepAndReplica) {
   VariableTable variables(1);
   const auto draw = [&](const char* name, int64_t step, int64_t replica) {
     ModelContext context(Mode::kTrain, variables, 1, kNoParams);
-    context.begin_step(step, replica);
+    internal::begin_step(context, step, replica);
     return Random(context.random_key(name)).normal();
   };
   EXPECT_EQ(draw("a", 3, 1), draw("a", 3, 1));

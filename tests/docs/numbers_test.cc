@@ -59,7 +59,7 @@ constexpr Number kNumbers[] = {
     {"security.md", "| 4 KiB, and 24 KiB more with certificates |", "muster/net/message_server.cc",
      "kHandshakeBytes = 24 << 10;"},
     {"security.md", "| 4 KiB, and 24 KiB more with certificates |",
-     "muster/net/internal/message_proof.h", "kMostProofBytes = 2 << 10;"},
+     "muster/net/internal/token_proof.h", "kMostProofBytes = 2 << 10;"},
     {"security.md", "in at most 256 lines", "muster/net/internal/refusal_log.cc", "kMost = 256;"},
     {"security.md", "64 + 8 connections for each task or observer",
      "muster/net/coordinator_service.cc", "kConnectionsOfOne = 8;"},
@@ -67,8 +67,10 @@ constexpr Number kNumbers[] = {
      "kMost = 4;"},
     {"security.md", "16 MiB a message", "muster/net/internal/coordinator_calls.h",
      "kMaxMessageBytes = 16 << 20;"},
-    {"security.md", "16 to 1,024 characters", "muster/cluster/job.cc", "kLongestToken = 1024;"},
-    {"security.md", "a job's name at most 256", "muster/cluster/job.cc", "kLongestId = 256;"},
+    {"security.md", "16 to 1,024 characters", "muster/cluster/job_credentials.cc",
+     "kLongestToken = 1024;"},
+    {"security.md", "a job's name at most 256", "muster/cluster/job_credentials.cc",
+     "kLongestId = 256;"},
 
     // What reading a file may take.
     {"security.md", "1 MiB + 48 times its bytes", "muster/base/parse_limits.h",

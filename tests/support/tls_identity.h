@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "muster/cluster/job.h"
+#include "muster/cluster/job_credentials.h"
 #include "muster/launch/certificates.h"
 
 namespace muster::inline v0_1 {

@@ -296,7 +296,7 @@ TEST(TorchModuleTest, InitialValuesDependOnSeedAndNameOnly) {
 TEST(TorchModuleTest, WhatAModuleDrawsDependsOnStepReplicaAndCall) {
   const auto draw = [](int64_t step, int64_t replica, int calls) {
     Alone alone;
-    alone.context.begin_step(step, replica);
+    internal::begin_step(alone.context, step, replica);
     auto net = torch_module<torch::nn::Dropout>(alone.context, "net");
     Tensor last;
     for (int call = 0; call < calls; ++call) last = net(torch::ones({64}));

@@ -14,6 +14,7 @@
 #include "muster/distribute/variable_table.h"
 #include "muster/muster.h"
 #include "muster/torch.h"
+#include "muster/train/model_steps.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 
@@ -143,7 +144,7 @@ inline std::vector<std::string> names_of(const Checkpoint& checkpoint) {
 struct Alone {
   explicit Alone(Mode mode = Mode::kTrain, uint64_t seed = 1)
       : variables(seed), context(mode, variables, seed, params) {
-    context.begin_step(0, 0);
+    internal::begin_step(context, 0, 0);
   }
   json params = json::object();
   distribute::VariableTable variables;

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "muster/cluster/job.h"
+#include "muster/cluster/job_credentials.h"
 
 namespace muster::inline v0_1::cluster {
 

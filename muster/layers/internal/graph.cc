@@ -22,7 +22,7 @@ namespace {
 
 // "the input 1, age (float32[None, 3])"
 std::string in_words(size_t index, const SymbolicTensor& input) {
-  const std::string& name = input.node()->identity.given_name;
+  const std::string& name = node_of(input)->identity.given_name;
   return fmt::format("the input {}{} ({})", index, name.empty() ? name : ", " + name,
                      describe(input));
 }
@@ -52,32 +52,32 @@ void Graph::check_inputs() const {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const SymbolicTensor& input = inputs_[i];
     const std::string text = "Functional: " + in_words(i, input);
-    if (input.node()->layer) {
+    if (node_of(input)->layer) {
       throw invalid_argument(
           fmt::format("{} is what layer {} gives", text,
-                      probe_graph(Graph(std::vector{input})).names.at(input.node()->identity.id)),
+                      probe_graph(Graph(std::vector{input})).names.at(node_of(input)->identity.id)),
           "inputs are what Input() gave");
     }
-    if (!given.insert(input.node().get()).second)
+    if (!given.insert(node_of(input).get()).second)
       throw invalid_argument(text + " is the same as one before it", "give each Input once");
   }
   std::unordered_set<const GraphNode*> needed;
   for (size_t i = 0; i < outputs_.size(); ++i) {
     const Graph above(std::vector{outputs_[i]});
     for (const SymbolicTensor& input : above.inputs()) {
-      needed.insert(input.node().get());
-      if (given.count(input.node().get()) > 0) continue;
+      needed.insert(node_of(input).get());
+      if (given.count(node_of(input).get()) > 0) continue;
       const auto names = probe_graph(above).names;
       throw invalid_argument(
           fmt::format("Functional: graph disconnected: the output {} ({} from layer {}) needs the "
                       "Input {} ({}), which is not among the inputs",
-                      i, describe(outputs_[i]), names.at(outputs_[i].node()->identity.id),
-                      names.at(input.node()->identity.id), describe(input)),
+                      i, describe(outputs_[i]), names.at(node_of(outputs_[i])->identity.id),
+                      names.at(node_of(input)->identity.id), describe(input)),
           "add it to the inputs");
     }
   }
   for (size_t i = 0; i < inputs_.size(); ++i) {
-    if (needed.count(inputs_[i].node().get()) > 0) continue;
+    if (needed.count(node_of(inputs_[i]).get()) > 0) continue;
     throw invalid_argument(fmt::format("Functional: no output needs {}", in_words(i, inputs_[i])),
                            "leave it out of the inputs, or use it");
   }
@@ -87,7 +87,7 @@ void Graph::collect() {
   std::unordered_set<const GraphNode*> known;
   std::vector<NodePtr> open;
   const auto add = [&](const SymbolicTensor& value) {
-    if (known.insert(value.node().get()).second) open.push_back(value.node());
+    if (known.insert(node_of(value).get()).second) open.push_back(node_of(value));
   };
   for (const SymbolicTensor& output : outputs_) add(output);
   while (!open.empty()) {
@@ -107,7 +107,7 @@ void Graph::collect() {
 }
 
 size_t Graph::place_of(const SymbolicTensor& value) const {
-  return first_place_.at(value.node().get()) + value.index();
+  return first_place_.at(node_of(value).get()) + index_of(value);
 }
 
 std::vector<size_t> Graph::count_uses() const {
@@ -124,7 +124,7 @@ const GraphNode* Graph::follower_of(const GraphNode& node, const std::vector<siz
   if (node.outputs.size() != 1 || uses[first_place_.at(&node)] != 1) return nullptr;
   for (const NodePtr& each : nodes_) {
     const std::vector<SymbolicTensor>& inputs = each->inputs.tensors;
-    if (!each->layer || inputs.size() != 1 || inputs[0].node().get() != &node) continue;
+    if (!each->layer || inputs.size() != 1 || node_of(inputs[0]).get() != &node) continue;
     return each.get();
   }
   return nullptr;
@@ -251,7 +251,7 @@ void name_inputs(const Graph& graph, std::unordered_map<uint64_t, std::string>& 
 ProbedGraph probe_graph(const Graph& graph, const LayerIdentity* also) {
   std::vector<SymbolicSpec> inputs;
   for (const SymbolicTensor& input : graph.inputs())
-    inputs.push_back(input.node()->outputs[input.index()]);
+    inputs.push_back(node_of(input)->outputs[index_of(input)]);
   ProbedGraph probed;
   probe_rows([&](int64_t rows) {
     const at::NoGradGuard no_grad;

@@ -21,8 +21,8 @@ struct Walk {
   void visit(const GraphNode& node) {
     if (!known.insert(&node).second) return;
     layers.emplace(node.identity.id, layers.size());
-    for (const SymbolicTensor& value : node.inputs.tensors) visit(*value.node());
-    for (const SymbolicTensor& value : node.inputs.state) visit(*value.node());
+    for (const SymbolicTensor& value : node.inputs.tensors) visit(*node_of(value));
+    for (const SymbolicTensor& value : node.inputs.state) visit(*node_of(value));
     finished.push_back(&node);
   }
 };
@@ -39,7 +39,7 @@ std::unordered_map<uint64_t, size_t> depths_of(const std::vector<const GraphNode
     const size_t above = depth + 1;
     for (const auto* values : {&node.inputs.tensors, &node.inputs.state}) {
       for (const SymbolicTensor& value : *values) {
-        size_t& other = nodes[value.node().get()];
+        size_t& other = nodes[node_of(value).get()];
         other = std::max(other, above);
       }
     }
@@ -52,7 +52,7 @@ std::unordered_map<uint64_t, size_t> depths_of(const std::vector<const GraphNode
 std::vector<GraphLayer> layers_of(const Graph& graph,
                                   const std::unordered_map<uint64_t, std::string>& names) {
   Walk walk;
-  for (const SymbolicTensor& output : graph.outputs()) walk.visit(*output.node());
+  for (const SymbolicTensor& output : graph.outputs()) walk.visit(*node_of(output));
   const auto depths = depths_of(walk.finished);
   std::map<std::pair<size_t, size_t>, GraphLayer> sorted;  // nearest to the outputs first
   for (const Graph::NodePtr& node : graph.nodes()) {
@@ -73,7 +73,7 @@ bool is_sequential(const std::vector<GraphLayer>& layers) {
     if (layers[i].calls.size() != 1) return false;
     const SymbolicValues& inputs = layers[i].calls[0]->inputs;
     if (!inputs.state.empty() || inputs.tensors.size() != (i == 0 ? 0 : 1)) return false;
-    if (i > 0 && inputs.tensors[0].node().get() != layers[i - 1].calls[0]) return false;
+    if (i > 0 && node_of(inputs.tensors[0]).get() != layers[i - 1].calls[0]) return false;
   }
   return true;
 }

@@ -30,7 +30,8 @@ std::vector<SymbolicTensor> tensors_and_state(const SymbolicValues& values) {
 
 std::vector<SymbolicSpec> specs_of(const std::vector<SymbolicTensor>& values) {
   std::vector<SymbolicSpec> specs;
-  for (const SymbolicTensor& value : values) specs.push_back(value.node()->outputs[value.index()]);
+  for (const SymbolicTensor& value : values)
+    specs.push_back(node_of(value)->outputs[index_of(value)]);
   return specs;
 }
 
@@ -67,7 +68,7 @@ std::string describe_sources(const std::vector<SymbolicTensor>& values,
                              const std::unordered_map<uint64_t, std::string>& names) {
   std::string text;
   for (size_t i = 0; i < values.size(); ++i) {
-    const GraphNode& node = *values[i].node();
+    const GraphNode& node = *node_of(values[i]);
     text += fmt::format("{}{} from {} {}",
                         i == 0                  ? ""
                         : i + 1 < values.size() ? ", "
@@ -105,7 +106,7 @@ SymbolicValues call_on_symbols(const Layer& layer, const SymbolicValues& inputs)
                                                     .variables = std::move(probed.variables)});
   SymbolicValues outputs;
   for (size_t i = 0; i < node->outputs.size(); ++i)
-    (i < node->tensors ? outputs.tensors : outputs.state).emplace_back(node, i);
+    (i < node->tensors ? outputs.tensors : outputs.state).push_back(symbolic_output(node, i));
   return outputs;
 }
 

@@ -2,7 +2,9 @@
 // Thread safety: immutable once it is made.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -33,6 +35,11 @@ struct GraphNode {
   // All that the layer uses, named as if it stood alone.
   std::vector<VariableSpec> variables{};
 };
+
+// The tensor at `index` of what `node` gives; and, of such a tensor, its node and index.
+SymbolicTensor symbolic_output(std::shared_ptr<const GraphNode> node, size_t index);
+const std::shared_ptr<const GraphNode>& node_of(const SymbolicTensor& tensor);
+size_t index_of(const SymbolicTensor& tensor);
 
 // Gives the next order: the calls of a program are numbered as they are made.
 uint64_t next_order();

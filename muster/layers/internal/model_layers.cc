@@ -29,9 +29,9 @@ void check_model_inputs(const Layer& model, const std::vector<SymbolicTensor>& i
                            "say what it is called with: model.summary({Input({784})})");
   }
   for (const SymbolicTensor& input : inputs) {
-    if (!input.node()->layer) continue;
+    if (!node_of(input)->layer) continue;
     throw invalid_argument(fmt::format("{}: the input {} is what a layer ({}) gives", asker,
-                                       describe(input), input.node()->identity.class_name),
+                                       describe(input), node_of(input)->identity.class_name),
                            "inputs are what Input() gave");
   }
 }
@@ -66,7 +66,7 @@ ModelLayers model_layers(const Layer& model, const std::vector<SymbolicTensor>& 
 std::optional<std::pair<const GraphLayer*, size_t>> source_of(
     const SymbolicTensor& value, const std::vector<GraphLayer>& layers) {
   for (const GraphLayer& layer : layers) {
-    const auto call = std::find(layer.calls.begin(), layer.calls.end(), value.node().get());
+    const auto call = std::find(layer.calls.begin(), layer.calls.end(), node_of(value).get());
     if (call != layer.calls.end())
       return std::pair{&layer, static_cast<size_t>(call - layer.calls.begin())};
   }

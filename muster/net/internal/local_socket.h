@@ -6,7 +6,7 @@
 #include <string>
 
 #include "muster/base/file_descriptor.h"
-#include "muster/cluster/job.h"
+#include "muster/cluster/job_credentials.h"
 
 namespace muster::inline v0_1::net {
 

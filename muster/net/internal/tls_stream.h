@@ -6,7 +6,7 @@
 #include <string>
 
 #include "muster/base/file_descriptor.h"
-#include "muster/cluster/job.h"
+#include "muster/cluster/job_credentials.h"
 #include "muster/net/internal/stream.h"
 
 struct ssl_ctx_st;

@@ -1,4 +1,4 @@
-#include "muster/cluster/job.h"
+#include "muster/cluster/job_credentials.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "muster/cluster/job.h"
+#include "muster/cluster/job_credentials.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "muster/cluster/job.h"
+#include "muster/cluster/job_credentials.h"
 #include "muster/cluster/resolved_cluster.h"
 
 namespace muster::inline v0_1::cluster {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "muster/cluster/job.h"
+#include "muster/cluster/job_credentials.h"
 #include "muster/net/message_socket.h"
 
 namespace muster::inline v0_1::net {

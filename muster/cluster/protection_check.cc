@@ -1,4 +1,4 @@
-#include "muster/cluster/protection.h"
+#include "muster/cluster/protection_check.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "muster/net/internal/message_proof.h"
+#include "muster/net/internal/token_proof.h"
 
 #include <fmt/format.h>
 

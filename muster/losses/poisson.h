@@ -1,5 +1,5 @@
-// Losses that compare distributions, with Keras's definitions: labels come first, predictions
-// second. Thread safety: pure functions.
+// Losses of counts, with the definitions of Keras and tf.nn: labels come first, predictions second.
+// Thread safety: pure functions.
 #pragma once
 
 #include "muster/base/export.h"
@@ -7,18 +7,6 @@
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::losses {
-
-// Options of kl_divergence().
-struct KlDivergenceOptions {
-  Reduction reduction = Reduction::kMean;
-  Tensor sample_weight = {};
-};
-
-// Computes the sum over the last axis of y log(y / p), the divergence of Kullback and Leibler; both
-// are clipped to [1e-7, 1]. predictions: probabilities [batch..., classes]; labels: the same shape.
-// Throws InvalidArgument for shapes that do not fit (the error shows both).
-MUSTER_EXPORT Tensor kl_divergence(const Tensor& labels, const Tensor& predictions,
-                                   const KlDivergenceOptions& options = {});
 
 // Options of poisson().
 struct PoissonOptions {

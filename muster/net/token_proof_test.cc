@@ -1,4 +1,4 @@
-#include "muster/net/internal/message_proof.h"
+#include "muster/net/internal/token_proof.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,0 +1,112 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "muster/base/exit_code.h"
+#include "muster/launch/internal/run_outcome.h"
+#include "muster/launch/internal/supervisor.h"
+
+namespace muster::inline v0_1::launch::internal {
+namespace {
+
+// Tasks that fail alike within it need one line.
+constexpr std::chrono::milliseconds kTogether{500};
+
+}  // namespace
+
+void Supervisor::on_exit(RunningTask& task) {
+  if (task.exit.status.ok() && first_done_.empty() && !task.spec->beside) {
+    first_done_ = task.spec->name;
+    done_time_ = SteadyClock::now();
+  }
+  if (task.exit.status.ok() || stop_signal_ != 0) return;
+  if (phase_ == Phase::kRunning && was_lost(task) && is_too_late(task)) {
+    task.exit.too_late = true;
+    return;
+  }
+  if (options_.stop_on_address_in_use && task.exit.status.code == kExitRestart &&
+      task.said_address_in_use() && phase_ == Phase::kRunning) {
+    address_in_use_ = true;
+    stop_all(SIGTERM, options_.grace);
+    return;
+  }
+  if (address_in_use_ || phase_ == Phase::kStopping || phase_ == Phase::kKilled) return;
+  const std::string what = fmt::format("{}: {}", task.spec->name, short_text(task.exit.status));
+  if (phase_ == Phase::kRunning && task.restarts < task.spec->restarts && was_lost(task)) {
+    start_again(task, what);
+    return;
+  }
+  if (phase_ == Phase::kSurvivors) {
+    if (held_.empty()) return say(what);
+    held_.push_back(what);
+    return;
+  }
+  const std::string others = names_of_running();
+  if (others.empty()) return;  // the report says it
+  if (task.spec->beside || (task.spec->may_be_lost && asks_for_restart(task.exit.status))) {
+    say(fmt::format("{}; {} goes on without it", what, others));
+    return;
+  }
+  held_ = {fmt::format("{}; waiting up to {} for {} to end", what,
+                       describe_seconds(options_.survivor_time), others)};
+  held_until_ = SteadyClock::now() + kTogether;
+  phase_ = Phase::kSurvivors;
+  deadline_ = SteadyClock::now() + options_.survivor_time;
+}
+
+bool Supervisor::was_lost(const RunningTask& task) {
+  return task.exit.status.signal != 0 || task.exit.status.code == kExitRestart;
+}
+
+void Supervisor::start_again(RunningTask& task, const std::string& what) {
+  const int made = task.restarts + 1;
+  say(fmt::format("{}; starting it again ({} of {})", what, made, task.spec->restarts));
+  const ProcessSpec* spec = task.spec;
+  task = RunningTask();
+  task.spec = spec;
+  task.restarts = made;
+  begin(task);
+}
+
+void Supervisor::stop_those_left_alone() {
+  if (phase_ != Phase::kSurvivors) return;
+  bool restart = false;
+  for (const RunningTask& task : tasks_) {
+    if (task.spec->beside) continue;
+    if (!task.reaped) return;
+    restart = restart || asks_for_restart(task.exit.status);
+  }
+  const std::string who = names_of_running();
+  if (!restart || who.empty()) return;
+  say(fmt::format("{} is left alone: sending SIGTERM", who));
+  stop_all(SIGTERM, options_.grace);
+}
+
+bool Supervisor::is_too_late(const RunningTask& task) const {
+  const auto came_again = [](const RunningTask& one) {
+    return one.restarts > 0 && (one.spec->may_be_lost || one.spec->serves);
+  };
+  return came_again(task) &&
+         std::all_of(tasks_.begin(), tasks_.end(), [&](const RunningTask& other) {
+           return came_again(other) || (other.reaped && other.exit.status.ok());
+         });
+}
+
+void Supervisor::stop_those_too_late() {
+  if (phase_ != Phase::kRunning || first_done_.empty()) return;
+  SteadyClock::time_point last;
+  for (RunningTask& task : tasks_) {
+    if (task.reaped) last = std::max(last, task.exit_time);
+    if (!task.exit.ended && !is_too_late(task)) return;
+  }
+  const std::string who = names_of_running();
+  if (who.empty() || SteadyClock::now() < last + options_.survivor_time) return;
+  say(fmt::format("{} was started again, and the run is over without it: sending SIGTERM", who));
+  for (RunningTask& task : tasks_) task.exit.too_late |= !task.exit.ended;
+  stop_all(SIGTERM, options_.grace);
+}
+
+}  // namespace muster::inline v0_1::launch::internal
