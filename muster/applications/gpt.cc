@@ -7,7 +7,7 @@
 
 #include "muster/applications/internal/token_layers.h"
 #include "muster/applications/internal/transformer.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dropout.h"
 #include "muster/layers/initializers.h"
 
 namespace muster::inline v0_1::applications {

@@ -9,7 +9,7 @@
 
 #include "muster/applications/internal/image_network.h"
 #include "muster/base/error.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dropout.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/merge.h"
 #include "muster/layers/pooling.h"

@@ -13,7 +13,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/calls/cluster_coordinator.h"
 #include "muster/checkpoint/manager.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
 #include "muster/layers/embedding.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/replica_context.h"

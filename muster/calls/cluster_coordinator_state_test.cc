@@ -14,7 +14,7 @@
 #include "muster/base/uri.h"
 #include "muster/calls/cluster_coordinator.h"
 #include "muster/files/testing/memory_store.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
 #include "muster/layers/regularizers.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/testing/test_loops.h"

@@ -10,7 +10,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/data/internal/image_options.h"
-#include "muster/data/internal/resample.h"
+#include "muster/data/internal/resize_image.h"
 #include "muster/formats/image.h"
 #include "muster/tensor/libtorch.h"
 

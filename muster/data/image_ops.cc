@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "muster/base/error.h"
-#include "muster/data/internal/resample.h"
+#include "muster/data/internal/resize_image.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::data {

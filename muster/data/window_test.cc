@@ -275,7 +275,7 @@ TEST(Buckets, RefuseWhatCannotBe) {
   EXPECT_THAT(refused({.boundaries = {3, 5}, .batch_sizes = {1, 1}}),
               HasSubstr("2 batch sizes for 2 boundaries"));
   EXPECT_THAT(refused({.boundaries = {5, 5}, .batch_sizes = {1, 1, 1}}),
-              HasSubstr("boundary 1 is 5, behind 5"));
+              HasSubstr("boundary 1 is 5, after 5"));
   EXPECT_THAT(refused({.boundaries = {5}, .batch_sizes = {1, 0}}), HasSubstr("a batch size is 0"));
   EXPECT_THAT(
       error_of([&] {

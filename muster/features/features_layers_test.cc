@@ -11,7 +11,8 @@
 #include "muster/features/dense_features.h"
 #include "muster/features/internal/test_features.h"
 #include "muster/features/linear_model.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
+#include "muster/layers/sequential.h"
 
 namespace muster::inline v0_1::feature_column {
 namespace {

@@ -12,8 +12,9 @@
 #include "muster/features/linear_model.h"
 #include "muster/features/parse_spec.h"
 #include "muster/features/sequence_column.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
 #include "muster/layers/recurrent.h"
+#include "muster/layers/sequential.h"
 
 namespace muster::inline v0_1::feature_column {
 namespace {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "muster/distribute/strategy.h"
-#include "muster/layers/core.h"
+#include "muster/layers/sequential.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"

@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "muster/layers/core.h"
 #include "muster/layers/internal/test_gradients.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/tensor/libtorch.h"

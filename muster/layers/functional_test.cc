@@ -3,13 +3,16 @@
 #include <gtest/gtest.h>
 
 #include "muster/layers/convolution.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
+#include "muster/layers/dropout.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/lambda.h"
 #include "muster/layers/merge.h"
 #include "muster/layers/normalization.h"
 #include "muster/layers/pooling.h"
+#include "muster/layers/reshape.h"
+#include "muster/layers/sequential.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/step_context.h"
 #include "muster/tensor/libtorch.h"

@@ -6,7 +6,6 @@
 
 #include "muster/layers/activation_layers.h"
 #include "muster/layers/convolution.h"
-#include "muster/layers/core.h"
 #include "muster/layers/functional.h"
 #include "muster/layers/internal/folded_convolution.h"
 #include "muster/layers/internal/test_layers.h"
@@ -15,6 +14,7 @@
 #include "muster/layers/normalization.h"
 #include "muster/layers/padding.h"
 #include "muster/layers/regularizers.h"
+#include "muster/layers/sequential.h"
 
 namespace muster::inline v0_1 {
 namespace {

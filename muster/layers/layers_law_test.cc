@@ -9,7 +9,7 @@
 #include "muster/layers/attention.h"
 #include "muster/layers/bidirectional.h"
 #include "muster/layers/convolution.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
 #include "muster/layers/internal/test_gradients.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/layer_normalization.h"

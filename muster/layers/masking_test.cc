@@ -6,7 +6,8 @@
 
 #include "muster/layers/constraints.h"
 #include "muster/layers/convolution.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
+#include "muster/layers/dropout.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/lambda.h"
@@ -17,6 +18,7 @@
 #include "muster/layers/recurrent.h"
 #include "muster/layers/regularizers.h"
 #include "muster/layers/reshape.h"
+#include "muster/layers/sequential.h"
 #include "muster/layers/upsampling.h"
 #include "muster/tensor/libtorch.h"
 

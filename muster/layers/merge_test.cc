@@ -7,9 +7,9 @@
 
 #include "muster/layers/activation_layers.h"
 #include "muster/layers/convolution.h"
-#include "muster/layers/core.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/layer_normalization.h"
+#include "muster/layers/sequential.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
 

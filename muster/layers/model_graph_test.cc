@@ -4,10 +4,11 @@
 #include <gtest/gtest.h>
 
 #include "muster/base/error_of.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
 #include "muster/layers/functional.h"
 #include "muster/layers/merge.h"
 #include "muster/layers/reshape.h"
+#include "muster/layers/sequential.h"
 
 namespace muster::inline v0_1 {
 namespace {

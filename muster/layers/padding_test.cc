@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "muster/layers/convolution.h"
-#include "muster/layers/core.h"
 #include "muster/layers/internal/test_layers.h"
+#include "muster/layers/sequential.h"
 #include "muster/layers/upsampling.h"
 #include "muster/tensor/libtorch.h"
 

@@ -8,7 +8,8 @@
 #include "muster/layers/activation_layers.h"
 #include "muster/layers/activity_regularization.h"
 #include "muster/layers/convolution.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
+#include "muster/layers/dropout.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/functional.h"
 #include "muster/layers/internal/test_layers.h"
@@ -16,6 +17,8 @@
 #include "muster/layers/noise.h"
 #include "muster/layers/normalization.h"
 #include "muster/layers/pooling.h"
+#include "muster/layers/reshape.h"
+#include "muster/layers/sequential.h"
 #include "muster/layers/unary_layer.h"
 #include "muster/tensor/libtorch.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/masking.h"
 #include "muster/layers/recurrent.h"

@@ -6,11 +6,11 @@
 #include <vector>
 
 #include "muster/layers/bidirectional.h"
-#include "muster/layers/core.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/recompute.h"
 #include "muster/layers/recurrent.h"
 #include "muster/layers/recurrent_cell.h"
+#include "muster/layers/sequential.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {

@@ -11,13 +11,14 @@
 #include "muster/layers/attention.h"
 #include "muster/layers/constraints.h"
 #include "muster/layers/convolution.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/layer_normalization.h"
 #include "muster/layers/normalization.h"
 #include "muster/layers/pooling.h"
 #include "muster/layers/recurrent.h"
+#include "muster/layers/sequential.h"
 
 namespace muster::inline v0_1 {
 namespace {

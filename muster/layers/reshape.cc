@@ -86,6 +86,21 @@ class RepeatVectorImpl final : public UnaryLayerImpl {
   int64_t n_;
 };
 
+class FlattenImpl final : public UnaryLayerImpl {
+ public:
+  explicit FlattenImpl(std::string name) : UnaryLayerImpl("flatten", std::move(name)) {}
+
+  Tensor call(const Tensor& input, CallContext& context) const override {
+    context.name_of(identity());
+    if (input.dim() < 1) {
+      internal::refuse_input(context, identity(), "[batch, ...]", input);
+    }
+    return input.dim() == 1 ? input.unsqueeze(1) : input.flatten(1);
+  }
+
+  LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
+};
+
 }  // namespace
 
 Layer Reshape(std::vector<int64_t> target_shape, std::string name) {
@@ -117,5 +132,7 @@ Layer RepeatVector(int64_t n, std::string name) {
   internal::check_positive(internal::titled("RepeatVector", name), "n", n);
   return Layer(std::make_shared<RepeatVectorImpl>(n, std::move(name)));
 }
+
+Layer Flatten(std::string name) { return Layer(std::make_shared<FlattenImpl>(std::move(name))); }
 
 }  // namespace muster::inline v0_1

@@ -16,6 +16,10 @@ namespace muster::inline v0_1 {
 // with another number of elements.
 MUSTER_EXPORT Layer Reshape(std::vector<int64_t> target_shape, std::string name = {});
 
+// Reshapes [batch, ...] to [batch, the product of the rest], rows in memory order, and [batch] to
+// [batch, 1].
+MUSTER_EXPORT Layer Flatten(std::string name = {});
+
 // Puts the axes behind the batch in another order: axis i of the result is axis dims[i - 1] of the
 // input; both count from 1. Throws InvalidArgument unless dims is an order of 1, 2, ..., n, and
 // when called, for an input that has not n + 1 axes.

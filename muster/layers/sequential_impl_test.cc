@@ -5,9 +5,12 @@
 #include <limits>
 
 #include "muster/layers/convolution.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
+#include "muster/layers/dropout.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/pooling.h"
+#include "muster/layers/reshape.h"
+#include "muster/layers/sequential.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "muster/layers/convolution.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/masking.h"
 #include "muster/layers/recurrent.h"

@@ -17,7 +17,7 @@
 #include "muster/distribute/strategy.h"
 #include "muster/files/file_systems.h"
 #include "muster/files/testing/memory_store.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/scope.h"
 #include "muster/loop/testing/test_loops.h"

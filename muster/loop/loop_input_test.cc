@@ -6,7 +6,7 @@
 
 #include "muster/base/error_of.h"
 #include "muster/distribute/strategy.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/replica_context.h"
 #include "muster/loop/scope.h"

@@ -7,7 +7,8 @@
 
 #include "muster/base/temp_directory.h"
 #include "muster/distribute/strategy.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
+#include "muster/layers/dropout.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/functional.h"
 #include "muster/layers/merge.h"
@@ -15,6 +16,7 @@
 #include "muster/layers/normalization.h"
 #include "muster/layers/recompute.h"
 #include "muster/layers/regularizers.h"
+#include "muster/layers/sequential.h"
 #include "muster/layers/testing/allow_slow_bfloat16.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/internal/test_towers.h"

@@ -4,7 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "muster/distribute/strategy.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
+#include "muster/layers/sequential.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/scope.h"
 #include "muster/loop/testing/test_loops.h"

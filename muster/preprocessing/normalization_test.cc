@@ -6,7 +6,8 @@
 #include <cmath>
 #include <limits>
 
-#include "muster/layers/core.h"
+#include "muster/layers/reshape.h"
+#include "muster/layers/sequential.h"
 #include "muster/preprocessing/internal/test_calls.h"
 
 namespace muster::inline v0_1 {

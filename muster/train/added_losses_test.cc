@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "muster/base/error_of.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
 #include "muster/layers/regularizers.h"
 #include "muster/optim/optimizer.h"
 #include "muster/tensor/libtorch.h"

@@ -10,7 +10,7 @@
 #include "muster/base/temp_directory.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/formats/event.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
 #include "muster/metrics/metrics.h"
 #include "muster/optim/optimizer.h"
 #include "muster/tensor/element_spec.h"

@@ -8,7 +8,7 @@
 #include "muster/base/error.h"
 #include "muster/layers/activation_layers.h"
 #include "muster/layers/convolution.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
 #include "muster/layers/normalization.h"
 #include "muster/layers/padding.h"
 #include "muster/layers/pooling.h"

@@ -6,7 +6,8 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/attention.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
+#include "muster/layers/dropout.h"
 #include "muster/layers/initializers.h"
 #include "muster/layers/layer_normalization.h"
 #include "muster/layers/merge.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "muster/calls/cluster_coordinator.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
 #include "muster/loop/testing/test_loops.h"
 #include "muster/losses/losses.h"
 #include "muster/optim/optimizer.h"

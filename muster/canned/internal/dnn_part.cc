@@ -8,7 +8,8 @@
 
 #include "muster/base/error.h"
 #include "muster/canned/internal/error_context.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
+#include "muster/layers/dropout.h"
 #include "muster/layers/functional.h"
 #include "muster/layers/normalization.h"
 #include "muster/tensor/libtorch.h"

@@ -9,9 +9,10 @@
 #include "muster/base/error.h"
 #include "muster/base/unknown_name.h"
 #include "muster/canned/internal/error_context.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
 #include "muster/layers/recurrent.h"
 #include "muster/layers/recurrent_cell.h"
+#include "muster/layers/sequential.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {

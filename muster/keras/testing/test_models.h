@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "muster/keras/model.h"
-#include "muster/layers/core.h"
+#include "muster/layers/dense.h"
+#include "muster/layers/sequential.h"
 #include "muster/optim/optimizer.h"
 #include "muster/tensor/libtorch.h"
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <span>
 
-#include "muster/layers/core.h"
 #include "muster/layers/internal/call_layer.h"
+#include "muster/layers/sequential.h"
 
 namespace muster::inline v0_1 {
 namespace internal {

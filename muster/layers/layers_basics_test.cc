@@ -1,13 +1,15 @@
-#include "muster/layers/core.h"
-
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "muster/layers/convolution.h"
+#include "muster/layers/dense.h"
+#include "muster/layers/dropout.h"
 #include "muster/layers/internal/test_gradients.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/pooling.h"
+#include "muster/layers/reshape.h"
+#include "muster/layers/sequential.h"
 #include "muster/layers/step_context.h"
 #include "muster/tensor/libtorch.h"
 

@@ -1,4 +1,4 @@
-#include "muster/data/internal/resample.h"
+#include "muster/data/internal/resize_image.h"
 
 #include <algorithm>
 #include <cmath>
