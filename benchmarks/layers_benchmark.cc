@@ -11,10 +11,10 @@
 
 #include "muster/layers/activation_layers.h"
 #include "muster/layers/attention.h"
+#include "muster/layers/batch_normalization.h"
 #include "muster/layers/convolution.h"
 #include "muster/layers/dense.h"
 #include "muster/layers/merge.h"
-#include "muster/layers/normalization.h"
 #include "muster/layers/pooling.h"
 #include "muster/layers/recurrent.h"
 #include "muster/layers/reshape.h"

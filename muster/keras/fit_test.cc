@@ -9,7 +9,7 @@
 #include "muster/keras/backup_and_restore.h"
 #include "muster/keras/model_to_estimator.h"
 #include "muster/keras/testing/test_models.h"
-#include "muster/layers/normalization.h"
+#include "muster/layers/batch_normalization.h"
 
 namespace muster::inline v0_1::keras {
 namespace {

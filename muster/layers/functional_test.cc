@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "muster/layers/batch_normalization.h"
 #include "muster/layers/convolution.h"
 #include "muster/layers/dense.h"
 #include "muster/layers/dropout.h"
@@ -9,7 +10,6 @@
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/lambda.h"
 #include "muster/layers/merge.h"
-#include "muster/layers/normalization.h"
 #include "muster/layers/pooling.h"
 #include "muster/layers/reshape.h"
 #include "muster/layers/sequential.h"

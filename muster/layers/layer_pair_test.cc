@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "muster/layers/activation_layers.h"
+#include "muster/layers/batch_normalization.h"
 #include "muster/layers/functional.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/merge.h"
-#include "muster/layers/normalization.h"
 #include "muster/layers/padding.h"
 #include "muster/layers/pooling.h"
 

@@ -5,13 +5,13 @@
 #include <gtest/gtest.h>
 
 #include "muster/layers/activation_layers.h"
+#include "muster/layers/batch_normalization.h"
 #include "muster/layers/convolution.h"
 #include "muster/layers/functional.h"
 #include "muster/layers/internal/folded_convolution.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/merge.h"
 #include "muster/layers/mixed_precision.h"
-#include "muster/layers/normalization.h"
 #include "muster/layers/padding.h"
 #include "muster/layers/regularizers.h"
 #include "muster/layers/sequential.h"

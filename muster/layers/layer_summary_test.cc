@@ -4,13 +4,13 @@
 #include <sstream>
 
 #include "muster/base/error_of.h"
+#include "muster/layers/batch_normalization.h"
 #include "muster/layers/convolution.h"
 #include "muster/layers/dense.h"
 #include "muster/layers/dropout.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/functional.h"
 #include "muster/layers/merge.h"
-#include "muster/layers/normalization.h"
 #include "muster/layers/pooling.h"
 #include "muster/layers/reshape.h"
 #include "muster/layers/sequential.h"

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "muster/layers/batch_normalization.h"
 #include "muster/layers/constraints.h"
 #include "muster/layers/convolution.h"
 #include "muster/layers/dense.h"
@@ -12,7 +13,6 @@
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/lambda.h"
 #include "muster/layers/layer_normalization.h"
-#include "muster/layers/normalization.h"
 #include "muster/layers/padding.h"
 #include "muster/layers/pooling.h"
 #include "muster/layers/recurrent.h"

@@ -7,6 +7,7 @@
 
 #include "muster/layers/activation_layers.h"
 #include "muster/layers/activity_regularization.h"
+#include "muster/layers/batch_normalization.h"
 #include "muster/layers/convolution.h"
 #include "muster/layers/dense.h"
 #include "muster/layers/dropout.h"
@@ -15,7 +16,6 @@
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/lambda.h"
 #include "muster/layers/noise.h"
-#include "muster/layers/normalization.h"
 #include "muster/layers/pooling.h"
 #include "muster/layers/reshape.h"
 #include "muster/layers/sequential.h"

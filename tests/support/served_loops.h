@@ -8,8 +8,8 @@
 #include <map>
 #include <string>
 
+#include "muster/layers/batch_normalization.h"
 #include "muster/layers/dense.h"
-#include "muster/layers/normalization.h"
 #include "muster/layers/sequential.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/scope.h"

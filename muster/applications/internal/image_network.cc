@@ -7,9 +7,9 @@
 
 #include "muster/base/error.h"
 #include "muster/layers/activation_layers.h"
+#include "muster/layers/batch_normalization.h"
 #include "muster/layers/convolution.h"
 #include "muster/layers/dense.h"
-#include "muster/layers/normalization.h"
 #include "muster/layers/padding.h"
 #include "muster/layers/pooling.h"
 

@@ -8,10 +8,10 @@
 
 #include "muster/base/error.h"
 #include "muster/canned/internal/error_context.h"
+#include "muster/layers/batch_normalization.h"
 #include "muster/layers/dense.h"
 #include "muster/layers/dropout.h"
 #include "muster/layers/functional.h"
-#include "muster/layers/normalization.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::internal {

@@ -1,4 +1,4 @@
-#include "muster/layers/normalization.h"
+#include "muster/layers/batch_normalization.h"
 
 #include <fmt/format.h>
 
