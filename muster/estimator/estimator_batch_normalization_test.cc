@@ -4,7 +4,7 @@
 
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/testing/test_model.h"
-#include "muster/layers/normalization.h"
+#include "muster/layers/batch_normalization.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
 

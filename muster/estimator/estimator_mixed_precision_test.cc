@@ -9,8 +9,8 @@
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/estimator.h"
 #include "muster/estimator/testing/test_model.h"
+#include "muster/layers/batch_normalization.h"
 #include "muster/layers/mixed_precision.h"
-#include "muster/layers/normalization.h"
 #include "muster/layers/testing/allow_slow_bfloat16.h"
 
 namespace muster::inline v0_1 {

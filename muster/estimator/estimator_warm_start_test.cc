@@ -6,7 +6,7 @@
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
 #include "muster/estimator/testing/test_model.h"
-#include "muster/layers/normalization.h"
+#include "muster/layers/batch_normalization.h"
 #include "muster/loop/distributed_dataset.h"
 #include "muster/loop/scope.h"
 #include "muster/optim/exponential_moving_average.h"

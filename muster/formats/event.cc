@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "muster/formats/internal/protobuf.h"
 #include "muster/formats/internal/summary_codec.h"
+#include "muster/formats/protobuf.h"
 #include "muster/formats/tfrecord.h"
 
 // Read and written field by field: protobuf itself would be one more thing to clash with the copy

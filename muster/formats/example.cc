@@ -5,7 +5,7 @@
 #include <functional>
 #include <map>
 
-#include "muster/formats/internal/wire.h"
+#include "muster/formats/wire.h"
 
 namespace muster::inline v0_1::formats {
 namespace {

@@ -9,7 +9,7 @@
 #include "muster/base/nearest.h"
 #include "muster/base/strings.h"
 #include "muster/formats/internal/shape_text.h"
-#include "muster/formats/internal/wire.h"
+#include "muster/formats/wire.h"
 
 namespace muster::inline v0_1::formats {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-#include "muster/formats/internal/protobuf.h"
+#include "muster/formats/protobuf.h"
 
 namespace muster::inline v0_1::formats {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "muster/formats/internal/protobuf.h"
+#include "muster/formats/protobuf.h"
 
 namespace muster::inline v0_1::formats {
 namespace {

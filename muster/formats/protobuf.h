@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "muster/base/error.h"
-#include "muster/formats/internal/wire.h"
+#include "muster/formats/wire.h"
 
 namespace muster::inline v0_1::formats::internal {
 
@@ -32,6 +32,7 @@ class Builder {
   }
   void put_fixed(Field field, float number) { fixed(field, WireType::kFixed32, number); }
   void put_fixed(Field field, double number) { fixed(field, WireType::kFixed64, number); }
+  void put_fixed(Field field, uint32_t number) { fixed(field, WireType::kFixed32, number); }
 
   // A field that is not there reads as "" or 0, so these leave it out then; -0 is another number.
   void add_bytes(Field field, std::string_view bytes) {
@@ -111,6 +112,12 @@ class Message {
       check(left_.varint(&number));
       *to = static_cast<Number>(number);
     }
+    return true;
+  }
+  // An integer of four bytes.
+  bool read_fixed(Field field, uint32_t* to) {
+    if (!take(field, WireType::kFixed32)) return false;
+    check(left_.fixed(to));
     return true;
   }
   // Repeated numbers come packed into one field or one by one.

@@ -5,12 +5,12 @@
 #include <map>
 
 #include "muster/distribute/strategy.h"
+#include "muster/layers/batch_normalization.h"
 #include "muster/layers/dense.h"
 #include "muster/layers/dropout.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/functional.h"
 #include "muster/layers/merge.h"
-#include "muster/layers/normalization.h"
 #include "muster/layers/recompute.h"
 #include "muster/layers/sequential.h"
 #include "muster/loop/distributed_dataset.h"

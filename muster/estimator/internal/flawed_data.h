@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "muster/estimator/testing/test_model.h"
-#include "muster/layers/normalization.h"
+#include "muster/layers/batch_normalization.h"
 
 namespace muster::inline v0_1::testing {
 

@@ -9,11 +9,11 @@
 
 #include "muster/estimator/testing/test_model.h"
 #include "muster/layers/attention.h"
+#include "muster/layers/batch_normalization.h"
 #include "muster/layers/convolution.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/functional.h"
 #include "muster/layers/mixed_precision.h"
-#include "muster/layers/normalization.h"
 #include "muster/layers/pooling.h"
 #include "muster/tensor/libtorch.h"
 

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "muster/base/strings.h"
-#include "muster/formats/internal/protobuf.h"
+#include "muster/formats/protobuf.h"
 
 namespace muster::inline v0_1::formats {
 
