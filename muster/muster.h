@@ -6,3 +6,4 @@
 #include "muster/servers.h"
 #include "muster/stores.h"
 #include "muster/tabular.h"
+#include "muster/tensorflow.h"

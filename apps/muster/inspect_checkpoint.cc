@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "apps/muster/inspect.h"
+#include "apps/muster/inspect_tensorflow.h"
 #include "muster/base/bytes.h"
 #include "muster/base/crc32c.h"
 #include "muster/base/json.h"
@@ -113,6 +114,35 @@ std::string inside_of(const std::string& folder, const std::string& name) {
 // Throws when `prefix` is a checkpoint of TensorFlow.
 void refuse_tensorflow(FileSystem& files, const std::string& prefix) {
   if (const auto theirs = formats::tensorflow_checkpoint_error(files, prefix)) throw *theirs;
+}
+
+bool is_tensorflow(FileSystem& files, const std::string& prefix) {
+  return is_file(files, prefix + ".index") && files_of_prefix(files, prefix).empty();
+}
+
+// The prefix of TensorFlow's checkpoint that `path` means, as checkpoint_files() finds Muster's;
+// nothing where it means none of TensorFlow's.
+std::optional<std::string> tensorflow_prefix(FileSystem& files, const std::string& path) {
+  const std::optional<FileInfo> info = info_of(files, path);
+  if (!info) return is_tensorflow(files, path) ? std::optional(path) : std::nullopt;
+  if (!info->is_directory && base_name(path) != "checkpoint")
+    return formats::tensorflow_checkpoint_of(path);
+  const std::string folder = info->is_directory ? path : directory_of(path);
+  const std::string pointer = join_path(folder, "checkpoint");
+  if (is_file(files, pointer)) {
+    const std::string newest = newest_named(read_small_file(files, pointer, kMostPointer).value());
+    if (newest.empty()) return std::nullopt;
+    std::string prefix = path_inside(folder, inside_of(folder, newest), pointer).value();
+    return is_tensorflow(files, prefix) ? std::optional(std::move(prefix)) : std::nullopt;
+  }
+  if (!prefixes_in(files, folder).empty()) return std::nullopt;
+  std::optional<std::string> newest;
+  for (const std::string& name : names_in(files, folder)) {
+    const auto prefix = formats::tensorflow_checkpoint_of(name);
+    if (prefix && is_tensorflow(files, join_path(folder, *prefix)))
+      newest = join_path(folder, *prefix);
+  }
+  return newest;
 }
 
 // Throws when `folder` holds a checkpoint of TensorFlow.
@@ -294,6 +324,8 @@ std::string plain_text(Contents contents) {
 }  // namespace
 
 Inspection inspect_checkpoint(FileSystem& files, const std::string& path, bool json) {
+  if (const auto theirs = tensorflow_prefix(files, path))
+    return inspect_tensorflow(files, *theirs, json);
   Contents contents;
   for (const std::string& file : checkpoint_files(files, path)) {
     contents.files.push_back(file);

@@ -16,11 +16,13 @@
 #include "muster/formats/event.h"
 #include "muster/formats/safetensors.h"
 #include "muster/formats/tfrecord.h"
+#include "muster/tensorflow_files/tensor_bundle.h"
 
 namespace muster::app {
 namespace {
 
 using nlohmann::json;
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -97,25 +99,40 @@ TEST_F(InspectTest, CheckpointOfAModelDirIsTheOneItsTextFileNames) {
 }
 
 // Whatever names it: the folder, with and without its text file, a prefix, a file.
-TEST_F(InspectTest, ACheckpointOfTensorFlowIsCalledSo) {
-  const auto write = [&](const std::string& name, const std::string& text) {
-    files_.write_atomically(path(name), std::string_view(text)).value();
-  };
-  write("model.ckpt-9.index", "x");
-  write("model.ckpt-9.data-00000-of-00001", "x");
+TEST_F(InspectTest, ACheckpointOfTensorFlowIsShown) {
+  tensorflow::BundleWriter writer(files_, path("model.ckpt-9"));
+  const std::string kernel(24, '\x3f'), step("\x09\0\0\0\0\0\0\0", 8);
+  writer.add("dense/kernel", tensorflow::BundleDtype::kFloat, {2, 3}, bytes_of(kernel));
+  writer.add("global_step", tensorflow::BundleDtype::kInt64, {}, bytes_of(step));
+  writer.end();
   const auto check = [&](const std::string& what) {
-    const Error error = error_of([&] { inspect_checkpoint(files_, what, false); });
-    EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << what;
-    EXPECT_THAT(error.message(), HasSubstr("model.ckpt-9' is a checkpoint in TensorFlow's own"));
-    EXPECT_THAT(error.hint(), HasSubstr("safetensors"));
+    const Inspection shown = inspect_checkpoint(files_, what, false);
+    EXPECT_FALSE(shown.damage) << what;
+    EXPECT_THAT(shown.text, AllOf(HasSubstr("format: TensorFlow"), HasSubstr("global_step: 9"),
+                                  ContainsRegex("dense/kernel +float32 +2x3 +1 +24 +ok"),
+                                  HasSubstr("2 arrays, 32 bytes")))
+        << what;
   };
   check(folder_.path());
   check(path("model.ckpt-9"));
   check(path("model.ckpt-9.index"));
   check(path("model.ckpt-9.data-00000-of-00001"));
-  write("checkpoint", "model_checkpoint_path: \"model.ckpt-9\"\n");
+  files_
+      .write_atomically(path("checkpoint"),
+                        std::string_view("model_checkpoint_path: \"model.ckpt-9\"\n"))
+      .value();
   check(folder_.path());
   check(path("checkpoint"));
+  const json document = json::parse(inspect_checkpoint(files_, path("model.ckpt-9"), true).text);
+  EXPECT_EQ(document.at("global_step"), 9);
+  EXPECT_EQ(document.at("tensors")[0].at("shape"), json::array({2, 3}));
+  files_.write_atomically(path("model.ckpt-9.data-00000-of-00001"), std::string(32, 'x')).value();
+  const Inspection damaged = inspect_checkpoint(files_, path("model.ckpt-9"), false);
+  ASSERT_TRUE(damaged.damage);
+  EXPECT_THAT(damaged.damage->message(), HasSubstr("2 of 2 arrays do not match"));
+  files_.write_atomically(path("model.ckpt-9.index"), std::string_view("x")).value();
+  EXPECT_EQ(error_of([&] { inspect_checkpoint(files_, path("model.ckpt-9"), false); }).kind(),
+            ErrorKind::kCorrupt);
 }
 
 TEST_F(InspectTest, CheckpointByPrefixAsJson) {

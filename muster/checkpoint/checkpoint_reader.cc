@@ -4,6 +4,7 @@
 
 #include "muster/base/error.h"
 #include "muster/base/strings.h"
+#include "muster/checkpoint/checkpoint_format.h"
 #include "muster/checkpoint/checkpoint_parts.h"
 #include "muster/checkpoint/internal/file_names.h"
 #include "muster/checkpoint/internal/safetensors_checkpoint.h"
@@ -42,7 +43,9 @@ std::unique_ptr<CheckpointReader> open_checkpoint(FileSystem& fs,
     return internal::open_safetensors_checkpoint(fs, path);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kNotFound) throw;
-    throw absent(fs, path.substr(0, path.size() - internal::kCheckpointSuffix.size()), error);
+    const std::string prefix = path.substr(0, path.size() - internal::kCheckpointSuffix.size());
+    if (const auto other = find_checkpoint_format(fs, prefix)) return other->open(fs, prefix);
+    throw absent(fs, prefix, error);
   }
 }
 

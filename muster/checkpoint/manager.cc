@@ -14,6 +14,7 @@
 #include "muster/base/small_file.h"
 #include "muster/base/strings.h"
 #include "muster/base/uri.h"
+#include "muster/checkpoint/checkpoint_format.h"
 #include "muster/checkpoint/internal/file_names.h"
 #include "muster/checkpoint/internal/leftovers.h"
 #include "muster/checkpoint/internal/state_file.h"
@@ -185,7 +186,7 @@ std::optional<CheckpointState> CheckpointManager::read_state(const Listing& list
   const auto exists = [&](const std::string& name) {
     // Another process may have saved it since the directory was listed.
     if (name.find('/') == std::string::npos && listing.holds(name)) return true;
-    return fs_.exists(checkpoint_file(path_of(name))).value();
+    return is_checkpoint(fs_, path_of(name));
   };
   if (!state.latest.empty() &&
       std::none_of(state.all.begin(), state.all.end(),
@@ -509,7 +510,7 @@ std::optional<std::string> CheckpointManager::find_latest(
 CheckpointManager::Pin CheckpointManager::pin(const std::string& prefix) const {
   const std::string key = without_suffix(prefix);
   std::lock_guard lock(pins_->mutex);
-  if (!fs_.exists(checkpoint_file(key)).value()) {
+  if (!is_checkpoint(fs_, key)) {
     throw not_found(fmt::format("there is no checkpoint '{}'", key),
                     "it may have been deleted since it was listed: take the newest");
   }

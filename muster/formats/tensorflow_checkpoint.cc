@@ -21,9 +21,8 @@ std::optional<Error> tensorflow_checkpoint_error(FileSystem& files, const std::s
   return invalid_argument(
       fmt::format("not supported: '{}' is a checkpoint in TensorFlow's own format ('{}' is there)",
                   prefix, base_name(index)),
-      "Muster reads .safetensors files: to look at its arrays, write them into one with "
-      "TensorFlow's tf.train.load_checkpoint and Python's safetensors; to train, pass another "
-      "model_dir");
+      "link the part of Muster that reads these: muster::tensorflow in CMake, -lmuster-tensorflow; "
+      "or write its arrays into a .safetensors file");
 }
 
 }  // namespace muster::inline v0_1::formats

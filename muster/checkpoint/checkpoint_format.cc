@@ -1,0 +1,43 @@
+#include "muster/checkpoint/checkpoint_format.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace muster::inline v0_1 {
+namespace {
+
+struct Formats {
+  std::mutex mutex;
+  std::map<std::string, CheckpointFormat> by_suffix;
+};
+
+Formats& formats_known() {
+  static Formats known;
+  return known;
+}
+
+}  // namespace
+
+void register_checkpoint_format(CheckpointFormat format) {
+  Formats& known = formats_known();
+  const std::lock_guard lock(known.mutex);
+  std::string suffix = format.suffix;
+  known.by_suffix.insert_or_assign(std::move(suffix), std::move(format));
+}
+
+bool is_checkpoint(FileSystem& fs, const std::string& prefix) {
+  return fs.exists(checkpoint_file(prefix)).value() || find_checkpoint_format(fs, prefix);
+}
+
+std::optional<CheckpointFormat> find_checkpoint_format(FileSystem& fs, const std::string& prefix) {
+  Formats& known = formats_known();
+  const std::lock_guard lock(known.mutex);
+  for (const auto& [suffix, format] : known.by_suffix) {
+    const Result<bool> there = fs.exists(prefix + suffix);
+    if (there.ok() && there.value()) return format;
+  }
+  return std::nullopt;
+}
+
+}  // namespace muster::inline v0_1

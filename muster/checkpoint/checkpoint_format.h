@@ -1,0 +1,32 @@
+// Formats of checkpoints besides Muster's own: a part of Muster that reads one registers it, and
+// whatever opens a checkpoint finds it then. Thread safety: all calls from any thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "muster/base/export.h"
+#include "muster/base/file_system.h"
+#include "muster/checkpoint/checkpoint_reader.h"
+
+namespace muster::inline v0_1 {
+
+struct CheckpointFormat {
+  std::string suffix{};  // "<prefix><suffix>" is there where a checkpoint of this format is
+  // Opens the checkpoint at a prefix. Throws what open_checkpoint() throws.
+  std::function<std::unique_ptr<CheckpointReader>(FileSystem& fs, const std::string& prefix)> open =
+      {};
+};
+
+// Registers a format, in place of one with the same suffix.
+MUSTER_PART_EXPORT void register_checkpoint_format(CheckpointFormat format);
+
+// Whether a checkpoint is at `prefix`, of Muster's own format or of a registered one.
+bool is_checkpoint(FileSystem& fs, const std::string& prefix);
+
+// The format of which a checkpoint is at `prefix`; nothing where there is none of a registered one.
+std::optional<CheckpointFormat> find_checkpoint_format(FileSystem& fs, const std::string& prefix);
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,187 @@
+#include "muster/tensorflow_files/variable_names.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+namespace muster::inline v0_1::tensorflow {
+namespace {
+
+// A slot of an optimizer of TensorFlow 1: the last part of its name, and what Muster calls it.
+// RMSProp's second one is "mg" where there is a third, which is then the momentum. Momentum is not
+// among them: there it is a sum of gradients, and here one of steps.
+struct SlotRow {
+  std::string_view ending;
+  std::string_view optimizer;
+  std::string_view slot;
+};
+constexpr std::array<SlotRow, 8> kSlots = {{
+    {"Adagrad", "Adagrad", "accumulator"},
+    {"Adam", "Adam", "m"},
+    {"Adam_1", "Adam", "v"},
+    {"Ftrl", "Ftrl", "accumulator"},
+    {"Ftrl_1", "Ftrl", "linear"},
+    {"RMSProp", "RMSprop", "rms"},
+    {"RMSProp_1", "RMSprop", "momentum"},
+    {"RMSProp_2", "RMSprop", "momentum"},
+}};
+constexpr std::string_view kCentered = "mg";
+
+// Optimizers of Keras, whose slots have the names that Muster's have, but for SGD's.
+constexpr std::array<std::string_view, 10> kKerasOptimizers = {
+    "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lion", "Nadam", "RMSprop", "SGD"};
+
+// Goes before the names of Keras's optimizers in an Estimator.
+constexpr std::string_view kTraining = "training/";
+
+std::string_view before_last_slash(std::string_view name) {
+  const size_t slash = name.rfind('/');
+  return slash == std::string_view::npos ? std::string_view() : name.substr(0, slash);
+}
+
+std::string_view after_last_slash(std::string_view name) {
+  return name.substr(name.rfind('/') + 1);
+}
+
+bool has(const std::set<std::string>& names, std::string_view name) {
+  return names.contains(std::string(name));
+}
+
+bool is_scope(std::string_view part) {
+  return part.size() > 2 && part.starts_with("t_") &&
+         part.find_first_not_of("0123456789", 2) == std::string_view::npos;
+}
+
+// What Muster keeps for a variable: "Adam/m/dense/kernel".
+struct Slot {
+  std::string optimizer{};
+  std::string slot{};
+  std::string variable{};
+  std::string name() const { return optimizer + "/" + slot + "/" + variable; }
+};
+
+// "dense/kernel/Adam_1", and "dense/kernel/t_0/Adam_1" as some versions have it.
+std::optional<Slot> slot_of_version_1(const std::set<std::string>& names, std::string_view name) {
+  const std::string_view ending = after_last_slash(name);
+  const std::string_view scoped = before_last_slash(name);
+  const std::string_view variable =
+      is_scope(after_last_slash(scoped)) ? before_last_slash(scoped) : scoped;
+  if (!has(names, variable)) return std::nullopt;
+  for (const SlotRow& row : kSlots) {
+    if (row.ending != ending) continue;
+    const bool centered = ending == "RMSProp_1" && has(names, std::string(scoped) + "/RMSProp_2");
+    return Slot{std::string(row.optimizer), std::string(centered ? kCentered : row.slot),
+                std::string(variable)};
+  }
+  return std::nullopt;
+}
+
+// A name of one of Keras's optimizers: which one's, and the rest of it.
+std::optional<std::pair<std::string_view, std::string_view>> of_keras(std::string_view name) {
+  if (name.starts_with(kTraining)) name.remove_prefix(kTraining.size());
+  const size_t slash = name.find('/');
+  if (slash == std::string_view::npos) return std::nullopt;
+  for (const std::string_view optimizer : kKerasOptimizers) {
+    if (name.substr(0, slash) == optimizer) return std::pair(optimizer, name.substr(slash + 1));
+  }
+  return std::nullopt;
+}
+
+// "Adam/dense/kernel/v", and "Adam/v/dense/kernel" of newer ones.
+std::optional<Slot> slot_of_keras(const std::set<std::string>& names, std::string_view name) {
+  const auto found = of_keras(name);
+  if (!found) return std::nullopt;
+  const auto& [optimizer, rest] = *found;
+  std::string_view slot = after_last_slash(rest), variable = before_last_slash(rest);
+  if (!has(names, variable)) {
+    slot = rest.substr(0, rest.find('/'));
+    variable = rest.substr(std::min(rest.size(), slot.size() + 1));
+  }
+  if (!has(names, variable)) return std::nullopt;
+  if (optimizer == "SGD") slot = "momentum";
+  return Slot{std::string(optimizer), std::string(slot), std::string(variable)};
+}
+
+std::optional<Slot> slot_of(const std::set<std::string>& names, std::string_view name) {
+  if (auto slot = slot_of_keras(names, name)) return slot;
+  return slot_of_version_1(names, name);
+}
+
+// The optimizer whose count of steps has this name: "training/Adam/iter"; and "iteration" where
+// `optimizers` is one alone.
+std::optional<std::string> counted_by(std::string_view name,
+                                      const std::set<std::string>& optimizers) {
+  if (name == "iteration" && optimizers.size() == 1) return *optimizers.begin();
+  const auto found = of_keras(name);
+  if (!found || found->second != "iter") return std::nullopt;
+  return std::string(found->first);
+}
+
+std::set<std::string> optimizers_in(const std::set<std::string>& names) {
+  std::set<std::string> optimizers;
+  for (const std::string& name : names) {
+    if (const auto slot = slot_of(names, name)) optimizers.insert(slot->optimizer);
+  }
+  return optimizers;
+}
+
+// Numbers of an optimizer that are no slots: its rates and the powers of its betas.
+bool is_of_optimizer(std::string_view name) {
+  const std::string_view last = after_last_slash(name);
+  return last == "beta1_power" || last == "beta2_power" || of_keras(name).has_value();
+}
+
+}  // namespace
+
+std::map<std::string, std::string> muster_names(const std::set<std::string>& names) {
+  const std::set<std::string> optimizers = optimizers_in(names);
+  std::map<std::string, std::string> named;
+  for (const std::string& name : names) {
+    if (const auto slot = slot_of(names, name)) {
+      named[name] = slot->name();
+    } else if (const auto optimizer = counted_by(name, optimizers)) {
+      named[name] = *optimizer + "/iterations";
+    } else if (!is_of_optimizer(name)) {
+      named[name] = name;
+    }
+  }
+  return named;
+}
+
+std::set<std::string> optimizers_without_count(const std::set<std::string>& names) {
+  std::set<std::string> without = optimizers_in(names);
+  const std::set<std::string> all = without;
+  for (const std::string& name : names) {
+    if (const auto optimizer = counted_by(name, all)) without.erase(*optimizer);
+  }
+  return without;
+}
+
+std::map<std::string, std::string> tensorflow_names(const std::set<std::string>& names) {
+  std::map<std::string, std::string> named;
+  for (const std::string& name : names) {
+    if (name.ends_with("/iterations")) continue;
+    named[name] = name;
+    const size_t first = name.find('/');
+    const size_t second = first == std::string::npos ? first : name.find('/', first + 1);
+    if (second == std::string::npos) continue;
+    const std::string_view optimizer = std::string_view(name).substr(0, first);
+    const std::string_view slot = std::string_view(name).substr(first + 1, second - first - 1);
+    const std::string variable = name.substr(second + 1);
+    if (!names.contains(variable)) continue;
+    const bool centered = has(names, fmt::format("{}/{}/{}", optimizer, kCentered, variable));
+    for (const SlotRow& row : kSlots) {
+      if (row.optimizer != optimizer) continue;
+      const std::string_view here = row.ending == "RMSProp_1" && centered ? kCentered : row.slot;
+      if (here != slot || (row.ending == "RMSProp_2" && !centered)) continue;
+      named[name] = fmt::format("{}/{}", variable, row.ending);
+      break;
+    }
+  }
+  return named;
+}
+
+}  // namespace muster::inline v0_1::tensorflow

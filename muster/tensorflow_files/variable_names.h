@@ -1,0 +1,24 @@
+// How TensorFlow's optimizers call what Muster's keep, and the other way round.
+// Thread safety: pure functions.
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+
+namespace muster::inline v0_1::tensorflow {
+
+// Muster's names of the variables of a checkpoint, by TensorFlow's: those that are no optimizer's
+// keep their names. `names` are all that the checkpoint has. Of variables that Muster has no use
+// for (hyperparameters of an optimizer, powers of Adam's betas) there is none.
+std::map<std::string, std::string> muster_names(const std::set<std::string>& names);
+
+// Optimizers whose slots are among `names`, TensorFlow's, and that have no count of steps of their
+// own there: they have made as many as global_step says. By Muster's names: "Adam".
+std::set<std::string> optimizers_without_count(const std::set<std::string>& names);
+
+// TensorFlow's names, as its optimizers of version 1 have them ("dense/kernel/Adam_1"), of the
+// variables of a checkpoint, by Muster's. Counts of steps have none.
+std::map<std::string, std::string> tensorflow_names(const std::set<std::string>& names);
+
+}  // namespace muster::inline v0_1::tensorflow

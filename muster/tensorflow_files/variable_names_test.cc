@@ -1,0 +1,68 @@
+#include "muster/tensorflow_files/variable_names.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace muster {
+namespace {
+
+using tensorflow::muster_names;
+using tensorflow::optimizers_without_count;
+using tensorflow::tensorflow_names;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::UnorderedElementsAre;
+
+TEST(VariableNames, OfTheOptimizersOfVersion1) {
+  EXPECT_THAT(muster_names({"w", "w/Adam", "w/Adam_1", "head/beta1_power", "beta2_power"}),
+              UnorderedElementsAre(Pair("w", "w"), Pair("w/Adam", "Adam/m/w"),
+                                   Pair("w/Adam_1", "Adam/v/w")));
+  EXPECT_THAT(
+      muster_names({"a/w", "a/w/t_0/Adagrad"}),
+      UnorderedElementsAre(Pair("a/w", "a/w"), Pair("a/w/t_0/Adagrad", "Adagrad/accumulator/a/w")));
+  EXPECT_THAT(muster_names({"w", "w/RMSProp", "w/RMSProp_1"}),
+              UnorderedElementsAre(Pair("w", "w"), Pair("w/RMSProp", "RMSprop/rms/w"),
+                                   Pair("w/RMSProp_1", "RMSprop/momentum/w")));
+  EXPECT_THAT(muster_names({"w", "w/RMSProp", "w/RMSProp_1", "w/RMSProp_2"}),
+              UnorderedElementsAre(Pair("w", "w"), Pair("w/RMSProp", "RMSprop/rms/w"),
+                                   Pair("w/RMSProp_1", "RMSprop/mg/w"),
+                                   Pair("w/RMSProp_2", "RMSprop/momentum/w")));
+}
+
+TEST(VariableNames, OfTheOptimizersOfKeras) {
+  EXPECT_THAT(muster_names({"a/w", "training/Adam/a/w/m", "training/Adam/iter",
+                            "training/Adam/learning_rate"}),
+              UnorderedElementsAre(Pair("a/w", "a/w"), Pair("training/Adam/a/w/m", "Adam/m/a/w"),
+                                   Pair("training/Adam/iter", "Adam/iterations")));
+  EXPECT_THAT(muster_names({"a/w", "SGD/m/a/w", "iteration"}),
+              UnorderedElementsAre(Pair("a/w", "a/w"), Pair("SGD/m/a/w", "SGD/momentum/a/w"),
+                                   Pair("iteration", "SGD/iterations")));
+}
+
+// A variable may be called like an optimizer, and a layer like a slot.
+TEST(VariableNames, WhatIsNoSlotOfAVariableKeepsItsName) {
+  EXPECT_THAT(muster_names({"net/Adam", "net/m"}),
+              UnorderedElementsAre(Pair("net/Adam", "net/Adam"), Pair("net/m", "net/m")));
+}
+
+TEST(VariableNames, CountsThatStandNowhereAreToldByOptimizer) {
+  EXPECT_THAT(optimizers_without_count({"w", "w/Ftrl", "w/Ftrl_1"}), ElementsAre("Ftrl"));
+  EXPECT_THAT(optimizers_without_count({"w", "training/Ftrl/w/linear", "training/Ftrl/iter"}),
+              IsEmpty());
+}
+
+TEST(VariableNames, GoBackToThoseOfVersion1) {
+  const std::set<std::string> theirs = {"w",           "w/Adagrad",   "w/Adam",    "w/Adam_1",
+                                        "w/Ftrl",      "w/Ftrl_1",    "v",         "v/RMSProp",
+                                        "v/RMSProp_1", "v/RMSProp_2", "u",         "u/RMSProp",
+                                        "u/RMSProp_1", "global_step", "net/kernel"};
+  std::set<std::string> ours = {"Adam/iterations"};
+  for (const auto& [name, here] : muster_names(theirs)) ours.insert(here);
+  std::set<std::string> back;
+  for (const auto& [here, name] : tensorflow_names(ours)) back.insert(name);
+  EXPECT_EQ(back, theirs);
+}
+
+}  // namespace
+}  // namespace muster
