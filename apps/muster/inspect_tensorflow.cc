@@ -12,8 +12,8 @@
 #include "muster/base/printable.h"
 #include "muster/base/strings.h"
 #include "muster/base/text_table.h"
-#include "muster/tensorflow_files/object_graph.h"
-#include "muster/tensorflow_files/tensor_bundle.h"
+#include "muster/bundles/object_graph.h"
+#include "muster/bundles/tensor_bundle.h"
 
 namespace muster::app {
 namespace {

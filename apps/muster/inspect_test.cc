@@ -11,12 +11,12 @@
 #include "muster/base/crc32c.h"
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
+#include "muster/bundles/tensor_bundle.h"
 #include "muster/files/testing/memory_store.h"
 #include "muster/formats/checkpoint_header.h"
 #include "muster/formats/event.h"
 #include "muster/formats/safetensors.h"
 #include "muster/formats/tfrecord.h"
-#include "muster/tensorflow_files/tensor_bundle.h"
 
 namespace muster::app {
 namespace {

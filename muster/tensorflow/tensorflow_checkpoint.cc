@@ -17,11 +17,11 @@
 #include "muster/base/log.h"
 #include "muster/base/nearest_hint.h"
 #include "muster/base/strings.h"
+#include "muster/bundles/object_graph.h"
+#include "muster/bundles/tensor_bundle.h"
+#include "muster/bundles/variable_names.h"
 #include "muster/checkpoint/checkpoint_format.h"
 #include "muster/tensor/libtorch.h"
-#include "muster/tensorflow_files/object_graph.h"
-#include "muster/tensorflow_files/tensor_bundle.h"
-#include "muster/tensorflow_files/variable_names.h"
 
 // Whoever links the part refers to this name, so that the linker takes this file out of the
 // archive.

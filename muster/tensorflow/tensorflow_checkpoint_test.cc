@@ -10,9 +10,9 @@
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
+#include "muster/bundles/variable_names.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/tensor/libtorch.h"
-#include "muster/tensorflow_files/variable_names.h"
 
 namespace muster {
 namespace {

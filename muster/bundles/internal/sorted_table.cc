@@ -1,4 +1,4 @@
-#include "muster/tensorflow_files/internal/sorted_table.h"
+#include "muster/bundles/internal/sorted_table.h"
 
 #include <fmt/format.h>
 

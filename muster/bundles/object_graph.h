@@ -9,7 +9,7 @@
 #include <string>
 
 #include "muster/base/bytes.h"
-#include "muster/tensorflow_files/tensor_bundle.h"
+#include "muster/bundles/tensor_bundle.h"
 
 namespace muster::inline v0_1::tensorflow {
 

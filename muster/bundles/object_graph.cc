@@ -1,4 +1,4 @@
-#include "muster/tensorflow_files/object_graph.h"
+#include "muster/bundles/object_graph.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "muster/tensorflow_files/variable_names.h"
+#include "muster/bundles/variable_names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

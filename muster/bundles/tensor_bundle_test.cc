@@ -1,4 +1,4 @@
-#include "muster/tensorflow_files/tensor_bundle.h"
+#include "muster/bundles/tensor_bundle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,8 +10,8 @@
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
-#include "muster/tensorflow_files/internal/slice_key.h"
-#include "muster/tensorflow_files/internal/sorted_table.h"
+#include "muster/bundles/internal/slice_key.h"
+#include "muster/bundles/internal/sorted_table.h"
 
 namespace muster {
 namespace {

@@ -1,4 +1,4 @@
-#include "muster/tensorflow_files/tensor_bundle.h"
+#include "muster/bundles/tensor_bundle.h"
 
 #include <fmt/format.h>
 
@@ -10,9 +10,9 @@
 
 #include "muster/base/crc32c.h"
 #include "muster/base/error.h"
+#include "muster/bundles/internal/slice_key.h"
+#include "muster/bundles/internal/sorted_table.h"
 #include "muster/formats/protobuf.h"
-#include "muster/tensorflow_files/internal/slice_key.h"
-#include "muster/tensorflow_files/internal/sorted_table.h"
 
 namespace muster::inline v0_1::tensorflow {
 namespace {

@@ -1,4 +1,4 @@
-#include "muster/tensorflow_files/internal/slice_key.h"
+#include "muster/bundles/internal/slice_key.h"
 
 #include <bit>
 
