@@ -28,7 +28,7 @@ formats::NodeDef node_of(const GraphLayer& layer, size_t number, const std::stri
     const auto source = internal::source_of(value, layers);
     if (!source) return;
     std::string name = node_name(scope, *source->first, source->second);
-    node.inputs.push_back(index_of(value) == 0
+    node.inputs.push_back(internal::index_of(value) == 0
                               ? std::move(name)
                               : fmt::format("{}:{}", name, internal::index_of(value)));
   };

@@ -32,7 +32,7 @@ std::string in_words(size_t index, const SymbolicTensor& input) {
 Graph::Graph(std::vector<SymbolicTensor> outputs) : outputs_(std::move(outputs)) {
   collect();
   for (const NodePtr& node : nodes_) {
-    if (!node->layer) inputs_.emplace_back(node, 0);
+    if (!node->layer) inputs_.push_back(symbolic_output(node, 0));
   }
   plan();
 }
