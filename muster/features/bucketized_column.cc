@@ -7,6 +7,7 @@
 #include "muster/base/error.h"
 #include "muster/features/dense_column.h"
 #include "muster/features/internal/column.h"
+#include "muster/features/internal/embedding_lookup.h"
 #include "muster/features/internal/exact_numbers.h"
 #include "muster/features/internal/numeric_column.h"
 #include "muster/tensor/bucketize.h"
