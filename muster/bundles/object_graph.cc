@@ -32,7 +32,9 @@ std::map<std::string, std::string> names_of(const BundleReader& bundle) {
   try {
     return names_in_object_graph(bytes_of(texts.front()));
   } catch (const Error& error) {
-    throw error.with_context(fmt::format("the object graph of '{}'", bundle.prefix()));
+    throw Error(error.kind(),
+                fmt::format("the object graph of '{}': {}", bundle.prefix(), error.message()),
+                error.hint());
   }
 }
 

@@ -152,7 +152,7 @@ BundleReader::BundleReader(FileSystem& files, std::string prefix)
       if (!key.empty() && !internal::is_slice_key(key)) add_entry(key, value, by_key);
     }
   } catch (const Error& error) {
-    throw error.with_context("'" + path + "'");
+    throw Error(error.kind(), fmt::format("'{}': {}", path, error.message()), error.hint());
   }
 }
 

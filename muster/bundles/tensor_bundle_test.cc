@@ -110,7 +110,7 @@ TEST_F(BundleTest, GivesBackWhatWasWritten) {
 
 TEST_F(BundleTest, DamageOfDataIsNamedWithTheTensor) {
   const std::string good = files_.read_file(data()).value();
-  for (size_t at = 0; at < good.size(); ++at) {
+  for (size_t at = 0; at < good.size(); at += 7) {
     std::string bad = good;
     bad[at] = static_cast<char>(bad[at] ^ 4);
     ASSERT_TRUE(files_.write_atomically(data(), bad).ok());
