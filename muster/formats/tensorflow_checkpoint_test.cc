@@ -28,7 +28,7 @@ TEST(TensorflowCheckpoint, IsToldWithWhatToDo) {
   ASSERT_TRUE(error);
   EXPECT_EQ(error->kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error->message(), HasSubstr("TensorFlow's own format ('model.ckpt-9.index' is"));
-  EXPECT_THAT(error->hint(), HasSubstr("safetensors"));
+  EXPECT_THAT(error->hint(), HasSubstr("muster::tensorflow"));
 }
 
 }  // namespace
