@@ -18,6 +18,7 @@
 #include "muster/keras/model_to_estimator.h"
 #include "muster/keras/testing/test_models.h"
 #include "muster/layers/batch_normalization.h"
+#include "muster/layers/dropout.h"
 #include "muster/ps/parameter_server.h"
 #include "tests/support/local_cluster.h"
 #include "tests/support/run_ranks.h"
