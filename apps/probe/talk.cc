@@ -65,7 +65,7 @@ std::unique_ptr<control::CoordinatorClient> join(const std::string& address, int
                                            .task = fmt::format("worker:{}", rank),
                                            .rank = rank,
                                            .world_size = 2,
-                                           .join_deadline = kJoinSeconds,
+                                           .join_timeout = kJoinSeconds,
                                            .coordinator_task = "worker:0"});
 }
 

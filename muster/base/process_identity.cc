@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <fstream>
+#include <random>
 
 namespace muster::inline v0_1 {
 
@@ -23,6 +24,11 @@ ProcessIdentity own_process() {
 bool has_ended(const ProcessIdentity& other) {
   if (other.space.empty() || other.process <= 0 || other.space != own_process().space) return false;
   return ::kill(static_cast<pid_t>(other.process), 0) != 0 && errno == ESRCH;
+}
+
+uint64_t new_incarnation() {
+  std::random_device device;
+  return (uint64_t{device()} << 32 | device()) | 1;
 }
 
 }  // namespace muster::inline v0_1

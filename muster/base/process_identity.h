@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1 {
 
 struct ProcessIdentity {
@@ -19,5 +21,8 @@ ProcessIdentity own_process();
 // Whether it is known to have ended. False for a process of another machine or container, of which
 // nothing is known, and while another one has its number.
 bool has_ended(const ProcessIdentity& other);
+
+// What tells a process of a task from the one before it: a random number, never 0.
+MUSTER_PART_EXPORT uint64_t new_incarnation();
 
 }  // namespace muster::inline v0_1

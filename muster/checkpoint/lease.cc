@@ -200,12 +200,12 @@ std::optional<LeaseContent> LeaseWatch::look() {
     const Result<FileInfo> info = fs_.info(path_);
     if (first && info.ok() &&
         clock_.wall_seconds() - info.value().modified_seconds > kForgottenSeconds)
-      changed_ -= kExpiry;
+      changed_ -= kHeartbeatTimeout;
     if (const std::optional<Written> lease = parse(text_)) last_ = lease->content;
   }
   if (text_.empty()) return std::nullopt;
   if (const std::optional<Written> lease = parse(text_)) gone_ = has_ended(lease->by);
-  if (gone_ || clock_.now() - changed_ >= kExpiry) return std::nullopt;
+  if (gone_ || clock_.now() - changed_ >= kHeartbeatTimeout) return std::nullopt;
   return last_;
 }
 

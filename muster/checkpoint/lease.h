@@ -4,6 +4,13 @@
 // Clocks of two machines are never compared closely: whoever looks measures, by its own clock, for
 // how long nothing changed.
 //
+// Its rules are those of plan/membership.h where twins wait: a holder is lost after the silence of
+// kHeartbeatTimeout, and at once where its process is known to have ended; its goodbye removes the
+// file; of one that was taken for dead nothing counts any more; who comes second waits. The code is
+// its own: nobody hosts a file and hears every beat. Whoever looks does so when it needs to know,
+// be it every ten minutes, so that a gap between two looks is no standstill, and each look is one
+// comparison.
+//
 // Thread safety: a Lease may be used from any thread; a LeaseWatch and a LeasedCheckpoints belong
 // to one thread at a time.
 #pragma once
@@ -93,7 +100,7 @@ class MUSTER_PART_EXPORT Lease {
 class LeaseWatch {
  public:
   // A lease that does not change for so long has a dead holder.
-  static constexpr std::chrono::seconds kExpiry{60};
+  static constexpr std::chrono::seconds kHeartbeatTimeout{60};
 
   // `fs` and `clock` outlive it.
   LeaseWatch(const std::string& model_dir, const std::string& name, FileSystem& fs, Clock& clock);

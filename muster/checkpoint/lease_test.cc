@@ -58,7 +58,7 @@ TEST_F(WatchTest, SeesWhatTheHolderSaysAndItsEnd) {
 TEST_F(WatchTest, WhatDoesNotChangeForAMinuteIsDeadUntilItChanges) {
   write_foreign(directory.path(), 1);
   EXPECT_TRUE(watch.look());
-  clock.advance(LeaseWatch::kExpiry - 1s);
+  clock.advance(LeaseWatch::kHeartbeatTimeout - 1s);
   EXPECT_TRUE(watch.look());
   clock.advance(1s);
   EXPECT_FALSE(watch.look());
@@ -66,7 +66,7 @@ TEST_F(WatchTest, WhatDoesNotChangeForAMinuteIsDeadUntilItChanges) {
   write_foreign(directory.path(), 2);
   EXPECT_TRUE(watch.look());
   // It beats on while nobody looks.
-  clock.advance(10 * LeaseWatch::kExpiry);
+  clock.advance(10 * LeaseWatch::kHeartbeatTimeout);
   write_foreign(directory.path(), 99);
   EXPECT_TRUE(watch.look());
 }
@@ -96,7 +96,7 @@ TEST_F(WatchTest, HalfAFileIsAliveForAsLongAsOneThatSaysNothingNew) {
   EXPECT_EQ(watch.look()->pinned_from, 9);
   testing::overwrite(directory / "far.lease", "{\"holder\": \"fa");
   EXPECT_EQ(watch.look()->pinned_from, 9);
-  clock.advance(LeaseWatch::kExpiry);
+  clock.advance(LeaseWatch::kHeartbeatTimeout);
   EXPECT_FALSE(watch.look());
 }
 
@@ -207,7 +207,7 @@ TEST(LeasedCheckpointsTest, ALeaseOfADeadReaderPinsForAMinute) {
   write_foreign(directory.path(), 1, R"(,"pinned_from":0)");
   for (const int64_t step : {1, 2}) manager.save(make_checkpoint(step));
   EXPECT_THAT(steps_in(directory.path()), ElementsAre(1, 2));
-  clock.advance(LeaseWatch::kExpiry);
+  clock.advance(LeaseWatch::kHeartbeatTimeout);
   manager.save(make_checkpoint(3));
   EXPECT_THAT(steps_in(directory.path()), ElementsAre(3));
 }

@@ -47,7 +47,8 @@ void wait_for_others(const std::string& directory, FileSystem& fs,
       log::info(fmt::format("waiting for {} to leave {}", there->holder, directory));
     }
     const bool lives = watch.changes() > 1;
-    if (waited >= (lives ? options.wait : options.wait + LeaseWatch::kExpiry))
+    if (waited >=
+        (lives ? options.join_timeout : options.join_timeout + LeaseWatch::kHeartbeatTimeout))
       throw in_use(directory, there->holder);
     std::this_thread::sleep_for(options.look_every);
   }

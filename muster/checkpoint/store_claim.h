@@ -21,7 +21,7 @@ namespace muster::inline v0_1 {
 struct StoreClaimOptions {
   // For one that is at work, which may just be ending. For one that shows no life it takes a minute
   // to tell, unless it was a process of this machine.
-  std::chrono::milliseconds wait = std::chrono::seconds(10);
+  std::chrono::milliseconds join_timeout = std::chrono::seconds(10);
   std::chrono::milliseconds look_every = std::chrono::seconds(1);
   LeaseOptions lease = {};  // its `fs` is not used
 };

@@ -36,7 +36,7 @@ TEST(StoreClaim, OneProgramAtATime) {
       // The first does not beat here, so it could be dead; but the whole of that wait is no test.
       int looks = 0;
       const StoreClaim second(kClaimed, store, [&] { return ++looks > 3; },
-                              {.wait = 0ms, .look_every = 1ms});
+                              {.join_timeout = 0ms, .look_every = 1ms});
     });
     EXPECT_EQ(error.kind(), ErrorKind::kCancelled);
     EXPECT_THAT(error.message(), HasSubstr("to leave model_dir 'mem://bucket/run'"));
@@ -53,8 +53,9 @@ TEST(StoreClaim, OneThatBeatsIsNamed) {
     return false;
   };
   beat();
-  const Error error = error_of(
-      [&] { const StoreClaim second(kClaimed, store, beat, {.wait = 5ms, .look_every = 1ms}); });
+  const Error error = error_of([&] {
+    const StoreClaim second(kClaimed, store, beat, {.join_timeout = 5ms, .look_every = 1ms});
+  });
   EXPECT_EQ(exit_code(error.kind()), 2) << "no scheduler starts it again";
   EXPECT_EQ(error.message(), "model_dir 'mem://bucket/run' is in use by process 7 on far");
   EXPECT_THAT(error.hint(), HasSubstr("a model_dir of its own"));

@@ -38,7 +38,7 @@ void Coordinator::wait_for_change(std::unique_lock<std::mutex>& lock, TimePoint 
 }
 
 void Coordinator::tick_until_ended() {
-  const double limit = std::min(options_.group.heartbeat_timeout, options_.group.reconnect_grace);
+  const double limit = std::min(options_.group.heartbeat_timeout, options_.group.reconnect_timeout);
   const Duration interval = from_seconds(std::clamp(limit / 8, 0.01, 0.25));
   std::unique_lock lock(mutex_);
   while (!ending_) {
@@ -70,9 +70,9 @@ int Coordinator::connections() const {
   return state_.connections();
 }
 
-bool Coordinator::wait_until_drained(double grace_seconds) {
+bool Coordinator::wait_until_drained(double goodbye_timeout) {
   std::unique_lock lock(mutex_);
-  const TimePoint until = clock_.now() + from_seconds(grace_seconds);
+  const TimePoint until = clock_.now() + from_seconds(goodbye_timeout);
   while (!state_.drained() && !ending_ && clock_.now() < until) {
     wait_for_change(lock, until, nullptr);
   }

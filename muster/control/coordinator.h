@@ -49,9 +49,9 @@ class Coordinator : public net::CoordinatorHandler {
   bool all_know_of_start_failure() const;
   // How many members have their long-lived connection open.
   int connections() const;
-  // Waits until every member has said goodbye or is lost, at most `grace_seconds`; answers whether
-  // all have.
-  bool wait_until_drained(double grace_seconds);
+  // Waits until every member has said goodbye or is lost, at most `goodbye_timeout`; answers
+  // whether all have.
+  bool wait_until_drained(double goodbye_timeout);
 
  private:
   double now() const { return to_seconds(clock_.now().time_since_epoch()); }

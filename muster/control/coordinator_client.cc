@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
-#include <random>
 #include <utility>
 
 #include "muster/base/log.h"
+#include "muster/base/process_identity.h"
 #include "muster/control/internal/coordinator_watch.h"
 #include "muster/control/internal/join_group.h"
-#include "muster/control/internal/membership.h"
+#include "muster/control/internal/member_session.h"
 #include "muster/control/internal/missing.h"
 
 namespace muster::inline v0_1::control {
@@ -23,10 +23,7 @@ using State = plan::Verdict::State;
 constexpr double kReportSeconds = 2;
 
 JoinOptions with_incarnation(JoinOptions options) {
-  if (options.incarnation == 0) {
-    std::random_device device;
-    options.incarnation = (uint64_t{device()} << 32 | device()) | 1;
-  }
+  if (options.incarnation == 0) options.incarnation = new_incarnation();
   return options;
 }
 
@@ -50,7 +47,7 @@ struct CoordinatorClient::Impl {
         clock(*options.clock),
         joined(join_group(options, who)),
         channel(*joined.channel),
-        membership(options, who, channel) {}
+        session(options, who, channel) {}
 
   double since(TimePoint start) const { return to_seconds(clock.now() - start); }
 
@@ -60,14 +57,14 @@ struct CoordinatorClient::Impl {
   template <typename Send>
   net::Reply ask(Send send, bool again = true) {
     const TimePoint start = clock.now();
-    const double patience = options.heartbeat_timeout + options.reconnect_grace + kAnswerSeconds;
+    const double patience = options.heartbeat_timeout + options.reconnect_timeout + kAnswerTimeout;
     for (;;) {
-      membership.throw_if_over();
+      session.throw_if_over();
       Result<net::Reply> reply = send();
       if (reply.ok()) {
         const plan::Verdict& verdict = reply.value().verdict;
         if (verdict.state == State::kFailed) {
-          membership.learn(*verdict.failure);
+          session.learn(*verdict.failure);
           throw to_error(*verdict.failure);
         }
         if (verdict.state == State::kRefused) throw *verdict.refusal;
@@ -75,8 +72,8 @@ struct CoordinatorClient::Impl {
       }
       // Asking again would not help.
       if (reply.error().kind() == ErrorKind::kInvalidArgument) throw reply.error();
-      membership.doubt(again ? kRetrySeconds : patience);
-      membership.throw_if_over();
+      session.doubt(again ? kRetrySeconds : patience);
+      session.throw_if_over();
       if (!again || since(start) > patience) throw reply.error();
     }
   }
@@ -116,7 +113,7 @@ struct CoordinatorClient::Impl {
   void stop_when_vain(const std::vector<plan::MissingTask>& missing, double seconds,
                       const std::string& what, bool last) const {
     const bool busy = std::ranges::any_of(missing, &plan::MissingTask::busy);
-    if ((busy || last) && seconds < options.stop_grace) return;
+    if ((busy || last) && seconds < options.stop_timeout) return;
     throw Error(ErrorKind::kCancelled,
                 missing.empty()
                     ? fmt::format("stopped while it waited {}", what)
@@ -126,17 +123,17 @@ struct CoordinatorClient::Impl {
   // Comes to a barrier and waits there.
   net::Reply pass(const std::string& name, std::optional<double> timeout_seconds, bool last) {
     net::BarrierRequest request{.who = who, .name = name, .generation = next_generation(name)};
-    const Membership::Waiting waiting(membership);
+    const MemberSession::Waiting waiting(session);
     const auto send = [&](double wait) {
       request.wait_seconds = wait;
-      return channel.barrier(request, wait + kAnswerSeconds);
+      return channel.barrier(request, wait + kAnswerTimeout);
     };
     return ask_until(timeout_seconds, fmt::format("at barrier \"{}\"", name), send, last);
   }
 
   net::Reply store(net::StoreRequest request, bool again = true) {
     request.who = who;
-    return ask([&] { return channel.store(request, kAnswerSeconds); }, again);
+    return ask([&] { return channel.store(request, kAnswerTimeout); }, again);
   }
 
   int64_t next_generation(const std::string& barrier) {
@@ -151,7 +148,7 @@ struct CoordinatorClient::Impl {
   net::CoordinatorChannel& channel;
   std::mutex mutex{};
   std::map<std::string, int64_t> generations{};  // of barriers
-  Membership membership;                         // last: its threads use what is above
+  MemberSession session;                         // last: its threads use what is above
 };
 
 std::unique_ptr<CoordinatorClient> CoordinatorClient::join(JoinOptions options) {
@@ -166,11 +163,11 @@ CoordinatorClient::~CoordinatorClient() { close(); }
 int64_t CoordinatorClient::epoch() const { return impl_->joined.epoch; }
 const JoinOptions& CoordinatorClient::options() const { return impl_->options; }
 
-void CoordinatorClient::report(Phase phase, int64_t step) { impl_->membership.report(phase, step); }
+void CoordinatorClient::report(Phase phase, int64_t step) { impl_->session.report(phase, step); }
 
 void CoordinatorClient::declare_model(const std::vector<std::string>& signature) {
   const net::ModelRequest request{.who = impl_->who, .signature = signature};
-  impl_->ask([&] { return impl_->channel.declare_model(request, kAnswerSeconds); });
+  impl_->ask([&] { return impl_->channel.declare_model(request, kAnswerTimeout); });
 }
 
 void CoordinatorClient::last_barrier() { impl_->pass("finish", std::nullopt, /*last=*/true); }
@@ -193,7 +190,7 @@ std::string CoordinatorClient::get(const std::string& key, std::optional<double>
       .who = impl_->who, .operation = net::StoreOperation::kWait, .keys = {key}};
   net::Reply reply = impl_->ask_until(timeout_seconds, "for a key", [&](double wait) {
     request.wait_seconds = wait;
-    return impl_->channel.store(request, wait + kAnswerSeconds);
+    return impl_->channel.store(request, wait + kAnswerTimeout);
   });
   if (reply.verdict.state != State::kReady) {
     throw Error(ErrorKind::kTimeout,
@@ -222,9 +219,9 @@ bool CoordinatorClient::check(const std::vector<std::string>& keys) {
 }
 
 void CoordinatorClient::fail(ErrorKind kind, const std::string& reason) {
-  if (!impl_->membership.note_own_failure()) return;
+  if (!impl_->session.note_own_failure()) return;
   // The failure is recorded with the step and phase of the last heartbeat: make that one fresh.
-  (void)impl_->channel.beat(impl_->membership.beat(), kReportSeconds / 2);
+  (void)impl_->channel.beat(impl_->session.beat(), kReportSeconds / 2);
   const Result<net::Reply> reply =
       impl_->channel.fail({.who = impl_->who, .kind = kind, .reason = reason}, kReportSeconds / 2);
   if (reply.ok() || reply.error().kind() == ErrorKind::kCancelled) return;  // or they have ended
@@ -232,7 +229,7 @@ void CoordinatorClient::fail(ErrorKind kind, const std::string& reason) {
 }
 
 std::optional<Failure> CoordinatorClient::first_failure() const {
-  return impl_->membership.first_failure();
+  return impl_->session.first_failure();
 }
 
 void CoordinatorClient::check_failure() const {
@@ -240,19 +237,19 @@ void CoordinatorClient::check_failure() const {
 }
 
 void CoordinatorClient::on_failure(std::function<void(const Failure&)> callback) {
-  impl_->membership.on_failure(std::move(callback));
+  impl_->session.on_failure(std::move(callback));
 }
 
 void CoordinatorClient::done() {
-  impl_->membership.show(Phase::kDone);
+  impl_->session.show(Phase::kDone);
   const net::GoodbyeRequest request{.who = impl_->who, .leaving = false};
   const net::Reply reply =
-      impl_->ask([&] { return impl_->channel.goodbye(request, kAnswerSeconds); });
-  impl_->membership.finish(reply.all_done);
+      impl_->ask([&] { return impl_->channel.goodbye(request, kAnswerTimeout); });
+  impl_->session.finish(reply.all_done);
 }
 
-bool CoordinatorClient::all_done() const { return impl_->membership.all_done(); }
+bool CoordinatorClient::all_done() const { return impl_->session.all_done(); }
 
-void CoordinatorClient::close() { impl_->membership.close(); }
+void CoordinatorClient::close() { impl_->session.close(); }
 
 }  // namespace muster::inline v0_1::control

@@ -49,7 +49,7 @@ class CoordinatorClient {
   // missing. Throws Timeout naming them, Cancelled when this task was told to stop.
   void barrier(const std::string& name, std::optional<double> timeout_seconds = std::nullopt);
   // The barrier behind the last step. A task that was told to stop waits for the others here, since
-  // they come by themselves: for stop_grace seconds.
+  // they come by themselves: for stop_timeout seconds.
   void last_barrier();
 
   // --- keys of the group; values are bytes ---

@@ -228,7 +228,7 @@ TEST(Coordinator, AMissingWorkerIsNamedAndGivenUpAtTheDeadline) {
   auto give_up = [&](int rank) {
     JoinOptions options = test_join_options(server.address(), rank, 3);
     options.clock = &clock;
-    options.join_deadline = 1;
+    options.join_timeout = 1;
     options.report_every = 0.4;
     options.cancelled = [&tries, rank] {
       ++tries.at(rank);
@@ -260,7 +260,7 @@ TEST(Coordinator, OfATaskThatDoesNotComeIsSaidOnceHowItHasToBeStarted) {
   std::atomic<int> tries = 0;
   JoinOptions options = test_join_options(server.address(), 0, 2);
   options.clock = &clock;
-  options.join_deadline = 100;
+  options.join_timeout = 100;
   options.poll_interval = 0.05;
   options.how_started = [](const std::string& task) { return "with TASK=" + task; };
   options.cancelled = [&tries] {
@@ -297,7 +297,7 @@ TEST(Coordinator, WhoDoesNotComeAgainIsSaidToMakeAnotherCall) {
   std::atomic<int> tries = 0;
   JoinOptions options = test_join_options(server.address(), 0, 2);
   options.clock = &clock;
-  options.join_deadline = 100;
+  options.join_timeout = 100;
   options.poll_interval = 0.05;
   options.again = true;
   options.call = "Estimator::evaluate()";
@@ -374,7 +374,7 @@ TEST(Coordinator, WhoWaitsForAProcessThatHasEndedSaysWithoutWhichCall) {
 
 TEST(Coordinator, AMissingChiefIsNamed) {
   JoinOptions options = test_join_options(fmt::format("127.0.0.1:{}", free_port()), 1, 2);
-  options.join_deadline = 0.5;
+  options.join_timeout = 0.5;
   Error error = error_of([&] { CoordinatorClient::join(options); });
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
   EXPECT_THAT(error.message(), HasSubstr("chief at " + options.address));
@@ -382,7 +382,7 @@ TEST(Coordinator, AMissingChiefIsNamed) {
 
 TEST(Coordinator, AChiefThatCannotReachItsOwnAddressSaysSo) {
   JoinOptions options = test_join_options(fmt::format("nohost.invalid:{}", free_port()), 0, 2);
-  options.join_deadline = 0.5;
+  options.join_timeout = 0.5;
   options.job.insecure = true;
   Error error = error_of([&] { CoordinatorClient::join(options); });
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);

@@ -61,8 +61,8 @@ int CoordinatorServer::connections() const { return impl_->coordinator.connectio
 
 std::string CoordinatorServer::last_refusal() const { return impl_->service->last_refusal(); }
 
-bool CoordinatorServer::stop(double grace_seconds) {
-  const bool drained = impl_->coordinator.wait_until_drained(grace_seconds);
+bool CoordinatorServer::stop(double goodbye_timeout) {
+  const bool drained = impl_->coordinator.wait_until_drained(goodbye_timeout);
   impl_->end();
   impl_->service->stop();
   return drained;

@@ -46,10 +46,10 @@ class CoordinatorServer {
   // Whom it refused last and why, as the log says it; "" when it refused nobody.
   std::string last_refusal() const;
 
-  // Waits until every member has said goodbye or is lost, at most `grace_seconds`, then closes the
-  // port: a clean end never looks like a lost coordinator to the others. Answers whether all had
-  // left in time. Idempotent.
-  bool stop(double grace_seconds = 10);
+  // Waits until every member has said goodbye or is lost, at most `goodbye_timeout`, then closes
+  // the port: a clean end never looks like a lost coordinator to the others. Answers whether all
+  // had left in time. Idempotent.
+  bool stop(double goodbye_timeout = 10);
 
  private:
   struct Impl;

@@ -203,7 +203,7 @@ TEST_P(Struck, TheChiefProcessIsNamedByTheWorker) {
       failure->describe(),
       AllOf(HasSubstr("chief was lost, last heard of at step 120 (training): the coordinator at " +
                       address),
-            HasSubstr(GetParam() == SIGSTOP ? "did not answer" : "closed its connections")));
+            HasSubstr(GetParam() == SIGSTOP ? "no heartbeat" : "its connection closed")));
   EXPECT_EQ(error_of([&] { worker->barrier("step"); }).kind(), ErrorKind::kPeerLost);
 }
 

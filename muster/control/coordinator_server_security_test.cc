@@ -258,7 +258,7 @@ TEST(UnauthenticatedPeers, AWaitNamesWhoWasRefusedMeanwhile) {
   chief.job.tls = ours;
   ManualClock clock;
   chief.clock = &clock;
-  chief.join_deadline = 3;
+  chief.join_timeout = 3;
   chief.last_refusal = [&] { return server.last_refusal(); };
   std::atomic<int> tries = 0;
   chief.cancelled = [&] {
@@ -320,7 +320,7 @@ Error refused_join(const std::optional<cluster::TlsIdentity>& server_has,
   JoinOptions join = test_join_options(server.address(), 1, 2);
   ManualClock clock;
   join.clock = &clock;
-  join.join_deadline = 1;
+  join.join_timeout = 1;
   join.job.tls = task_has;
   auto refused = std::async(std::launch::async,
                             [&] { return error_of([&] { CoordinatorClient::join(join); }); });

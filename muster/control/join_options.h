@@ -20,18 +20,18 @@ struct JoinOptions {
   int world_size = 1;
   std::vector<std::string> addresses{};  // of the group in rank order, to compare; may be empty
   uint64_t incarnation = 0;              // 0: a random one
-  double join_deadline = 600;            // seconds until missing tasks are given up
+  double join_timeout = 600;             // seconds until missing tasks are given up
   // Is asked before every try, at least every half second; true ends a wait for the group, or at a
   // barrier, with Cancelled. Those who come in their own time, because they save or evaluate, are
-  // waited for `stop_grace` seconds even then.
+  // waited for `stop_timeout` seconds even then.
   std::function<bool()> cancelled{};
-  double stop_grace = 20;
+  double stop_timeout = 20;
   // Seconds between log lines that name who is missing; the first comes after half of it.
   double report_every = 10;
   double heartbeat_interval = 1;
   // Seconds without an answer after which the coordinator counts as lost.
   double heartbeat_timeout = 6;
-  double reconnect_grace = 2;  // seconds a closed connection to it may take to come back
+  double reconnect_timeout = 2;  // seconds a closed connection to it may take to come back
   // Seconds the coordinator holds a waiting call before it is asked again.
   double poll_interval = 2;
   cluster::Job job{};  // what the coordinator knows this task by

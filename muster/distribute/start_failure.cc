@@ -25,7 +25,7 @@ using std::chrono::steady_clock;
 // Tasks that are started together do not begin at the same moment.
 constexpr auto kPatience = std::chrono::seconds(5);
 constexpr auto kPause = std::chrono::milliseconds(200);
-constexpr double kAnswerSeconds = 2;
+constexpr double kAnswerTimeout = 2;
 // What takes less is no word worth: lines hide the error above them.
 constexpr auto kQuiet = std::chrono::seconds(1);
 
@@ -55,7 +55,7 @@ class Patience {
 
 bool tell_coordinator(const cluster::ResolvedCluster& cluster, const net::FailRequest& request) {
   net::SocketChannel channel(cluster.coordinator_address, cluster.job, cluster.task.name());
-  const Result<net::Reply> reply = channel.fail(request, kAnswerSeconds);
+  const Result<net::Reply> reply = channel.fail(request, kAnswerTimeout);
   return reply.ok() || reply.error().kind() == ErrorKind::kInvalidArgument;
 }
 

@@ -117,7 +117,8 @@ bool EvaluatorLink::hand_over(int64_t step) {
   // By now it may have seen by itself that this is the last step, evaluated it, and left.
   through_ = true;
   if (!evaluator_works() || !say(note_of_end(step))) return false;
-  for (std::chrono::milliseconds waited{0}; waited < LeaseWatch::kExpiry; waited += kAnswerLook) {
+  for (std::chrono::milliseconds waited{0}; waited < LeaseWatch::kHeartbeatTimeout;
+       waited += kAnswerLook) {
     const std::optional<LeaseContent> seen = evaluator_.look();
     if (!seen) break;
     if (end_in_note(seen->note) == step) {
@@ -168,7 +169,7 @@ bool EvaluatorLink::await_last(const std::vector<std::string>& names, int64_t st
     if (finished && !done) done = now;
     // When it has left, nothing of its work can be lost. It leaves at once, as a rule.
     const bool left = !seen || seen->holder != holder;
-    if (finished && (left || now - *done >= LeaseWatch::kExpiry)) {
+    if (finished && (left || now - *done >= LeaseWatch::kHeartbeatTimeout)) {
       log::info(fmt::format("step {}, the last one, was evaluated by the evaluator", step));
       return true;
     }

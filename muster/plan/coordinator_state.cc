@@ -5,19 +5,12 @@
 #include <algorithm>
 #include <iterator>
 
-#include "muster/plan/standstill.h"
-
 namespace muster::inline v0_1::plan {
 namespace {
 
 Verdict refuse(std::string message, std::string hint = {}) {
   return {.state = Verdict::State::kRefused,
           .refusal = invalid_argument(std::move(message), std::move(hint))};
-}
-
-Verdict refuse_observer(const Caller& caller) {
-  return refuse(fmt::format("{} is no member of the group: it may watch and tell where it is",
-                            readable_task(caller.task)));
 }
 
 // The first lines of sorted `a` that sorted `b` does not have: "[kernel [4,2] float32]".
@@ -37,20 +30,24 @@ std::string only_in(const std::vector<std::string>& a, const std::vector<std::st
 CoordinatorState::CoordinatorState(CoordinatorOptions options, double now)
     : options_(std::move(options)),
       watch_(static_cast<int>(options_.roster.size()), patience(), Phase::kJoining, now),
-      last_tick_(now) {
+      members_({.heartbeat_timeout = options_.heartbeat_timeout,
+                .reconnect_timeout = options_.reconnect_timeout,
+                .twins_wait = true},
+               now),
+      joiners_({.heartbeat_timeout = options_.heartbeat_timeout, .twins_wait = true}, now) {
   if (options_.roster.empty())
     throw invalid_argument("the coordinator's roster is empty", "list at least one task");
   for (const RosterEntry& entry : options_.roster) {
-    if (!missing_since_.emplace(entry.task, now).second) {
+    const int rank = static_cast<int>(roster_.size());
+    if (!roster_.emplace(entry.task, Awaited{rank, now}).second)
       throw invalid_argument(fmt::format("the coordinator's roster lists {} twice", entry.task));
-    }
   }
   auto check = [](const char* name, double value) {
     if (!(value > 0))
       throw invalid_argument(fmt::format("{} is {}, must be positive", name, value));
   };
   check("heartbeat_timeout", options_.heartbeat_timeout);
-  check("reconnect_grace", options_.reconnect_grace);
+  check("reconnect_timeout", options_.reconnect_timeout);
   check("progress_timeout", options_.progress_timeout);
   check("save_timeout", options_.save_timeout);
   check("busy_timeout", options_.busy_timeout);
@@ -62,18 +59,13 @@ Patience CoordinatorState::patience() const {
           .busy = options_.busy_timeout};
 }
 
-CoordinatorState::Member* CoordinatorState::find(const Caller& caller) {
-  auto it = members_.find(caller.task);
-  return it != members_.end() && it->second.incarnation == caller.incarnation ? &it->second
-                                                                              : nullptr;
-}
-
-const CoordinatorState::Member* CoordinatorState::find(const Caller& caller) const {
-  return const_cast<CoordinatorState*>(this)->find(caller);
+int CoordinatorState::rank_of(const std::string& task) const {
+  const auto found = roster_.find(task);
+  return found == roster_.end() ? -1 : found->second.rank;
 }
 
 std::optional<Failure> CoordinatorState::failure_for(const Caller& caller) const {
-  if (find(caller)) return failure_;
+  if (members_.find(caller)) return failure_;
   if (last_failure_) return last_failure_;
   if (failure_) return failure_;
   return Failure{.task = caller.task,
@@ -92,22 +84,24 @@ std::string CoordinatorState::task_at(int rank) const {
 }
 
 void CoordinatorState::record(const std::string& task, ErrorKind kind, std::string reason) {
-  auto it = members_.find(task);
-  if (failure_ || it == members_.end() || it->second.rank < 0) return;
+  const Membership::Member* member = members_.find(task);
+  const int rank = rank_of(task);
+  if (failure_ || member == nullptr || rank < 0) return;
   failure_ = Failure{.task = task,
-                     .rank = it->second.rank,
+                     .rank = rank,
                      .kind = kind,
                      .reason = std::move(reason),
-                     .step = it->second.step,
-                     .phase = it->second.phase};
+                     .step = member->place.step,
+                     .phase = member->place.phase};
 }
 
 // --- the group ---
 
-Verdict CoordinatorState::wait_as_rival(const Caller& caller, double now) {
-  double since = rivals_.emplace(std::pair(caller.task, caller.incarnation), now).first->second;
-  if (now - since <= options_.heartbeat_timeout) return {.missing = missing(now)};
-  rivals_.erase({caller.task, caller.incarnation});
+std::optional<Verdict> CoordinatorState::wait_as_twin(Membership& others, const Caller& caller,
+                                                      double now) {
+  const Membership::Admission answer = others.knock(caller, now);
+  if (answer == Membership::Admission::kTooEarly) return Verdict{.missing = missing(now)};
+  if (answer != Membership::Admission::kRefused) return std::nullopt;
   return refuse(
       fmt::format("another live process already is {}", readable_task(caller.task)),
       "start every task with its own task.type and task.index, and stop what is left of an earlier "
@@ -139,7 +133,7 @@ std::optional<Verdict> CoordinatorState::refuse_join(const Caller& caller, const
                     entry.address),
         same_cluster);
   }
-  if (rank < 0 && missing_since_.contains(caller.task)) {
+  if (rank < 0 && rank_of(caller.task) >= 0) {
     return refuse(fmt::format("{} joined as an observer, but is a member of the group",
                               readable_task(caller.task)),
                   same_cluster);
@@ -148,14 +142,13 @@ std::optional<Verdict> CoordinatorState::refuse_join(const Caller& caller, const
 }
 
 Verdict CoordinatorState::join_as_observer(const Caller& caller, double now) {
-  const auto member = members_.find(caller.task);
-  if (member != members_.end() && !member->second.gone && member->second.connections > 0)
-    return wait_as_rival(caller, now);
-  if (member == members_.end()) {
-    std::erase_if(members_,
-                  [](const auto& item) { return item.second.rank < 0 && item.second.gone; });
-    const auto observers =
-        std::ranges::count_if(members_, [](const auto& item) { return item.second.rank < 0; });
+  if (auto verdict = wait_as_twin(members_, caller, now)) return *verdict;
+  if (members_.find(caller.task) == nullptr) {
+    int64_t observers = 0;
+    for (const auto& [task, member] : std::map(members_.all())) {
+      if (rank_of(task) >= 0) continue;
+      member.here() ? void(++observers) : members_.forget(task);
+    }
     const int most = most_observers(static_cast<int>(options_.roster.size()));
     if (observers >= most) {
       return refuse(
@@ -163,41 +156,32 @@ Verdict CoordinatorState::join_as_observer(const Caller& caller, double now) {
                       readable_task(caller.task), most, options_.roster.size()));
     }
   }
-  members_[caller.task] = {.incarnation = caller.incarnation, .last_heard = now};
+  (void)members_.join(caller, now);
   return {.state = Verdict::State::kReady};
 }
 
 Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, double now,
                                const std::vector<std::string>& addresses) {
   if (auto refusal = refuse_join(caller, {rank, world_size, addresses})) return *refusal;
-  auto member = members_.find(caller.task);
-  const bool known = member != members_.end();
-  if (known && member->second.incarnation == caller.incarnation) {
-    member->second.last_heard = now;
+  if (members_.find(caller) != nullptr) {
+    (void)members_.heartbeat(caller, now);
     if (failure_) return verdict_of_failure(caller);
     return {.state = Verdict::State::kReady};
   }
   if (rank < 0) return join_as_observer(caller, now);
-  if (running_ && !failure_ && known) {
-    const Member& old = member->second;
-    const bool alive =
-        !old.gone && old.connections > 0 && now - old.last_heard <= options_.heartbeat_timeout;
-    if (alive) return wait_as_rival(caller, now);
+  if (running_ && !failure_) {
+    if (auto verdict = wait_as_twin(members_, caller, now)) return *verdict;
     // A group whose members are all done is over: a newcomer begins the next one, it breaks
     // nothing. Until then one that comes back when it was done waits for the others.
     if (!all_done()) {
-      if (old.done) return {.missing = missing(now)};
+      if (members_.find(caller.task)->state == Membership::State::kLeft)
+        return {.missing = missing(now)};
       record(caller.task, ErrorKind::kPeerLost, "the task restarted while the group was running");
     }
-    mark_gone(member->second);
+    watch_.remove(rank);
   }
 
-  auto joiner = joiners_.find(caller.task);
-  if (joiner != joiners_.end() && joiner->second.incarnation != caller.incarnation &&
-      now - joiner->second.last_heard <= options_.heartbeat_timeout) {
-    return wait_as_rival(caller, now);
-  }
-  rivals_.erase({caller.task, caller.incarnation});
+  if (auto verdict = wait_as_twin(joiners_, caller, now)) return *verdict;
   failed_starts_.erase(caller.task);
   if (!failed_starts_.empty()) {
     abandon_join(caller);
@@ -205,12 +189,11 @@ Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, d
     return {.state = Verdict::State::kFailed, .failure = failed_starts_.begin()->second};
   }
   heard_.clear();
-  if (joiners_.empty() && running_) {
-    for (auto& [task, since] : missing_since_) since = now;
+  if (joiners_.here() == 0 && running_) {
+    for (auto& [task, awaited] : roster_) awaited.missing_since = now;
   }
-  left_.erase(caller.task);
-  joiners_[caller.task] = {.incarnation = caller.incarnation, .rank = rank, .last_heard = now};
-  if (joiners_.size() < options_.roster.size()) return {.missing = missing(now)};
+  (void)joiners_.join(caller, now);
+  if (joiners_.here() < std::ssize(options_.roster)) return {.missing = missing(now)};
   form_group(now);
   return {.state = Verdict::State::kReady};
 }
@@ -219,16 +202,14 @@ void CoordinatorState::form_group(double now) {
   epoch_ = std::max(epoch_ + 1, options_.first_epoch);
   if (failure_) last_failure_ = failure_;
   failure_.reset();
-  std::erase_if(members_, [](const auto& item) { return item.second.rank >= 0; });
-  for (const auto& [task, joiner] : joiners_) {
-    members_[task] = {.incarnation = joiner.incarnation,
-                      .rank = joiner.rank,
-                      .last_heard = now,
-                      .phase = Phase::kBuilding};
+  for (const RosterEntry& entry : options_.roster) {
+    const Caller joiner{entry.task, joiners_.find(entry.task)->incarnation};
+    joiners_.forget(entry.task);
+    members_.forget(entry.task);
+    (void)members_.join(joiner, now);
+    (void)members_.heartbeat(joiner, now, MemberPlace{.phase = Phase::kBuilding});
   }
-  joiners_.clear();
-  rivals_.clear();
-  for (auto& [task, since] : missing_since_) since = now;
+  for (auto& [task, awaited] : roster_) awaited.missing_since = now;
   barriers_.clear();
   store_.clear();
   model_ = {};
@@ -237,21 +218,17 @@ void CoordinatorState::form_group(double now) {
   running_ = true;
 }
 
-void CoordinatorState::abandon_join(const Caller& caller) {
-  auto joiner = joiners_.find(caller.task);
-  if (joiner != joiners_.end() && joiner->second.incarnation == caller.incarnation)
-    joiners_.erase(joiner);
-  rivals_.erase({caller.task, caller.incarnation});
-}
+void CoordinatorState::abandon_join(const Caller& caller) { (void)joiners_.lose(caller, {}); }
 
 std::vector<MissingTask> CoordinatorState::missing(double now) const {
   std::vector<MissingTask> result;
-  if (running_ && !failure_ && joiners_.empty()) return result;
+  if (running_ && !failure_ && joiners_.here() == 0) return result;
   for (const RosterEntry& entry : options_.roster) {
-    if (!joiners_.contains(entry.task)) {
-      result.push_back({entry.task, entry.address, now - missing_since_.at(entry.task),
-                        left_.contains(entry.task) ? "which was told to stop" : ""});
-    }
+    if (joiners_.is_here(entry.task)) continue;
+    const Membership::Member* joiner = joiners_.find(entry.task);
+    const bool left = joiner != nullptr && joiner->state == Membership::State::kLeft;
+    result.push_back({entry.task, entry.address, now - roster_.at(entry.task).missing_since,
+                      left ? "which was told to stop" : ""});
   }
   return result;
 }
@@ -260,47 +237,28 @@ std::vector<MissingTask> CoordinatorState::missing(double now) const {
 
 HeartbeatReply CoordinatorState::heartbeat(const Caller& caller, Phase phase, int64_t step,
                                            double now) {
-  Member* member = find(caller);
+  const Membership::Member* member = members_.find(caller);
   if (!member) return {.failure = failure_for(caller), .epoch = epoch_};
-  member->last_heard = now;
   // A beat alone is no progress.
-  const bool moved = step != member->step || phase != member->phase;
-  if (moved && member->rank >= 0) watch_.report(member->rank, phase, step, now);
-  member->step = step;
-  member->phase = phase;
+  const bool moved = step != member->place.step || phase != member->place.phase;
+  const int rank = rank_of(caller.task);
+  if (members_.heartbeat(caller, now, MemberPlace{phase, step}) && moved && rank >= 0)
+    watch_.report(rank, phase, step, now);
   return {.failure = failure_, .all_done = all_done(), .epoch = epoch_};
-}
-
-void CoordinatorState::connected(const Caller& caller) {
-  if (Member* member = find(caller)) {
-    ++member->connections;
-    member->disconnected_since.reset();
-  }
-}
-
-void CoordinatorState::disconnected(const Caller& caller, double now) {
-  if (Member* member = find(caller)) {
-    if (member->connections > 0 && --member->connections > 0) return;
-    if (!member->disconnected_since) member->disconnected_since = now;
-  }
 }
 
 int CoordinatorState::connections() const {
   return static_cast<int>(std::ranges::count_if(
-      members_, [](const auto& item) { return item.second.connections > 0; }));
+      members_.all(), [](const auto& item) { return item.second.connections > 0; }));
 }
 
 void CoordinatorState::tick(double now) {
-  if (const double gap = standstill(&last_tick_, now, options_.heartbeat_timeout / 2); gap > 0) {
-    for (auto& [task, member] : members_) {
-      member.last_heard = moved_on(member.last_heard, gap, now);
-      if (member.disconnected_since)
-        member.disconnected_since = moved_on(*member.disconnected_since, gap, now);
-    }
-    for (auto& [task, joiner] : joiners_) joiner.last_heard = moved_on(joiner.last_heard, gap, now);
-    watch_.forgive(gap, now);
+  (void)joiners_.find_lost(now);
+  for (const Failure& lost : members_.find_lost(now)) {
+    record(lost.task, lost.kind, lost.reason);
+    if (const int rank = rank_of(lost.task); rank >= 0) watch_.remove(rank);
   }
-  find_dead_tasks(now);
+  if (const double gap = members_.take_standstill(); gap > 0) watch_.forgive(gap, now);
   find_stuck(now);
 }
 
@@ -319,10 +277,15 @@ void CoordinatorState::find_stuck(double now) {
 
 // --- what members do ---
 
+std::optional<Verdict> CoordinatorState::turn_away(const Caller& caller) const {
+  if (members_.find(caller) == nullptr || failure_) return verdict_of_failure(caller);
+  if (rank_of(caller.task) >= 0) return std::nullopt;
+  return refuse(fmt::format("{} is no member of the group: it may watch and tell where it is",
+                            readable_task(caller.task)));
+}
+
 Verdict CoordinatorState::declare_model(const Caller& caller, std::vector<std::string> signature) {
-  const Member* member = find(caller);
-  if (!member || failure_) return verdict_of_failure(caller);
-  if (member->rank < 0) return refuse_observer(caller);
+  if (auto verdict = turn_away(caller)) return *verdict;
   std::sort(signature.begin(), signature.end());
   auto& [first_task, first] = model_;
   if (first_task.empty()) {
@@ -341,10 +304,7 @@ Verdict CoordinatorState::declare_model(const Caller& caller, std::vector<std::s
 
 Verdict CoordinatorState::barrier(const Caller& caller, const std::string& name, int64_t generation,
                                   double now) {
-  const Member* member = find(caller);
-  if (!member || failure_) return verdict_of_failure(caller);
-  if (member->rank < 0) return refuse_observer(caller);
-
+  if (auto verdict = turn_away(caller)) return *verdict;
   if (barriers_.size() >= kMostBarriers && !barriers_.contains({name, generation})) {
     return refuse(fmt::format("barrier \"{}\" is one more than the {} that a group may have", name,
                               kMostBarriers),
@@ -352,7 +312,7 @@ Verdict CoordinatorState::barrier(const Caller& caller, const std::string& name,
   }
   Barrier& barrier =
       barriers_.try_emplace({name, generation}, Barrier{.opened = now}).first->second;
-  barrier.arrived.insert(member->rank);
+  barrier.arrived.insert(rank_of(caller.task));
   if (barrier.arrived.size() == options_.roster.size()) {
     barrier.complete = true;
     // A member that asks for the next generation has heard of the one before; two back nobody asks
@@ -368,15 +328,18 @@ Verdict CoordinatorState::wait_at(const Barrier& barrier, const Caller& caller,
   Verdict verdict;
   std::string ended;
   std::map<std::string, std::string> elsewhere;
-  for (const auto& [task, peer] : members_) {
-    if (peer.rank < 0 || barrier.arrived.contains(peer.rank)) continue;
-    if (peer.done || peer.gone) {
+  for (int rank = 0; rank < std::ssize(options_.roster); ++rank) {
+    if (barrier.arrived.contains(rank)) continue;
+    const auto& [task, address] = options_.roster[rank];
+    const Membership::Member& peer = *members_.find(task);
+    if (peer.state != Membership::State::kHere) {
       ended = task;
       continue;
     }
-    verdict.missing.push_back({task, options_.roster[peer.rank].address, now - barrier.opened,
-                               place_of(peer.phase, peer.step), is_busy(peer.phase)});
-    if (const auto other = stands_at(peer.rank)) elsewhere[task] = *other;
+    verdict.missing.push_back({task, address, now - barrier.opened,
+                               place_of(peer.place.phase, peer.place.step),
+                               is_busy(peer.place.phase)});
+    if (const auto other = stands_at(rank)) elsewhere[task] = *other;
   }
   const size_t can_come = verdict.missing.size();
   if (barrier.arrived.size() + can_come < options_.roster.size()) {
@@ -401,7 +364,7 @@ std::optional<std::string> CoordinatorState::stands_at(int rank) const {
 }
 
 void CoordinatorState::fail(const Caller& caller, ErrorKind kind, const std::string& reason) {
-  if (find(caller)) record(caller.task, kind, reason);
+  if (members_.find(caller) != nullptr) record(caller.task, kind, reason);
 }
 
 void CoordinatorState::fail_to_join(const Caller& caller, const Seat& seat, ErrorKind kind,
@@ -410,9 +373,8 @@ void CoordinatorState::fail_to_join(const Caller& caller, const Seat& seat, Erro
   // it.
   const bool awaited = !running_ || failure_ || all_done();
   if (!awaited || seat.rank < 0 || refuse_join(caller, seat)) return;
-  const auto joiner = joiners_.find(caller.task);
-  if (joiner != joiners_.end() && now - joiner->second.last_heard <= options_.heartbeat_timeout)
-    return;
+  (void)joiners_.find_lost(now);
+  if (joiners_.is_here(caller.task)) return;
   failed_starts_[caller.task] = {.task = caller.task,
                                  .rank = seat.rank,
                                  .kind = kind,
@@ -427,52 +389,46 @@ bool CoordinatorState::all_know_of_start_failure() const {
 }
 
 void CoordinatorState::done(const Caller& caller) {
-  if (Member* member = find(caller)) {
-    member->done = true;
-    member->phase = Phase::kDone;
-    if (member->rank >= 0) watch_.remove(member->rank);
-  }
+  members_.done(caller);
+  const int rank = rank_of(caller.task);
+  if (rank >= 0 && members_.find(caller) != nullptr) watch_.remove(rank);
 }
 
 void CoordinatorState::leave(const Caller& caller) {
-  const auto joiner = joiners_.find(caller.task);
-  if (joiner != joiners_.end() && joiner->second.incarnation == caller.incarnation)
-    left_.insert(caller.task);
-  abandon_join(caller);
-  Member* member = find(caller);
-  if (!member) return;
-  if (!member->done) record(caller.task, ErrorKind::kPeerLost, "it left before the run was done");
-  mark_gone(*member);
+  (void)joiners_.goodbye(caller);
+  const auto left = members_.goodbye(caller);
+  if (!left) return;
+  if (*left == Membership::State::kHere)
+    record(caller.task, ErrorKind::kPeerLost, "it left before the run was done");
+  if (const int rank = rank_of(caller.task); rank >= 0) watch_.remove(rank);
 }
 
 bool CoordinatorState::all_done() const {
-  return running_ && std::all_of(members_.begin(), members_.end(), [](const auto& item) {
-           return item.second.rank < 0 || item.second.done;
+  using State = Membership::State;
+  return running_ && !failure_ && std::ranges::all_of(options_.roster, [this](const auto& entry) {
+           const State state = members_.find(entry.task)->state;
+           return state == State::kDone || state == State::kLeft;
          });
 }
 
 bool CoordinatorState::drained() const {
   // Who joins when all are done wants the next group, and may have to find it elsewhere.
-  return (joiners_.empty() || all_done()) &&
-         std::all_of(members_.begin(), members_.end(),
-                     [](const auto& item) { return item.second.gone; });
+  return (joiners_.here() == 0 || all_done()) && members_.here() == 0;
 }
 
 bool CoordinatorState::may_connect(const Caller& caller) const {
   // A new connection may begin before the end of the old one shows.
   constexpr int kMost = 4;
-  const Member* member = find(caller);
+  const Membership::Member* member = members_.find(caller);
   return member != nullptr && member->connections < kMost;
 }
 
 Verdict CoordinatorState::may_use_store(const Caller& caller) const {
-  const Member* member = find(caller);
-  if (member != nullptr && member->rank < 0) return refuse_observer(caller);
-  return wait(caller, {});
+  return turn_away(caller).value_or(Verdict{.state = Verdict::State::kReady});
 }
 
 Verdict CoordinatorState::wait(const Caller& caller, const std::vector<std::string>& keys) const {
-  if (!find(caller) || failure_) return verdict_of_failure(caller);
+  if (members_.find(caller) == nullptr || failure_) return verdict_of_failure(caller);
   return {.state = store_.has_all(keys) ? Verdict::State::kReady : Verdict::State::kWaiting};
 }
 

@@ -20,6 +20,7 @@
 #include "muster/base/error.h"
 #include "muster/plan/failure.h"
 #include "muster/plan/key_value_store.h"
+#include "muster/plan/membership.h"
 #include "muster/plan/phase.h"
 #include "muster/plan/progress_watch.h"
 #include "muster/plan/verdict.h"
@@ -43,7 +44,7 @@ struct Seat {
 struct CoordinatorOptions {
   std::vector<RosterEntry> roster{};  // the group, in rank order
   double heartbeat_timeout = 6;       // seconds of silence after which a member is lost
-  double reconnect_grace = 2;         // seconds a broken connection may take to come back
+  double reconnect_timeout = 2;       // seconds a broken connection may take to come back
   // Seconds a member may keep others at a barrier: while it trains without a new step, while it
   // saves.
   double progress_timeout = 300;
@@ -87,8 +88,8 @@ class CoordinatorState {
   // Notes that the caller lives and where it is.
   HeartbeatReply heartbeat(const Caller& caller, Phase phase, int64_t step, double now);
   // The long-lived connection of a member came up or broke.
-  void connected(const Caller& caller);
-  void disconnected(const Caller& caller, double now);
+  void connected(const Caller& caller) { members_.connected(caller); }
+  void disconnected(const Caller& caller, double now) { members_.disconnected(caller, now); }
   // How many members have one: of these, a killed process is noticed at once.
   int connections() const;
   // Finds lost and stuck members. Call a few times per heartbeat_timeout; after a long gap (this
@@ -137,21 +138,9 @@ class CoordinatorState {
   Verdict wait(const Caller& caller, const std::vector<std::string>& keys) const;
 
  private:
-  struct Member {
-    uint64_t incarnation = 0;
-    int rank = -1;
-    double last_heard = 0;
-    std::optional<double> disconnected_since{};
-    int connections = 0;  // open watches: a new one may begin before the end of the old one shows
-    Phase phase = Phase::kJoining;
-    int64_t step = -1;
-    bool done = false;
-    bool gone = false;  // said goodbye or lost
-  };
-  struct Joiner {
-    uint64_t incarnation = 0;
-    int rank = -1;
-    double last_heard = 0;
+  struct Awaited {
+    int rank = 0;
+    double missing_since = 0;
   };
   struct Barrier {
     double opened = 0;
@@ -160,9 +149,12 @@ class CoordinatorState {
   };
   using BarrierKey = std::pair<std::string, int64_t>;
 
-  Member* find(const Caller& caller);
-  const Member* find(const Caller& caller) const;
-  Verdict wait_as_rival(const Caller& caller, double now);
+  // -1 for an observer.
+  int rank_of(const std::string& task) const;
+  // Whom these calls are not for: who is no member, or whose group has failed.
+  std::optional<Verdict> turn_away(const Caller& caller) const;
+  // Nothing where no earlier process of the caller's task is in its way.
+  std::optional<Verdict> wait_as_twin(Membership& others, const Caller& caller, double now);
   Verdict verdict_of_failure(const Caller& caller) const;
   void form_group(double now);
   void record(const std::string& task, ErrorKind kind, std::string reason);
@@ -176,22 +168,17 @@ class CoordinatorState {
   std::optional<std::string> stands_at(int rank) const;
   Patience patience() const;
   std::string task_at(int rank) const;  // as messages name it
-  void mark_gone(Member& member);
-  void find_dead_tasks(double now);
   void find_stuck(double now);
 
   CoordinatorOptions options_;
   ProgressWatch watch_;  // by rank
-  double last_tick_;
-  int64_t epoch_ = 0;  // 0: no group yet
+  int64_t epoch_ = 0;    // 0: no group yet
   bool running_ = false;
-  std::map<std::string, Member> members_;  // the present group and its observers
-  std::map<std::string, Joiner> joiners_;
-  std::map<std::pair<std::string, uint64_t>, double> rivals_;  // since when
-  std::map<std::string, double> missing_since_;
+  Membership members_;                            // the present group and its observers
+  Membership joiners_;                            // who gathers for the next group
+  std::map<std::string, Awaited> roster_;         // by task
   std::map<std::string, Failure> failed_starts_;  // tasks that said that they will not join
   std::set<std::string> heard_;                   // tasks that asked, and heard of these
-  std::set<std::string> left_;                    // tasks that went while they joined
   std::optional<Failure> failure_;
   std::optional<Failure> last_failure_;  // of an earlier group, for members who have not heard yet
   std::pair<std::string, std::vector<std::string>> model_;  // declared first: by whom, lines

@@ -75,14 +75,6 @@ void StepLedger::leave(int worker, double now) {
   abandon(worker);
 }
 
-std::vector<int> StepLedger::missing() const {
-  std::vector<int> all;
-  for (int w = 0; w < options_.workers; ++w) {
-    if (!at(w).present) all.push_back(w);
-  }
-  return all;
-}
-
 int64_t StepLedger::claims() const {
   return std::ranges::count_if(workers_, [](const Worker& w) { return w.ticket != 0; });
 }
@@ -209,7 +201,7 @@ bool StepLedger::over(double now) const {
 
 bool StepLedger::has_more(const Worker& w, double now) const {
   // Whoever is gone may come back for the rest of its data, within limits.
-  return !w.ended && (w.present || now - w.absent_since < options_.rejoin_seconds);
+  return !w.ended && (w.present || now - w.absent_since < options_.rejoin_timeout);
 }
 
 bool StepLedger::settled(double now) const { return over(now) && claims() == 0; }

@@ -42,7 +42,7 @@ class MUSTER_PART_EXPORT StepLedger {
     int aggregate = 0;
     // Seconds a worker that is not there is waited for at the end, when all others have used up
     // their data.
-    double rejoin_seconds = 60;
+    double rejoin_timeout = 60;
   };
   // How a run begins, or begins again.
   struct Start {
@@ -68,9 +68,6 @@ class MUSTER_PART_EXPORT StepLedger {
   void join(int worker, double now);
   // It is gone, and holds nobody up.
   void leave(int worker, double now);
-  // Whether it has come, and is not gone.
-  bool present(int worker) const { return at(worker).present; }
-  std::vector<int> missing() const;
 
   // --- steps ---
   // What a worker that wants to make a step hears.

@@ -7,13 +7,12 @@
 #include <utility>
 
 #include "muster/base/clock.h"
-#include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/net/message_server.h"
 #include "muster/plan/closure_queue.h"
 #include "muster/plan/failure.h"
-#include "muster/plan/standstill.h"
+#include "muster/plan/membership.h"
 #include "muster/ps/closures.h"
 #include "muster/ps/internal/server_handshake.h"
 #include "muster/ps/internal/wire.h"
@@ -31,6 +30,7 @@ class Host final : public ClosureHost {
                 .capacity = options_.capacity,
                 .max_attempts = options_.max_attempts},
                now()),
+        members_({.heartbeat_timeout = options_.common.servers.heartbeat_timeout_seconds}, now()),
         workers_(static_cast<size_t>(cluster().num_workers)),
         state_(options_.state),
         server_({.address = cluster().addresses.front(),
@@ -82,7 +82,7 @@ class Host final : public ClosureHost {
     const std::lock_guard lock(mutex_);
     const auto seconds = queue_.without_workers(now());
     if (!seconds) return std::nullopt;
-    return Lonely{.seconds = *seconds, .came = came_};
+    return Lonely{.seconds = *seconds, .came = !members_.all().empty()};
   }
 
   std::vector<Tensor> state() override {
@@ -95,9 +95,8 @@ class Host final : public ClosureHost {
       std::unique_lock lock(mutex_);
       over_ = true;
       note_change();
-      system_clock().wait_for(lock, changed_, from_seconds(seconds), [&] {
-        return std::ranges::none_of(workers_, [](const Worker& worker) { return worker.here; });
-      });
+      system_clock().wait_for(lock, changed_, from_seconds(seconds),
+                              [&] { return members_.here() == 0; });
     }
     stop();
   }
@@ -105,9 +104,6 @@ class Host final : public ClosureHost {
  private:
   // The process of a worker that came last.
   struct Worker {
-    uint64_t incarnation = 0;
-    bool here = false;
-    double heard = 0;
     int64_t call = 0;  // the last one it was given
     bool has_state = false;
   };
@@ -152,32 +148,30 @@ class Host final : public ClosureHost {
   }
 
   Worker& worker(int rank) { return workers_[static_cast<size_t>(rank)]; }
-  bool is_here(const Peer& peer) {
-    return worker(peer.rank).here && worker(peer.rank).incarnation == peer.incarnation;
-  }
+  plan::Caller caller(const Peer& peer) const { return {name(peer.rank), peer.incarnation}; }
+  bool is_here(const Peer& peer) const { return members_.is_here(caller(peer)); }
 
-  void lose(int rank, const std::string& why) {
-    const std::string task = name(rank);
-    const bool at_work = pending_.contains(worker(rank).call);
-    if (!over_) {
-      log::warning(fmt::format(
-          "{} {}; {}", task, why,
-          at_work ? "the call it was making begins again elsewhere" : "the others go on"));
-    }
-    worker(rank).here = false;
+  void release(int rank) {
     queue_.leave(rank, now());
     settle();
   }
 
+  void release_lost(int rank, const plan::Failure& lost) {
+    const bool at_work = pending_.contains(worker(rank).call);
+    if (!over_) {
+      log::warning(fmt::format(
+          "{} was lost: {}; {}", lost.task, lost.reason,
+          at_work ? "the call it was making begins again elsewhere" : "the others go on"));
+    }
+    release(rank);
+  }
+
   // Who is silent holds nobody up.
   void look() {
-    const double lost =
-        plan::standstill(&last_look_, now(), options_.common.servers.heartbeat_timeout_seconds / 2);
-    for (int rank = 0; rank < cluster().num_workers; ++rank) {
-      if (lost > 0) worker(rank).heard = plan::moved_on(worker(rank).heard, lost, now());
-      const double silent = now() - worker(rank).heard;
-      if (worker(rank).here && silent > options_.common.servers.heartbeat_timeout_seconds)
-        lose(rank, fmt::format("is silent for {:.0f} s", silent));
+    for (const plan::Failure& lost : members_.find_lost(now())) {
+      int rank = 0;
+      while (name(rank) != lost.task) ++rank;
+      release_lost(rank, lost);
     }
   }
 
@@ -193,7 +187,7 @@ class Host final : public ClosureHost {
     }
     if (!peer) return;
     try {
-      while (const auto request = receive_message<calls::Request>(socket, kSilence)) {
+      while (const auto request = receive_message<calls::Request>(socket, kRequestTimeout)) {
         answer(*peer, socket, *request);
         if (std::holds_alternative<calls::Bye>(request->operation)) break;
       }
@@ -203,7 +197,8 @@ class Host final : public ClosureHost {
     }
     if (peer->purpose != net::Purpose::kCalls) return;
     const std::lock_guard lock(mutex_);
-    if (is_here(*peer)) lose(peer->rank, "was lost");
+    if (const auto lost = members_.lose(caller(*peer), "its connection ended"))
+      release_lost(peer->rank, *lost);
   }
 
   std::optional<Peer> welcome(net::MessageSocket& socket) {
@@ -223,31 +218,19 @@ class Host final : public ClosureHost {
     }
     if (peer.purpose == net::Purpose::kCalls) {
       const std::lock_guard lock(mutex_);
-      worker(peer.rank) = {.incarnation = peer.incarnation, .here = true, .heard = now()};
+      (void)members_.join(caller(peer), now());
+      worker(peer.rank) = {};
       queue_.join(peer.rank, now());
-      came_ = true;
       settle();
     }
     send_answer(socket, net::Welcome{options_.form});
     return told;
   }
 
-  static void refuse(net::MessageSocket& socket, const Error& error) {
-    try {
-      send_error(socket, error);
-    } catch (const Error&) {
-      // It is gone, and will not miss the answer.
-    }
-  }
-
   void answer(const Peer& peer, net::MessageSocket& socket, const calls::Request& request) {
-    try {
+    answer_or_error(socket, [&] {
       std::visit([&](const auto& asked) { answer(peer, socket, asked); }, request.operation);
-    } catch (const std::exception&) {
-      const Error error = current_error();
-      if (socket.payload_left() > 0) socket.skip_payload();
-      send_error(socket, error);
-    }
+    });
   }
 
   void answer(const Peer& peer, net::MessageSocket& socket, const calls::Made& made) {
@@ -261,7 +244,7 @@ class Host final : public ClosureHost {
   void answer(const Peer& peer, net::MessageSocket& socket, const calls::Beat&) {
     {
       const std::lock_guard lock(mutex_);
-      if (is_here(peer)) worker(peer.rank).heard = now();
+      (void)members_.heartbeat(caller(peer), now());
     }
     send_answer(socket, Done());
   }
@@ -290,10 +273,7 @@ class Host final : public ClosureHost {
 
   void leave(const Peer& peer) {
     const std::lock_guard lock(mutex_);
-    if (!is_here(peer)) return;
-    worker(peer.rank).here = false;
-    queue_.leave(peer.rank, now());
-    settle();
+    if (members_.goodbye(caller(peer))) release(peer.rank);
   }
 
   void answer(const Peer& peer, net::MessageSocket& socket, const calls::Next& asked) {
@@ -332,7 +312,7 @@ class Host final : public ClosureHost {
   }
 
   // A worker may make a call for as long as it lives.
-  static constexpr double kSilence = 3600;
+  static constexpr double kRequestTimeout = 3600;
   static constexpr double kLongestWait = 5;
   // A worker has two, and for a moment those of a process of it that is gone.
   static constexpr size_t kConnectionsEach = 4;
@@ -344,10 +324,9 @@ class Host final : public ClosureHost {
   uint64_t changes_ = 1;
   ClosureQueue queue_;
   std::map<int64_t, Pending> pending_;
-  double last_look_ = now();
+  plan::Membership members_;
   std::vector<Worker> workers_;  // by rank; the chief never comes
   std::vector<Tensor> state_;    // each is written once
-  bool came_ = false;
   std::atomic<bool> over_{false};
   bool closed_ = false;
   net::MessageServer server_;  // the first to go

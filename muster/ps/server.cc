@@ -11,11 +11,10 @@
 #include <utility>
 
 #include "muster/base/error.h"
-#include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/net/message_server.h"
 #include "muster/plan/failure.h"
-#include "muster/plan/standstill.h"
+#include "muster/plan/membership.h"
 #include "muster/ps/internal/ledger_host.h"
 #include "muster/ps/internal/server_handshake.h"
 #include "muster/ps/internal/shard_server.h"
@@ -27,15 +26,16 @@ namespace {
 using distribute::ParameterServerOptions;
 using distribute::StartOptions;
 
-constexpr double kGoodbyeSeconds = 10;
-constexpr double kLastAnswerSeconds = 2;
+constexpr double kGoodbyeTimeout = 10;
+constexpr double kLastAnswerTimeout = 2;
 constexpr double kStopGraceSeconds = 600;
 // A worker has three or four, and for a moment those of a process of it that is gone.
 constexpr size_t kConnectionsEach = 8;
 constexpr size_t kConnections = 1024;
 constexpr size_t kUnproved = 32;
-constexpr double kSilence = 3600;  // a worker may be silent on a connection for as long as it lives
-constexpr double kResolveSeconds = 5;
+// A worker may be silent on a connection for as long as it lives.
+constexpr double kRequestTimeout = 3600;
+constexpr double kResolveTimeout = 5;
 
 // By how many steps a worker may be ahead when it claims one. Weights that come while a step is
 // computed are those of the claim before.
@@ -63,13 +63,13 @@ class Server {
       LedgerHost::Options ledger{.ledger = {.workers = start.cluster.num_workers,
                                             .max_staleness = staleness_at_claims(options),
                                             .aggregate = options.replicas_to_aggregate,
-                                            .rejoin_seconds = options.rejoin_seconds},
+                                            .rejoin_timeout = options.rejoin_seconds},
                                  .heartbeat_timeout = options.heartbeat_timeout_seconds};
       for (const auto& task : start.cluster.workers)
         ledger.tasks.push_back(plan::readable_task(task.name()));
       ledger_ = std::make_unique<LedgerHost>(std::move(ledger));
     }
-    heard_of_chief_ = now();
+    chief_.heard = now();
   }
 
   void run() {
@@ -84,13 +84,13 @@ class Server {
     log::info(fmt::format("{} serves at {}", name_, server.address()));
     const std::optional<Error> end = wait_for_end();
     if (!end) {
-      if (ledger_) ledger_->wait_for_goodbyes(kGoodbyeSeconds);
-      wait_for_clients(ledger_ ? kLastAnswerSeconds : kGoodbyeSeconds);
+      if (ledger_) ledger_->wait_for_goodbyes(kGoodbyeTimeout);
+      wait_for_clients(ledger_ ? kLastAnswerTimeout : kGoodbyeTimeout);
       log::info(fmt::format("{}: the run is over", name_));
     } else if (ledger_) {
       // Whoever asks within this time learns why.
       ledger_->fail(*end);
-      wait_for_clients(kLastAnswerSeconds);
+      wait_for_clients(kLastAnswerTimeout);
     }
     shards_.close();
     if (ledger_) ledger_->close();
@@ -140,12 +140,10 @@ class Server {
 
   std::optional<Error> chief_is_gone() {
     const std::lock_guard lock(mutex_);
-    if (const double lost =
-            plan::standstill(&last_look_, now(), options_.heartbeat_timeout_seconds / 2);
-        lost > 0)
-      heard_of_chief_ = plan::moved_on(heard_of_chief_, lost, now());
+    chief_.forgive(plan::standstill(&last_look_, now(), options_.heartbeat_timeout_seconds / 2),
+                   now());
     if (chief_connections_ > 0) return std::nullopt;
-    const double gone = now() - heard_of_chief_;
+    const double gone = now() - chief_.heard;
     const double limit = chief_came_ ? options_.restart_timeout_seconds : start_.join_timeout;
     if (gone < limit) return std::nullopt;
     const std::string chief = plan::readable_task(start_.cluster.workers.front().name());
@@ -219,26 +217,12 @@ class Server {
     return peer;
   }
 
-  static void refuse(net::MessageSocket& socket, const Error& error) {
-    try {
-      send_error(socket, error);
-    } catch (const Error&) {
-      // It is gone, and will not miss the answer.
-    }
-  }
-
   // Receives one request, and answers it.
   template <typename Request>
   void answer(const net::Handshake& peer, ShardServer::Client& client) {
-    const auto request = receive_message<Request>(client.socket, kSilence);
+    const auto request = receive_message<Request>(client.socket, kRequestTimeout);
     if (!request) return;
-    try {
-      answer(peer, client, *request);
-    } catch (const std::exception&) {
-      const Error error = current_error();
-      if (client.socket.payload_left() > 0) client.socket.skip_payload();
-      send_error(client.socket, error);
-    }
+    answer_or_error(client.socket, [&] { answer(peer, client, *request); });
   }
 
   void answer(const net::Handshake& peer, ShardServer::Client& client,
@@ -324,7 +308,7 @@ class Server {
     if (peer.rank != 0) return left;
     chief_connections_ += change;
     chief_came_ = true;
-    heard_of_chief_ = now();
+    chief_.heard = now();
     return left;
   }
 
@@ -335,13 +319,13 @@ class Server {
       const auto socket = net::connect_messages({.address = start_.cluster.ps_addresses.front(),
                                                  .job = start_.cluster.job,
                                                  .task = start_.cluster.task.name(),
-                                                 .timeout_seconds = kResolveSeconds,
+                                                 .timeout_seconds = kResolveTimeout,
                                                  .cancelled = start_.cancelled});
       send_message(*socket, handshake_of(start_.cluster, options_, /*rank=*/-1, /*incarnation=*/0,
                                          net::Purpose::kLedger));
-      if (!receive_answer<net::Welcome>(*socket, kResolveSeconds)) return std::nullopt;
+      if (!receive_answer<net::Welcome>(*socket, kResolveTimeout)) return std::nullopt;
       send_message(*socket, ledger::Request{.generation = generation, .operation = asked});
-      return receive_answer<ledger::Resolved>(*socket, kResolveSeconds);
+      return receive_answer<ledger::Resolved>(*socket, kResolveTimeout);
     } catch (const Error& error) {
       // Without the ledger the run begins again from a checkpoint.
       log::debug(fmt::format("{}: the ledger was not reached: {}", name_, error.message()));
@@ -360,7 +344,7 @@ class Server {
   std::map<std::pair<int, uint64_t>, int> per_process_;  // connections, by rank and incarnation
   int chief_connections_ = 0;
   bool chief_came_ = false;
-  double heard_of_chief_ = 0;
+  plan::Pulse chief_{};
   double last_look_ = now();
   double told_at_ = 0;                  // to stop
   std::unique_ptr<LedgerHost> ledger_;  // on the first server

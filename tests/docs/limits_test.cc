@@ -54,19 +54,19 @@ TEST(DocumentedLimits, OfReliability) {
   const stores::StoreOptions store;
   expect("a task does not appear", config.session_creation_timeout_secs);
   expect("a task is silent", communication.heartbeat_timeout_seconds);
-  expect("its connection breaks", coordinator.reconnect_grace);
-  EXPECT_EQ(control::JoinOptions().reconnect_grace, coordinator.reconnect_grace);
+  expect("its connection breaks", coordinator.reconnect_timeout);
+  EXPECT_EQ(control::JoinOptions().reconnect_timeout, coordinator.reconnect_timeout);
   expect("a task that is alive makes no step", communication.progress_timeout_seconds);
   expect("a save", communication.save_timeout_seconds);
   expect("building the model, or evaluating", coordinator.busy_timeout / 3600, "h");
   expect("one collective", communication.timeout_seconds);
-  expect("SIGTERM or Ctrl-C, while others stand still", control::JoinOptions().stop_grace);
+  expect("SIGTERM or Ctrl-C, while others stand still", control::JoinOptions().stop_timeout);
   expect("`muster run`: a task failed, others run on", seconds(supervise.survivor_time));
   expect("and then", seconds(supervise.grace));
   expect("`muster run` itself was told to stop", seconds(supervise.stop_time));
   expect("a task ended well, the others do nothing", seconds(supervise.idle_time));
   expect("an evaluator does not say that it takes over the last checkpoint",
-         seconds(LeaseWatch::kExpiry));
+         seconds(LeaseWatch::kHeartbeatTimeout));
   expect("an evaluator sees no chief at work", config.evaluator_timeout_secs);
   EXPECT_THAT(text, HasSubstr(fmt::format(
                         "| {:g} s of trying again; {:g} s where the server was never reached |",

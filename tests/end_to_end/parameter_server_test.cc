@@ -198,7 +198,7 @@ TEST(ParameterServers, WhoStandsStillHoldsNobodyUp) {
   run.task("chief0").wait_for("%)  loss");
   run.task("worker1").wait_for("joined the run at step");
   run.task("worker1").signal(SIGSTOP);
-  run.task("ps0").wait_for("worker 1 is silent", 30s);
+  run.task("ps0").wait_for("no heartbeat for", 30s);
   run.task("worker1").signal(SIGCONT);
   run.task("worker1").wait_for("was taken for lost");
   run.task("worker1").wait_for("joining the run again");

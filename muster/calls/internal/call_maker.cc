@@ -179,7 +179,7 @@ RemoteReplica::Made CallMaker::make(const ps::Closure& closure) {
 }
 
 void make_calls(const Strategy& strategy, const ps::ClosureOptions& options,
-                const RemoteFunctions& functions, double patience) {
+                const RemoteFunctions& functions, double restart_timeout) {
   ps::ClosureOptions patient = options;
   TimePoint last_progress = system_clock().now();
   while (true) {
@@ -189,11 +189,12 @@ void make_calls(const Strategy& strategy, const ps::ClosureOptions& options,
     } catch (const Error& error) {
       if (made > 0) last_progress = system_clock().now();
       const double waited = to_seconds(system_clock().now() - last_progress);
-      if (error.kind() != ErrorKind::kPeerLost || options.start.cancelled() || waited >= patience)
+      if (error.kind() != ErrorKind::kPeerLost || options.start.cancelled() ||
+          waited >= restart_timeout)
         throw;
       log::warning(
           fmt::format("{}; joining the run again, when all of it is there", error.message()));
-      patient.start.join_timeout = std::max(1.0, patience - waited);
+      patient.start.join_timeout = std::max(1.0, restart_timeout - waited);
     }
     system_clock().sleep_for(from_seconds(kBeforeRejoin));
   }

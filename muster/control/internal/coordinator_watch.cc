@@ -15,14 +15,16 @@ constexpr double kHeldUp = 0.5;
 
 CoordinatorWatch::CoordinatorWatch(const JoinOptions& options, double now)
     : options_(options),
+      rules_{.heartbeat_timeout = options.heartbeat_timeout,
+             .reconnect_timeout = options.reconnect_timeout},
       answer_time_(std::max(options.heartbeat_timeout / 3, 0.1)),
-      last_answer_(now),
+      pulse_{.heard = now},
       last_end_(now) {}
 
 double CoordinatorWatch::begin_beat(double now) {
   forgive_lateness(last_end_ + pause(), now);
   // The last beat before the time-out must not outlast it.
-  const double left = options_.heartbeat_timeout - (now - last_answer_) + kRetrySeconds / 2;
+  const double left = options_.heartbeat_timeout - (now - pulse_.heard) + kRetrySeconds / 2;
   const double limit = std::clamp(left, kRetrySeconds, answer_time_);
   answer_due_ = now + limit;
   return limit;
@@ -30,14 +32,12 @@ double CoordinatorWatch::begin_beat(double now) {
 
 void CoordinatorWatch::forgive_lateness(double due, double now) {
   const double late = now - due;
-  if (late < kHeldUp) return;
-  last_answer_ = std::min(now, last_answer_ + late);
-  if (unreachable_since_) unreachable_since_ = std::min(now, *unreachable_since_ + late);
+  if (late >= kHeldUp) pulse_.forgive(late, now);
 }
 
 void CoordinatorWatch::answered(double now) {
-  last_answer_ = last_end_ = now;
-  unreachable_since_.reset();
+  last_end_ = now;
+  pulse_ = {.heard = now};
   missed_ = false;
 }
 
@@ -45,20 +45,13 @@ void CoordinatorWatch::unanswered(bool unreachable, double now) {
   forgive_lateness(answer_due_, now);
   last_end_ = now;
   missed_ = true;
-  if (unreachable && !unreachable_since_) unreachable_since_ = now;
+  if (unreachable && !pulse_.disconnected_since) pulse_.disconnected_since = now;
 }
 
 std::optional<std::string> CoordinatorWatch::why_lost(double now) const {
-  if (now - last_answer_ > options_.heartbeat_timeout) {
-    return fmt::format("the coordinator at {} did not answer for {:.1f} s", options_.address,
-                       now - last_answer_);
-  }
-  if (unreachable_since_ && now - *unreachable_since_ > options_.reconnect_grace) {
-    return fmt::format(
-        "the coordinator at {} closed its connections and did not come back within {:.1f} s",
-        options_.address, options_.reconnect_grace);
-  }
-  return std::nullopt;
+  const auto why = pulse_.why_lost(rules_, now);
+  if (!why) return std::nullopt;
+  return fmt::format("the coordinator at {} is gone: {}", options_.address, *why);
 }
 
 }  // namespace muster::inline v0_1::control

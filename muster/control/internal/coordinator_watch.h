@@ -7,6 +7,7 @@
 #include <string>
 
 #include "muster/control/join_options.h"
+#include "muster/plan/membership.h"
 
 namespace muster::inline v0_1::control {
 
@@ -14,7 +15,7 @@ namespace muster::inline v0_1::control {
 inline constexpr double kRetrySeconds = 0.1;
 // A request may take so many seconds longer than the wait it asks for before it counts as
 // unanswered.
-inline constexpr double kAnswerSeconds = 3;
+inline constexpr double kAnswerTimeout = 3;
 // A wait looks so often whether it shall end.
 inline constexpr double kLookSeconds = 0.5;
 
@@ -40,12 +41,12 @@ class CoordinatorWatch {
   void forgive_lateness(double due, double now);
 
   const JoinOptions& options_;
+  const plan::MembershipRules rules_;
   const double answer_time_;
-  double last_answer_;
+  plan::Pulse pulse_;      // of the coordinator
   double last_end_;        // of a beat
   double answer_due_ = 0;  // of the beat that has begun
-  std::optional<double> unreachable_since_;
-  bool missed_ = false;  // the last beat had no answer
+  bool missed_ = false;    // the last beat had no answer
 };
 
 }  // namespace muster::inline v0_1::control

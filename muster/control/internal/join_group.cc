@@ -19,7 +19,7 @@ using State = plan::Verdict::State;
 // After so many reports a task that has not come is late.
 constexpr double kLongReports = 2.5;
 // One that has ended may be started again, and has this time to come.
-constexpr double kEndedSeconds = 10;
+constexpr double kRestartTimeout = 10;
 // Where tasks have met before, one makes a call that another one does not make.
 constexpr const char* kEveryWorker =
     "every worker calls train(), and an evaluate() under eval_distribute, in the same order, not "
@@ -44,7 +44,7 @@ class Joining {
         say_goodbye();
         throw Error(ErrorKind::kCancelled, fmt::format("stopped while waiting for {}", missing_));
       }
-      if (waited() >= options_.join_deadline) throw given_up();
+      if (waited() >= options_.join_timeout) throw given_up();
       check_ended();
       if (waited() >= next_report_) {
         next_report_ = waited() + options_.report_every;
@@ -71,7 +71,7 @@ class Joining {
 
   // The epoch of the group, once there is one; otherwise it notes who is missing.
   std::optional<int64_t> ask_once() {
-    const double left = options_.join_deadline - waited();
+    const double left = options_.join_timeout - waited();
     // Whether the task was told to stop is asked between two calls.
     const double look = options_.cancelled ? kLookSeconds : options_.poll_interval;
     const double wait =
@@ -81,7 +81,7 @@ class Joining {
                                                .world_size = options_.world_size,
                                                .addresses = options_.addresses,
                                                .wait_seconds = wait},
-                                              wait + kAnswerSeconds);
+                                              wait + kAnswerTimeout);
     reached_ = reply.ok();
     if (!reached_) {
       // An unauthenticated peer there stays one.
@@ -139,7 +139,7 @@ class Joining {
       return;
     }
     if (!ended_since_) ended_since_ = waited();
-    if (waited() < *ended_since_ + kEndedSeconds) return;
+    if (waited() < *ended_since_ + kRestartTimeout) return;
     const std::string why = fmt::format("its process has ended without {}, to which {} came",
                                         options_.call, plan::readable_task(options_.task));
     if (reached_) {
@@ -149,7 +149,7 @@ class Joining {
                             .rank = *rank,
                             .world_size = options_.world_size,
                             .addresses = options_.addresses},
-                           kAnswerSeconds);
+                           kAnswerTimeout);
     }
     throw invalid_argument(fmt::format("{} does not come: {}", plan::readable_task(silent_), why),
                            kEveryWorker);

@@ -37,7 +37,7 @@ inline ServerOptions test_server_options(int tasks, double progress_timeout = 30
   ServerOptions options;
   options.address = "127.0.0.1:0";
   options.group.heartbeat_timeout = kHeartbeatTimeout;
-  options.group.reconnect_grace = kGrace;
+  options.group.reconnect_timeout = kGrace;
   options.group.progress_timeout = progress_timeout;
   for (int rank = 0; rank < tasks; ++rank) {
     options.group.roster.push_back({task_of(rank), fmt::format("127.0.0.1:{}", 2222 + rank)});
@@ -50,10 +50,10 @@ inline JoinOptions test_join_options(const std::string& address, int rank, int t
           .task = task_of(rank),
           .rank = rank,
           .world_size = tasks,
-          .join_deadline = 30,
+          .join_timeout = 30,
           .heartbeat_interval = 0.2,
           .heartbeat_timeout = kHeartbeatTimeout,
-          .reconnect_grace = kGrace,
+          .reconnect_timeout = kGrace,
           .poll_interval = 0.5};
 }
 

@@ -84,7 +84,7 @@ GroupsOfBefore& groups_of_before() {
 }
 
 // Of a chief that was told to stop: others that wait ask again within it.
-constexpr double kGoodbyeSeconds = 0.6;
+constexpr double kGoodbyeTimeout = 0.6;
 
 class JoinedCluster final : public ClusterProcessGroup {
  public:
@@ -98,7 +98,7 @@ class JoinedCluster final : public ClusterProcessGroup {
       server_ = std::make_unique<control::CoordinatorServer>(server);
     }
     control::JoinOptions join = control::join_options(cluster_);
-    join.join_deadline = start.join_timeout;
+    join.join_timeout = start.join_timeout;
     join.cancelled = start.cancelled;
     join.heartbeat_interval = options_.heartbeat_seconds;
     join.heartbeat_timeout = options_.heartbeat_timeout_seconds;
@@ -116,7 +116,7 @@ class JoinedCluster final : public ClusterProcessGroup {
       client_ = control::CoordinatorClient::join(join);
     } catch (...) {
       // Those who wait for the group learn at their next call why it does not form.
-      if (server_) server_->stop(told_to_stop() ? kGoodbyeSeconds : 2 * join.poll_interval);
+      if (server_) server_->stop(told_to_stop() ? kGoodbyeTimeout : 2 * join.poll_interval);
       throw;
     }
     note_group_({});
@@ -127,7 +127,7 @@ class JoinedCluster final : public ClusterProcessGroup {
       end_collectives(Error(ErrorKind::kPeerLost, failure.describe()));
     });
     if (start.cancelled)
-      stop_watch_.emplace(start.cancelled, join.stop_grace, [this](const Error& error) {
+      stop_watch_.emplace(start.cancelled, join.stop_timeout, [this](const Error& error) {
         client_->fail(error.kind(), error.message());
         end_collectives(error);
       });

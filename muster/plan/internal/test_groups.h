@@ -12,7 +12,7 @@ namespace muster::inline v0_1::plan {
 inline CoordinatorOptions options(int tasks, double heartbeat = 6, double grace = 2,
                                   double progress = 30) {
   CoordinatorOptions result{
-      .heartbeat_timeout = heartbeat, .reconnect_grace = grace, .progress_timeout = progress};
+      .heartbeat_timeout = heartbeat, .reconnect_timeout = grace, .progress_timeout = progress};
   for (int rank = 0; rank < tasks; ++rank) {
     result.roster.push_back({rank == 0 ? "chief:0" : fmt::format("worker:{}", rank - 1),
                              fmt::format("10.0.0.{}:2222", rank)});

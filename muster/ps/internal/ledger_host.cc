@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "muster/base/log.h"
-#include "muster/plan/standstill.h"
 #include "muster/ps/internal/wire.h"
 
 namespace muster::inline v0_1::ps {
@@ -30,24 +29,18 @@ Error failure_of(const ledger::Fail& failed) {
 
 }  // namespace
 
-LedgerHost::LedgerHost(Options options) : options_(std::move(options)), ledger_(options_.ledger) {
-  tasks_.resize(static_cast<size_t>(options_.ledger.workers));
-  chief_gone_since_ = now();
-  last_look_ = now();
-}
+LedgerHost::LedgerHost(Options options)
+    : options_(std::move(options)),
+      ledger_(options_.ledger),
+      members_({.heartbeat_timeout = options_.heartbeat_timeout}, now()) {}
 
-LedgerHost::Task& LedgerHost::task(int rank) {
-  if (rank < 0 || static_cast<size_t>(rank) >= tasks_.size()) {
+const std::string& LedgerHost::task(int rank) const {
+  if (rank < 0 || rank >= options_.ledger.workers) {
     throw invalid_argument(
-        fmt::format("there is no worker of rank {} among {}", rank, tasks_.size()),
+        fmt::format("there is no worker of rank {} among {}", rank, options_.ledger.workers),
         "give every task the same cluster in TF_CONFIG");
   }
-  return tasks_[static_cast<size_t>(rank)];
-}
-
-bool LedgerHost::is_here(const Asker& who) {
-  const Task& asker = task(who.rank);
-  return asker.here && asker.incarnation == who.incarnation;
+  return options_.tasks[static_cast<size_t>(rank)];
 }
 
 void LedgerHost::check_failure() const {
@@ -64,9 +57,9 @@ void LedgerHost::check_generation(const Asker& who) const {
 }
 
 LedgerHost::Lock LedgerHost::enter(const Asker& who) {
-  Lock lock(mutex_);
+  Lock lock(*this);
   check_failure();
-  if (who.rank >= 0 && is_here(who)) task(who.rank).heard = now();
+  if (who.rank >= 0) (void)members_.heartbeat(caller(who), now());
   return lock;
 }
 
@@ -86,9 +79,9 @@ void LedgerHost::wait(Lock& lock, double seconds, const std::function<bool()>& r
   const TimePoint deadline =
       options_.clock->now() + from_seconds(std::clamp(seconds, 0.0, kLongestWait));
   // Some of what is waited for comes with time alone, so it looks now and then.
-  while (!closed_ && !failure_ && !ready() && options_.clock->now() < deadline) {
-    options_.clock->wait_for(lock, changed_, from_seconds(0.05), [] { return false; });
-  }
+  const auto over = [&] { return closed_ || failure_ || ready(); };
+  for (bool done = over(); !done && options_.clock->now() < deadline;)
+    done = options_.clock->wait_for(lock, changed_, from_seconds(0.05), over);
   check_failure();
 }
 
@@ -98,28 +91,29 @@ Done LedgerHost::answer(const Asker&, const ledger::Fail& failed) {
 }
 
 Done LedgerHost::answer(const Asker& who, const ledger::Bye&) {
-  const Lock lock(mutex_);
-  Task& leaving = task(who.rank);
+  const Lock lock(*this);
   // One that never joined says it too.
-  if (leaving.incarnation != 0 && leaving.incarnation != who.incarnation) return {};
-  leaving.said_goodbye = true;
-  lose(who.rank);
-  changed_.notify_all();
+  if (members_.find(task(who.rank)) == nullptr) (void)members_.join(caller(who), now());
+  if (members_.goodbye(caller(who))) release(task(who.rank));
   return {};
 }
 
 Done LedgerHost::answer(const Asker& who, const ledger::Part&) {
-  const Lock lock(mutex_);
-  if (is_here(who)) task(who.rank).parted = true;
+  const Lock lock(*this);
+  if (!members_.goodbye(caller(who))) return {};
+  const plan::Membership::Member& left = *members_.find(task(who.rank));
+  if (!finished_) {
+    log::info(fmt::format("{} has left, last heard of {}{}", task(who.rank),
+                          plan::place_of(left.place.phase, left.place.step), others_go_on()));
+  }
+  release(task(who.rank));
   return {};
 }
 
 Done LedgerHost::answer(const Asker& who, const ledger::Beat& beat) {
   const Lock lock = enter(who);
   // One that was taken for lost, and lives, hears so when it asks for a step.
-  if (!is_here(who)) return {};
-  task(who.rank).phase = beat.phase;
-  task(who.rank).step = beat.step;
+  (void)members_.heartbeat(caller(who), now(), plan::MemberPlace{beat.phase, beat.step});
   return {};
 }
 
@@ -131,7 +125,6 @@ Done LedgerHost::answer(const Asker& who, const ledger::Begin& begin) {
                  .positions = begin.positions},
                 now());
   let_go_ = false;
-  changed_.notify_all();
   return {};
 }
 
@@ -139,7 +132,6 @@ Done LedgerHost::answer(const Asker& who, const ledger::Finish& finish) {
   const Lock lock = enter(who);
   finished_ = true;
   finished_at_ = finish.step;
-  changed_.notify_all();
   return {};
 }
 
@@ -156,7 +148,6 @@ ledger::Resolved LedgerHost::answer(const Asker& who, const ledger::Resolve& res
   // A server has dropped its gradients: they cannot count any more.
   if (known && !committed && resolve.gone) {
     ledger_.abandon(resolve.rank, resolve.ticket);
-    changed_.notify_all();
   }
   return {.committed = committed};
 }
@@ -165,7 +156,6 @@ Done LedgerHost::answer(const Asker& who, const ledger::Abandon&) {
   const Lock lock = enter_run(who);
   // Of one that is gone nothing is claimed any more.
   if (is_here(who)) ledger_.abandon(who.rank);
-  changed_.notify_all();
   return {};
 }
 
@@ -175,28 +165,24 @@ net::Truth LedgerHost::answer(const Asker& who, const ledger::Resume&) {
   const bool here = is_here(who);
   const bool held = here && ledger_.paused();
   if (here) ledger_.resume();
-  changed_.notify_all();
   return {.holds = held};
 }
 
 Done LedgerHost::answer(const Asker& who, const ledger::EndInput&) {
   const Lock lock = enter_part(who);
   ledger_.end_input(who.rank);
-  changed_.notify_all();
   return {};
 }
 
 Done LedgerHost::answer(const Asker& who, const ledger::Stop& stop) {
   const Lock lock = enter_part(who);
   ledger_.stop(stop.why);
-  changed_.notify_all();
   return {};
 }
 
 Done LedgerHost::answer(const Asker& who, const ledger::LetGo&) {
   const Lock lock = enter_part(who);
   let_go_ = true;
-  changed_.notify_all();
   return {};
 }
 
@@ -212,17 +198,9 @@ ledger::Cut LedgerHost::answer(const Asker& who, const ledger::Pause&) {
 
 ledger::Joined LedgerHost::answer(const Asker& who, const ledger::Join& join) {
   Lock lock = enter(who);
-  {
-    Task& joining = task(who.rank);
-    if (!joining.here || joining.incarnation != who.incarnation) {
-      joining = {.incarnation = who.incarnation, .here = true, .heard = now()};
-      if (who.rank == kChief) {
-        chief_gone_since_.reset();
-        ledger_.resume();
-      }
-      ledger_.join(who.rank, now());
-      changed_.notify_all();
-    }
+  if (members_.join(caller(who), now()) != plan::Membership::Admission::kKnown) {
+    if (who.rank == kChief) ledger_.resume();
+    ledger_.join(who.rank, now());
   }
   using State = ledger::Joined::State;
   wait(lock, join.wait, [&] { return ledger_.begun() || finished_; });
@@ -247,7 +225,6 @@ ledger::Claimed LedgerHost::answer(const Asker& who, const ledger::Claim& asked)
   });
   if (!is_here(who)) throw taken_for_lost(who.rank);
   if (finished_) claim.state = State::kOver;
-  changed_.notify_all();
   ledger::Claimed answer{.state = claim.state, .ticket = claim.ticket, .step = ledger_.step()};
   if (claim.state == State::kGranted) answer.round = round();
   if (claim.waits_for >= 0) answer.waits_for = options_.tasks[static_cast<size_t>(claim.waits_for)];
@@ -263,13 +240,12 @@ ledger::Committed LedgerHost::answer(const Asker& who, const ledger::Commit& ask
     commit = ledger_.commit(who.rank, asked.ticket, asked.position, now(), asked.looked);
     return commit.state != State::kWait;
   });
-  changed_.notify_all();
   if (commit.state == State::kLost)
     throw taken_for_lost(who.rank).with_detail("its step counts for nothing");
   ledger::Committed answer{.state = commit.state, .step = commit.step};
   if (commit.state == State::kAccepted) {
-    task(who.rank).phase = plan::Phase::kTraining;
-    task(who.rank).step = commit.step;
+    (void)members_.heartbeat(caller(who), now(),
+                             plan::MemberPlace{plan::Phase::kTraining, commit.step});
     rows_ += asked.rows;
     // With the ticket of the worker's next step, where that may begin now.
     if (asked.next && !finished_ && options_.ledger.aggregate == 0 && is_here(who)) {
@@ -285,7 +261,7 @@ Error LedgerHost::taken_for_lost(int rank) const {
   return Error(ErrorKind::kPeerLost,
                fmt::format("{} was taken for lost: nothing was heard of it for {} s, or its "
                            "connections had ended",
-                           options_.tasks[static_cast<size_t>(rank)], options_.heartbeat_timeout));
+                           task(rank), options_.heartbeat_timeout));
 }
 
 ledger::Standing LedgerHost::answer(const Asker& who, const ledger::Settled& asked) {
@@ -311,7 +287,7 @@ ledger::Present LedgerHost::answer(const Asker& who, const ledger::Others& asked
   wait(lock, asked.wait, [&] {
     here.clear();
     for (int rank = 0; rank < options_.ledger.workers; ++rank) {
-      if (rank != who.rank && task(rank).here) here.push_back(rank);
+      if (rank != who.rank && members_.is_here(task(rank))) here.push_back(rank);
     }
     return here.empty();
   });
@@ -334,7 +310,7 @@ std::optional<StepLedger::Round> LedgerHost::round() const {
 }
 
 std::optional<StepLedger::Round> LedgerHost::last_round() const {
-  const Lock lock(mutex_);
+  const std::lock_guard lock(mutex_);
   return round();
 }
 
@@ -349,44 +325,28 @@ bool LedgerHost::committed(int rank, int64_t ticket) {
   return ledger_.committed(rank, ticket);
 }
 
-void LedgerHost::lose(int rank) {
-  Task& lost = task(rank);
-  if (!lost.here) return;
-  lost.here = false;
+void LedgerHost::release(const std::string& task) {
+  const auto found = std::ranges::find(options_.tasks, task);
+  const int rank = static_cast<int>(found - options_.tasks.begin());
   ledger_.leave(rank, now());
-  if (rank == kChief) {
-    chief_gone_since_ = now();
-    // What it was saving is not saved.
-    ledger_.resume();
-  }
-  changed_.notify_all();
+  // What the chief was saving is not saved.
+  if (rank == kChief) ledger_.resume();
 }
 
-std::string LedgerHost::others_go_on(int rank) const {
-  for (size_t other = 0; other < tasks_.size(); ++other) {
-    if (tasks_[other].here && other != static_cast<size_t>(rank)) return "; the others go on";
-  }
-  return "";
+void LedgerHost::release_lost(const plan::Failure& lost) {
+  if (!finished_) log::warning(lost.describe() + others_go_on());
+  release(lost.task);
 }
 
 void LedgerHost::leave(int rank, uint64_t incarnation) {
-  const std::lock_guard lock(mutex_);
-  Task& leaving = task(rank);
-  if (!leaving.here || leaving.incarnation != incarnation) return;
-  if (!finished_) {
-    const std::string text =
-        fmt::format("{} {}, last heard of {}{}", options_.tasks[static_cast<size_t>(rank)],
-                    leaving.parted ? "has left" : "was lost",
-                    plan::place_of(leaving.phase, leaving.step), others_go_on(rank));
-    leaving.parted ? log::info(text) : log::warning(text);
-  }
-  lose(rank);
+  const Lock lock(*this);
+  if (const auto lost = members_.lose({task(rank), incarnation}, "its connections ended"))
+    release_lost(*lost);
 }
 
 void LedgerHost::fail(const Error& error) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(*this);
   if (!failure_) failure_ = error;
-  changed_.notify_all();
 }
 
 std::optional<Error> LedgerHost::failure() const {
@@ -402,39 +362,21 @@ bool LedgerHost::finished() const {
 void LedgerHost::wait_for_goodbyes(double seconds) {
   std::unique_lock lock(mutex_);
   options_.clock->wait_for(lock, changed_, from_seconds(seconds), [&] {
-    return closed_ || std::ranges::all_of(tasks_, [](const Task& task) {
-             return task.said_goodbye || (task.incarnation != 0 && !task.here);
+    return closed_ || std::ranges::all_of(options_.tasks, [this](const std::string& task) {
+             return members_.find(task) != nullptr && !members_.is_here(task);
            });
   });
 }
 
-std::optional<double> LedgerHost::without_chief() {
-  const std::lock_guard lock(mutex_);
-  if (!chief_gone_since_) return std::nullopt;
-  return now() - *chief_gone_since_;
-}
-
 void LedgerHost::look() {
-  const std::lock_guard lock(mutex_);
-  const double lost = plan::standstill(&last_look_, now(), options_.heartbeat_timeout / 2);
-  if (chief_gone_since_ && lost > 0)
-    chief_gone_since_ = plan::moved_on(*chief_gone_since_, lost, now());
-  for (int rank = 0; rank < options_.ledger.workers; ++rank) {
-    Task& looked_at = task(rank);
-    if (lost > 0) looked_at.heard = plan::moved_on(looked_at.heard, lost, now());
-    if (!looked_at.here || now() - looked_at.heard <= options_.heartbeat_timeout) continue;
-    log::warning(fmt::format("{} is silent for {:.0f} s, last heard of {}{}",
-                             options_.tasks[static_cast<size_t>(rank)], now() - looked_at.heard,
-                             plan::place_of(looked_at.phase, looked_at.step), others_go_on(rank)));
-    lose(rank);
-  }
+  const Lock lock(*this);
+  for (const plan::Failure& lost : members_.find_lost(now())) release_lost(lost);
   ledger_.close_round(now());
 }
 
 void LedgerHost::close() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(*this);
   closed_ = true;
-  changed_.notify_all();
 }
 
 }  // namespace muster::inline v0_1::ps

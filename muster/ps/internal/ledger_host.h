@@ -14,7 +14,7 @@
 #include "muster/base/clock.h"
 #include "muster/base/error.h"
 #include "muster/net/server_messages.h"
-#include "muster/plan/phase.h"
+#include "muster/plan/membership.h"
 #include "muster/plan/step_ledger.h"
 
 namespace muster::inline v0_1::ps {
@@ -71,30 +71,25 @@ class LedgerHost {
   bool finished() const;
   // Waits until every worker that came has said goodbye or is gone, within so many seconds.
   void wait_for_goodbyes(double seconds);
-  // Seconds since the chief was last heard of; nothing while it is here.
-  std::optional<double> without_chief();
-  // Looks who is silent. Call it more often than twice in a heartbeat_timeout: time in which nobody
-  // looked was a standstill of this process, and is none of the others' silence.
+  // Looks who is silent, as Membership::find_lost().
   void look();
   // Ends all waits.
   void close();
 
  private:
-  struct Task {
-    uint64_t incarnation = 0;  // 0: has not come
-    bool here = false;
-    bool said_goodbye = false;
-    bool parted = false;  // it said that it goes before the end
-    double heard = 0;
-    plan::Phase phase = plan::Phase::kJoining;
-    int64_t step = -1;
-  };
   double now() const { return to_seconds(options_.clock->now().time_since_epoch()); }
-  Task& task(int rank);
+  const std::string& task(int rank) const;
+  plan::Caller caller(const Asker& who) const { return {task(who.rank), who.incarnation}; }
   // Whether this process of its task takes part: what an earlier one left behind does not speak for
   // one that came later.
-  bool is_here(const Asker& who);
-  using Lock = std::unique_lock<std::mutex>;
+  bool is_here(const Asker& who) const { return members_.is_here(caller(who)); }
+  // Held while one asker is answered; whoever waits looks again after it.
+  struct Lock : std::unique_lock<std::mutex> {
+    explicit Lock(LedgerHost& of) : unique_lock(of.mutex_), host(of) {}
+    Lock(Lock&&) = default;
+    ~Lock() { host.changed_.notify_all(); }
+    LedgerHost& host;
+  };
   // Takes the lock for an answer of a run that has not failed; the asker was heard of.
   Lock enter(const Asker& who);
   // The same for who must be in the run's generation; and for who must take part as well.
@@ -102,9 +97,11 @@ class LedgerHost {
   Lock enter_part(const Asker& who);
   void check_failure() const;
   void check_generation(const Asker& who) const;
-  void lose(int rank);
   // What is said of the others where one is gone; nothing where there are none.
-  std::string others_go_on(int rank) const;
+  const char* others_go_on() const { return members_.here() > 0 ? "; the others go on" : ""; }
+  // The worker is gone, and holds nobody up.
+  void release(const std::string& task);
+  void release_lost(const plan::Failure& lost);
   Error taken_for_lost(int rank) const;
   // Waits for a change until `ready` holds, for so many seconds at most.
   void wait(Lock& lock, double seconds, const std::function<bool()>& ready);
@@ -115,15 +112,13 @@ class LedgerHost {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   plan::StepLedger ledger_;
-  std::vector<Task> tasks_;
+  plan::Membership members_;  // by the names of Options::tasks
   std::optional<Error> failure_;
-  std::optional<double> chief_gone_since_;
   int64_t rows_ = 0;     // examples of all steps that counted
   bool let_go_ = false;  // the chief has saved for the last time
   bool finished_ = false;
   int64_t finished_at_ = 0;  // the step of the run then, as the chief said
   bool closed_ = false;
-  double last_look_ = 0;
 };
 
 }  // namespace muster::inline v0_1::ps

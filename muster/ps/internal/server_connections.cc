@@ -2,14 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <utility>
 
 #include "muster/base/clock.h"
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/base/process_identity.h"
 #include "muster/plan/failure.h"
-#include "muster/ps/internal/incarnation.h"
 #include "muster/ps/internal/server_handshake.h"
 #include "muster/ps/internal/wire.h"
 
@@ -20,9 +19,8 @@ using net::Purpose;
 namespace {
 
 // A server may build a model, or wait for a cut, before it answers.
-constexpr double kLongestAnswer = 600;
-constexpr double kLook = 1;
-constexpr double kTellOfServerEvery = 10;  // while a server is not there
+constexpr double kAnswerTimeout = 600;  // seconds
+constexpr double kAskWhetherOver = 1;
 
 }  // namespace
 
@@ -35,6 +33,14 @@ ServerConnections::ServerConnections(distribute::StartOptions start,
       incarnation_(new_incarnation()),
       pool_(start_.cluster.ps_addresses.size()),
       rows_pool_(options_.overlap ? start_.cluster.ps_addresses.size() : 1) {
+  const auto check = [this] { check_failure(); };
+  for (size_t server = 0; server < start_.cluster.ps_addresses.size(); ++server) {
+    peers_.push_back(
+        {.name = fmt::format("ps {} ({})", server, start_.cluster.ps_addresses[server]),
+         .answer_timeout = kAnswerTimeout,
+         .check = check,
+         .cause = check});
+  }
   // The ledger first: where the run is over, the other servers may be gone already.
   ledger_ = connect(0, Purpose::kLedger, timeout_seconds);
   for (size_t server = 0; server < start_.cluster.ps_addresses.size(); ++server)
@@ -44,46 +50,41 @@ ServerConnections::ServerConnections(distribute::StartOptions start,
   }
   for (size_t server = 0; options_.overlap && server < servers(); ++server)
     rows_.push_back(connect_unless_over(server, Purpose::kRows, timeout_seconds));
-  beats_ = connect(0, Purpose::kBeat, timeout_seconds);
-  beater_ = std::thread([this] { beat_until_closed(); });
+  const auto beat = [this] {
+    return net::encode(ledger::Request{.operation = ledger::Beat{phase_, step_}});
+  };
+  const auto reconnect = [this](const std::function<bool()>& closing) {
+    return connect(0, Purpose::kBeat, options_.heartbeat_timeout_seconds, closing);
+  };
+  beats_.emplace(
+      Heartbeats::Options{.peer = server_name(0),
+                          .interval = options_.heartbeat_seconds,
+                          .heartbeat_timeout = options_.heartbeat_timeout_seconds,
+                          .word = beat,
+                          .heard = [this](std::string_view answer) { note_answer(answer); },
+                          .reconnect = reconnect},
+      connect(0, Purpose::kBeat, timeout_seconds));
 }
 
 ServerConnections::~ServerConnections() {
-  if (!finished_) {
-    try {
-      // Nobody waits for the answer.
-      send_message(*ledger_, ledger::Request{.operation = ledger::Part()});
-    } catch (const std::exception&) {
-      // The first server is gone, and is what this task leaves for.
-    }
+  if (finished_) return;
+  try {
+    // Nobody waits for the answer.
+    send_message(*ledger_, ledger::Request{.operation = ledger::Part()});
+  } catch (const std::exception&) {
+    // The first server is gone, and is what this task leaves for.
   }
-  {
-    const std::lock_guard lock(mutex_);
-    closing_ = true;
-    beats_->close();
-  }
-  closed_.notify_all();
-  beater_.join();
-}
-
-bool ServerConnections::is_closing() const {
-  const std::lock_guard lock(mutex_);
-  return closing_;
-}
-
-std::string ServerConnections::server_name(size_t server) const {
-  return fmt::format("ps {} ({})", server, start_.cluster.ps_addresses[server]);
 }
 
 std::unique_ptr<net::MessageSocket> ServerConnections::connect_unless_over(
     size_t server, Purpose purpose, double timeout_seconds) const {
   if (server == 0 || is_chief()) return connect(server, purpose, timeout_seconds);
   bool over = false;
-  TimePoint next = system_clock().now() + from_seconds(kLook);
+  TimePoint next = system_clock().now() + from_seconds(kAskWhetherOver);
   try {
     return connect(server, purpose, timeout_seconds, [&] {
       if (system_clock().now() < next) return false;
-      next = system_clock().now() + from_seconds(kLook);
+      next = system_clock().now() + from_seconds(kAskWhetherOver);
       return over = ask_ledger(0, ledger::Status()).finished;
     });
   } catch (const Error& error) {
@@ -95,86 +96,29 @@ std::unique_ptr<net::MessageSocket> ServerConnections::connect_unless_over(
 std::unique_ptr<net::MessageSocket> ServerConnections::connect(
     size_t server, Purpose purpose, double timeout_seconds,
     const std::function<bool()>& in_vain) const {
-  const std::string name = server_name(server);
-  TimePoint told = system_clock().now() - from_seconds(kTellOfServerEvery / 2);
-  const auto cancelled = [&] {
-    const TimePoint now = system_clock().now();
-    if (to_seconds(now - told) >= kTellOfServerEvery) {
-      told = now;
-      log::info("waiting for " + name);
-    }
-    return is_closing() || (start_.cancelled && start_.cancelled()) || (in_vain && in_vain());
-  };
-  const auto dial = [&] {
-    return net::connect_messages({.address = start_.cluster.ps_addresses[server],
-                                  .job = start_.cluster.job,
-                                  .task = start_.cluster.task.name(),
-                                  .timeout_seconds = timeout_seconds,
-                                  .idle_timeout_seconds = options_.idle_timeout_seconds,
-                                  .cancelled = cancelled});
-  };
-  auto socket = unless_told_to_stop(dial, start_.cancelled, name);
-  exchange<net::Handshake>(
-      *socket, server,
+  auto socket = connect_to(peers_[server],
+                           {.address = start_.cluster.ps_addresses[server],
+                            .job = start_.cluster.job,
+                            .task = start_.cluster.task.name(),
+                            .timeout_seconds = timeout_seconds,
+                            .idle_timeout_seconds = options_.idle_timeout_seconds,
+                            .cancelled = in_vain},
+                           start_.cancelled);
+  ask_peer<net::Handshake>(
+      peers_[server], *socket,
       net::encode(handshake_of(start_.cluster, options_, rank(), incarnation_, purpose)));
   return socket;
-}
-
-void ServerConnections::send(net::MessageSocket& socket, const std::string& request,
-                             std::span<const Tensor> tensors) {
-  send_head(socket, request, tensors);
-}
-
-std::string ServerConnections::wait_for_answer(net::MessageSocket& socket, size_t server) const {
-  const auto deadline =
-      std::chrono::steady_clock::now() + std::chrono::duration<double>(kLongestAnswer);
-  try {
-    while (std::chrono::steady_clock::now() < deadline) {
-      if (auto answer = socket.receive(kLook)) return std::move(answer->text);
-      check_failure();
-    }
-  } catch (const Error&) {
-    check_failure();
-    throw;
-  }
-  throw Error(ErrorKind::kPeerLost,
-              fmt::format("{} has not answered for {:.0f} s", server_name(server), kLongestAnswer));
-}
-
-void ServerConnections::naming_who_is_lost(size_t server, const std::function<void()>& work) const {
-  try {
-    work();
-  } catch (const Error& error) {
-    check_failure();
-    if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kTimeout) throw;
-    throw Error(ErrorKind::kPeerLost,
-                fmt::format("{} was lost: {}", server_name(server), error.message()), error.hint());
-  }
-}
-
-void ServerConnections::answer_to(
-    net::MessageSocket& socket, size_t server, const std::function<void()>& send,
-    const std::function<void(net::MessageSocket&, std::string_view)>& take) const {
-  std::optional<Error> refusal;
-  naming_who_is_lost(server, [&] {
-    send();
-    const std::string answer = wait_for_answer(socket, server);
-    refusal = net::error_in(answer);
-    if (!refusal) take(socket, answer);
-    if (socket.payload_left() > 0) socket.skip_payload();
-  });
-  if (refusal) throw *refusal;
 }
 
 void ServerConnections::ask_each(size_t first, std::span<const Request> requests) {
   for (size_t i = 0; i < requests.size(); ++i) {
     const size_t server = first + i;
-    naming_who_is_lost(server,
+    naming_who_is_lost(peers_[server],
                        [&] { send_head(*data_[server], requests[i].head, requests[i].tensors); });
   }
   for (size_t server = first; server < first + requests.size(); ++server)
     answer_to(
-        *data_[server], server, [] {}, [](net::MessageSocket&, std::string_view) {});
+        peers_[server], *data_[server], [] {}, [](std::string_view) {});
 }
 
 shards::Looked ServerConnections::ask_for_rows(size_t server, int64_t generation,
@@ -182,8 +126,8 @@ shards::Looked ServerConnections::ask_for_rows(size_t server, int64_t generation
                                                std::span<const Tensor> tensors,
                                                const Receive<shards::Rows>& receive) {
   const auto& socket = options_.overlap ? rows_[server] : data_[server];
-  return exchange<shards::Rows>(*socket, server, net::encode(shards::Request{generation, asked}),
-                                tensors, receive);
+  return ask_peer<shards::Rows>(peers_[server], *socket,
+                                net::encode(shards::Request{generation, asked}), tensors, receive);
 }
 
 void ServerConnections::at_all_servers_for_rows(const std::function<void(size_t server)>& work) {
@@ -195,40 +139,9 @@ void ServerConnections::report(plan::Phase phase, int64_t step) {
   step_ = step;
 }
 
-void ServerConnections::beat_until_closed() {
-  while (true) {
-    try {
-      beat();
-      return;
-    } catch (const Error& error) {
-      if (is_closing()) return;
-      log::debug(fmt::format("no heartbeat reaches {}: {}", server_name(0), error.message()));
-    }
-    try {
-      // Where it was the connection alone that ended, the run needs not know. Whoever asks a server
-      // that is gone finds out by itself.
-      auto again = connect(0, Purpose::kBeat, options_.heartbeat_timeout_seconds);
-      const std::lock_guard lock(mutex_);
-      beats_ = std::move(again);
-    } catch (const Error&) {
-      return;
-    }
-  }
-}
-
-void ServerConnections::beat() {
-  std::unique_lock lock(mutex_);
-  while (!closing_ && !failure_) {
-    lock.unlock();
-    std::optional<Error> failure;
-    send_message(*beats_, ledger::Request{.operation = ledger::Beat{phase_, step_}});
-    if (const auto answer = beats_->receive(options_.heartbeat_timeout_seconds))
-      failure = net::error_in(answer->text);
-    lock.lock();
-    failure_ = failure;
-    closed_.wait_for(lock, std::chrono::duration<double>(options_.heartbeat_seconds),
-                     [&] { return closing_; });
-  }
+void ServerConnections::note_answer(std::string_view answer) {
+  const std::lock_guard lock(mutex_);
+  if (!failure_) failure_ = net::error_in(answer);
 }
 
 std::optional<Error> ServerConnections::failure() const {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,7 +11,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "muster/distribute/start_options.h"
@@ -20,6 +18,7 @@
 #include "muster/net/message_socket.h"
 #include "muster/net/server_messages.h"
 #include "muster/plan/phase.h"
+#include "muster/ps/internal/peer.h"
 #include "muster/ps/internal/thread_pool.h"
 #include "muster/ps/parameter_server.h"
 #include "muster/tensor/tensor.h"
@@ -44,16 +43,13 @@ class ServerConnections {
   uint64_t incarnation() const { return incarnation_; }
   int rank() const { return start_.cluster.rank; }
   const std::string& task() const { return task_; }
-  std::string server_name(size_t server) const;
+  const std::string& server_name(size_t server) const { return peers_[server].name; }
   // Where checkpoints are.
   FileSystem& files() const { return start_.fs != nullptr ? *start_.fs : file_systems(); }
   // Whether the server is on this host, and can hand over files.
   bool carries_files(size_t server) const { return data_[server]->carries_files(); }
   bool told_to_stop() const { return start_.cancelled && start_.cancelled(); }
 
-  // Reads the payload of an answer, which it is given.
-  template <typename Operation>
-  using Receive = std::function<void(net::MessageSocket&, const net::AnswerTo<Operation>&)>;
   // Makes a request of a generation of the run to a server, and returns its answer; `receive` reads
   // the payload. Throws what the server answers in place of it, and PeerLost naming the server when
   // it is gone.
@@ -61,7 +57,7 @@ class ServerConnections {
   net::AnswerTo<Operation> ask(size_t server, int64_t generation, const Operation& asked,
                                std::span<const Tensor> tensors = {},
                                const Receive<Operation>& receive = {}) {
-    return exchange<Operation>(*data_[server], server,
+    return ask_peer<Operation>(peers_[server], *data_[server],
                                net::encode(net::shards::Request{generation, asked}), tensors,
                                receive);
   }
@@ -75,17 +71,16 @@ class ServerConnections {
   // Makes a request to the ledger.
   template <typename Operation>
   net::AnswerTo<Operation> ask_ledger(int64_t generation, const Operation& asked) const {
-    return exchange<Operation>(*ledger_, 0, net::encode(net::ledger::Request{generation, asked}));
+    return ask_peer<Operation>(peers_[0], *ledger_,
+                               net::encode(net::ledger::Request{generation, asked}));
   }
   // Receives what follows the answer to the request that was made last.
   template <typename Message>
   void receive_more(size_t server,
                     const std::function<void(net::MessageSocket&, const Message&)>& receive) {
     answer_to(
-        *data_[server], server, [] {},
-        [&](net::MessageSocket& socket, auto fields) {
-          receive(socket, net::decode_answer<Message>(fields));
-        });
+        peers_[server], *data_[server], [] {},
+        [&](auto fields) { receive(*data_[server], net::decode_answer<Message>(fields)); });
   }
   // A request on its way, as its bytes.
   struct Request {
@@ -93,7 +88,7 @@ class ServerConnections {
     std::vector<Tensor> tensors = {};
   };
   net::shards::Pushed ask(size_t server, const Request& push) {
-    return exchange<net::shards::Push>(*data_[server], server, push.head, push.tensors);
+    return ask_peer<net::shards::Push>(peers_[server], *data_[server], push.head, push.tensors);
   }
   // Sends a request to each server from `first` on, and then waits for their answers, which say
   // nothing: in no time where requests are short, while threads would have to wake up. Throws as
@@ -121,49 +116,23 @@ class ServerConnections {
   // Nothing for a server that is gone because the run is over, as a worker hears when it joins.
   std::unique_ptr<net::MessageSocket> connect_unless_over(size_t server, net::Purpose purpose,
                                                           double timeout_seconds) const;
-  template <typename Operation>
-  net::AnswerTo<Operation> exchange(net::MessageSocket& socket, size_t server,
-                                    const std::string& request,
-                                    std::span<const Tensor> tensors = {},
-                                    const Receive<Operation>& receive = {}) const {
-    net::AnswerTo<Operation> answer{};
-    const auto send = [&] { this->send(socket, request, tensors); };
-    answer_to(socket, server, send, [&](net::MessageSocket& from, std::string_view fields) {
-      answer = net::decode_answer<net::AnswerTo<Operation>>(fields);
-      if (receive) receive(from, answer);
-    });
-    return answer;
-  }
-  static void send(net::MessageSocket& socket, const std::string& request,
-                   std::span<const Tensor> tensors);
-  // Throws what `work` throws, which is about the server, as ask() does.
-  void naming_who_is_lost(size_t server, const std::function<void()>& work) const;
-  // Sends by `send`, and receives an answer, whose fields and payload `take` reads.
-  void answer_to(net::MessageSocket& socket, size_t server, const std::function<void()>& send,
-                 const std::function<void(net::MessageSocket&, std::string_view)>& take) const;
-  std::string wait_for_answer(net::MessageSocket& socket, size_t server) const;
-  bool is_closing() const;
-  // On a thread of its own: beats, and connects again where the connection alone was lost.
-  void beat_until_closed();
-  // Returns at the end of these connections or of the run, and throws what ended the connection.
-  void beat();
+  void note_answer(std::string_view answer);
 
   const distribute::StartOptions start_;
   const distribute::ParameterServerOptions options_;
   const std::string task_;
   const uint64_t incarnation_;
+  std::vector<Peer> peers_;  // by server
   // By server; nullptr for one that is gone because the run is over. None for rows without overlap.
   std::vector<std::unique_ptr<net::MessageSocket>> data_, rows_;
-  std::unique_ptr<net::MessageSocket> ledger_, beats_;
+  std::unique_ptr<net::MessageSocket> ledger_;
   ThreadPool pool_, rows_pool_;
   std::atomic<plan::Phase> phase_{plan::Phase::kJoining};
   std::atomic<int64_t> step_{-1};
   mutable std::mutex mutex_;
-  std::condition_variable closed_;
-  bool closing_ = false;
   bool finished_ = false;  // of the worker's thread: it has said goodbye
   std::optional<Error> failure_;
-  std::thread beater_;
+  std::optional<Heartbeats> beats_;
 };
 
 }  // namespace muster::inline v0_1::ps

@@ -3,10 +3,8 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <string>
 
-#include "muster/base/error.h"
 #include "muster/cluster/resolved_cluster.h"
 #include "muster/net/server_messages.h"
 #include "muster/ps/parameter_server.h"
@@ -21,18 +19,5 @@ net::Handshake handshake_of(const cluster::ResolvedCluster& cluster,
 // one that hears it.
 void check_handshake(const net::Handshake& handshake, const cluster::ResolvedCluster& cluster,
                      const distribute::ParameterServerOptions& options);
-
-// Connects to `whom` by `dial`; where this task was told to stop meanwhile, the error says that.
-template <typename Dial>
-auto unless_told_to_stop(const Dial& dial, const std::function<bool()>& told,
-                         const std::string& whom) {
-  try {
-    return dial();
-  } catch (const Error& error) {
-    if (error.kind() != ErrorKind::kCancelled || !told || !told()) throw;
-    throw Error(ErrorKind::kCancelled, "told to stop while it waited for " + whom,
-                "run the same command again to continue from the last checkpoint");
-  }
-}
 
 }  // namespace muster::inline v0_1::ps

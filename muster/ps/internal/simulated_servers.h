@@ -194,7 +194,7 @@ class SimulatedServers {
     LedgerHost::Options options{.ledger = {.workers = setting_.workers,
                                            .max_staleness = setting_.max_staleness,
                                            .aggregate = setting_.aggregate,
-                                           .rejoin_seconds = 20},
+                                           .rejoin_timeout = 20},
                                 .clock = &clock_};
     for (int w = 0; w < setting_.workers; ++w)
       options.tasks.push_back(w == 0 ? "chief" : fmt::format("worker {}", w - 1));

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "muster/base/foreign_error.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::ps {
@@ -22,6 +23,24 @@ void send_head(net::MessageSocket& socket, std::string_view head, std::span<cons
     if (tensor.numel() > 0) pieces.push_back(bytes_of(tensor));
   }
   socket.send(head, pieces);
+}
+
+void refuse(net::MessageSocket& socket, const Error& error) {
+  try {
+    send_error(socket, error);
+  } catch (const Error&) {
+    // It is gone, and will not miss the answer.
+  }
+}
+
+void answer_or_error(net::MessageSocket& socket, const std::function<void()>& answer) {
+  try {
+    answer();
+  } catch (const std::exception&) {
+    const Error error = current_error();
+    if (socket.payload_left() > 0) socket.skip_payload();
+    send_error(socket, error);
+  }
 }
 
 void receive_tensor(net::MessageSocket& socket, const Tensor& tensor) {

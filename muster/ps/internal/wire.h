@@ -2,6 +2,7 @@
 // and tensors after it as raw bytes. Thread safety: as net::MessageSocket.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -36,6 +37,10 @@ void send_answer(net::MessageSocket& socket, const Answer& answer,
 inline void send_error(net::MessageSocket& socket, const Error& error) {
   send_head(socket, net::encode_error(error));
 }
+// The same where perhaps nobody is there to hear it.
+void refuse(net::MessageSocket& socket, const Error& error);
+// Does what answers a request; what it throws is the answer then.
+void answer_or_error(net::MessageSocket& socket, const std::function<void()>& answer);
 
 // Receives the next message, whose payload is still to be read. Nothing when none came in time.
 // Throws Corrupt for another message.

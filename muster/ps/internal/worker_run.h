@@ -91,7 +91,7 @@ class WorkerRun final : public distribute::SharedRun {
   template <typename Operation>
   net::AnswerTo<Operation> ask(size_t server, const Operation& asked,
                                std::span<const Tensor> tensors = {},
-                               const ServerConnections::Receive<Operation>& receive = {}) {
+                               const Receive<Operation>& receive = {}) {
     return connections_.ask(server, generation_, asked, tensors, receive);
   }
   template <typename Operation>

@@ -16,14 +16,15 @@
 
 namespace muster::inline v0_1::control {
 
-class Membership {
+class MemberSession {
  public:
-  // All three outlive the membership. The threads start.
-  Membership(const JoinOptions& options, const plan::Caller& who, net::CoordinatorChannel& channel);
+  // All three outlive the session. The threads start.
+  MemberSession(const JoinOptions& options, const plan::Caller& who,
+                net::CoordinatorChannel& channel);
   // close()
-  ~Membership();
-  Membership(const Membership&) = delete;
-  Membership& operator=(const Membership&) = delete;
+  ~MemberSession();
+  MemberSession(const MemberSession&) = delete;
+  MemberSession& operator=(const MemberSession&) = delete;
 
   // Notes where this task is; the next heartbeat says so.
   void report(plan::Phase phase, int64_t step);
@@ -32,13 +33,13 @@ class Membership {
   // Shows this task as waiting while it lives.
   class Waiting {
    public:
-    explicit Waiting(Membership& membership);
+    explicit Waiting(MemberSession& session);
     ~Waiting();
     Waiting(const Waiting&) = delete;
     Waiting& operator=(const Waiting&) = delete;
 
    private:
-    Membership& membership_;
+    MemberSession& session_;
     plan::Phase before_;
   };
   // A heartbeat that says where this task is now.

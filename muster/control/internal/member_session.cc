@@ -1,4 +1,4 @@
-#include "muster/control/internal/membership.h"
+#include "muster/control/internal/member_session.h"
 
 #include <fmt/format.h>
 
@@ -10,15 +10,15 @@
 namespace muster::inline v0_1::control {
 namespace {
 
-constexpr double kGoodbyeSeconds = 2;
+constexpr double kGoodbyeTimeout = 2;
 // The threads end within about the time of one call; this only bounds one look of who waits for
 // them.
 constexpr Duration kLook = std::chrono::seconds(10);
 
 }  // namespace
 
-Membership::Membership(const JoinOptions& options, const plan::Caller& who,
-                       net::CoordinatorChannel& channel)
+MemberSession::MemberSession(const JoinOptions& options, const plan::Caller& who,
+                             net::CoordinatorChannel& channel)
     : options_(options), who_(who), channel_(channel), clock_(*options.clock) {
   beater_ = std::thread([this] {
     beat_until_closed();
@@ -30,17 +30,17 @@ Membership::Membership(const JoinOptions& options, const plan::Caller& who,
   });
 }
 
-Membership::~Membership() { close(); }
+MemberSession::~MemberSession() { close(); }
 
 // --- the threads ---
 
-void Membership::end_thread() {
+void MemberSession::end_thread() {
   std::lock_guard lock(mutex_);
   --threads_;
   wake_all();
 }
 
-void Membership::listen_until_closed() {
+void MemberSession::listen_until_closed() {
   for (;;) {
     Status ended = channel_.watch(who_, [this](const net::Reply& reply) {
       if (reply.verdict.failure) learn(*reply.verdict.failure);
@@ -57,7 +57,7 @@ void Membership::listen_until_closed() {
   }
 }
 
-void Membership::beat_until_closed() {
+void MemberSession::beat_until_closed() {
   std::unique_lock lock(mutex_);
   CoordinatorWatch watch(options_, now());
   for (;;) {
@@ -82,7 +82,7 @@ void Membership::beat_until_closed() {
   }
 }
 
-void Membership::give_up_if_lost(const CoordinatorWatch& watch) {
+void MemberSession::give_up_if_lost(const CoordinatorWatch& watch) {
   // After done() nothing is expected of the coordinator any more: its end is no loss.
   if (finished_ || closing_) return;
   std::optional<std::string> reason = watch.why_lost(now());
@@ -95,7 +95,7 @@ void Membership::give_up_if_lost(const CoordinatorWatch& watch) {
                 .phase = phase_});
 }
 
-void Membership::call_back_if_due(std::unique_lock<std::mutex>& lock) {
+void MemberSession::call_back_if_due(std::unique_lock<std::mutex>& lock) {
   if (!must_call_back()) return;
   called_back_ = true;
   // Who reported its own failure knows already.
@@ -109,7 +109,7 @@ void Membership::call_back_if_due(std::unique_lock<std::mutex>& lock) {
 
 // --- where this task is ---
 
-void Membership::report(plan::Phase phase, int64_t step) {
+void MemberSession::report(plan::Phase phase, int64_t step) {
   std::lock_guard lock(mutex_);
   // A phase that others wait for must be known before they ask: the next heartbeat could come too
   // late.
@@ -121,58 +121,58 @@ void Membership::report(plan::Phase phase, int64_t step) {
   step_ = step;
 }
 
-void Membership::show(plan::Phase phase) {
+void MemberSession::show(plan::Phase phase) {
   std::lock_guard lock(mutex_);
   phase_ = phase;
 }
 
-Membership::Waiting::Waiting(Membership& membership) : membership_(membership) {
-  std::lock_guard lock(membership_.mutex_);
-  before_ = std::exchange(membership_.phase_, plan::Phase::kWaiting);
+MemberSession::Waiting::Waiting(MemberSession& session) : session_(session) {
+  std::lock_guard lock(session_.mutex_);
+  before_ = std::exchange(session_.phase_, plan::Phase::kWaiting);
 }
 
-Membership::Waiting::~Waiting() {
-  std::lock_guard lock(membership_.mutex_);
-  if (membership_.phase_ == plan::Phase::kWaiting) membership_.phase_ = before_;
+MemberSession::Waiting::~Waiting() {
+  std::lock_guard lock(session_.mutex_);
+  if (session_.phase_ == plan::Phase::kWaiting) session_.phase_ = before_;
 }
 
-net::BeatRequest Membership::beat() const {
+net::BeatRequest MemberSession::beat() const {
   std::lock_guard lock(mutex_);
   return {.who = who_, .phase = phase_, .step = step_};
 }
 
 // --- what it knows ---
 
-void Membership::learn(plan::Failure news) {
+void MemberSession::learn(plan::Failure news) {
   std::lock_guard lock(mutex_);
   learn_locked(std::move(news));
 }
 
-void Membership::learn_locked(plan::Failure news) {
+void MemberSession::learn_locked(plan::Failure news) {
   if (over()) return;
   failure_ = std::move(news);
   wake_all();
 }
 
-bool Membership::note_own_failure() {
+bool MemberSession::note_own_failure() {
   std::lock_guard lock(mutex_);
   if (closing_) return false;
   self_reported_ = true;
   return true;
 }
 
-std::optional<plan::Failure> Membership::first_failure() const {
+std::optional<plan::Failure> MemberSession::first_failure() const {
   std::lock_guard lock(mutex_);
   return failure_;
 }
 
-void Membership::on_failure(std::function<void(const plan::Failure&)> callback) {
+void MemberSession::on_failure(std::function<void(const plan::Failure&)> callback) {
   std::lock_guard lock(mutex_);
   callback_ = std::move(callback);
   wake_all();
 }
 
-void Membership::throw_if_over() const {
+void MemberSession::throw_if_over() const {
   std::lock_guard lock(mutex_);
   if (failure_) throw to_error(*failure_);
   if (closing_) {
@@ -181,7 +181,7 @@ void Membership::throw_if_over() const {
   }
 }
 
-void Membership::doubt(double seconds) {
+void MemberSession::doubt(double seconds) {
   std::unique_lock lock(mutex_);
   beat_now_ = true;
   wake_all();
@@ -190,24 +190,24 @@ void Membership::doubt(double seconds) {
 
 // --- the end ---
 
-void Membership::finish(bool all_done) {
+void MemberSession::finish(bool all_done) {
   std::lock_guard lock(mutex_);
   finished_ = true;
   all_done_ = all_done;
 }
 
-bool Membership::all_done() const {
+bool MemberSession::all_done() const {
   std::lock_guard lock(mutex_);
   return all_done_;
 }
 
-void Membership::close() {
+void MemberSession::close() {
   {
     std::lock_guard lock(mutex_);
     if (std::exchange(closing_, true)) return;
     wake_all();
   }
-  if (Result<net::Reply> reply = channel_.goodbye({.who = who_, .leaving = true}, kGoodbyeSeconds);
+  if (Result<net::Reply> reply = channel_.goodbye({.who = who_, .leaving = true}, kGoodbyeTimeout);
       !reply.ok()) {
     log::debug(
         fmt::format("goodbye of {} was not heard: {}", options_.task, reply.error().message()));
