@@ -3,4 +3,5 @@
 // them by hand.
 #pragma once
 
+#include "muster/bundles/export_bundle.h"
 #include "muster/tensorflow/tensorflow_checkpoint.h"

@@ -10,6 +10,7 @@
 #include "apps/muster/commands.h"
 #include "apps/muster/inspect.h"
 #include "muster/base/text_table.h"
+#include "muster/bundles/export_bundle.h"
 #include "muster/command/command_line.h"
 #include "muster/files/file_systems.h"
 #include "muster/formats/torch_export.h"
@@ -20,24 +21,42 @@ namespace {
 struct ExportFlags {
   std::string checkpoint{};
   std::string out{};
+  std::string like{};
 };
+
+// The one file of the checkpoint that `path` means.
+std::string checkpoint_of(FileSystem& files, const std::string& path) {
+  const std::vector<std::string> found = checkpoint_files(files, path);
+  if (found.size() == 1) return found.front();
+  throw invalid_argument(
+      fmt::format("not supported: {} is a checkpoint of {} files", path, found.size()),
+      "join its shards into one .safetensors file");
+}
 
 int export_for_torch(const ExportFlags& flags) {
   FileSystem& files = file_systems();
-  const std::vector<std::string> found = checkpoint_files(files, flags.checkpoint);
-  if (found.size() != 1) {
-    throw invalid_argument(fmt::format("not supported: {} is a checkpoint of {} files",
-                                       flags.checkpoint, found.size()),
-                           "join its shards into one .safetensors file");
-  }
-  const auto exported = formats::export_torch(files, found.front(), flags.out).value();
+  const std::string file = checkpoint_of(files, flags.checkpoint);
+  const auto exported = formats::export_torch(files, file, flags.out).value();
   TextTable table({"name", "in PyTorch", "shape", ""});
   for (const formats::TorchExported& tensor : exported) {
     table.add({tensor.name, tensor.torch_name,
                tensor.shape.empty() ? "scalar" : fmt::format("{}", fmt::join(tensor.shape, "x")),
                tensor.transposed ? "transposed" : ""});
   }
-  fmt::print("{}\n{}wrote {} tensors to {}\n", found.front(), table.text("  "), exported.size(),
+  fmt::print("{}\n{}wrote {} tensors to {}\n", file, table.text("  "), exported.size(), flags.out);
+  return 0;
+}
+
+int export_for_tensorflow(const ExportFlags& flags) {
+  FileSystem& files = file_systems();
+  const std::string file = checkpoint_of(files, flags.checkpoint);
+  const auto exported = tensorflow::export_bundle(files, file, flags.out, {.like = flags.like});
+  TextTable table({"name", "in TensorFlow", "shape"});
+  for (const tensorflow::BundleExported& tensor : exported) {
+    table.add({tensor.name.empty() ? "(copied)" : tensor.name, tensor.tensorflow_name,
+               tensor.shape.empty() ? "scalar" : fmt::format("{}", fmt::join(tensor.shape, "x"))});
+  }
+  fmt::print("{}\n{}wrote {} tensors to {}.index\n", file, table.text("  "), exported.size(),
              flags.out);
   return 0;
 }
@@ -47,7 +66,9 @@ int export_for_torch(const ExportFlags& flags) {
 void add_export(CLI::App& app, Action& action) {
   auto* command = app.add_subcommand("export", "Write what was trained for other programs");
   command->require_subcommand(1);
-  command->footer("Examples:\n  muster export torch model weights.pt");
+  command->footer(
+      "Examples:\n  muster export torch model weights.pt\n"
+      "  muster export tensorflow model theirs/model.ckpt-1000");
   auto flags = std::make_shared<ExportFlags>();
   auto* torch = command->add_subcommand(
       "torch", "The variables of a checkpoint as a state dict that torch.load() reads");
@@ -64,6 +85,28 @@ void add_export(CLI::App& app, Action& action) {
       "  muster export torch model weights.pt\n"
       "  muster export torch model/model.ckpt-100 weights.pt");
   torch->callback([flags, &action] { action = [flags] { return export_for_torch(*flags); }; });
+  auto* tensorflow = command->add_subcommand(
+      "tensorflow", "A checkpoint as one that TensorFlow reads, and trains on from");
+  command::add_argument(
+      *tensorflow, {"PATH", &flags->checkpoint, "A model_dir, a prefix, or a .safetensors file"})
+      ->required();
+  command::add_argument(
+      *tensorflow,
+      {"PREFIX", &flags->out, "What the files to write begin with, such as theirs/model.ckpt-1000"})
+      ->required();
+  command::add_flag(
+      *tensorflow, {"--like", &flags->like,
+                    "The prefix of a checkpoint that TensorFlow wrote of the same model: its names "
+                    "and keys are taken"});
+  tensorflow->footer(
+      "Without --like, variables keep their names and slots of optimizers get those of\n"
+      "tf.compat.v1.train: tf.train.load_checkpoint and init_checkpoint read them. With --like,\n"
+      "the Estimator or Keras model that wrote that checkpoint goes on from the new one.\n"
+      "\nExamples:\n"
+      "  muster export tensorflow model theirs/model.ckpt-1000\n"
+      "  muster export tensorflow model theirs/model.ckpt-1000 --like=theirs/model.ckpt-500");
+  tensorflow->callback(
+      [flags, &action] { action = [flags] { return export_for_tensorflow(*flags); }; });
 }
 
 }  // namespace muster::app

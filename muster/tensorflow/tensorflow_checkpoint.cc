@@ -247,13 +247,6 @@ class TensorflowCheckpoint final : public CheckpointReader {
   mutable std::set<std::pair<int, uint64_t>> verified_;
 };
 
-std::optional<BundleDtype> dtype_for(DType dtype) {
-  for (const DtypeRow& row : kDtypes) {
-    if (row.as_it_is && row.ours == dtype) return row.theirs;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::unique_ptr<CheckpointReader> open_tensorflow_checkpoint(FileSystem& fs,
@@ -268,22 +261,6 @@ std::unique_ptr<CheckpointReader> open_tensorflow_checkpoint(FileSystem& fs,
     throw not_found(fmt::format("there is no checkpoint of TensorFlow '{}'", prefix));
   }
   return std::make_unique<TensorflowCheckpoint>(fs, prefix);
-}
-
-void write_tensorflow_checkpoint(FileSystem& fs, const std::string& prefix,
-                                 const CheckpointReader& checkpoint) {
-  const std::vector<std::string> all = checkpoint.names();
-  BundleWriter writer(fs, prefix);
-  for (const auto& [name, theirs] : tensorflow_names({all.begin(), all.end()})) {
-    Tensor tensor = checkpoint.read(name).contiguous();
-    const auto dtype = dtype_for(tensor.scalar_type());
-    if (!dtype) {
-      throw invalid_argument(fmt::format("the tensor '{}' is {}, which TensorFlow has not", name,
-                                         dtype_name(tensor.scalar_type())));
-    }
-    writer.add(theirs, *dtype, tensor.sizes().vec(), bytes_of_tensor(tensor));
-  }
-  writer.end();
 }
 
 }  // namespace muster::inline v0_1::tensorflow

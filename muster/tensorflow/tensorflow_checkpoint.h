@@ -26,10 +26,4 @@ namespace muster::inline v0_1::tensorflow {
 MUSTER_EXPORT std::unique_ptr<CheckpointReader> open_tensorflow_checkpoint(
     FileSystem& fs, const std::string& prefix);
 
-// Writes a checkpoint that tf.train.load_checkpoint() and init_checkpoint() of TensorFlow read,
-// under `prefix`: variables and global_step, under their names. Throws InvalidArgument for a dtype
-// that TensorFlow has not, and what writing throws.
-MUSTER_EXPORT void write_tensorflow_checkpoint(FileSystem& fs, const std::string& prefix,
-                                               const CheckpointReader& checkpoint);
-
 }  // namespace muster::inline v0_1::tensorflow

@@ -10,6 +10,8 @@
 #include "muster/base/error.h"
 #include "muster/base/error_of.h"
 #include "muster/base/temp_directory.h"
+#include "muster/bundles/export_bundle.h"
+#include "muster/bundles/tensor_bundle.h"
 #include "muster/bundles/variable_names.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/tensor/libtorch.h"
@@ -18,8 +20,8 @@ namespace muster {
 namespace {
 
 using nlohmann::json;
+using tensorflow::export_bundle;
 using tensorflow::open_tensorflow_checkpoint;
-using tensorflow::write_tensorflow_checkpoint;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
@@ -145,17 +147,70 @@ TEST(TensorflowCheckpoint, StaysWhereARunSavesIntoItsFolder) {
                             "model.ckpt-8.safetensors"}));
 }
 
-TEST(TensorflowCheckpoint, IsWrittenAsItIsRead) {
-  const TempDirectory directory;
-  for (const char* name : {"estimator_adam", "estimator_rmsprop", "partitioned"}) {
+// A checkpoint of Muster with the tensors of a golden one.
+std::string save_as_ours(const CheckpointReader& reader, const std::string& folder) {
+  Checkpoint checkpoint = reader.header();
+  for (const std::string& name : reader.names()) {
+    if (name != kGlobalStep) checkpoint.tensors[name] = reader.read(name);
+  }
+  return checkpoint_file(CheckpointManager(folder).save(checkpoint));
+}
+
+TEST(ExportBundle, GivesTheNamesOfVersion1) {
+  for (const char* name : {"estimator_adam", "estimator_rmsprop", "estimator_linear_and_deep"}) {
+    const TempDirectory directory;
     const auto first = open_golden(name);
-    const std::string prefix = join_path(directory.path(), std::string(name) + "-1");
-    write_tensorflow_checkpoint(files(), prefix, *first);
+    const std::string prefix = directory / "theirs";
+    const auto written = export_bundle(files(), save_as_ours(*first, directory.path()), prefix);
+    EXPECT_EQ(written.size(),
+              first->names().size() - (name == std::string("estimator_linear_and_deep") ? 2 : 1));
     const auto second = open_tensorflow_checkpoint(files(), prefix);
     EXPECT_EQ(second->specs(), first->specs()) << name;
     for (const std::string& tensor : first->names())
       EXPECT_TRUE(second->read(tensor).equal(first->read(tensor))) << name << ": " << tensor;
   }
+}
+
+// With a checkpoint of TensorFlow's as the model every key is there, and what Muster does not keep.
+TEST(ExportBundle, GivesTheKeysOfACheckpointThatTensorFlowWrote) {
+  for (const char* name : {"estimator_adam", "estimator_linear_and_deep", "keras_adam",
+                           "keras_legacy_adam", "keras_sgd"}) {
+    const TempDirectory directory;
+    const auto first = open_golden(name);
+    Checkpoint later = first->header();
+    for (const std::string& tensor : first->names()) {
+      if (tensor != kGlobalStep) later.tensors[tensor] = first->read(tensor) + 1;
+    }
+    later.global_step = 9;
+    const std::string file = checkpoint_file(CheckpointManager(directory.path()).save(later));
+    const std::string folder = golden(name), prefix = directory / "theirs";
+    const std::string like = join_path(folder, expected_of(folder).at("prefix").get<std::string>());
+    (void)export_bundle(files(), file, prefix, {.like = like});
+    const tensorflow::BundleReader theirs(files(), like), ours(files(), prefix);
+    ASSERT_EQ(ours.entries().size(), theirs.entries().size()) << name;
+    for (const auto& [key, entry] : theirs.entries()) {
+      EXPECT_EQ(ours.entries().at(key).shape, entry.shape) << key;
+      EXPECT_EQ(ours.entries().at(key).dtype, entry.dtype) << key;
+    }
+    const auto second = open_tensorflow_checkpoint(files(), prefix);
+    for (const auto& [tensor, value] : later.tensors) {
+      if (tensor.ends_with("/iterations")) continue;
+      EXPECT_TRUE(second->read(tensor).equal(value)) << name << ": " << tensor;
+    }
+  }
+}
+
+TEST(ExportBundle, AnotherModelIsRefusedWithAllThatDiffers) {
+  const TempDirectory directory;
+  const std::string file = save_as_ours(*open_golden("estimator_adam"), directory.path());
+  const Error error = error_of([&] {
+    (void)export_bundle(files(), file, directory / "theirs",
+                        {.like = golden("estimator_ftrl/model.ckpt-5")});
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.message(),
+              HasSubstr("missing: 'Ftrl/linear/dnn/logits/kernel', float32[4, 1]"));
+  EXPECT_FALSE(files().exists(directory / "theirs.index").value());
 }
 
 TEST(TensorflowCheckpoint, OfVersion1OrNoneIsRefused) {
