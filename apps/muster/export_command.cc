@@ -95,7 +95,7 @@ void add_export(CLI::App& app, Action& action) {
       {"PREFIX", &flags->out, "What the files to write begin with, such as theirs/model.ckpt-1000"})
       ->required();
   command::add_flag(
-      *tensorflow, {"--like", &flags->like,
+      *tensorflow, {"like", &flags->like,
                     "The prefix of a checkpoint that TensorFlow wrote of the same model: its names "
                     "and keys are taken"});
   tensorflow->footer(
