@@ -80,4 +80,5 @@ def main():
             file.write(f"{size:.9g},{age:.9g},{city},{label}\n")
 
 
-main()
+if __name__ == "__main__":
+    main()
