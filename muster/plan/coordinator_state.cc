@@ -218,8 +218,6 @@ void CoordinatorState::form_group(double now) {
   running_ = true;
 }
 
-void CoordinatorState::abandon_join(const Caller& caller) { (void)joiners_.lose(caller, {}); }
-
 std::vector<MissingTask> CoordinatorState::missing(double now) const {
   std::vector<MissingTask> result;
   if (running_ && !failure_ && joiners_.here() == 0) return result;
@@ -421,10 +419,6 @@ bool CoordinatorState::may_connect(const Caller& caller) const {
   constexpr int kMost = 4;
   const Membership::Member* member = members_.find(caller);
   return member != nullptr && member->connections < kMost;
-}
-
-Verdict CoordinatorState::may_use_store(const Caller& caller) const {
-  return turn_away(caller).value_or(Verdict{.state = Verdict::State::kReady});
 }
 
 Verdict CoordinatorState::wait(const Caller& caller, const std::vector<std::string>& keys) const {

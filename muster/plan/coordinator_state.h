@@ -79,7 +79,7 @@ class CoordinatorState {
   Verdict join(const Caller& caller, int rank, int world_size, double now,
                const std::vector<std::string>& addresses = {});
   // The joiner's call ended without an answer: it is missing again.
-  void abandon_join(const Caller& caller);
+  void abandon_join(const Caller& caller) { (void)joiners_.lose(caller, {}); }
   // Who has not joined yet, in rank order.
   std::vector<MissingTask> missing(double now) const;
   int64_t epoch() const { return epoch_; }
@@ -133,7 +133,9 @@ class CoordinatorState {
   // Those of the running group; they are cleared when the next one forms.
   KeyValueStore& store() { return store_; }
   // kReady for a member of a group that has not failed; kRefused for an observer.
-  Verdict may_use_store(const Caller& caller) const;
+  Verdict may_use_store(const Caller& caller) const {
+    return turn_away(caller).value_or(Verdict{.state = Verdict::State::kReady});
+  }
   // kReady when all keys are there, kFailed when the group failed.
   Verdict wait(const Caller& caller, const std::vector<std::string>& keys) const;
 

@@ -480,6 +480,28 @@ TEST_F(LedgerHostTest, AnEarlierProcessClaimsNothingWithItsCommit) {
   EXPECT_EQ(ask(ledger::Commit{.ticket = of_later}, later(1)).state, Commit::kAccepted);
 }
 
+// The clock stands still: only the other worker's commit ends the wait.
+TEST(LedgerHostWait, EndsWithWhatIsWaitedFor) {
+  ManualClock clock;
+  LedgerHost host(
+      {.ledger = {.workers = 2, .aggregate = 2}, .tasks = {"chief", "worker 0"}, .clock = &clock});
+  const auto who = [](int rank) {
+    return LedgerHost::Asker{.rank = rank, .incarnation = 7, .generation = 1};
+  };
+  host.answer(who(0), ledger::Begin());
+  std::vector<ledger::Commit> commits;
+  for (int rank = 0; rank < 2; ++rank) {
+    host.answer(who(rank), ledger::Join());
+    commits.push_back({.ticket = host.answer(who(rank), ledger::Claim()).ticket, .wait = 5});
+  }
+  auto first = std::async(std::launch::async, [&] { return host.answer(who(0), commits[0]); });
+  while (clock.sleepers() == 0) std::this_thread::yield();
+  EXPECT_EQ(host.answer(who(1), commits[1]).step, 1);
+  EXPECT_EQ(first.wait_for(std::chrono::seconds(30)), std::future_status::ready);
+  clock.advance(from_seconds(60));
+  EXPECT_EQ(first.get().state, StepLedger::Commit::State::kAccepted);
+}
+
 // Tickets of a run that was lost with its server have the numbers of those of the next one.
 TEST_F(LedgerHostTest, AServerThatAsksAboutAnotherRunTakesNoStepAway) {
   begin();

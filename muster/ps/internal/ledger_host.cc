@@ -146,9 +146,7 @@ ledger::Resolved LedgerHost::answer(const Asker& who, const ledger::Resolve& res
   const bool known = ledger_.generation() == who.generation;
   const bool committed = known && ledger_.committed(resolve.rank, resolve.ticket);
   // A server has dropped its gradients: they cannot count any more.
-  if (known && !committed && resolve.gone) {
-    ledger_.abandon(resolve.rank, resolve.ticket);
-  }
+  if (known && !committed && resolve.gone) ledger_.abandon(resolve.rank, resolve.ticket);
   return {.committed = committed};
 }
 
@@ -227,7 +225,7 @@ ledger::Claimed LedgerHost::answer(const Asker& who, const ledger::Claim& asked)
   if (finished_) claim.state = State::kOver;
   ledger::Claimed answer{.state = claim.state, .ticket = claim.ticket, .step = ledger_.step()};
   if (claim.state == State::kGranted) answer.round = round();
-  if (claim.waits_for >= 0) answer.waits_for = options_.tasks[static_cast<size_t>(claim.waits_for)];
+  if (claim.waits_for >= 0) answer.waits_for = task(claim.waits_for);
   return answer;
 }
 
@@ -299,7 +297,7 @@ ledger::Measured LedgerHost::answer(const Asker& who, const ledger::Measures&) {
   ledger::Measured all{.dropped = ledger_.dropped()};
   for (int rank = 0; rank < options_.ledger.workers; ++rank) {
     const plan::StalenessSummary staleness = ledger_.staleness(rank);
-    if (staleness.steps > 0) all.tasks[options_.tasks[static_cast<size_t>(rank)]] = staleness;
+    if (staleness.steps > 0) all.tasks[task(rank)] = staleness;
   }
   return all;
 }
@@ -316,7 +314,7 @@ std::optional<StepLedger::Round> LedgerHost::last_round() const {
 
 std::vector<std::string> LedgerHost::names(const std::vector<int>& ranks) const {
   std::vector<std::string> all;
-  for (const int rank : ranks) all.push_back(options_.tasks[static_cast<size_t>(rank)]);
+  for (const int rank : ranks) all.push_back(task(rank));
   return all;
 }
 
