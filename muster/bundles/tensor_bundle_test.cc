@@ -13,7 +13,7 @@
 #include "muster/bundles/internal/slice_key.h"
 #include "muster/bundles/internal/sorted_table.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using tensorflow::BundleDtype;
@@ -151,4 +151,4 @@ TEST_F(BundleTest, NamesAreThereOnce) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using tensorflow::muster_names;
@@ -65,4 +65,4 @@ TEST(VariableNames, GoBackToThoseOfVersion1) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -16,7 +16,7 @@
 #include "muster/checkpoint/manager.h"
 #include "muster/tensor/libtorch.h"
 
-namespace muster {
+namespace muster::inline v0_1 {
 namespace {
 
 using nlohmann::json;
@@ -233,4 +233,4 @@ TEST(TensorflowCheckpoint, ANameThatIsNotThereNamesTheNearest) {
 }
 
 }  // namespace
-}  // namespace muster
+}  // namespace muster::inline v0_1

@@ -213,7 +213,7 @@ constexpr Number kNumbers[] = {
      "kPatience = std::chrono::seconds(5);"},
 
     // Of parameter servers.
-    {"parameter_servers.md", "pieces of 256 KiB in it", "muster/plan/placement.h",
+    {"parameter_servers.md", "pieces of 256 KiB in it", "muster/plan/partitioner.h",
      "bytes = 256 << 10"},
     {"parameter_servers.md", "the at most four groups", "muster/ps/internal/shard_server.cc",
      "kGroups = 4;"},
