@@ -197,8 +197,8 @@ class ClusterCoordinator::Impl {
 
   int64_t step() {
     check_open();
-    if (SharedRun* shared = replica_->replica().shared())
-      guarded_by_run([&] { replica_->engine().follow(shared->check()); });
+    if (host_ != nullptr)
+      guarded_by_run([&] { replica_->engine().follow(replica_->run().check()); });
     return replica_->engine().step();
   }
 
@@ -244,7 +244,7 @@ class ClusterCoordinator::Impl {
     take_state();
     guarded_by_run([&] {
       made = replica_->engine().save({.inputs = [] { return nlohmann::json::object(); },
-                                      .notes = notes(),
+                                      .notes = options_.notes,
                                       .writer = [&]() -> CheckpointWriter& { return *writer_; },
                                       .may_fail = patient ? &failed_saves_ : nullptr});
     });
@@ -256,9 +256,6 @@ class ClusterCoordinator::Impl {
   }
 
  private:
-  std::map<std::string, std::string> notes() const {
-    return options_.notes ? options_.notes() : std::map<std::string, std::string>();
-  }
   const cluster::ResolvedCluster& cluster() const { return start_.cluster; }
   bool alone() const { return cluster().addresses.empty(); }
   bool serves() const { return cluster().task.type == "ps"; }
@@ -329,7 +326,7 @@ class ClusterCoordinator::Impl {
   void tell_beginning() const {
     const Engine& engine = replica_->engine();
     const std::string& prefix = engine.restored_from();
-    if (!prefix.empty() && !options_.model_dir.empty()) {
+    if (!prefix.empty() && !engine.continues_in_part()) {
       log::event("restored", {{"checkpoint", prefix}, {"global_step", engine.step()}},
                  fmt::format("restored {}: continuing after step {}", prefix, engine.step()));
     } else if (engine.step() > 0) {
@@ -402,7 +399,7 @@ class ClusterCoordinator::Impl {
     if (host_ != nullptr) {
       watch_->cancel("the chief has ended the run");
       host_->close(RunWatch::kRunningSeconds);
-      replica_->replica().shared()->end_steps(SharedRun::End::kTold, {});
+      replica_->run().end_steps(SharedRun::End::kTold, {});
       note_end_of_run(file_systems(), options_.model_dir, cluster().job.id);
     }
     replica_->engine().finish();

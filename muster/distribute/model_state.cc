@@ -6,54 +6,49 @@
 
 #include "muster/base/error.h"
 #include "muster/base/log.h"
+#include "muster/checkpoint/warm_start.h"
 #include "muster/distribute/replica_values.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::distribute {
 
-std::map<std::string, Tensor> ModelState::own_tensors() const {
-  const std::map<std::string, TensorSpec> elsewhere = updater_.shared()->specs();
-  std::map<std::string, Tensor> named = updater_.slots();
-  for (const auto& variable : table_.variables())
-    named[variable->name()] = variable->value().detach();
-  std::erase_if(named, [&](const auto& entry) { return elsewhere.contains(entry.first); });
-  return named;
+Tensor FoundCheckpoint::tensor(const std::string& name) const {
+  if (reader) return reader->specs().contains(name) ? reader->read(name) : Tensor();
+  const auto known = checkpoint.tensors.find(name);
+  return known == checkpoint.tensors.end() ? Tensor() : known->second;
 }
 
-std::map<std::string, Tensor> ModelState::with_own(SharedRun::Cut cut) {
-  cut_ = std::move(cut);
-  std::map<std::string, Tensor> named = std::exchange(cut_->tensors, {});
-  named.merge(own_tensors());
-  return named;
+std::optional<FoundCheckpoint> ModelState::find(const CheckpointManager& checkpoints) const {
+  auto loaded = checkpoints.load_latest();
+  if (!loaded) return std::nullopt;
+  return FoundCheckpoint{.prefix = std::move(loaded->prefix),
+                         .checkpoint = std::move(loaded->checkpoint)};
 }
 
-std::map<std::string, TensorSpec> ModelState::specs() const {
-  const auto spec_of = [](const Tensor& tensor) {
-    return TensorSpec{tensor.sizes().vec(), tensor.scalar_type()};
-  };
-  std::map<std::string, TensorSpec> all;
-  if (SharedRun* shared = updater_.shared()) {
-    all = shared->specs();
-    for (const auto& [name, tensor] : own_tensors()) all[name] = spec_of(tensor);
-    return all;
-  }
-  for (const auto& [name, tensor] : updater_.slots()) all[name] = spec_of(tensor);
-  for (const auto& variable : table_.variables())
-    all[variable->name()] = spec_of(variable->value());
-  return all;
+void ModelState::warm_start(FileSystem& fs, const WarmStartSettings& settings, uint64_t seed,
+                            bool built) {
+  if (built) return;
+  // First, since sealing puts statistics back to their initial values. And slots that begin as the
+  // weights are made after it.
+  table_.seal();
+  muster::warm_start(fs, settings, table_, seed);
 }
 
-std::map<std::string, Tensor> ModelState::tensors() {
-  if (SharedRun* shared = updater_.shared()) return with_own(shared->read());
+TensorSpec ModelState::spec_of(const Tensor& tensor) {
+  return {tensor.sizes().vec(), tensor.scalar_type()};
+}
+
+std::map<std::string, Tensor> ModelState::here() const {
   std::map<std::string, Tensor> named = updater_.slots();
   for (const auto& variable : table_.variables())
     named[variable->name()] = variable->value().detach();
   return named;
 }
 
-std::map<std::string, Tensor> ModelState::gather_for_checkpoint() {
-  if (SharedRun* shared = updater_.shared()) return with_own(shared->read_for_checkpoint());
-  std::map<std::string, Tensor> named = tensors();
+std::map<std::string, Tensor> ModelState::tensors() { return here(); }
+
+std::map<std::string, Tensor> ModelState::gather() {
+  std::map<std::string, Tensor> named = here();
   if (place_.replicas() == 1) return named;
   for (const Variable* variable : table_.on_read()) {
     const VariableSpec& spec = variable->spec();
@@ -99,46 +94,29 @@ void ModelState::take_rows(const Variable& variable, std::map<std::string, Tenso
   found->second = variable.value().detach().clone();
 }
 
-void ModelState::restore(Checkpoint& checkpoint, const std::string& prefix) {
-  take_replica_values(checkpoint.tensors);
-  compare(specs(), checkpoint, prefix).throw_if_incompatible();
+void ModelState::restore(FoundCheckpoint& found) {
+  take_replica_values(found.checkpoint.tensors);
+  const std::map<std::string, Tensor> all = here();
+  std::map<std::string, TensorSpec> specs;
+  for (const auto& [name, tensor] : all) specs[name] = spec_of(tensor);
+  compare(specs, found.checkpoint, found.prefix).throw_if_incompatible();
   torch::NoGradGuard no_grad;
-  SharedRun* shared = updater_.shared();
-  for (const auto& [name, tensor] : shared != nullptr ? own_tensors() : tensors())
-    Tensor(tensor).copy_(checkpoint.tensors.at(name));
-  if (shared == nullptr) return;
-  std::map<std::string, Tensor> theirs;
-  for (const auto& [name, spec] : shared->specs()) theirs[name] = checkpoint.tensors.at(name);
-  shared->write(theirs);
+  for (const auto& [name, tensor] : all) Tensor(tensor).copy_(found.checkpoint.tensors.at(name));
 }
 
-void ModelState::restore(const CheckpointReader& checkpoint, const std::string& prefix) {
-  SharedRun& shared = *updater_.shared();
-  const std::map<std::string, Tensor> own = own_tensors();
-  // What is here alone is little; of the rest the form is enough.
-  Checkpoint here;
-  std::map<std::string, TensorSpec> found = checkpoint.specs();
-  found.erase(kGlobalStep);
-  for (const auto& [name, tensor] : own) {
-    for (const std::string& wanted : {name, replicas_name(name)}) {
-      if (found.erase(wanted) > 0) here.tensors[wanted] = checkpoint.read(wanted);
-    }
+void ModelState::restore_in_part(FoundCheckpoint& found) {
+  std::map<std::string, Tensor> complete;
+  std::map<std::string, Tensor>& known = found.checkpoint.tensors;
+  for (const auto& [name, begun] : here()) {
+    const auto its = known.find(name);
+    const bool fits = its != known.end() && its->second.sizes() == begun.sizes() &&
+                      its->second.scalar_type() == begun.scalar_type();
+    complete[name] = fits ? its->second : begun.clone();
+    const auto replicas = known.find(replicas_name(name));
+    if (fits && replicas != known.end()) complete[replicas->first] = replicas->second;
   }
-  take_replica_values(here.tensors);
-  for (const auto& [name, tensor] : here.tensors)
-    found[name] = {tensor.sizes().vec(), tensor.scalar_type()};
-  compare(specs(), found, prefix).throw_if_incompatible();
-  torch::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : own) Tensor(tensor).copy_(here.tensors.at(name));
-  shared.restore(checkpoint, prefix);
-}
-
-void ModelState::restore_own(const std::function<Tensor(const std::string& name)>& value_of) {
-  torch::NoGradGuard no_grad;
-  for (const auto& [name, tensor] : own_tensors()) {
-    const Tensor value = value_of(name);
-    if (value.defined() && value.sizes() == tensor.sizes()) Tensor(tensor).copy_(value);
-  }
+  known = std::move(complete);
+  restore(found);
 }
 
 void ModelState::share() {

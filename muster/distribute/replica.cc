@@ -19,7 +19,7 @@ namespace muster::inline v0_1::distribute {
 Replica::Replica(ReplicaParts parts)
     : table_(parts.seed, parts.place.device, parts.rows_elsewhere),
       parts_(std::move(parts)),
-      state_(parts_.place, table_, *parts_.updater, *parts_.exchange) {
+      state_(make_model_state(parts_.place, table_, *parts_.updater, *parts_.exchange)) {
   keep_freed_memory();
 }
 
@@ -111,7 +111,7 @@ StepResult Replica::train_step(const StepInput& input) {
   const double weight = counts ? input.weight : 0;
   // The loss of zero rows is not a number, but its gradients are exactly 0.
   const AsyncScalar late(counts ? input.loss : torch::zeros({}));
-  group().explained([&] { state_.check_versions(); });
+  group().explained([&] { state_->check_versions(); });
   // A device makes the gradients meanwhile; the CPU need not make those of what is no number.
   const auto go_back = [&] {
     times_ = {};
@@ -162,7 +162,7 @@ StepResult Replica::update(const optim::TrainOp& train_op) {
   times_.reduction = updated.reduction;
   times_.update = updated.update;
   if (recorder_ != nullptr) note_update(start);
-  state_.note_versions();
+  state_->note_versions();
   return updated.result;
 }
 

@@ -60,7 +60,7 @@ class MUSTER_PART_EXPORT Replica {
   VariableTable& variables() { return table_; }
   const VariableTable& variables() const { return table_; }
   // What training changes. REQUIRES: finish_build() was called.
-  ModelState& state() { return state_; }
+  ModelState& state() { return *state_; }
   // What it shares with workers that train at their own pace; nullptr in step with them.
   SharedRun* shared() const { return parts_.updater->shared(); }
 
@@ -94,7 +94,7 @@ class MUSTER_PART_EXPORT Replica {
   // updates are made.
   void finish_build(const optim::TrainOp& train_op);
   // Gives every replica the chief's state.
-  void share_state() { state_.share(); }
+  void share_state() { state_->share(); }
   // Backward, reduction over replicas, one update, then the updates of the train_op, which must
   // compute the same on every replica. Of the batches of one update, all but the last only do the
   // backward; the gradients of all are weighed as if they were one batch. Throws NonFinite before
@@ -124,7 +124,7 @@ class MUSTER_PART_EXPORT Replica {
 
   VariableTable table_;  // outlives what updates it
   ReplicaParts parts_;
-  ModelState state_;
+  std::unique_ptr<ModelState> state_;
   std::set<std::string> told_of_input_;
   int64_t accumulate_steps_ = 1;
   bool report_non_finite_ = false;

@@ -134,9 +134,9 @@ TwoSteps two_steps(int replicas, std::map<std::string, Tensor> checkpoint = {}, 
     for (const VariableSpec& spec : specs) replica.variables().get_or_create(spec);
     replica.finish_build(sgd.minimize(torch::zeros({})));
     if (replica.is_chief() && !run.checkpoint.empty()) {
-      Checkpoint checkpoint{.tensors = run.checkpoint};
-      replica.state().restore(checkpoint, "model.ckpt-2");
-      run.checkpoint = checkpoint.tensors;
+      FoundCheckpoint found{.prefix = "model.ckpt-2", .checkpoint = {.tensors = run.checkpoint}};
+      replica.state().restore(found);
+      run.checkpoint = found.checkpoint.tensors;
     }
     replica.share_state();
     for (int step = 0; step < 2; ++step) {

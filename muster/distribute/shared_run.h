@@ -1,11 +1,11 @@
-// What workers share that train at their own pace: weights and optimizers that live on servers, and
-// the ledger that says which steps count. A replica in step with others has none.
+// What workers share that train at their own pace: the ledger that says which steps count, and the
+// weights and optimizers that live on servers. A replica in step with others has none.
 // Thread safety: belongs to the replica's thread.
 //
-// The order of calls: on the chief, verify() of what it may continue from; set_batch_form(); the
-// build, in which variables are placed; on the chief, unless live(), write(); begin(); then
-// begin_step() before each step, whose update the Updater makes; end_steps(). Any call may throw
-// PeerLost naming the server or the task that failed, Timeout, or what ended the run.
+// The order of calls: set_batch_form(); the build, in which variables are placed; on the chief,
+// unless live(), state() is written; begin(); then begin_step() before each step, whose update the
+// Updater makes; end_steps(). Any call may throw PeerLost naming the server or the task that
+// failed, Timeout, or what ended the run.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,7 @@
 #include <vector>
 
 #include "muster/base/export.h"
-#include "muster/checkpoint/checkpoint.h"
-#include "muster/checkpoint/checkpoint_reader.h"
-#include "muster/tensor/tensor.h"
+#include "muster/distribute/served_state.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -28,52 +26,20 @@ class SharedRun {
  public:
   virtual ~SharedRun() = default;
 
-  // Reads and verifies all of `checkpoint`, which was found at `prefix`. Servers that see its
-  // directory share the work. Throws Corrupt.
-  virtual void verify(const CheckpointReader& checkpoint, const std::string& prefix) = 0;
-
   // How batches look, as encode_batch_spec() says it: servers build the model on zero rows of it.
   virtual void set_batch_form(const std::string& form) = 0;
 
   // --- on the chief, after the build ---
   // Whether the servers hold the state of this run already, so that it goes on from there.
   virtual bool live() const = 0;
-  // What the servers hold, by checkpoint name.
-  virtual std::map<std::string, TensorSpec> specs() = 0;
-  // Gives them these values. Names are those of specs(), all or some.
-  virtual void write(const std::map<std::string, Tensor>& tensors) = 0;
-  // Gives them these rows, from row `begin` on, of the table of that name.
-  virtual void write_rows(const std::string& name, int64_t begin, const Tensor& rows) = 0;
-  // Behind weights of another run, before the first step: slots that begin as the weights become
-  // them.
-  virtual void begin_slots() = 0;
-  // Gives them what `checkpoint` has, which was found at `prefix`. Servers that see its directory
-  // read it themselves, each what it holds. REQUIRES: it has all that specs() has, in this form.
-  virtual void restore(const CheckpointReader& checkpoint, const std::string& prefix) = 0;
-  // What they hold behind one and the same step.
-  struct Cut {
-    int64_t step = 0;
-    std::vector<std::string> positions{};  // of the workers in their data, by rank; "": beginning
-    std::vector<bool> ended{};             // of each, whether its data is used up
-    std::map<std::string, Tensor> tensors{};
-    // Of read_for_checkpoint(): what servers have written in place of `tensors`.
-    formats::SafetensorsParts parts = {};
-    // Why `parts` is empty: what is no number, "variable dense/kernel holds nan ..."; or what one
-    // of the servers could not write.
-    std::string non_finite = {};
-    std::optional<Error> failed = {};
-  };
-  // All of it, in memory of its own.
-  virtual Cut read() = 0;
-  // The same, for a checkpoint: where all servers see the directory of checkpoints, each writes its
-  // part there, and `parts` says what lies where. Nothing is written where the weights hold what is
-  // no number; where one server cannot write, nothing of the others is left either.
-  virtual Cut read_for_checkpoint() = 0;
+  // What the servers hold.
+  virtual ServedState& state() = 0;
 
   // How the run begins, on the chief. Where it is live() already, nothing of it counts.
   struct Start {
     int64_t step = 0;
-    std::vector<std::string> positions{};  // as those of a Cut; empty: all at the beginning
+    std::vector<std::string>
+        positions{};  // as those of a ServedState::Cut; empty: all at the beginning
     std::function<std::optional<int64_t>(int64_t step)> last_step{};  // of a run at that step
   };
   // Where this worker begins.

@@ -18,7 +18,7 @@ Scope enter_scope(StrategyPtr strategy, const ScopeOptions& options) {
                            "enter the scope once, around the loop");
   }
   Loop* const around = Loop::current();
-  if (around == nullptr) return Scope(std::make_shared<Loop>(std::move(strategy), options));
+  if (around == nullptr) return Scope(Loop::make(std::move(strategy), options));
   if (&around->strategy() == strategy.get()) return Scope(around->shared_from_this());
   throw invalid_argument(fmt::format("the scope of {} was entered inside of that of {}",
                                      strategy->name(), around->strategy().name()),
@@ -48,7 +48,7 @@ void Scope::apply_accumulated() const { loop_->apply_accumulated(); }
 bool Scope::should_stop() const { return loop_->should_stop(); }
 void Scope::stop() const { loop_->stop(); }
 std::string Scope::save(const std::string& model_dir, const SaveOptions& options) const {
-  return loop_->save(model_dir, options);
+  return loop_->save(model_dir, options, {}).prefix;
 }
 bool Scope::restore(const std::string& model_dir) const { return loop_->restore(model_dir); }
 void Scope::end_saving(const std::string& model_dir) const { loop_->end_saving(model_dir); }

@@ -28,8 +28,8 @@ Session::Session(StrategyPtr strategy, const ScopeOptions& options)
     }
     shares_scope_ = false;
   }
-  loop_ = shares_scope_ ? entered->shared_from_this() : std::make_shared<Loop>(strategy_, options);
-  if (loop_->first().shared() != nullptr) {
+  loop_ = shares_scope_ ? entered->shared_from_this() : Loop::make(strategy_, options);
+  if (!loop_->first().place().in_sync) {
     throw invalid_argument(
         fmt::format("not supported: fit() in a scope of {}, where workers go at their own pace",
                     strategy_->name()),
@@ -41,6 +41,11 @@ Session::Session(StrategyPtr strategy, const ScopeOptions& options)
 Session::~Session() { loop_->release(std::uncaught_exceptions() > exceptions_); }
 
 Scope Session::scope() const { return Scope(loop_); }
+
+bool Session::save(const std::string& model_dir, const SaveOptions& options,
+                   const std::function<void()>& beside) const {
+  return loop_->save(model_dir, options, beside).saved;
+}
 
 void Session::begin_again(const Checkpoint& state, int64_t accumulate_steps) const {
   loop_->begin_again(state, accumulate_steps);

@@ -11,7 +11,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <string>
 
 #include "muster/base/export.h"
 #include "muster/checkpoint/checkpoint.h"
@@ -43,6 +45,11 @@ class MUSTER_PART_EXPORT Session {
   Scope scope() const;
   // Whether the replicas are those of a scope that the program entered.
   bool shares_scope() const { return shares_scope_; }
+
+  // As Scope::save(); on the chief `beside` is called when the checkpoint is about to be written,
+  // and what it throws fails the save. Returns on all processes whether it is there.
+  bool save(const std::string& model_dir, const SaveOptions& options,
+            const std::function<void()>& beside) const;
 
   // Lets the replicas begin anew, with what `state` holds of the variables and slots they will
   // have, and with `accumulate_steps`. So variables may be added that were not there in the first

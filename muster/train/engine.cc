@@ -9,14 +9,12 @@
 #include "muster/base/error.h"
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
-#include "muster/checkpoint/warm_start.h"
 #include "muster/distribute/replica_values.h"
 #include "muster/tensor/device.h"
 #include "muster/tensor/finite.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/libtorch_error.h"
 #include "muster/train/internal/unmatched_patterns.h"
-#include "muster/train/internal/worker_positions.h"
 #include "muster/train/own_training.h"
 #include "muster/train/user_call.h"
 
@@ -78,41 +76,21 @@ Engine::~Engine() = default;
 
 const json& Engine::restored_inputs() const { return *restored_inputs_; }
 
-std::optional<CheckpointManager::Loaded> Engine::find(const CheckpointManager& checkpoints) {
-  if (replica_.shared() == nullptr) return checkpoints.load_latest();
-  std::unique_ptr<CheckpointReader> reader;
-  const auto prefix = checkpoints.find_latest([&](const std::string& candidate) {
-    reader = checkpoints.open(candidate);
-    replica_.shared()->verify(*reader, candidate);
-  });
-  if (!prefix) return std::nullopt;
-  reader_ = std::move(reader);
-  return CheckpointManager::Loaded{.prefix = *prefix, .checkpoint = reader_->header()};
-}
-
-Tensor Engine::found(const std::string& name) const {
-  if (!found_) return {};
-  if (reader_) return reader_->specs().contains(name) ? reader_->read(name) : Tensor();
-  const auto known = found_->checkpoint.tensors.find(name);
-  return known == found_->checkpoint.tensors.end() ? Tensor() : known->second;
-}
-
 void Engine::restore_found() {
-  if (found_ && reader_) {
-    replica_.state().restore(*reader_, found_->prefix);
+  if (found_ && in_part_) {
+    replica_.state().restore_in_part(*found_);
   } else if (found_) {
-    replica_.state().restore(found_->checkpoint, found_->prefix);
+    replica_.state().restore(*found_);
   }
   found_.reset();
-  reader_.reset();
 }
 
 bool Engine::find_checkpoint(const CheckpointManager& checkpoints) {
   json mine;
   if (replica_.is_chief()) {
     // One that was found before stays where there is none now.
-    if (auto loaded = find(checkpoints)) {
-      found_ = std::move(loaded);
+    if (auto found = replica_.state().find(checkpoints)) {
+      found_ = std::move(found);
       mine = {{"step", found_->checkpoint.global_step},
               {"inputs", json::parse(found_->checkpoint.inputs)},
               {"notes", found_->checkpoint.notes},
@@ -131,59 +109,25 @@ bool Engine::find_checkpoint(const CheckpointManager& checkpoints) {
 }
 
 void Engine::continue_from(const Checkpoint& state, const std::string& name) {
-  if (replica_.is_chief()) found_ = CheckpointManager::Loaded{.prefix = name, .checkpoint = state};
-  reader_.reset();
+  if (replica_.is_chief())
+    found_ = distribute::FoundCheckpoint{.prefix = name, .checkpoint = state};
   step_ = state.global_step;
   restored_from_ = name;
   in_part_ = true;
-}
-
-void Engine::complete_found() {
-  std::map<std::string, Tensor> complete;
-  std::map<std::string, Tensor>& known = found_->checkpoint.tensors;
-  for (const auto& [name, begun] : replica_.state().tensors()) {
-    const auto found = known.find(name);
-    const bool fits = found != known.end() && found->second.sizes() == begun.sizes() &&
-                      found->second.scalar_type() == begun.scalar_type();
-    complete[name] = fits ? found->second : begun.clone();
-    const auto replicas = known.find(distribute::replicas_name(name));
-    if (fits && replicas != known.end()) complete[replicas->first] = replicas->second;
-  }
-  known = std::move(complete);
 }
 
 void Engine::warm_start(const WarmStartSettings& settings, FileSystem& fs) {
   warm_start_ = {settings, &fs};
 }
 
-void Engine::take_warm_start() {
-  if (!restored_from_.empty()) {
+void Engine::take_warm_start(bool built) {
+  if (!warm_start_ || !replica_.is_chief()) return;
+  if (restored_from_.empty()) {
+    replica_.state().warm_start(*warm_start_->fs, warm_start_->settings, replica_.seed(), built);
+  } else if (!built) {
     log::info(fmt::format("the run continues from {}: nothing is taken from {}", restored_from_,
                           warm_start_->settings.ckpt_to_initialize_from));
-    return;
   }
-  // First, since sealing puts statistics back to their initial values. And slots that begin as the
-  // weights are made after it.
-  replica_.variables().seal();
-  muster::warm_start(*warm_start_->fs, warm_start_->settings, replica_.variables(),
-                     replica_.seed());
-}
-
-void Engine::take_warm_start_to(SharedRun& servers) {
-  const WarmStartReport report = muster::warm_start(
-      *warm_start_->fs, warm_start_->settings, replica_.variables(), replica_.seed(),
-      [&](const Variable& table, int64_t begin, const Tensor& rows) {
-        servers.write_rows(table.name(), begin, rows);
-      });
-  const std::map<std::string, TensorSpec> theirs = servers.specs();
-  std::map<std::string, Tensor> weights;
-  for (const auto& taken : report.taken) {
-    const Variable& variable = *replica_.variables().find(taken.name);
-    if (theirs.contains(taken.name) && !variable.is_elsewhere())
-      weights[taken.name] = variable.value().detach();
-  }
-  servers.write(weights);
-  servers.begin_slots();
 }
 
 void Engine::build(const optim::TrainOp& train_op) {
@@ -192,26 +136,20 @@ void Engine::build(const optim::TrainOp& train_op) {
     if (variable->value().requires_grad()) trainable.push_back(variable->spec());
   }
   internal::check_filters(train_op, trainable);
-  SharedRun* shared = replica_.shared();
-  const bool takes = warm_start_ && replica_.is_chief();
-  const bool takes_to_servers = takes && shared != nullptr && restored_from_.empty();
-  if (takes && !takes_to_servers) take_warm_start();
+  take_warm_start(/*built=*/false);
   replica_.finish_build(train_op);
-  // What servers hold of this run is further.
-  if (takes_to_servers && !shared->live()) take_warm_start_to(*shared);
+  take_warm_start(/*built=*/true);
   if (replica_.is_chief()) {
     std::vector<std::string> names;
     for (const auto& variable : replica_.variables().variables()) names.push_back(variable->name());
     for (const auto& line : internal::unmatched_patterns(train_op, names)) log::warning(line);
   }
-  if (shared != nullptr && replica_.is_chief() && shared->live()) {
-    // They are further than any checkpoint, but for what lives on workers alone.
-    if (found_) replica_.state().restore_own([this](const auto& name) { return found(name); });
+  if (replica_.is_chief() && replica_.state().goes_on()) {
+    // It is further than any checkpoint, but for what lives on workers alone.
+    replica_.state().restore_own([this](const auto& name) { return found(name); });
     found_.reset();
-    reader_.reset();
     restored_from_.clear();
   }
-  if (found_ && in_part_) complete_found();
   restore_found();
   replica_.share_state();
   built_ = true;
@@ -276,26 +214,16 @@ StepResult Engine::told_with_cause(const std::function<StepResult()>& step, cons
   }
 }
 
-std::string Engine::begin_shared(std::function<std::optional<int64_t>(int64_t)> last_step,
-                                 bool restart_input) {
-  SharedRun::Start start{.last_step = std::move(last_step)};
-  if (restored_inputs_->contains("train") && !restart_input) {
-    start.positions = internal::positions_of_workers(restored_inputs_->at("train"),
-                                                     replica_.place().processes, restored_from_);
-  }
-  return begin_shared(start);
-}
-
-std::string Engine::begin_shared(SharedRun::Start start) {
+std::string Engine::begin(SharedRun& run, SharedRun::Start start) {
   start.step = step_;
-  const SharedRun::Place place = replica_.shared()->begin(start);
+  const SharedRun::Place place = run.begin(start);
   step_ = place.step;
   return place.position;
 }
 
 Saved Engine::save(const Save& save) {
   replica_.group().report(Phase::kSaving, step_);
-  Checkpoint checkpoint{.notes = save.notes};
+  Checkpoint checkpoint;
   checkpoint.epoch = save.epoch;
   checkpoint.tensors = replica_.state().gather_for_checkpoint();
   json positions = save.inputs();
@@ -322,6 +250,7 @@ Saved Engine::save(const Save& save) {
       replica_, save.writer,
       [&](CheckpointWriter& to) {
         if (cut && cut->failed) throw *cut->failed;
+        if (save.notes) checkpoint.notes = save.notes();
         return to.save(checkpoint);
       },
       save.saved, save.may_fail);

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "muster/base/export.h"
-#include "muster/checkpoint/checkpoint_reader.h"
 #include "muster/checkpoint/manager.h"
 #include "muster/checkpoint/warm_start_settings.h"
 #include "muster/distribute/replica.h"
@@ -77,7 +76,7 @@ class MUSTER_PART_EXPORT Engine {
   const nlohmann::json& restored_inputs() const;
   const std::map<std::string, std::string>& restored_notes() const { return restored_notes_; }
   // What the checkpoint has of that name, on the chief until build(); undefined where it has none.
-  Tensor found(const std::string& name) const;
+  Tensor found(const std::string& name) const { return found_ ? found_->tensor(name) : Tensor(); }
 
   // Where no checkpoint is found, build() gives the chief's variables the values that `settings`
   // choose; `fs`, which outlives the engine, is where they are read.
@@ -90,15 +89,9 @@ class MUSTER_PART_EXPORT Engine {
   // the optimizers that are in the name of no variable.
   void build(const optim::TrainOp& train_op);
 
-  // Where workers train at their own pace, after build(): begins the run at this step, or waits
-  // until the chief has, and follows the step it is at. `last_step` says where a run at some step
-  // ends. Returns where this worker's data goes on, "" at its beginning. Throws InvalidArgument
-  // when the checkpoint does not say that for as many workers. With `restart_input` all begin at
-  // the beginning.
-  std::string begin_shared(std::function<std::optional<int64_t>(int64_t step)> last_step,
-                           bool restart_input);
-  // The same, where the caller knows the positions.
-  std::string begin_shared(distribute::SharedRun::Start start);
+  // After build(), where workers train at their own pace: the run begins at this step, or this
+  // worker joins it where it is. Returns where its data goes on, "" at its beginning.
+  std::string begin(distribute::SharedRun& run, distribute::SharedRun::Start start);
   // Others have made updates as well.
   void follow(int64_t step) { step_ = step; }
 
@@ -118,10 +111,12 @@ class MUSTER_PART_EXPORT Engine {
 
   // What goes into a checkpoint beside the state, and who writes it.
   struct Save {
-    std::function<nlohmann::json()> inputs{};     // positions of the inputs; on every replica
-    int64_t epoch = 0;                            // of the input
-    std::map<std::string, std::string> notes{};   // of the program
-    std::function<CheckpointWriter&()> writer{};  // on the chief
+    std::function<nlohmann::json()> inputs{};  // positions of the inputs; on every replica
+    int64_t epoch = 0;                         // of the input
+    // On the chief: the program's notes. It is called when the checkpoint is about to be written,
+    // and may write what belongs beside it: where it throws, the save has failed.
+    std::function<std::map<std::string, std::string>()> notes{};
+    std::function<CheckpointWriter&()> writer{};             // on the chief
     std::function<void(const std::string& prefix)> saved{};  // on the chief, once it is there
     FailedSaves* may_fail = nullptr;                         // as save_together() takes it
   };
@@ -133,16 +128,10 @@ class MUSTER_PART_EXPORT Engine {
   void finish() { replica_.finish(); }
 
  private:
-  // Finds a checkpoint. Where the state lives on servers, which read it, it stays on the disk.
-  std::optional<CheckpointManager::Loaded> find(const CheckpointManager& checkpoints);
   // The state becomes that of the checkpoint that was found, if one was.
   void restore_found();
-  // On the chief, before the build is finished: the variables get values of another run, unless
-  // this one continues. Where weights live on servers, after it: these get them.
-  void take_warm_start();
-  void take_warm_start_to(distribute::SharedRun& servers);
-  // Gives the state of continue_from() what it lacks, and takes away what nobody has.
-  void complete_found();
+  // The variables get values of another run, unless this one continues: before or after the build.
+  void take_warm_start(bool built);
   distribute::StepResult told_with_cause(const std::function<distribute::StepResult()>& step,
                                          const Batch* batch, const Tensor& loss);
 
@@ -157,10 +146,9 @@ class MUSTER_PART_EXPORT Engine {
   int64_t step_ = 0;
   bool built_ = false;
   bool reports_non_finite_ = false;
-  std::string non_finite_cause_;                    // of the step under way, or of the last one
-  std::optional<CheckpointManager::Loaded> found_;  // on the chief, until build()
-  std::unique_ptr<CheckpointReader> reader_;        // of its tensors, where they are on the disk
-  bool in_part_ = false;                            // continue_from() was called
+  std::string non_finite_cause_;                      // of the step under way, or of the last one
+  std::optional<distribute::FoundCheckpoint> found_;  // on the chief, until build()
+  bool in_part_ = false;                              // continue_from() was called
   std::string restored_from_;
   std::unique_ptr<nlohmann::json> restored_inputs_;
   std::map<std::string, std::string> restored_notes_;

@@ -131,7 +131,7 @@ OwnTraining::OwnTraining(distribute::Replica& replica, std::string function)
     : replica_(replica), function_(std::move(function)) {}
 
 std::unique_ptr<BackwardWatch> OwnTraining::begin() {
-  const bool alone = replica_.place().replicas() == 1 && replica_.shared() == nullptr;
+  const bool alone = replica_.place().replicas() == 1 && replica_.place().in_sync;
   collects_ = collect_ > 0 && !alone;
   return std::make_unique<BackwardWatch>(collects_);
 }
@@ -181,7 +181,7 @@ void OwnTraining::compare(const BackwardWatch& watch, const Batch* batch, bool m
                                        trained.empty() ? "variables" : describe_all(trained), why),
                            instead_of_own_training());
   };
-  if (replica_.shared() != nullptr) {
+  if (!replica_.place().in_sync) {
     if (!trained.empty()) refuse("each worker would train a model of its own");
     return;
   }

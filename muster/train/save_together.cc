@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "muster/files/shared_patience.h"
+
 namespace muster::inline v0_1 {
 namespace {
 
@@ -12,6 +14,7 @@ std::string write_on_chief(CheckpointWriter& writer,
                            FailedSaves* may_fail) {
   writer.check();
   try {
+    const SharedPatience patience;
     const std::string prefix = write(writer);
     if (may_fail != nullptr) may_fail->forget();
     return prefix;

@@ -1,7 +1,9 @@
 #include "muster/train/internal/train_replica.h"
 
 #include <algorithm>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
 #include "muster/base/error.h"
@@ -10,28 +12,16 @@
 #include "muster/distribute/agree.h"
 #include "muster/distribute/replica_input.h"
 #include "muster/files/file_systems.h"
-#include "muster/layers/step_context.h"
-#include "muster/tensor/device_copier.h"
 #include "muster/tensor/element_spec.h"
-#include "muster/tensor/libtorch.h"
 #include "muster/tensor/threads.h"
-#include "muster/train/engine.h"
 #include "muster/train/hook_list.h"
-#include "muster/train/internal/models_graph.h"
+#include "muster/train/internal/model_training.h"
 #include "muster/train/internal/non_finite_steps.h"
 #include "muster/train/internal/run_input.h"
-#include "muster/train/internal/run_saves.h"
 #include "muster/train/internal/run_settings.h"
-#include "muster/train/internal/step_metrics.h"
 #include "muster/train/internal/step_profile.h"
-#include "muster/train/model_call.h"
-#include "muster/train/model_context.h"
-#include "muster/train/model_steps.h"
-#include "muster/train/own_training.h"
-#include "muster/train/step_summaries.h"
-#include "muster/train/step_timer.h"
-#include "muster/train/step_trace.h"
-#include "muster/train/stop_reason.h"
+#include "muster/train/run_driver.h"
+#include "muster/train/run_saves.h"
 #include "muster/train/stop_signal.h"
 
 namespace muster::inline v0_1::internal {
@@ -40,38 +30,44 @@ namespace {
 using distribute::Phase;
 using distribute::Replica;
 using distribute::ReplicaInput;
-using distribute::SharedRun;
 using distribute::StepResult;
-using nlohmann::json;
 
-class Run {
+RunSavesOptions saves_of(const TrainerOptions& options) {
+  return {.model_dir = options.model_dir,
+          .manager = {.fs = options.fs,
+                      .clock = options.clock,
+                      .keep_checkpoint_max = options.keep_checkpoint_max,
+                      .keep_checkpoint_every_n_hours = options.keep_checkpoint_every_n_hours,
+                      .keep = options.keep_checkpoint},
+          .every_steps = options.save_checkpoints_steps,
+          .every_seconds = options.save_checkpoints_secs,
+          .max_failed_saves = options.max_failed_saves};
+}
+
+// The run of an Estimator: its batches are those of the input, its steps those of the model
+// function, and its hooks are told.
+class Run final : public RunCourse {
  public:
   Run(const ModelFn& model_fn, const TrainerOptions& options, Replica& replica)
-      : model_fn_(model_fn),
-        options_(options),
+      : options_(options),
         replica_(replica),
         engine_(replica, options.accumulate_steps),
+        pace_(Pace::of(replica)),
         clock_(options.clock != nullptr ? *options.clock : system_clock()),
-        context_(Mode::kTrain, replica.variables(), replica.seed(), *options.params),
-        summaries_(context_.summary(), options.summary_every_steps, replica.is_chief()),
-        copy_(replica.device()),
+        steps_(model_fn, options, engine_, *pace_, trace_),
         non_finite_(options, engine_),
         profile_(replica, trace_, clock_),
-        saves_(options, engine_, hooks_, clock_) {
-    StepContext::of(context_.calls())
-        .set_replicas(replica.num_replicas_in_sync(), [&replica](const Tensor& value) {
-          return distribute::all_reduce(replica.exchange(), distribute::ReduceOp::kSum, value);
-        });
-  }
+        saves_(saves_of(options), replica, *pace_, clock_, engine_.step()),
+        driver_(engine_, *pace_, saves_, *this, clock_) {}
 
   TrainResult operator()(const InputFn& input_fn) {
-    if (shared_ != nullptr) check_shared();
+    pace_->check(options_.non_finite);
     replica_.group().report(Phase::kBuilding, 0);
     distribute::check_same(replica_.group(), replica_.place(),
                            settings_of(options_, replica_.seed()));
     // In the group already, so that the others learn why it fails.
-    if (saves_.enabled() && replica_.is_chief()) while_idle([&] { saves_.open(); });
-    restored_ = engine_.find_checkpoint(saves_.checkpoints());
+    driver_.while_idle([&] { saves_.open(); });
+    engine_.find_checkpoint(saves_.checkpoints());
     if (options_.warm_start_from) {
       engine_.warm_start(*options_.warm_start_from,
                          options_.fs != nullptr ? *options_.fs : file_systems());
@@ -80,50 +76,32 @@ class Run {
     const Dataset dataset = input_fn(replica_.input_context());
     const bool anew = options_.earlier_call && options_.earlier_call->input_ended &&
                       options_.earlier_call->step == engine_.step();
-    std::optional<ReplicaInput> input;
-    const auto open = [&](int64_t pass) -> ReplicaInput& {
-      return input.emplace(replica_, dataset, input_fn.shards_itself(),
-                           data::DistributeOptions{.pass = pass});
+    const auto open = [&](int64_t pass) {
+      input_.emplace(replica_, dataset, input_fn.shards_itself(),
+                     data::DistributeOptions{.pass = pass});
+      return input_->agree_on_form();
     };
-    if (!open(anew ? next_pass(engine_) : 0).agree_on_form()) {
-      if (shared_ != nullptr && !replica_.is_chief()) return without_data(dataset);
+    if (!open(anew ? next_pass(engine_) : 0)) {
+      if (!pace_->needs_data()) return without_data(dataset);
       throw invalid_argument(
           "the input function gave no data: " + dataset.describe(),
           "check the data directory and the transformations; take(0), skip() or a filter may have "
           "removed everything");
     }
     examples_of_step_ = examples_of_step(dataset, replica_, options_.accumulate_steps);
-    if (shared_ != nullptr) shared_->set_batch_form(encode_batch_spec(input->batches().peek()));
-    build(input->batches().peek());
-    if (shared_ != nullptr) {
-      // What it joins is in no checkpoint: it saves at once.
-      if (replica_.is_chief() && shared_->live()) restored_ = false;
-      begin_shared(*input, options_.restart_input || anew);
-    } else if (restored_) {
-      continue_input(engine_, *input, options_.restart_input || anew, examples_of_step_);
-      if (!anew && is_used_up(*input)) open(next_pass(engine_)).agree_on_form();
-    }
-    if (replica_.is_chief() && input->batches().position().elements_total == 0)
-      tell_of_pass(*input);
-    TrainResult result{.global_step = engine_.step()};
-    const int64_t start_step = engine_.step();
-    last_step_ = last_step_from(start_step).value_or(-1);
-    loop(*input, &result);
-    result.global_step = engine_.step();
-    result.steps = engine_.step() - start_step;
-    result.skipped_steps = non_finite_.skipped();
-    result.roll_backs = non_finite_.roll_backs();
-    if (speaks_here()) warn_of_short_input(result);
-    if (replica_.is_chief()) tell_of_input(*input);
-    // What takes long now is not stuck: the last evaluation comes, and hooks may export.
-    replica_.group().report(Phase::kEvaluating, engine_.step());
-    if (options_.at_end)
-      while_idle([&] { options_.at_end(engine_.step(), result.steps > 0, replica_); });
-    tell_of_evaluations();
-    hooks_.end(engine_.step());
-    if (options_.trace && replica_.is_chief()) log::info(trace_.report());
-    engine_.finish();
-    return result;
+    pace_->tell_form([&] { return encode_batch_spec(input_->batches().peek()); });
+    build(input_->batches().peek());
+    pace_->begin(engine_, &*input_,
+                 {.restart_input = options_.restart_input || anew,
+                  .restart_is_asked = options_.restart_input,
+                  .examples_of_step = examples_of_step_,
+                  .last_step = [this](int64_t step) { return last_step_from(step); },
+                  .continued =
+                      [&] {
+                        if (!anew && is_used_up()) open(next_pass(engine_));
+                      }});
+    if (replica_.is_chief() && input_->batches().position().elements_total == 0) tell_of_pass();
+    return make_steps();
   }
 
   // The run ended with `error`, which the other replicas know by now.
@@ -134,29 +112,21 @@ class Run {
   int64_t steps_made() const { return steps_made_; }
   bool saved() const { return saves_.any(); }
   // Whether it does not train: it evaluates, or waits for model_dir.
-  bool idle() const { return idle_; }
+  bool idle() const { return driver_.idle(); }
 
  private:
   // One replica speaks for the process.
   bool speaks_here() const { return replica_.place().local == 0; }
 
-  // It stays idle when `fn` throws, since then the run is over.
-  template <typename Fn>
-  void while_idle(Fn fn) {
-    idle_ = true;
-    fn();
-    idle_ = false;
-  }
-
   // Whether an earlier call of this program came here, and left nothing of the input.
-  bool is_used_up(ReplicaInput& input) const {
+  bool is_used_up() {
     return options_.earlier_call && options_.earlier_call->step == engine_.step() &&
-           !options_.restart_input && !input.agree_on_form();
+           !options_.restart_input && !input_->agree_on_form();
   }
 
   // As tf.estimator, which calls the input function anew.
-  void tell_of_pass(const ReplicaInput& input) const {
-    const int64_t pass = input.batches().save().value("pass", int64_t{0});
+  void tell_of_pass() const {
+    const int64_t pass = input_->batches().save().value("pass", int64_t{0});
     if (pass == 0) return;
     log::info(fmt::format("the input had ended at step {}: it begins anew, in the order of pass {}",
                           engine_.step(), pass));
@@ -169,7 +139,7 @@ class Run {
                       "step {}; the next train() of this program begins the input anew, and "
                       "RunConfig.restart_input does so at once",
                       engine_.step()));
-    } else if (result.end_of_input && step() < last_step_ && shared_ == nullptr) {
+    } else if (result.end_of_input && step() < last_step_ && !pace_->others_go_on()) {
       log::warning(
           fmt::format("the input was used up at step {}, before step {}: repeat() it to go on",
                       step(), last_step_));
@@ -177,13 +147,13 @@ class Run {
   }
 
   // Where the time of the input went, when the model waited for it long enough to matter.
-  void tell_of_input(const ReplicaInput& input) const {
+  void tell_of_input() const {
     const double waited = trace_.seconds(StepTrace::kInput), total = trace_.total();
     constexpr double kWorthReading = 1.0, kShare = 0.1;
     if (waited < kWorthReading || waited < kShare * total) return;
     log::info(fmt::format("input: the model waited {:.1f} s of {:.1f} s ({:.0f} %) for data; {}",
                           waited, total, 100 * waited / total,
-                          describe_longest(input.batches().times(), /*most=*/3)));
+                          describe_longest(input_->batches().times(), /*most=*/3)));
   }
 
   // max_steps is reached: neither the input nor the model is looked at.
@@ -192,46 +162,36 @@ class Run {
       log::info(fmt::format("the checkpoint is at step {}, max_steps is {}: nothing to train",
                             engine_.step(), *options_.max_steps));
     }
-    if (options_.at_end) while_idle([&] { options_.at_end(engine_.step(), false, replica_); });
+    tell_end(/*trained=*/false);
     engine_.finish();
     return {.global_step = engine_.step()};
   }
 
-  // Refuses what workers at their own pace cannot do.
-  void check_shared() const {
-    if (options_.non_finite == NonFinitePolicy::kRollBack) {
-      throw invalid_argument(
-          "not supported: NonFinitePolicy::kRollBack on parameter servers, where others train on "
-          "meanwhile",
-          "take NonFinitePolicy::kSkip, or kStop, which is the default");
-    }
+  void tell_end(bool trained) {
+    if (!options_.at_end) return;
+    driver_.while_idle([&] { options_.at_end(engine_.step(), trained, replica_); });
   }
 
   // The others train on theirs.
   TrainResult without_data(const Dataset& dataset) {
     log::warning("there is no data for this worker, and the others train without it: " +
                  dataset.describe());
-    (void)engine_.begin_shared([](int64_t) { return std::nullopt; }, options_.restart_input);
-    end_steps(SharedRun::End::kNoMoreData);
+    pace_->begin(engine_, nullptr, {.restart_input = options_.restart_input});
+    driver_.end_steps(RunDriver::End::kNoMoreData);
     engine_.finish();
     return {.global_step = engine_.step(), .end_of_input = true};
   }
 
   void build(const Element& element) {
-    batch_ = to_batch(copy_(element));
-    begin_step(context_, 0, replica_.replica_id());
-    spec_ = call_model_to_build(model_fn_, batch_, Mode::kTrain, context_, &replica_.place());
-    engine_.build(spec_.train_op);
-    if (replica_.is_chief() && options_.summary_every_steps > 0) graph_ = graph_of_models(context_);
+    const EstimatorSpec spec = steps_.build(element);
     if (replica_.is_chief()) {
-      hooks_.add(spec_.training_chief_hooks);
+      hooks_.add(spec.training_chief_hooks);
       hooks_.add(options_.chief_hooks);
     }
     if (speaks_here()) {
       hooks_.add(options_.hooks);
-      hooks_.add(spec_.training_hooks);
+      hooks_.add(spec.training_hooks);
     }
-    spec_ = {};
   }
 
   // The step at which a run ends that begins at this one; nothing where its input ends it.
@@ -241,36 +201,39 @@ class Run {
     return last;
   }
 
-  // Goes on where the workers are that train at their own pace.
-  void begin_shared(ReplicaInput& input, bool restart_input) {
-    if (options_.restart_input && replica_.is_chief() && !shared_->live() &&
-        engine_.restored_inputs().contains("train"))
-      log::info(
-          fmt::format("RunConfig.restart_input is set: each of the {} workers reads its data "
-                      "from the beginning, and not from where {} says",
-                      replica_.place().processes, engine_.restored_from()));
-    const std::string position =
-        engine_.begin_shared([this](int64_t step) { return last_step_from(step); }, restart_input);
-    if (!position.empty()) {
-      continue_at(engine_, input, position);
-    } else if (!replica_.is_chief()) {
-      log::info(fmt::format("joined the run at step {}", engine_.step()));
-    } else if (!engine_.restored_from().empty()) {
-      tell_restored(engine_, input);
-    }
-    shared_->set_position([&input] { return input.batches().save().dump(); });
+  // From the first step to the end of the run.
+  TrainResult make_steps() {
+    TrainResult result;
+    const int64_t start_step = engine_.step();
+    last_step_ = last_step_from(start_step).value_or(-1);
+    // A hook may wait for another run: it has the patience that building has.
+    replica_.group().report(Phase::kBuilding, start_step);
+    begin_hooks();
+    replica_.group().report(Phase::kTraining, start_step);
+    const RunDriver::End end =
+        driver_.run({.last_step = last_step_, .continues = !engine_.restored_from().empty()});
+    profile_.end_run();
+    tell_profile();
+    result.stopped = end == RunDriver::End::kAsked;
+    result.end_of_input = end == RunDriver::End::kNoMoreData;
+    result.global_step = engine_.step();
+    result.steps = engine_.step() - start_step;
+    result.skipped_steps = non_finite_.skipped();
+    result.roll_backs = non_finite_.roll_backs();
+    if (speaks_here()) warn_of_short_input(result);
+    if (replica_.is_chief()) tell_of_input();
+    // What takes long now is not stuck: the last evaluation comes, and hooks may export.
+    replica_.group().report(Phase::kEvaluating, engine_.step());
+    tell_end(result.steps > 0);
+    tell_of_evaluations();
+    hooks_.end(engine_.step());
+    if (options_.trace && replica_.is_chief()) log::info(trace_.report());
+    engine_.finish();
+    return result;
   }
 
-  // Batches until the data ends, where that can be told; else below 0. Of processes with data of
-  // their own, the last one to end decides, which this one does not know.
-  int64_t batches_left(const ReplicaInput& input) const {
-    if (shared_ != nullptr) return kUnknown;
-    if (input.by_process() && replica_.place().processes > 1) return kUnknown;
-    return input.batches().remaining();
-  }
-
-  void begin_hooks(const ReplicaInput& input) {
-    const int64_t k = options_.accumulate_steps, batches = batches_left(input);
+  void begin_hooks() {
+    const int64_t k = options_.accumulate_steps, batches = pace_->batches_left(*input_);
     const int64_t left = batches < 0 ? batches : (batches + k - 1) / k;
     const bool input_ends = left >= 0 && (last_step_ < 0 || step() + left < last_step_);
     hooks_.begin({.start_step = step(),
@@ -278,7 +241,7 @@ class Run {
                   .num_replicas = replica_.num_replicas_in_sync(),
                   .is_chief = replica_.is_chief(),
                   .model_dir = options_.model_dir,
-                  .graph = graph_ ? &*graph_ : nullptr,
+                  .graph = steps_.graph() ? &*steps_.graph() : nullptr,
                   .state = [this] {
                     Checkpoint now{.global_step = step()};
                     for (const auto& [name, tensor] : replica_.state().tensors())
@@ -287,149 +250,9 @@ class Run {
                   }});
   }
 
-  // Whether a hook of any replica wants no step at all.
-  bool agree_on_no_step() {
-    const std::vector<std::string> requests =
-        replica_.group().gather_text("stop_at_begin", hooks_.stop() ? "stop" : "");
-    return std::ranges::any_of(requests,
-                               [](const std::string& request) { return !request.empty(); });
-  }
-
-  // A request to stop that nobody else has to agree to: several replicas agree with their next
-  // step.
-  bool stops_alone() const {
-    return replica_.num_replicas_in_sync() == 1 && (hooks_.stop() || stop_signal() != 0);
-  }
-
-  void loop(ReplicaInput& input, TrainResult* result) {
-    // A hook may wait for another run: it has the patience that building has.
-    replica_.group().report(Phase::kBuilding, step());
-    begin_hooks(input);
-    replica_.group().report(Phase::kTraining, step());
-    saves_.begin();
-    if (saves_.takes_part() && !restored_) save(input, {.notify = false, .must = true});
-    saves_.agree_on_patience();
-    result->stopped = agree_on_no_step();
-    StepTimer metrics_due(options_.metrics_every_steps);
-    while (!result->stopped && has_step()) {
-      measured_ |= is_near(metrics_due);
-      profile_.begin_step();
-      trace_.start();
-      hooks_.before_step(step() + 1);
-      trace_.lap(StepTrace::kHooks);
-      const StepResult made = train_step(input);
-      if (!made.any_data) {
-        result->end_of_input = true;
-        break;
-      }
-      if (!made.finite) {
-        non_finite_.note(made, [&] { return saves_.roll_back(); });
-        hooks_.step_left_out();
-      } else {
-        ++steps_made_;
-        tell_hooks(made);
-      }
-      // Who wants to stop behind a step means one that was made: all replicas go on to it.
-      bool stops = (made.stop && made.finite) || stops_alone();
-      if (saves_.due(made.save)) save(input, {.notify = !stops});
-      profile_.end_step(step());
-      tell_profile();
-      profile_.follow(made.profile_steps);
-      stops |= stops_alone();
-      if (stops) {
-        end_on_request(input);
-        result->stopped = true;
-      }
-    }
-    if (shared_ != nullptr && !ended_) {
-      // It waited for others, and was told to stop meanwhile.
-      if (stop_signal() != 0) end_on_request(input);
-      end_steps(result->end_of_input ? SharedRun::End::kNoMoreData
-                : result->stopped    ? SharedRun::End::kAsked
-                                     : SharedRun::End::kOver,
-                [&] {
-                  if (saves_.due(saves_.wanted_by_clock())) save(input, {});
-                });
-      if (stop_signal() != 0 && replica_.is_chief()) end_on_request(input);
-    }
-    if (saves_.lacks_step()) save(input, {.must = true});
-    profile_.end_run();
-    tell_profile();
-  }
-
-  // Whether metrics are due with the step to come. Of workers at their own pace nobody knows which
-  // number that has: it is one of the next few.
-  bool is_near(StepTimer& due) const {
-    if (shared_ == nullptr) return due.due(step() + 1);
-    const int64_t every = options_.metrics_every_steps;
-    if (every <= 0) return false;
-    const int64_t few = 3 * replica_.place().processes;
-    return step() % every + few >= every || step() % every < few;
-  }
-
-  // Whether there is a step to make. Where workers train at their own pace, the ledger knows.
-  bool has_step() {
-    if (shared_ != nullptr) return shared_->begin_step();
-    return last_step_ < 0 || step() < last_step_;
-  }
-
-  // `others_go_on` is called now and then while others make steps.
-  void end_steps(SharedRun::End end, const std::function<void()>& others_go_on = {}) {
-    replica_.group().report(Phase::kWaiting, step());
-    engine_.follow(shared_->end_steps(end, [&](int64_t now) {
-      engine_.follow(now);
-      if (others_go_on) others_go_on();
-    }));
-    ended_ = true;
-  }
-
   // Where the steps are over that a hook asked for.
   void tell_profile() {
     if (const auto timeline = profile_.take()) hooks_.after_profile(step(), *timeline);
-  }
-
-  // The batches of one step.
-  StepResult train_step(ReplicaInput& input) {
-    metrics_.clear();
-    non_finite_.begin_step();
-    StepResult made = train_batch(input);
-    while (!made.updated) {
-      replica_.group().report(Phase::kTraining, step());
-      made = train_batch(input);
-    }
-    if (made.any_data) replica_.group().report(Phase::kTraining, step());
-    return made;
-  }
-
-  void tell_hooks(const StepResult& made) {
-    if (measured_) {
-      metrics_.merge(replica_.exchange());
-      for (const auto& [name, rate] : replica_.learning_rates()) metrics_.add_result(name, rate);
-    }
-    hooks_.after_step({.global_step = step(),
-                       .loss = made.loss,
-                       .rows = made.rows,
-                       .reduction_seconds = replica_.last_times().reduction,
-                       .metrics = measured_ ? std::optional(metrics_.results()) : std::nullopt,
-                       .summaries = summaries(),
-                       .skipped_steps = non_finite_.skipped(),
-                       .roll_backs = non_finite_.roll_backs()});
-    measured_ = false;
-    tell_of_evaluations();
-    trace_.lap(StepTrace::kHooks);
-    trace_.count_step();
-    let_go();
-  }
-
-  // Those of this step, where they are due; those of workers at their own pace tell how far they
-  // are apart.
-  const std::vector<formats::SummaryValue>* summaries() {
-    const auto* values = summaries_.merge(replica_.exchange());
-    if (values == nullptr || shared_ == nullptr || !replica_.is_chief()) return values;
-    shared_summaries_ = *values;
-    for (const auto& [name, value] : shared_->measures())
-      shared_summaries_.push_back({name, static_cast<float>(value)});
-    return &shared_summaries_;
   }
 
   // Of those that were made since the last call.
@@ -439,126 +262,100 @@ class Run {
       hooks_.after_evaluate(evaluation);
   }
 
-  // One batch of a step; the last one, or where the data ends, makes the update.
-  StepResult train_batch(ReplicaInput& input) {
-    let_go();
+  // --- what its driver asks of it ---
+  // Whether a hook of any replica wants none.
+  bool agree_on_no_step() override {
+    const std::vector<std::string> requests =
+        replica_.group().gather_text("stop_at_begin", hooks_.stop() ? "stop" : "");
+    return std::ranges::any_of(requests,
+                               [](const std::string& request) { return !request.empty(); });
+  }
+
+  bool wants_to_stop() const override { return hooks_.stop(); }
+
+  StepResult make_step() override {
+    steps_.begin_step();
+    profile_.begin_step();
     trace_.start();
-    Element element;
-    const bool has_data = input.batches().next(&element);
-    if (!has_data && replica_.num_replicas_in_sync() == 1) {
-      const StepResult rest = engine_.apply_accumulated();
-      if (!rest.updated) return {.any_data = false};
-      trace_.lap(replica_.last_times());
-      return rest;
+    hooks_.before_step(step() + 1);
+    trace_.lap(StepTrace::kHooks);
+    return steps_.make(*input_, non_finite_, [&] {
+      return distribute::StepInput{.stop = driver_.wants_to_stop(),
+                                   .save = driver_.wants_to_save(),
+                                   .profile_steps = hooks_.profile_steps()};
+    });
+  }
+
+  void after_step(const StepResult& made) override {
+    if (!made.finite) {
+      non_finite_.note(made, [&] { return driver_.roll_back(); });
+      return hooks_.step_left_out();
     }
-    batch_ = to_batch(copy_(element));
-    trace_.lap(StepTrace::kInput);
-    begin_step(context_, step(), replica_.replica_id(), replica_.accumulated());
-    const int64_t rows = has_data ? batch_.rows() : 0;
-    summaries_.begin_batch(step() + 1, replica_.accumulated(), rows);
-    const ZeroRowGuard guard(replica_.variables(), batch_.rows());
-    {
-      const auto watch = own_training_.begin();
-      spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_,
-                         {.where = "at step", .number = step() + 1, .replica = &replica_.place()});
-      own_training_.check(*watch, &batch_, !spec_.train_op.entries.empty());
-    }
-    trace_.lap(StepTrace::kForward);
-    const StepResult made =
-        engine_.train({.train_op = &spec_.train_op,
-                       .loss = spec_.loss,
-                       .reduction = spec_.loss_reduction,
-                       .weight = spec_.loss_weight.value_or(static_cast<double>(rows)),
-                       .has_data = has_data,
-                       .rows = rows,
-                       .stop = hooks_.stop() || stop_signal() != 0,
-                       .save = saves_.wanted_by_clock(),
-                       .profile_steps = hooks_.profile_steps()},
-                      &batch_);
-    trace_.lap(replica_.last_times());
-    if (measured_) metrics_.add(spec_.train_metrics);
+    ++steps_made_;
+    hooks_.after_step({.global_step = step(),
+                       .loss = made.loss,
+                       .rows = made.rows,
+                       .reduction_seconds = replica_.last_times().reduction,
+                       .metrics = steps_.metrics(),
+                       .summaries = steps_.summaries(),
+                       .skipped_steps = non_finite_.skipped(),
+                       .roll_backs = non_finite_.roll_backs()});
+    tell_of_evaluations();
+    trace_.lap(StepTrace::kHooks);
+    trace_.count_step();
+    steps_.let_go();
+  }
+
+  void after_step_and_save(const StepResult& made) override {
+    profile_.end_step(step());
+    tell_profile();
+    profile_.follow(made.profile_steps);
+  }
+
+  Saved write(FailedSaves* may_fail) override {
+    trace_.start();
+    if (replica_.is_chief()) hooks_.before_save(step());
+    const Saved made = engine_.save(
+        {.inputs = [&] { return positions_of(*input_, examples_of_step_); },
+         .epoch = input_->batches().position().epoch,
+         .writer = [&]() -> CheckpointWriter& { return saves_.writer(); },
+         .saved = [&](const std::string& prefix) { hooks_.after_save(step(), prefix); },
+         .may_fail = may_fail});
+    trace_.lap(StepTrace::kSaving);
     return made;
   }
 
-  // Before the next ones are made: they then get the same memory, still in the cache.
-  void let_go() {
-    spec_ = {};
-    batch_ = {};
+  void after_save(const Saved& made) override {
+    if (options_.after_save) options_.after_save(step(), made.prefix, replica_);
   }
 
-  // A hook's request ends the run normally; a signal ends it with Cancelled, or, in the tasks that
-  // got none, with the request to be restarted together with the one that did.
-  void end_on_request(ReplicaInput& input) {
-    const auto reason = StopReason::agree(replica_.group(), stop_signal() != 0);
-    if (!reason) return;  // a hook's request, here or elsewhere
-    if (shared_ != nullptr && !ended_) end_steps(SharedRun::End::kTold);
-    if (saves_.lacks_step()) save(input, {.notify = false, .must = true});
-    const std::string saved = saves_.takes_part() ? fmt::format("after saving step {}", step())
-                              : saves_.enabled()
-                                  ? fmt::format("at step {}; the chief saves", step())
-                                  : fmt::format("at step {}, without checkpoints", step());
-    engine_.finish();
-    throw reason->error(saved, saves_.enabled());
+  void after_evaluation() override {
+    if (!options_.after_save) return;
+    // It takes all threads for itself.
+    if (num_threads() != threads_) set_threads(threads_);
+    tell_of_evaluations();
+    trace_.lap(StepTrace::kEvaluating);
   }
 
-  struct Save {
-    bool notify = true;  // TrainerOptions::after_save is called
-    bool must = false;   // when it fails, the run ends
-  };
+  void after_pause(double seconds) override { hooks_.after_pause(seconds); }
 
-  void save(ReplicaInput& input, const Save& how) {
-    trace_.start();
-    const TimePoint begun = clock_.now();
-    const Saved made = saves_.save(input, examples_of_step_, how.must);
-    trace_.lap(StepTrace::kSaving);
-    if (made.saved && how.notify && options_.after_save) {
-      try {
-        while_idle([&] { options_.after_save(step(), made.prefix, replica_); });
-      } catch (const Error& error) {
-        // Others train on meanwhile: there is more to save than what was evaluated.
-        if (shared_ == nullptr || error.kind() != ErrorKind::kCancelled || stop_signal() == 0)
-          throw;
-        idle_ = false;
-      }
-      // An evaluation takes all threads for itself.
-      if (num_threads() != threads_) set_threads(threads_);
-      tell_of_evaluations();
-      trace_.lap(StepTrace::kEvaluating);
-    }
-    replica_.group().report(Phase::kTraining, step());
-    const double seconds = to_seconds(clock_.now() - begun);
-    // Where others make steps meanwhile, no time is lost.
-    if (shared_ == nullptr) hooks_.after_pause(seconds);
-  }
-
-  const ModelFn& model_fn_;
   const TrainerOptions& options_;
   Replica& replica_;
   Engine engine_;
+  const std::unique_ptr<Pace> pace_;
   Clock& clock_;
-  ModelContext context_;
-  OwnTraining own_training_{replica_, "the model function"};
-  StepSummaries summaries_;
-  std::optional<formats::GraphDef> graph_;  // on the chief, for its hooks
-  const DeviceCopier copy_;
+  StepTrace trace_;
+  ModelTraining steps_;
   NonFiniteSteps non_finite_;
   HookList hooks_;
-  StepTrace trace_;
   StepProfile profile_;
   const int threads_ = num_threads();  // this replica's
   RunSaves saves_;
-  bool restored_ = false;
-  SharedRun* const shared_ = replica_.shared();  // of workers at their own pace
-  bool ended_ = false;                           // its steps are over
-  std::vector<formats::SummaryValue> shared_summaries_;
+  RunDriver driver_;
+  std::optional<ReplicaInput> input_;
   int64_t steps_made_ = 0;
-  bool idle_ = false;
-  bool measured_ = false;  // metrics of the step under way are wanted
   int64_t last_step_ = -1;
   int64_t examples_of_step_ = 0;
-  StepMetrics metrics_;  // of the last step that was measured
-  Batch batch_;          // of the step under way
-  EstimatorSpec spec_;   // likewise
 };
 
 // A task that was told to stop while it evaluates, or while it waits for one that does, has nothing

@@ -31,7 +31,7 @@ class Worker {
         made_(made),
         replica_(strategy.start(options.start)),
         group_(replica_.replica().group()),
-        run_(*replica_.replica().shared()),
+        run_(replica_.run()),
         task_(replica_.replica().place().name()) {}
 
   // Returns when the run is over.

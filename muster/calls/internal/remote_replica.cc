@@ -54,6 +54,7 @@ RandomKey RemoteCall::random_key(const std::string& name) const { return key_.de
 RemoteReplica::RemoteReplica(std::unique_ptr<Replica> replica)
     : replica_(std::move(replica)),
       engine_(*replica_, /*accumulate_steps=*/1),
+      pace_(Pace::of(*replica_)),
       calls_(replica_->variables(), replica_->seed()) {
   // One call whose numbers are not finite is an error of that call.
   engine_.report_non_finite();
@@ -84,12 +85,10 @@ optim::TrainOp RemoteReplica::describe(const RemoteFunctions::Function& training
 
 void RemoteReplica::build(const RemoteFunctions::Function& training, const std::string& form,
                           const Checkpoint* initial) {
-  SharedRun* shared = replica_->shared();
-  if (!engine_.restored_from().empty()) initial = nullptr;
-  if (initial != nullptr && shared == nullptr)
+  if (initial != nullptr && engine_.restored_from().empty())
     engine_.continue_from(*initial, "the state it was given");
   replica_->group().report(Phase::kBuilding, engine_.step());
-  if (shared != nullptr) shared->set_batch_form(form);
+  pace_->tell_form([&] { return form; });
   const std::optional<Batch> batch = no_rows(form);
   optim::TrainOp described;
   {
@@ -103,7 +102,8 @@ void RemoteReplica::build(const RemoteFunctions::Function& training, const std::
   }
   check_trains(training, described);
   for (const Variable* variable : replica_->variables().on_read()) {
-    if (shared == nullptr || variable->spec().aggregation != VariableAggregation::kConcat) continue;
+    if (!pace_->others_go_on() || variable->spec().aggregation != VariableAggregation::kConcat)
+      continue;
     throw invalid_argument(
         fmt::format("not supported: the variable {}, which keeps something of each example for the "
                     "next batch, with a ClusterCoordinator: any worker may make the next call",
@@ -111,35 +111,16 @@ void RemoteReplica::build(const RemoteFunctions::Function& training, const std::
         "leave .stateful out, or train an Estimator");
   }
   engine_.build(described);
-  if (shared == nullptr) return;
-  if (initial != nullptr && !shared->live()) give(*initial);
-  (void)engine_.begin_shared([](int64_t) { return std::nullopt; }, /*restart_input=*/true);
-}
-
-void RemoteReplica::give(const Checkpoint& state) {
-  const auto value_of = [&](const std::string& name) {
-    const auto found = state.tensors.find(name);
-    return found == state.tensors.end() ? Tensor() : found->second;
-  };
-  std::map<std::string, Tensor> theirs;
-  for (const auto& [name, spec] : replica_->shared()->specs()) {
-    const Tensor value = value_of(name);
-    if (value.defined() && value.sizes() == at::IntArrayRef(spec.shape) &&
-        value.scalar_type() == spec.dtype)
-      theirs[name] = value;
-  }
-  replica_->shared()->write(theirs);
-  replica_->state().restore_own(value_of);
-  engine_.follow(state.global_step);
+  pace_->begin(engine_, /*input=*/nullptr,
+               {.restart_input = true, .last_step = [](int64_t) { return std::nullopt; }});
 }
 
 RemoteReplica::Made RemoteReplica::call(const RemoteFunctions::Function& function,
                                         const Batch* batch, const std::vector<Tensor>& arguments) {
-  SharedRun* shared = replica_->shared();
   const bool training = function.options.training;
   replica_->group().report(training ? Phase::kTraining : Phase::kEvaluating, engine_.step());
-  if (shared != nullptr && training && !shared->begin_step()) return {.over = true};
-  if (shared != nullptr && !training) shared->read_weights();
+  if (training && !pace_->begin_step(engine_.step(), /*last_step=*/-1)) return {.over = true};
+  if (!training) pace_->read_weights();
   const int64_t step = engine_.step(), examples = batch != nullptr ? batch->rows() : 1;
   Made made;
   optim::TrainOp described;
@@ -182,7 +163,7 @@ RemoteReplica::Made RemoteReplica::call(const RemoteFunctions::Function& functio
   }
   if (function.options.returns_step_loss)
     made.results.push_back(torch::full({}, step_made.loss, at::kDouble));
-  if (shared != nullptr) made.state = own_state();
+  if (pace_->others_go_on()) made.state = own_state();
   return made;
 }
 

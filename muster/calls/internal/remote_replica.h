@@ -13,6 +13,7 @@
 #include "muster/distribute/replica.h"
 #include "muster/layers/step_context.h"
 #include "muster/train/engine.h"
+#include "muster/train/pace.h"
 
 namespace muster::inline v0_1::distribute {
 
@@ -22,6 +23,8 @@ class RemoteReplica {
 
   Replica& replica() { return *replica_; }
   Engine& engine() { return engine_; }
+  // REQUIRES: it is not alone.
+  SharedRun& run() { return *replica_->shared(); }
 
   // Calls the function that trains on zero rows of a batch of this form ("" without one), which
   // makes the variables; then begins the run, or joins it. On the chief, a run that goes on from
@@ -52,8 +55,6 @@ class RemoteReplica {
                                  VariableStore& variables, uint64_t seed, const std::string& form);
 
  private:
-  // Gives the servers, and this replica, what `state` has of theirs.
-  void give(const Checkpoint& state);
   // Among those that make calls, from 0: the first worker draws what a process alone draws.
   int number() const;
   static std::vector<Tensor> invoke(const RemoteFunctions::Function& function,
@@ -63,6 +64,7 @@ class RemoteReplica {
 
   const std::unique_ptr<Replica> replica_;
   Engine engine_;
+  const std::unique_ptr<Pace> pace_;
   StepContext calls_;
 };
 

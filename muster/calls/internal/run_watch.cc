@@ -28,7 +28,7 @@ void RunWatch::look() {
   if (looked_ && to_seconds(now - *looked_) < kServersEvery) return;
   looked_ = now;
   try {
-    replica_.engine().follow(replica_.replica().shared()->check());
+    replica_.engine().follow(replica_.run().check());
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kPeerLost) throw;
     throw Error(ErrorKind::kPeerLost, error.message(),

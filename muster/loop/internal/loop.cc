@@ -12,6 +12,7 @@
 #include "muster/distribute/agree.h"
 #include "muster/distribute/start_failure.h"
 #include "muster/files/file_systems.h"
+#include "muster/loop/internal/served_loop.h"
 #include "muster/loop/named_call.h"
 #include "muster/loop/recorded_step.h"
 #include "muster/optim/train_op.h"
@@ -67,10 +68,7 @@ Loop::Member::Member(std::unique_ptr<Replica> started, int64_t accumulate_steps,
   });
 }
 
-Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
-    : strategy_(std::move(strategy)),
-      options_(options),
-      cancelled_(options.cancelled ? options.cancelled : [] { return stop_signal() != 0; }) {
+std::shared_ptr<Loop> Loop::make(StrategyPtr strategy, const ScopeOptions& options) {
   if (!(options.merge_timeout > 0)) {
     throw invalid_argument(fmt::format("ScopeOptions.merge_timeout is {}; it must be more than 0",
                                        options.merge_timeout));
@@ -79,31 +77,47 @@ Loop::Loop(StrategyPtr strategy, const ScopeOptions& options)
   const Environment environment =
       options.environment ? *options.environment : Environment::process();
   const cluster::ResolvedCluster resolved =
-      cluster::resolve_cluster(environment, {.worker_zero_may_be_chief = strategy_->multi_worker(),
-                                             .wants_servers = strategy_->needs_servers()});
+      cluster::resolve_cluster(environment, {.worker_zero_may_be_chief = strategy->multi_worker(),
+                                             .wants_servers = strategy->needs_servers()});
   cluster::announce(resolved);
-  if (resolved.is_evaluator || !strategy_->needs_servers()) check_worker(resolved, "train");
-  start_ = {.cluster = resolved,
-            .seed = options.seed,
-            .call = kJoining,
-            .join_timeout = options.join_timeout,
-            .cancelled = cancelled_,
-            .model_dir = options.model_dir};
-  if (serves()) return;
+  if (resolved.is_evaluator || !strategy->needs_servers()) check_worker(resolved, "train");
+  StartOptions start{
+      .cluster = resolved,
+      .seed = options.seed,
+      .call = kJoining,
+      .join_timeout = options.join_timeout,
+      .cancelled = options.cancelled ? options.cancelled : [] { return stop_signal() != 0; },
+      .model_dir = options.model_dir};
+  const bool served = strategy->needs_servers() && !resolved.addresses.empty();
+  const std::shared_ptr<Loop> made =
+      served ? std::make_shared<ServedLoop>(std::move(strategy), options, std::move(start))
+             : std::make_shared<Loop>(std::move(strategy), options, std::move(start));
+  made->begin();
+  return made;
+}
+
+Loop::Loop(StrategyPtr strategy, const ScopeOptions& options, StartOptions start)
+    : strategy_(std::move(strategy)),
+      options_(options),
+      start_(std::move(start)),
+      cancelled_(start_.cancelled) {}
+
+void Loop::begin() {
   start_replicas();
-  if (first().is_chief() && summary_steps(options) > 0) {
+  if (first().is_chief() && summary_steps(options_) > 0) {
     summary_hook_ = std::make_unique<SummaryHook>(
-        std::make_shared<summary::EventWriter>(options.summary_dir, file_systems(), system_clock()),
-        options.save_summary_steps, options.save_summary_steps, system_clock());
+        std::make_shared<summary::EventWriter>(options_.summary_dir, file_systems(),
+                                               system_clock()),
+        options_.save_summary_steps, options_.save_summary_steps, system_clock());
   }
   threads_ = std::make_unique<ReplicaThreads>(replicas_.size());
-  each(kJoining, [&](Replica& replica, size_t) { check_same(replica, settings_of(options)); });
+  each(kJoining, [&](Replica& replica, size_t) { check_same(replica, settings_of(options_)); });
 }
 
 void Loop::start_replicas() {
   for (auto& replica : strategy_->start_replicas(start_)) {
     // Who fails from now on is known to the servers.
-    if (replica->shared() != nullptr) note_joining();
+    if (!replica->place().in_sync) note_joining();
     replicas_.push_back(std::make_unique<Member>(std::move(replica), options_.accumulate_steps,
                                                  summary_steps(options_)));
   }
@@ -114,19 +128,23 @@ void Loop::start_replicas() {
 
 const Replica& Loop::first() const {
   if (!replicas_.empty()) return *replicas_.front()->replica;
-  if (broken_) {
-    throw Error(broken_->kind(), "the scope is over: " + broken_->message(), broken_->hint());
-  }
+  check_ready();
   throw invalid_argument(
       "a parameter server has no replicas: it only serves those of the other tasks",
       "give the function that trains to Scope::serve() in front of the loop, in every task: if "
       "(scope.serve(step)) return;");
 }
 
+void Loop::check_ready() const {
+  if (const Error* ended = std::get_if<Error>(&doing_))
+    throw Error(ended->kind(), "the scope is over: " + ended->message(), ended->hint());
+}
+
 Loop* Loop::current() { return static_cast<Loop*>(entered().loop()); }
 
 void Loop::enter() {
-  if (scopes_++ == 0 && !ran_ && !replicas_.empty() && first().place().replicas() > 1)
+  if (scopes_++ == 0 && called_ != Called::kToTrain && !replicas_.empty() &&
+      first().place().replicas() > 1)
     watch_ = std::make_unique<BackwardWatch>(/*leaves=*/false);
   entered().loops.push_back(this);
 }
@@ -147,10 +165,10 @@ void Loop::release(bool by_exception) noexcept {
 
 void Loop::end_if_left(bool by_exception) noexcept {
   if (scopes_ > 0 || keepers_ > 0) return;
-  if (serves()) return;
-  const bool chief = !replicas_.empty() && replicas_.front()->replica->is_chief();
+  if (replicas_.empty()) return;
+  const bool chief = replicas_.front()->replica->is_chief();
   try {
-    if (broken_) {
+    if (std::holds_alternative<Error>(doing_)) {
       // The others know, or are gone.
     } else if (by_exception) {
       const Error error(ErrorKind::kInternal, "an exception left the scope of its strategy");
@@ -165,7 +183,7 @@ void Loop::end_if_left(bool by_exception) noexcept {
       end_training(/*by_program=*/false);
       each(kEnd, [&](Replica& replica, size_t local) {
         meet_at_end(replica);
-        if (replica.shared() != nullptr) leave_servers(replica);
+        leave_run(replica);
         replicas_[local]->engine.finish();
       });
     }
@@ -177,7 +195,8 @@ void Loop::end_if_left(bool by_exception) noexcept {
       note_late_error(current_error());
     }
   }
-  if (!broken_) broken_ = invalid_argument("the program left it", "enter a new one");
+  if (!std::holds_alternative<Error>(doing_))
+    doing_ = invalid_argument("the program left it", "enter a new one");
   // Data sets that were distributed in this scope may live on.
   threads_.reset();
   replicas_.clear();
@@ -192,20 +211,14 @@ void Loop::each(const char* own_call, const std::function<void(Replica&, size_t)
     throw invalid_argument("a distributed data set was read inside of a replica function",
                            "read it between the calls of run(), and give run() the batch");
   }
-  if (broken_) {
-    throw Error(broken_->kind(), "the scope is over: " + broken_->message(), broken_->hint());
-  }
+  check_ready();
   (void)first();
-  if (running_) {
+  if (std::holds_alternative<AtWork>(doing_)) {
     throw invalid_argument(
         "the strategy was called inside of merge(), while its replicas wait for that",
         "let merge() return, and call the strategy after run()");
   }
-  running_ = true;
-  const struct Running {
-    bool& running;
-    ~Running() { running = false; }
-  } running{running_};
+  doing_ = AtWork();
   try {
     threads_->run([&](size_t local, const std::function<void()>& failing) {
       Replica& replica = *replicas_[local]->replica;
@@ -229,9 +242,10 @@ void Loop::each(const char* own_call, const std::function<void(Replica&, size_t)
       }
     });
   } catch (...) {
-    broken_ = current_error();
+    doing_ = current_error();
     throw;
   }
+  doing_ = Ready();
 }
 
 void Loop::check_own_training() const {
@@ -255,21 +269,24 @@ bool Loop::should_stop() const {
   return stop_ || (first().num_replicas_in_sync() == 1 && cancelled_());
 }
 
+std::string Loop::stopped_at() const {
+  return saved_step_ == step_ ? fmt::format("after saving step {}", step_)
+                              : fmt::format("at step {}, which was not saved", step_);
+}
+
 void Loop::stop() {
-  if (first().shared() != nullptr) stop_on_servers();
+  before_stop();
   std::optional<Error> told;
   each("Scope::stop()", [&](Replica& replica, size_t local) {
     meet_at_end(replica);
     const auto reason = StopReason::agree(replica.group(), cancelled_());
-    const std::string where = saved_step_ == step_
-                                  ? fmt::format("after saving step {}", step_)
-                                  : fmt::format("at step {}, which was not saved", step_);
-    const Error mine = reason ? reason->error(where, saved_step_ >= 0 || restored_)
-                              : Error(ErrorKind::kCancelled, "stopped by its program " + where);
+    const Error mine = reason
+                           ? reason->error(stopped_at(), goes_on_later())
+                           : Error(ErrorKind::kCancelled, "stopped by its program " + stopped_at());
     replicas_[local]->engine.finish();
     if (local == 0) told = mine;
   });
-  broken_ = *told;
+  doing_ = *told;
   throw *told;
 }
 

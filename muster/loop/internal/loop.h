@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "muster/base/error.h"
@@ -17,7 +18,6 @@
 #include "muster/distribute/entered_loop.h"
 #include "muster/distribute/replica.h"
 #include "muster/distribute/replica_threads.h"
-#include "muster/distribute/shared_run.h"
 #include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
 #include "muster/layers/step_context.h"
@@ -39,9 +39,18 @@ class KeptBatch;
 // Throws InvalidArgument for what needs all workers, where they go at their own pace.
 void check_meets(const Replica& replica, const char* what);
 
-class Loop final : public EnteredLoop, public std::enable_shared_from_this<Loop> {
+// In step: all replicas make each call together. Where workers go at their own pace, a ServedLoop
+// overrides what is otherwise there.
+class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
  public:
-  Loop(StrategyPtr strategy, const ScopeOptions& options);
+  // Enters the cluster that this process is in. Throws what Strategy::scope() throws.
+  static std::shared_ptr<Loop> make(StrategyPtr strategy, const ScopeOptions& options);
+  // `start`: this process in its cluster.
+  Loop(StrategyPtr strategy, const ScopeOptions& options, StartOptions start);
+  Loop(const Loop&) = delete;
+  Loop& operator=(const Loop&) = delete;
+  // Brings the replicas together.
+  virtual void begin();
 
   // The one entered last on this thread; nullptr when there is none.
   static Loop* current();
@@ -73,30 +82,32 @@ class Loop final : public EnteredLoop, public std::enable_shared_from_this<Loop>
   // from its distributed data.
   void check_own_training() const;
   // Do what Scope::serve() and Scope::end_training() say.
-  bool serve(const std::function<void(const Batch&)>& call);
+  virtual bool serve(const std::function<void(const Batch&)>& /*call*/) { return false; }
   // `by_program`: not at the end of the scope, where what its functions refer to may be gone.
-  void end_training(bool by_program);
-  // On parameter servers, before the data of this process is read: takes the position at which the
-  // run has it.
-  void find_place();
+  virtual void end_training(bool /*by_program*/) {}
+  // Before the data of this process is read, where its position is not the chief's: takes it.
+  virtual void find_place() {}
   // Whether the run had ended when this process joined it: there is no data to read.
-  bool over() const { return over_; }
+  virtual bool over() const { return false; }
   // Do what Scope::should_stop() and Scope::stop() say.
   bool should_stop() const;
   [[noreturn]] void stop();
   // The update of the batches that wait for one.
   void apply_accumulated();
   // Do what Scope::assign(), Scope::state() and Session::begin_again() say.
-  void assign(const std::map<std::string, Tensor>& values);
+  virtual void assign(const std::map<std::string, Tensor>& values);
   Checkpoint state();
   void begin_again(const Checkpoint& state, int64_t accumulate_steps);
   // Do what Scope::save(), Scope::restore() and Scope::warm_start() say.
-  std::string save(const std::string& model_dir, const SaveOptions& options);
+  // Where `beside` is given, it is called on the chief when the checkpoint is about to be written:
+  // what it throws fails the save.
+  virtual Saved save(const std::string& model_dir, const SaveOptions& options,
+                     const std::function<void()>& beside);
   void end_saving(const std::string& model_dir);
-  bool restore(const std::string& model_dir);
+  virtual bool restore(const std::string& model_dir);
   void warm_start(const WarmStartSettings& settings);
   // A copy of what a variable is now.
-  Tensor value(const Variable& variable);
+  virtual Tensor value(const Variable& variable);
   // Takes the position back that a data set got and that is another's: the next one that is
   // distributed in its place gets it.
   void give_back(const DistributedDataset::Progress& from, nlohmann::json state);
@@ -114,7 +125,7 @@ class Loop final : public EnteredLoop, public std::enable_shared_from_this<Loop>
   Tensor gather(const PerReplica<Tensor>& value, int64_t axis) override;
   DistributedDataset distribute(const Dataset& dataset, bool for_this_process);
 
- private:
+ protected:
   // A replica with what a loop needs of it.
   struct Member {
     std::unique_ptr<Replica> replica;
@@ -128,55 +139,64 @@ class Loop final : public EnteredLoop, public std::enable_shared_from_this<Loop>
     // `summary_steps` of 0: no summaries.
     Member(std::unique_ptr<Replica> started, int64_t accumulate_steps, int64_t summary_steps);
   };
+
+  // --- what another pace changes ---
+  // Before a call of run() or evaluation, before its replicas are called.
+  virtual void before_run(bool /*training*/) {}
+  // Around the build, on a replica: `batch` is what it is built on, nullptr without one.
+  virtual void before_build(Member& /*member*/, const Batch* /*batch*/) {}
+  virtual void after_build(Member& /*member*/) {}
+  // Before the function is called on a replica whose model is built or is not yet.
+  virtual void before_call(Member& /*member*/, bool /*training*/) {}
+  // A replica leaves the run, which has no more steps.
+  virtual void leave_run(Replica& /*replica*/) {}
+  // Where the data sets stand, as a checkpoint holds it; and the way back.
+  virtual nlohmann::json inputs_to_save() const;
+  virtual void take_restored_inputs();
+  // Before the replicas agree why the run stops.
+  virtual void before_stop() {}
+  // Where the run was stopped: "after saving step 7"; and whether it goes on from something.
+  virtual std::string stopped_at() const;
+  virtual bool goes_on_later() const { return saved_step_ >= 0 || restored_; }
+
+  // Builds the model by `body`, a function that trains and is given `batch`, and makes no step.
+  void build_by(const std::function<void(size_t)>& body, const Batch* batch);
+  const Engine& first_engine() const { return replicas_.front()->engine; }
+  nlohmann::json positions_of_data() const;
+  void take_positions(const std::string& position);
+  // One name for each directory, however it is spelled.
+  static std::string key_of(const std::string& model_dir);
+
+  const StrategyPtr strategy_;
+  ScopeOptions options_;
+  const StartOptions start_;
+  std::vector<std::unique_ptr<Member>> replicas_;
+  int64_t step_ = 0;
+  const std::function<bool()> cancelled_;
+  int64_t saved_step_ = -1;  // of the last save()
+  bool restored_ = false;    // a checkpoint was found
+  // What run() was called for so far.
+  enum class Called { kNever, kToEvaluate, kToTrain };
+  Called called_ = Called::kNever;
+
+ private:
   struct Call;
-  // Brings the replicas together.
   void start_replicas();
   // The run is over where nobody has entered or keeps it any more.
   void end_if_left(bool by_exception) noexcept;
+  // Throws where the loop is over, or its replicas are at work.
+  void check_ready() const;
   // The call that makes the variables, before the first step that trains. False when it did not
   // train.
   bool build(Member& member, Call& call, const KeptBatch& kept,
              const std::function<optim::TrainOp()>& invoke);
   const Batch* batch_of(const Call& call, size_t local) const;
-  // Builds the model by `body`, a function that trains and is given `batch`, and makes no step.
-  void build_by(const std::function<void(size_t)>& body, const Batch* batch);
   // Before the first step that trains: gives variables that are new since the last call the values
   // of the checkpoint. Returns whether there were any; all replicas call it together.
   bool restore_variables(Member& member);
   // On the chief: the right to write model_dir, from the first save there until the scope ends.
   CheckpointWriter& writer(const std::string& model_dir, const CheckpointManagerOptions& options);
   void note(const StepResult& result);
-  // --- on parameter servers; elsewhere they do nothing ---
-  bool serves() const;
-  // In front of the build: servers learn the form of batches. Behind it: the run begins.
-  void tell_form(Member& member, const Batch* batch);
-  void begin_on_servers(Member& member);
-  // Builds the model on zero rows of the form of the run's batches, where this process has none
-  // left: of a run that it joined, or on the chief of a checkpoint of which others have some left.
-  // Nothing where it is built, where there is no such run, or no function that serve() was given.
-  void build_without_batch();
-  // The form for that.
-  std::optional<std::string> form_of_others();
-  // Of the checkpoint that was found: other workers that had data left.
-  std::vector<int> unfinished_others() const;
-  // In front of a call: claims its step, or brings the weights here as they are.
-  void begin_call_on_servers(Member& member, bool training);
-  // Where the checkpoint that was found has the data of each worker; and where this one is now.
-  std::vector<std::string> positions_of_workers() const;
-  nlohmann::json positions_of_data() const;
-  void take_positions(const std::string& position);
-  // Whether the run has begun for this process.
-  bool takes_part() const;
-  // This worker makes no more steps.
-  void end_steps(SharedRun::End end);
-  // The chief saves what was made since the program saved last, where it does; one that had no
-  // batch, where it restored from.
-  void save_last();
-  // Throws InvalidArgument where what the workers have made, or have left, is lost. `has_read`:
-  // whether the program has looked for batches.
-  void refuse_to_lose(bool has_read) const;
-  void leave_servers(Replica& replica);
-  [[noreturn]] void stop_on_servers();
 
   // One call of the function on one replica.
   void make(Member& member, size_t local, Call& call);
@@ -184,33 +204,15 @@ class Loop final : public EnteredLoop, public std::enable_shared_from_this<Loop>
   // Gathers and writes the summaries of a step that was made; all replicas call it together.
   void summarize(Member& member, const StepResult& made) const;
 
-  const StrategyPtr strategy_;
-  ScopeOptions options_;
-  StartOptions start_;
-  std::vector<std::unique_ptr<Member>> replicas_;
   std::unique_ptr<MergePoint> merge_point_;
   std::unique_ptr<ReplicaThreads> threads_;
-  int64_t step_ = 0;
+  // What the replicas do. An Error is what ended them.
+  struct Ready {};
+  struct AtWork {};
+  std::variant<Ready, AtWork, Error> doing_;
   StepResult last_step_;
-  const std::function<bool()> cancelled_;
-  bool stop_ = false;        // a step told all replicas to
-  int64_t saved_step_ = -1;  // of the last save()
-  struct LastSave {
-    std::string model_dir{};
-    SaveOptions options{};
-  };
-  std::optional<LastSave> last_save_;
-  std::function<void(const Batch&)> served_;  // the function that serve() was given
-  bool without_batch_ = false;                // build_without_batch() has built the model
-  std::string form_;                          // on servers: of the batches
-  std::string restore_dir_;                   // what restore() was called with
-  bool placed_ = false;                       // on servers: find_place() was called
-  bool joined_ = false;                       // it found the run under way
-  bool over_ = false;                         // it found that the run had ended
-  bool trained_ = false;                      // on servers: this process makes no more steps
+  bool stop_ = false;  // a step told all replicas to
   bool told_of_no_step_ = false;
-  bool ran_ = false;                           // run() was called to train
-  bool evaluated_ = false;                     // and to evaluate
   bool reduced_ = false;                       // reduce() or gather() was called
   std::unique_ptr<BackwardWatch> watch_;       // of what the program does between the calls
   std::unique_ptr<SummaryHook> summary_hook_;  // on the chief, from the first step on
@@ -219,13 +221,10 @@ class Loop final : public EnteredLoop, public std::enable_shared_from_this<Loop>
   // Of the directories that were saved to in this scope, on all processes.
   std::map<std::string, FailedSaves> failed_saves_;
   std::map<std::string, std::set<std::string>> seen_;
-  bool restored_ = false;                  // a checkpoint was found
   std::optional<std::string> warm_start_;  // what warm_start() was called with
   nlohmann::json restored_data_;           // its positions that no data set has taken yet
   std::vector<std::weak_ptr<DistributedDataset::Progress>> data_;  // in the order they were made
   int scopes_ = 0, keepers_ = 0;
-  bool running_ = false;  // the replicas' threads are at work
-  std::optional<Error> broken_;
 };
 
 }  // namespace muster::inline v0_1::distribute

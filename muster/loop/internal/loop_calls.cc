@@ -49,19 +49,14 @@ struct Loop::Call {
 void Loop::run(const RunOptions& options, const std::function<void(size_t)>& body,
                const std::function<int64_t(size_t)>& rows,
                const std::function<const Batch*(size_t)>& batch) {
-  if (trained_ && options.training) {
-    throw invalid_argument("run() was to train after end_training()",
-                           "{.training = false} evaluates");
-  }
+  before_run(options.training);
   if (options.training) {
-    ran_ = true;
+    called_ = Called::kToTrain;
     // The steps that follow are Muster's. On devices LibTorch makes their gradients on threads that
     // all replicas share: with this watch, one replica's step would count as another's backward().
     watch_.reset();
   }
-  evaluated_ = evaluated_ || !options.training;
-  // The weights of a run that goes on are on its servers.
-  if (!options.training && joined_) build_without_batch();
+  if (called_ == Called::kNever) called_ = Called::kToEvaluate;
   Call call{options, body, rows, batch};
   each("strategy->run()", [&](Replica&, size_t local) { make(*replicas_[local], local, call); });
   if (call.training > 0) return note(call.result);
@@ -88,7 +83,7 @@ void Loop::build_by(const std::function<void(size_t)>& body, const Batch* batch)
   each("Scope::end_training()", [&](Replica& replica, size_t local) {
     Member& member = *replicas_[local];
     replica.group().report(Phase::kBuilding, step_);
-    tell_form(member, batch);
+    before_build(member, batch);
     if (!build(member, call, KeptBatch(nullptr), [&] { return invoke(member, local, call); })) {
       throw invalid_argument("the function that serve() was given called no Optimizer::minimize()",
                              "give it the one that run() trains with");
@@ -150,7 +145,7 @@ bool Loop::build(Member& member, Call& call, const KeptBatch& kept,
     check_same(*member.replica, settings_of(call.options));
     // Those that train move together before they are used.
     member.engine.build(described);
-    begin_on_servers(member);
+    after_build(member);
     if (summary_hook_ != nullptr && member.replica->is_chief())
       summary_hook_->begin({.start_step = step_});
     return true;
@@ -173,12 +168,12 @@ void Loop::make(Member& member, size_t local, Call& call) {
   const bool builds = call.options.training && !member.engine.built();
   replica.group().report(builds ? Phase::kBuilding : Phase::kTraining, step_);
   if (builds) {
-    tell_form(member, call.batch(local));
+    before_build(member, call.batch(local));
     const KeptBatch kept(batch_of(call, local));
     if (!build(member, call, kept, call_function)) return;
     kept.put_back();
   }
-  begin_call_on_servers(member, call.options.training);
+  before_call(member, call.options.training);
   const int64_t examples = call.rows(local);
   if (call.options.training && member.engine.built()) {
     member.summaries.begin_batch(step_ + 1, replica.accumulated(), examples);

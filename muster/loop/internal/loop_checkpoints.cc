@@ -22,14 +22,6 @@ using nlohmann::json;
 
 namespace {
 
-// One name for each directory, however it is spelled.
-std::string key_of(const std::string& model_dir) {
-  if (is_remote(model_dir)) return std::string(without_trailing_slashes(model_dir));
-  namespace fs = std::filesystem;
-  const fs::path path = fs::weakly_canonical(fs::absolute(local_path(model_dir).value()));
-  return path.has_filename() ? path.string() : path.parent_path().string();
-}
-
 // Where another process makes another call, this says so at once; the call itself would wait for
 // it.
 void meet_others(Replica& replica, const std::string& verb, const Settings& settings) {
@@ -41,6 +33,13 @@ void meet_others(Replica& replica, const std::string& verb, const Settings& sett
 }
 
 }  // namespace
+
+std::string Loop::key_of(const std::string& model_dir) {
+  if (is_remote(model_dir)) return std::string(without_trailing_slashes(model_dir));
+  namespace fs = std::filesystem;
+  const fs::path path = fs::weakly_canonical(fs::absolute(local_path(model_dir).value()));
+  return path.has_filename() ? path.string() : path.parent_path().string();
+}
 
 DistributedDataset Loop::distribute(const Dataset& dataset, bool for_this_process) {
   auto progress = std::make_shared<DistributedDataset::Progress>();
@@ -86,15 +85,9 @@ CheckpointWriter& Loop::writer(const std::string& model_dir,
   return writer;
 }
 
-std::string Loop::save(const std::string& model_dir, const SaveOptions& options) {
-  const bool on_servers = first().shared() != nullptr;
-  // The others train on meanwhile.
-  if (on_servers && !first().is_chief()) return "";
-  // A worker's place may be behind the last batch of a pass, which then ends without a step.
-  if (on_servers && !built() && (restored_ || joined_)) {
-    last_save_ = {model_dir, options};
-    return "";
-  }
+Saved Loop::save(const std::string& model_dir, const SaveOptions& options,
+                 const std::function<void()>& beside) {
+  (void)first();
   if (!built()) {
     throw invalid_argument("save() was called before anything was trained",
                            "save after a run() that called minimize()");
@@ -104,13 +97,6 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
         fmt::format("save() was called where {} of {} batches wait for their update", waiting,
                     first().accumulate_steps()),
         "save when step() has changed, or call apply_accumulated() before");
-  }
-  if (on_servers && !options_.model_dir.empty() &&
-      key_of(options_.model_dir) != key_of(model_dir)) {
-    throw invalid_argument(fmt::format("save() was given '{}', and servers write their parts to "
-                                       "ScopeOptions.model_dir, '{}'",
-                                       model_dir, options_.model_dir),
-                           "give both the same directory, or leave that of ScopeOptions empty");
   }
   check_max_failed_saves(options.max_failed_saves, "SaveOptions.max_failed_saves");
   const std::string key = key_of(model_dir);
@@ -134,15 +120,17 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
                 {{"the step to save", std::to_string(step_)},
                  {"SaveOptions.max_failed_saves", std::to_string(options.max_failed_saves)}});
   });
-  // On servers the ledger has the positions of all workers, this one's among them.
-  const json positions =
-      on_servers ? json{{"batch_form", form_}} : json{{"loop", positions_of_data()}};
+  const json positions = inputs_to_save();
   Saved made;
   each("Scope::save()", [&](Replica& replica, size_t local) {
     const Saved mine = replicas_[local]->engine.save(
         {.inputs = [&] { return positions; },
          .epoch = epoch,
-         .notes = options.notes,
+         .notes =
+             [&] {
+               if (beside) beside();
+               return options.notes;
+             },
          .writer = [&]() -> CheckpointWriter& {
            return writer(model_dir, {.keep_checkpoint_max = options.keep_checkpoint_max});
          },
@@ -158,8 +146,7 @@ std::string Loop::save(const std::string& model_dir, const SaveOptions& options)
   step_ = replicas_.front()->engine.step();
   if (made.saved) saved_step_ = step_;
   failed_saves_.insert_or_assign(key, std::move(failures));
-  last_save_ = {model_dir, options};
-  return made.prefix;
+  return made;
 }
 
 void Loop::end_saving(const std::string& model_dir) {
@@ -167,16 +154,31 @@ void Loop::end_saving(const std::string& model_dir) {
   seen_.erase(key_of(model_dir));
 }
 
+json Loop::positions_of_data() const {
+  json data = json::array();
+  for (const auto& known : data_) {
+    if (const auto progress = known.lock()) data.push_back(progress->save());
+  }
+  return data;
+}
+
+void Loop::take_positions(const std::string& position) {
+  restored_data_ = data_of(position);
+  std::erase_if(data_, [](const auto& known) { return known.expired(); });
+  for (size_t d = 0; d < data_.size() && d < restored_data_.size(); ++d)
+    data_[d].lock()->restore(std::exchange(restored_data_[d], nullptr));
+}
+
+json Loop::inputs_to_save() const { return {{"loop", positions_of_data()}}; }
+
+void Loop::take_restored_inputs() {
+  take_positions(to_position(first_engine().restored_inputs().value("loop", json::array())));
+}
+
 bool Loop::restore(const std::string& model_dir) {
   if (built()) {
     throw invalid_argument(fmt::format("restore() was called after {} steps", step_),
                            "restore before the first run() that trains");
-  }
-  restore_dir_ = model_dir;
-  if (first().shared() != nullptr && !first().is_chief()) {
-    // The chief reads it, and the servers have it.
-    find_place();
-    return step_ > 0 || over_;
   }
   bool found = false;
   each("Scope::restore()", [&](Replica& replica, size_t local) {
@@ -191,14 +193,9 @@ bool Loop::restore(const std::string& model_dir) {
     if (local == 0) found = mine;
   });
   if (!found) return false;
-  const Engine& engine = replicas_.front()->engine;
+  const Engine& engine = first_engine();
   step_ = engine.step();
-  if (first().shared() != nullptr) {
-    placed_ = false;
-    find_place();
-  } else {
-    take_positions(to_position(engine.restored_inputs().value("loop", json::array())));
-  }
+  take_restored_inputs();
   if (first().is_chief()) {
     log::event("restored", {{"checkpoint", engine.restored_from()}, {"global_step", step_}},
                fmt::format("restored {}: continuing after step {}", engine.restored_from(), step_));

@@ -30,11 +30,6 @@ std::string digest_of(const std::map<std::string, Tensor>& values) {
 }  // namespace
 
 void Loop::assign(const std::map<std::string, Tensor>& values) {
-  if (first().shared() != nullptr) {
-    throw invalid_argument(
-        "not supported: Scope::assign() on parameter servers, where others train on meanwhile",
-        "begin with the values: Scope::warm_start() takes them from a checkpoint");
-  }
   const std::string digest = digest_of(values);
   each("Scope::assign()", [&](Replica& replica, size_t local) {
     const torch::NoGradGuard no_grad;
@@ -61,29 +56,17 @@ void Loop::assign(const std::map<std::string, Tensor>& values) {
   });
 }
 
-Tensor Loop::value(const Variable& variable) {
-  if (built() && first().shared() != nullptr) {
-    if (variable.is_elsewhere()) {
-      throw invalid_argument(
-          fmt::format("not supported: Scope::variable() of {}, whose rows live on servers",
-                      variable.spec().describe()),
-          "Scope::state() has all of it, on the chief");
-    }
-    each("Scope::variable()", [](Replica& replica, size_t) { replica.shared()->read_weights(); });
-  }
-  return variable.value().detach().clone();
-}
+Tensor Loop::value(const Variable& variable) { return variable.value().detach().clone(); }
 
 Checkpoint Loop::state() {
   Checkpoint state{.global_step = step_};
   each("Scope::state()", [&](Replica& replica, size_t local) {
     std::map<std::string, Tensor> tensors;
     // What was restored and not trained since has not been asked for either.
-    if (restored_ && !replicas_[local]->engine.built() && replica.shared() == nullptr)
+    if (restored_ && !replicas_[local]->engine.built() && replica.place().in_sync)
       (void)restore_variables(*replicas_[local]);
     if (replicas_[local]->engine.built()) {
-      tensors = replica.shared() != nullptr ? replica.state().tensors()
-                                            : replica.state().gather_for_checkpoint();
+      tensors = replica.state().gather();
     } else {
       for (const auto& variable : replica.variables().variables())
         tensors[variable->name()] = variable->value().detach();

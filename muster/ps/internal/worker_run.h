@@ -22,7 +22,7 @@
 
 namespace muster::inline v0_1::ps {
 
-class WorkerRun final : public distribute::SharedRun {
+class WorkerRun final : public distribute::SharedRun, public distribute::ServedState {
  public:
   explicit WorkerRun(std::shared_ptr<ServerConnections> connections)
       : kept_(std::move(connections)), connections_(*kept_) {}
@@ -64,6 +64,7 @@ class WorkerRun final : public distribute::SharedRun {
 
   void set_batch_form(const std::string& form) override { form_ = form; }
   bool live() const override { return live_; }
+  distribute::ServedState& state() override { return *this; }
   std::map<std::string, TensorSpec> specs() override;
   void write(const std::map<std::string, Tensor>& tensors) override;
   void write_rows(const std::string& name, int64_t begin, const Tensor& rows) override;

@@ -126,7 +126,7 @@ void WorkerRun::restore(const CheckpointReader& checkpoint, const std::string& p
   });
 }
 
-distribute::SharedRun::Cut WorkerRun::cut(
+distribute::ServedState::Cut WorkerRun::cut(
     const std::function<std::string(size_t server, int64_t step)>& part) {
   check_chief("the state of the run");
   await_push();
@@ -155,7 +155,7 @@ distribute::SharedRun::Cut WorkerRun::cut(
   return cut;
 }
 
-distribute::SharedRun::Cut WorkerRun::read() {
+distribute::ServedState::Cut WorkerRun::read() {
   Cut all = cut([](size_t, int64_t) { return ""; });
   std::vector<std::map<std::string, Tensor>> theirs(connections_.servers());
   connections_.at_all_servers([&](size_t server) {
@@ -186,7 +186,7 @@ distribute::SharedRun::Cut WorkerRun::read() {
   return all;
 }
 
-distribute::SharedRun::Cut WorkerRun::read_for_checkpoint() {
+distribute::ServedState::Cut WorkerRun::read_for_checkpoint() {
   if (!see_model_dir()) return read();
   // Every save has names of its own: a step may be saved again.
   const auto save = static_cast<uint32_t>(derive_key(connections_.incarnation(), {++saves_}).key);

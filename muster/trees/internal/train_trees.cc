@@ -23,18 +23,18 @@
 #include "muster/files/file_systems.h"
 #include "muster/summary/event_writer.h"
 #include "muster/tensor/libtorch.h"
-#include "muster/train/checkpoint_writer.h"
 #include "muster/train/engine.h"
-#include "muster/train/failed_saves.h"
-#include "muster/train/save_timer.h"
-#include "muster/train/stop_reason.h"
-#include "muster/train/stop_signal.h"
+#include "muster/train/pace.h"
+#include "muster/train/run_driver.h"
+#include "muster/train/run_saves.h"
+#include "muster/train/save_together.h"
 
 namespace muster::inline v0_1::trees {
 namespace {
 
 using distribute::Phase;
 using distribute::Replica;
+using distribute::StepResult;
 
 // The chief's text, on all replicas.
 std::string share_text(distribute::Exchange& exchange, const std::string& text) {
@@ -68,17 +68,40 @@ Checkpoint share(const Replica& replica, const Checkpoint& mine) {
   return all;
 }
 
-class TrainTrees {
+CheckpointManagerOptions checkpoints_of(const RunConfig& config) {
+  return {.fs = config.fs,
+          .clock = config.clock,
+          .keep_checkpoint_max = config.keep_checkpoint_max,
+          .keep_checkpoint_every_n_hours = config.keep_checkpoint_every_n_hours};
+}
+
+RunSavesOptions saves_of(const TrainTreesOptions& options) {
+  const RunConfig& config = *options.config;
+  RunSavesOptions saves{.model_dir = options.model_dir,
+                        .manager = checkpoints_of(config),
+                        .max_failed_saves = config.max_failed_saves};
+  if (config.save_checkpoints_steps) {
+    if (*config.save_checkpoints_steps > 0) saves.every_steps = config.save_checkpoints_steps;
+  } else if (config.save_checkpoints_secs.value_or(600) > 0) {
+    saves.every_seconds = config.save_checkpoints_secs.value_or(600);
+  }
+  return saves;
+}
+
+// The run of an estimator of trees: a step looks at a layer of a tree, and all rows are a batch.
+class TrainTrees final : public RunCourse {
  public:
   TrainTrees(const TrainTreesOptions& options, Replica& replica)
       : options_(options),
         config_(*options.config),
         replica_(replica),
         clock_(config_.clock != nullptr ? *config_.clock : system_clock()),
-        failed_saves_(most_failed_saves(config_.max_failed_saves, options.model_dir),
-                      "RunConfig.max_failed_saves") {}
+        engine_(replica, /*accumulate_steps=*/1),
+        pace_(Pace::of(replica)),
+        saves_(saves_of(options), replica, *pace_, clock_, engine_.step()),
+        driver_(engine_, *pace_, saves_, *this, clock_) {}
 
-  int64_t step() const { return step_; }
+  int64_t step() const { return engine_.step(); }
 
   TrainResult operator()(const InputFn& input_fn) {
     if (!replica_.device().is_cpu()) {
@@ -91,27 +114,30 @@ class TrainTrees {
     distribute::check_same(replica_.group(), replica_.place(), settings());
     open_model_dir();
     Ensemble ensemble = restore();
-    const int64_t start_step = step_;
+    const int64_t start_step = step();
     last_step_ = options_.max_steps;
-    if (options_.steps) last_step_ = step_ + *options_.steps;
+    if (options_.steps) last_step_ = start_step + *options_.steps;
     if (done(ensemble)) {
       if (speaks_here()) {
         log::info(
             fmt::format("the checkpoint is at step {} and has {} of {} trees: nothing to train",
-                        step_, ensemble.rounds(), options_.n_trees));
+                        start_step, ensemble.rounds(), options_.n_trees));
       }
-      replica_.finish();
-      return {.global_step = step_};
+      engine_.finish();
+      return {.global_step = start_step};
     }
     Rows rows = read(input_fn);
     distribute::check_same(replica_, {{"the columns", join_quoted(rows.features, 1000)}});
     narrow(&rows);
     Boosting boosting = begin(std::move(rows), std::move(ensemble));
-    TrainResult result = loop(boosting);
-    result.global_step = step_;
-    result.steps = step_ - start_step;
-    replica_.finish();
-    return result;
+    boosting_ = &boosting;
+    replica_.group().report(Phase::kTraining, start_step);
+    begun_ = clock_.now();
+    told_ = start_step;
+    driver_.run(
+        {.last_step = last_step_.value_or(-1), .continues = restored_, .saves_first = false});
+    engine_.finish();
+    return {.global_step = step(), .steps = step() - start_step};
   }
 
  private:
@@ -143,24 +169,9 @@ class TrainTrees {
             {"log_step_count_steps", text(config_.log_step_count_steps)}};
   }
 
-  CheckpointManagerOptions checkpoint_options() const {
-    return {.fs = config_.fs,
-            .clock = config_.clock,
-            .keep_checkpoint_max = config_.keep_checkpoint_max,
-            .keep_checkpoint_every_n_hours = config_.keep_checkpoint_every_n_hours};
-  }
-
   void open_model_dir() {
-    if (config_.save_checkpoints_steps) {
-      if (*config_.save_checkpoints_steps > 0) save_steps_ = config_.save_checkpoints_steps;
-    } else if (config_.save_checkpoints_secs.value_or(600) > 0) {
-      save_secs_ = config_.save_checkpoints_secs.value_or(600);
-    }
-    if (!replica_.is_chief()) return;
-    if (save_steps_ || save_secs_) {
-      writer_.emplace(options_.model_dir, checkpoint_options(), [] { return stop_signal() != 0; });
-    }
-    if (config_.save_summary_steps > 0) {
+    saves_.open();
+    if (replica_.is_chief() && config_.save_summary_steps > 0) {
       events_ = std::make_unique<summary::EventWriter>(
           options_.model_dir, config_.fs != nullptr ? *config_.fs : file_systems(), clock_);
     }
@@ -169,8 +180,7 @@ class TrainTrees {
   // The trees there are, on all replicas.
   Ensemble restore() {
     std::optional<CheckpointManager::Loaded> found;
-    if (replica_.is_chief())
-      found = CheckpointManager(options_.model_dir, checkpoint_options()).load_latest();
+    if (replica_.is_chief()) found = saves_.checkpoints().load_latest();
     const std::string where = share_text(replica_.exchange(), found ? found->prefix : "");
     const int64_t outputs = outputs_of(options_.form);
     if (where.empty()) {
@@ -180,8 +190,8 @@ class TrainTrees {
     }
     Tensor at = torch::full({1}, found ? found->checkpoint.global_step : 0, kInt64);
     replica_.exchange().broadcast({at});
-    step_ = at.item<int64_t>();
-    has_saved_ = true;
+    engine_.follow(at.item<int64_t>());
+    restored_ = true;
     Ensemble ensemble =
         Ensemble::from_checkpoint(share(replica_, found ? found->checkpoint : Checkpoint()), where);
     check_trees(ensemble, options_.form, where);
@@ -193,7 +203,7 @@ class TrainTrees {
   }
 
   bool done(const Ensemble& ensemble) const {
-    return ensemble.rounds() >= options_.n_trees || (last_step_ && step_ >= *last_step_);
+    return ensemble.rounds() >= options_.n_trees || (last_step_ && step() >= *last_step_);
   }
 
   // This replica's part of the data; columns of integers and doubles are in double.
@@ -338,83 +348,58 @@ class TrainTrees {
                     replica_.num_replicas_in_sync());
   }
 
-  TrainResult loop(Boosting& boosting) {
-    replica_.group().report(Phase::kTraining, step_);
-    const TimePoint begun = clock_.now();
-    SaveTimer timer(save_steps_, save_secs_, clock_, step_);
-    if (timer.enabled()) failed_saves_.take_chiefs_limit(replica_.group(), replica_.is_chief());
-    int64_t told = step_;
-    while (!done(boosting.ensemble())) {
-      Requests requests{.stop = stop_signal() != 0,
-                        .save = timer.wanted_by_clock(replica_.is_chief())};
-      step_ += boosting.round(&requests);
-      replica_.group().report(Phase::kTraining, step_);
-      if (step_ >= told + config_.log_step_count_steps) {
-        tell(boosting, begun);
-        told = step_;
-      }
-      // The first save of a run shows that it can be saved, and the last is what all was done for.
-      if (timer.due(step_, requests.save))
-        save(boosting, timer, !has_saved_ || requests.stop || done(boosting.ensemble()));
-      if (requests.stop) stop(boosting, timer);
-    }
-    if (told != step_) tell(boosting, begun);
-    if (timer.enabled() && timer.saved_step() != step_) save(boosting, timer, /*must=*/true);
-    return {};
-  }
-
-  void tell(Boosting& boosting, TimePoint begun) {
-    const double loss = boosting.loss();
+  void tell() {
+    const double loss = boosting_->loss();
+    told_ = step();
     if (!replica_.is_chief()) return;
     if (events_) {
-      events_->add_scalar("loss", loss, step_);
+      events_->add_scalar("loss", loss, told_);
       events_->flush();
     }
-    const int64_t trees = boosting.ensemble().rounds();
-    log::event("trained", {{"global_step", step_}, {"trees", trees}, {"loss", loss}},
-               fmt::format("step {}: {} of {} trees, loss {:.6g}, {:.1f} s", step_, trees,
-                           options_.n_trees, loss, to_seconds(clock_.now() - begun)));
+    const int64_t trees = boosting_->ensemble().rounds();
+    log::event("trained", {{"global_step", told_}, {"trees", trees}, {"loss", loss}},
+               fmt::format("step {}: {} of {} trees, loss {:.6g}, {:.1f} s", told_, trees,
+                           options_.n_trees, loss, to_seconds(clock_.now() - begun_)));
   }
 
-  // Where it need not save, it may fail.
-  void save(const Boosting& boosting, SaveTimer& timer, bool must) {
-    replica_.group().report(Phase::kSaving, step_);
-    const Saved made = save_together(
-        replica_, [&]() -> CheckpointWriter& { return *writer_; },
-        [&](CheckpointWriter& to) { return to.save(boosting.ensemble().to_checkpoint(step_)); },
-        /*saved=*/{}, must || !failed_saves_.patient() ? nullptr : &failed_saves_);
-    if (made.saved) {
-      timer.saved(step_);
-      has_saved_ = true;
-    } else {
-      timer.failed(step_);
-    }
-    replica_.group().report(Phase::kTraining, step_);
+  // --- what its driver asks of it ---
+  StepResult make_step() override {
+    if (done(boosting_->ensemble())) return {.any_data = false};
+    Requests requests{.stop = driver_.wants_to_stop(), .save = driver_.wants_to_save()};
+    engine_.follow(step() + boosting_->round(&requests));
+    replica_.group().report(Phase::kTraining, step());
+    return {.stop = requests.stop, .save = requests.save};
   }
 
-  void stop(const Boosting& boosting, SaveTimer& timer) {
-    const auto reason = StopReason::agree(replica_.group(), stop_signal() != 0);
-    if (!reason) return;
-    if (timer.enabled() && timer.saved_step() != step_) save(boosting, timer, /*must=*/true);
-    const std::string saved = timer.enabled()
-                                  ? fmt::format("after saving step {}", step_)
-                                  : fmt::format("at step {}, without checkpoints", step_);
-    replica_.finish();
-    throw reason->error(saved, timer.enabled());
+  void after_step(const StepResult&) override {
+    if (step() >= told_ + config_.log_step_count_steps) tell();
+  }
+
+  void after_last_step() override {
+    if (told_ != step()) tell();
+  }
+
+  Saved write(FailedSaves* may_fail) override {
+    return save_together(
+        replica_, [&]() -> CheckpointWriter& { return saves_.writer(); },
+        [&](CheckpointWriter& to) { return to.save(boosting_->ensemble().to_checkpoint(step())); },
+        /*saved=*/{}, may_fail);
   }
 
   const TrainTreesOptions& options_;
   const RunConfig& config_;
   Replica& replica_;
   Clock& clock_;
-  FailedSaves failed_saves_;
-  bool has_saved_ = false;  // this run, or the one it continues
-  std::optional<int64_t> save_steps_;
-  std::optional<double> save_secs_;
-  std::optional<CheckpointWriter> writer_;        // on the chief, if it saves
+  Engine engine_;
+  const std::unique_ptr<Pace> pace_;
+  RunSaves saves_;
+  RunDriver driver_;
+  bool restored_ = false;                         // the run continues one
   std::unique_ptr<summary::EventWriter> events_;  // on the chief
   std::optional<int64_t> last_step_;
-  int64_t step_ = 0;
+  Boosting* boosting_ = nullptr;
+  TimePoint begun_;
+  int64_t told_ = 0;  // the step that was told last
 };
 
 TrainResult train_replica(const InputFn& input_fn, const TrainTreesOptions& options,

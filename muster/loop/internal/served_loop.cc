@@ -1,5 +1,5 @@
-// Loops written by hand on parameter servers, where each worker goes at its own pace: no call meets
-// the others, and each ends when its data does.
+#include "muster/loop/internal/served_loop.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,9 +8,7 @@
 #include "muster/base/log.h"
 #include "muster/base/strings.h"
 #include "muster/checkpoint/checkpoint.h"
-#include "muster/distribute/shared_run.h"
 #include "muster/loop/internal/data_progress.h"
-#include "muster/loop/internal/loop.h"
 #include "muster/loop/internal/served_positions.h"
 #include "muster/optim/recording.h"
 #include "muster/optim/train_op.h"
@@ -49,7 +47,7 @@ bool may_have_data(const json& chief, const std::string& position) {
 }  // namespace
 
 void check_meets(const Replica& replica, const char* what) {
-  if (replica.shared() == nullptr || replica.place().processes == 1) return;
+  if (replica.place().in_sync || replica.place().processes == 1) return;
   throw invalid_argument(
       fmt::format("not supported: {} on parameter servers, where {} workers never meet", what,
                   replica.place().processes),
@@ -58,9 +56,11 @@ void check_meets(const Replica& replica, const char* what) {
       "distribute::multi_worker_mirrored()");
 }
 
-bool Loop::serves() const { return start_.cluster.task.type == "ps" && strategy_->needs_servers(); }
+void ServedLoop::begin() {
+  if (!serves()) Loop::begin();
+}
 
-bool Loop::serve(const std::function<void(const Batch&)>& call) {
+bool ServedLoop::serve(const std::function<void(const Batch&)>& call) {
   served_ = call;
   if (!serves()) return false;
   strategy_->serve(start_, [&](VariableStore& variables, const std::string& form) {
@@ -84,69 +84,74 @@ bool Loop::serve(const std::function<void(const Batch&)>& call) {
   return true;
 }
 
-void Loop::find_place() {
-  if (placed_ || serves() || first().shared() == nullptr || built()) return;
-  placed_ = true;
-  std::optional<SharedRun::Place> place;
+void ServedLoop::find_place() {
+  if (place_ != Place::kUnknown || serves() || built()) return;
+  place_ = Place::kBegins;
+  std::optional<SharedRun::Place> found;
   each("strategy->distribute()", [&](Replica& replica, size_t) {
     replica.group().report(Phase::kWaiting, step_);
-    place = replica.shared()->find_place();
+    found = run_of(replica).find_place();
   });
-  if (place) {
-    over_ = place->over;
-    joined_ = !over_;
-    step_ = place->step;
-    take_positions(place->position);
+  if (found) {
+    place_ = found->over ? Place::kOver : Place::kJoined;
+    step_ = found->step;
+    take_positions(found->position);
   } else if (const auto all = positions_of_workers(); !all.empty()) {
     take_positions(all.front());
   }
 }
 
-std::vector<std::string> Loop::positions_of_workers() const {
-  const Engine& engine = replicas_.front()->engine;
-  return positions_of_loop(engine.restored_inputs(), first().place().processes,
-                           engine.restored_from());
+std::vector<std::string> ServedLoop::positions_of_workers() const {
+  return positions_of_loop(first_engine().restored_inputs(), first().place().processes,
+                           first_engine().restored_from());
 }
 
-void Loop::take_positions(const std::string& position) {
-  restored_data_ = data_of(position);
-  std::erase_if(data_, [](const auto& known) { return known.expired(); });
-  for (size_t d = 0; d < data_.size() && d < restored_data_.size(); ++d)
-    data_[d].lock()->restore(std::exchange(restored_data_[d], nullptr));
+// The ledger has the positions of all workers, this one's among them.
+json ServedLoop::inputs_to_save() const { return {{"batch_form", form_}}; }
+
+void ServedLoop::take_restored_inputs() {
+  place_ = Place::kUnknown;
+  find_place();
 }
 
-void Loop::tell_form(Member& member, const Batch* batch) {
-  SharedRun* shared = member.replica->shared();
-  if (shared == nullptr) return;
+void ServedLoop::before_run(bool training) {
+  if (training && ended_) {
+    throw invalid_argument("run() was to train after end_training()",
+                           "{.training = false} evaluates");
+  }
+  // The weights of a run that goes on are on its servers.
+  if (!training && place_ == Place::kJoined) build_without_batch();
+}
+
+void ServedLoop::before_build(Member& member, const Batch* batch) {
   form_ = form_of(batch);
-  shared->set_batch_form(form_);
+  run_of(*member.replica).set_batch_form(form_);
 }
 
-void Loop::build_without_batch() {
+void ServedLoop::build_without_batch() {
   if (built() || !served_) return;
   const std::optional<std::string> form = form_of_others();
   if (!form) return;
   const Batch rows = form->empty() ? Batch() : to_batch(zero_rows(*form));
   build_by([&](size_t) { served_(rows); }, form->empty() ? nullptr : &rows);
-  without_batch_ = true;
 }
 
-std::optional<std::string> Loop::form_of_others() {
-  if (over_) return std::nullopt;
-  if (joined_) {
+std::optional<std::string> ServedLoop::form_of_others() {
+  if (over()) return std::nullopt;
+  if (place_ == Place::kJoined) {
     std::string form;
     each("Scope::end_training()",
-         [&](Replica& replica, size_t) { form = replica.shared()->batch_form(); });
+         [&](Replica& replica, size_t) { form = run_of(replica).batch_form(); });
     return form;
   }
-  const json& inputs = replicas_.front()->engine.restored_inputs();
+  const json& inputs = first_engine().restored_inputs();
   if (!inputs.contains("batch_form") || unfinished_others().empty()) return std::nullopt;
   return inputs.at("batch_form").get<std::string>();
 }
 
-std::vector<int> Loop::unfinished_others() const {
+std::vector<int> ServedLoop::unfinished_others() const {
   const std::vector<std::string> positions = positions_of_workers();
-  const json train = replicas_.front()->engine.restored_inputs().value("train", json::object());
+  const json train = first_engine().restored_inputs().value("train", json::object());
   const auto ended = train.value("ended", std::vector<bool>());
   const json chief = positions_of_data();
   std::vector<int> others;
@@ -159,32 +164,23 @@ std::vector<int> Loop::unfinished_others() const {
   return others;
 }
 
-void Loop::begin_on_servers(Member& member) {
-  SharedRun* shared = member.replica->shared();
-  if (shared == nullptr) return;
-  (void)member.engine.begin_shared(
-      {.positions = positions_of_workers(), .last_step = [](int64_t) { return std::nullopt; }});
+void ServedLoop::after_build(Member& member) {
+  SharedRun& run = run_of(*member.replica);
+  (void)member.engine.begin(run, {.positions = positions_of_workers(),
+                                  .last_step = [](int64_t) { return std::nullopt; }});
   step_ = member.engine.step();
   if (!member.replica->is_chief()) log::info(fmt::format("joined the run at step {}", step_));
-  shared->set_position([this] { return to_position(positions_of_data()); });
+  run.set_position([this] { return to_position(positions_of_data()); });
 }
 
-json Loop::positions_of_data() const {
-  json data = json::array();
-  for (const auto& known : data_) {
-    if (const auto progress = known.lock()) data.push_back(progress->save());
-  }
-  return data;
-}
-
-void Loop::begin_call_on_servers(Member& member, bool training) {
-  SharedRun* shared = member.replica->shared();
-  if (shared == nullptr || !member.engine.built()) return;
-  if (!training) return shared->read_weights();
+void ServedLoop::before_call(Member& member, bool training) {
+  if (!member.engine.built()) return;
+  SharedRun& run = run_of(*member.replica);
+  if (!training) return run.read_weights();
   // Those of an update that is under way are those it began with.
   if (member.replica->accumulated() > 0) return;
   // Whoever is told to stop hears so from should_stop(), and has this step behind it.
-  if (shared->begin_step(/*also_when_told=*/true)) return;
+  if (run.begin_step(/*also_when_told=*/true)) return;
   if (cancelled_()) {
     throw Error(ErrorKind::kCancelled,
                 fmt::format("stopped by {} after step {}, while it waited for others",
@@ -196,28 +192,29 @@ void Loop::begin_call_on_servers(Member& member, bool training) {
               "start all tasks again to continue");
 }
 
-void Loop::end_training(bool by_program) {
-  if (serves() || first().shared() == nullptr || trained_) return;
-  const bool has_read = placed_;
+void ServedLoop::end_training(bool by_program) {
+  if (serves() || ended_) return;
+  const bool has_read = place_ != Place::kUnknown;
   find_place();
   if (by_program && first().is_chief()) build_without_batch();
   end_steps(SharedRun::End::kNoMoreData);
-  trained_ = true;
+  ended_ = true;
   if (!first().is_chief()) return;
   if (takes_part()) {
     save_last();
-    each("Scope::end_training()", [](Replica& replica, size_t) { replica.shared()->let_go(); });
+    each("Scope::end_training()", [](Replica& replica, size_t) { run_of(replica).let_go(); });
   }
   refuse_to_lose(has_read);
 }
 
 // Where it has no batch to build the model of, a chief can neither begin the run for the others nor
 // save what they have made.
-void Loop::refuse_to_lose(bool has_read) const {
-  if (built() || over_ || first().place().processes == 1) return;
-  const std::string& checkpoint = replicas_.front()->engine.restored_from();
-  if (checkpoint.empty() && !joined_) {
-    if (!has_read || ran_ || evaluated_) return;
+void ServedLoop::refuse_to_lose(bool has_read) const {
+  if (built() || over() || first().place().processes == 1) return;
+  const bool joined = place_ == Place::kJoined;
+  const std::string& checkpoint = first_engine().restored_from();
+  if (checkpoint.empty() && !joined) {
+    if (!has_read || called_ != Called::kNever) return;
     throw invalid_argument(
         "the chief's data gave no batch, so no task knew what to build the model of, and nothing "
         "was trained",
@@ -236,13 +233,13 @@ void Loop::refuse_to_lose(bool has_read) const {
         "has batches left",
         checkpoint);
   }
-  if (joined_ && step_ > saved) {
+  if (joined && step_ > saved) {
     throw invalid_argument(fmt::format("not supported: {}: what the others have made from step {} "
                                        "to {} is lost",
                                        why, saved, step_),
                            instead);
   }
-  if (joined_) return;
+  if (joined) return;
   std::vector<std::string> others;
   for (const int rank : unfinished_others()) {
     others.push_back(
@@ -254,54 +251,98 @@ void Loop::refuse_to_lose(bool has_read) const {
                          instead);
 }
 
-bool Loop::takes_part() const { return built() || joined_; }
+bool ServedLoop::takes_part() const { return built() || place_ == Place::kJoined; }
 
-void Loop::end_steps(SharedRun::End end) {
+void ServedLoop::end_steps(SharedRun::End end) {
   each("Scope::end_training()", [&](Replica& replica, size_t) {
     replica.group().report(Phase::kWaiting, step_);
-    const int64_t last = replica.shared()->end_steps(end, {});
-    step_ = last;
+    step_ = run_of(replica).end_steps(end, {});
     // Who had no data has no model either.
-    if (built()) replicas_.front()->engine.follow(last);
+    if (built()) replicas_.front()->engine.follow(step_);
   });
 }
 
-void Loop::save_last() {
-  const std::string& checkpoint = replicas_.front()->engine.restored_from();
+Saved ServedLoop::save(const std::string& model_dir, const SaveOptions& options,
+                       const std::function<void()>& beside) {
+  // The others train on meanwhile.
+  if (!first().is_chief()) return {};
+  const LastSave asked{model_dir, options};
+  // A worker's place may be behind the last batch of a pass, which then ends without a step.
+  if (!built() && (restored_ || place_ == Place::kJoined)) {
+    last_save_ = asked;
+    return {};
+  }
+  if (built() && !options_.model_dir.empty() && key_of(options_.model_dir) != key_of(model_dir)) {
+    throw invalid_argument(fmt::format("save() was given '{}', and servers write their parts to "
+                                       "ScopeOptions.model_dir, '{}'",
+                                       model_dir, options_.model_dir),
+                           "give both the same directory, or leave that of ScopeOptions empty");
+  }
+  const Saved made = Loop::save(model_dir, options, beside);
+  last_save_ = asked;
+  return made;
+}
+
+void ServedLoop::save_last() {
+  const std::string& checkpoint = first_engine().restored_from();
   const bool made = checkpoint.empty() || step_ > checkpoint_step(checkpoint);
-  if (without_batch_ && made && !ran_ && !last_save_ && !restore_dir_.empty()) {
+  // The model was built without a batch.
+  const bool unseen = built() && called_ != Called::kToTrain;
+  if (unseen && made && !last_save_ && !restore_dir_.empty()) {
     // How many checkpoints the program keeps, it has not said.
     last_save_ = {options_.model_dir.empty() ? restore_dir_ : options_.model_dir,
-                  {.keep_checkpoint_max = 0, .notes = replicas_.front()->engine.restored_notes()}};
+                  {.keep_checkpoint_max = 0, .notes = first_engine().restored_notes()}};
   }
   if (!built() || !last_save_ || saved_step_ == step_) return;
   LastSave last = *last_save_;
   last.options.max_failed_saves = 0;
-  save(last.model_dir, last.options);
+  (void)save(last.model_dir, last.options, {});
 }
 
-void Loop::leave_servers(Replica& replica) {
+bool ServedLoop::restore(const std::string& model_dir) {
+  restore_dir_ = model_dir;
+  if (built() || first().is_chief()) return Loop::restore(model_dir);
+  // The chief reads it, and the servers have it.
+  find_place();
+  return step_ > 0 || over();
+}
+
+void ServedLoop::assign(const std::map<std::string, Tensor>&) {
+  (void)first();
+  throw invalid_argument(
+      "not supported: Scope::assign() on parameter servers, where others train on meanwhile",
+      "begin with the values: Scope::warm_start() takes them from a checkpoint");
+}
+
+Tensor ServedLoop::value(const Variable& variable) {
+  if (built()) {
+    if (variable.is_elsewhere()) {
+      throw invalid_argument(
+          fmt::format("not supported: Scope::variable() of {}, whose rows live on servers",
+                      variable.spec().describe()),
+          "Scope::state() has all of it, on the chief");
+    }
+    each("Scope::variable()", [](Replica& replica, size_t) { run_of(replica).read_weights(); });
+  }
+  return Loop::value(variable);
+}
+
+void ServedLoop::leave_run(Replica& replica) {
   // Others may still evaluate, for which they read the weights. Where there was nothing to train,
   // they wait for this one to say so.
-  if (replica.is_chief() && takes_part()) replica.shared()->wait_for_leaving();
+  if (replica.is_chief() && takes_part()) run_of(replica).wait_for_leaving();
 }
 
-void Loop::stop_on_servers() {
-  const bool told = cancelled_();
-  if (first().is_chief() || told) end_steps(SharedRun::End::kTold);
+std::string ServedLoop::stopped_at() const {
+  return first().is_chief() ? Loop::stopped_at()
+                            : fmt::format("at step {}; the chief saves", step_);
+}
+
+bool ServedLoop::goes_on_later() const { return !first().is_chief() || Loop::goes_on_later(); }
+
+void ServedLoop::before_stop() {
+  if (first().is_chief() || cancelled_()) end_steps(SharedRun::End::kTold);
   if (first().is_chief()) save_last();
-  const std::string where = !first().is_chief() ? fmt::format("at step {}; the chief saves", step_)
-                            : saved_step_ == step_
-                                ? fmt::format("after saving step {}", step_)
-                                : fmt::format("at step {}, which was not saved", step_);
-  const bool kept = !first().is_chief() || saved_step_ >= 0 || restored_;
-  each("Scope::stop()", [](Replica& replica, size_t) { replica.finish(); });
-  broken_ = told ? Error(ErrorKind::kCancelled,
-                         fmt::format("stopped by {} {}", stop_signal_name(), where),
-                         kept ? "run the same command again to continue"
-                              : "nothing was saved, so the same command begins anew")
-                 : Error(ErrorKind::kCancelled, "stopped by its program " + where);
-  throw *broken_;
 }
 
 }  // namespace muster::inline v0_1::distribute

@@ -1,0 +1,127 @@
+#include "muster/train/internal/model_training.h"
+
+#include <utility>
+
+#include "muster/distribute/exchange.h"
+#include "muster/layers/step_context.h"
+#include "muster/tensor/libtorch.h"
+#include "muster/train/internal/models_graph.h"
+#include "muster/train/model_call.h"
+#include "muster/train/model_steps.h"
+
+namespace muster::inline v0_1::internal {
+
+using distribute::Phase;
+using distribute::StepInput;
+using distribute::StepResult;
+
+ModelTraining::ModelTraining(const ModelFn& model_fn, const TrainerOptions& options, Engine& engine,
+                             Pace& pace, StepTrace& trace)
+    : model_fn_(model_fn),
+      options_(options),
+      engine_(engine),
+      replica_(engine.replica()),
+      pace_(pace),
+      trace_(trace),
+      context_(Mode::kTrain, replica_.variables(), replica_.seed(), *options.params),
+      own_training_(replica_, "the model function"),
+      summaries_(context_.summary(), options.summary_every_steps, replica_.is_chief()),
+      copy_(replica_.device()),
+      metrics_due_(options.metrics_every_steps) {
+  StepContext::of(context_.calls())
+      .set_replicas(replica_.num_replicas_in_sync(), [this](const Tensor& value) {
+        return distribute::all_reduce(replica_.exchange(), distribute::ReduceOp::kSum, value);
+      });
+}
+
+EstimatorSpec ModelTraining::build(const Element& element) {
+  batch_ = to_batch(copy_(element));
+  internal::begin_step(context_, 0, replica_.replica_id());
+  EstimatorSpec spec =
+      call_model_to_build(model_fn_, batch_, Mode::kTrain, context_, &replica_.place());
+  engine_.build(spec.train_op);
+  if (replica_.is_chief() && options_.summary_every_steps > 0) graph_ = graph_of_models(context_);
+  spec.train_op = {};
+  return spec;
+}
+
+void ModelTraining::begin_step() {
+  measured_ |= pace_.is_near(metrics_due_, options_.metrics_every_steps, engine_.step());
+}
+
+StepResult ModelTraining::make(distribute::ReplicaInput& input, NonFiniteSteps& non_finite,
+                               const std::function<StepInput()>& wishes) {
+  metrics_.clear();
+  non_finite.begin_step();
+  StepResult made = make_batch(input, wishes);
+  while (!made.updated) {
+    replica_.group().report(Phase::kTraining, engine_.step());
+    made = make_batch(input, wishes);
+  }
+  if (made.any_data) replica_.group().report(Phase::kTraining, engine_.step());
+  return made;
+}
+
+StepResult ModelTraining::make_batch(distribute::ReplicaInput& input,
+                                     const std::function<StepInput()>& wishes) {
+  let_go();
+  trace_.start();
+  Element element;
+  const bool has_data = input.batches().next(&element);
+  if (!has_data && replica_.num_replicas_in_sync() == 1) {
+    const StepResult rest = engine_.apply_accumulated();
+    if (!rest.updated) return {.any_data = false};
+    trace_.lap(replica_.last_times());
+    return rest;
+  }
+  batch_ = to_batch(copy_(element));
+  trace_.lap(StepTrace::kInput);
+  const int64_t step = engine_.step();
+  internal::begin_step(context_, step, replica_.replica_id(), replica_.accumulated());
+  const int64_t rows = has_data ? batch_.rows() : 0;
+  summaries_.begin_batch(step + 1, replica_.accumulated(), rows);
+  const ZeroRowGuard guard(replica_.variables(), batch_.rows());
+  {
+    const auto watch = own_training_.begin();
+    spec_ = call_model(model_fn_, batch_, Mode::kTrain, context_,
+                       {.where = "at step", .number = step + 1, .replica = &replica_.place()});
+    own_training_.check(*watch, &batch_, !spec_.train_op.entries.empty());
+  }
+  trace_.lap(StepTrace::kForward);
+  StepInput brought = wishes();
+  brought.train_op = &spec_.train_op;
+  brought.loss = spec_.loss;
+  brought.reduction = spec_.loss_reduction;
+  brought.weight = spec_.loss_weight.value_or(static_cast<double>(rows));
+  brought.has_data = has_data;
+  brought.rows = rows;
+  const StepResult made = engine_.train(brought, &batch_);
+  trace_.lap(replica_.last_times());
+  if (measured_) metrics_.add(spec_.train_metrics);
+  return made;
+}
+
+std::optional<std::map<std::string, double>> ModelTraining::metrics() {
+  if (!std::exchange(measured_, false)) return std::nullopt;
+  metrics_.merge(replica_.exchange());
+  for (const auto& [name, rate] : replica_.learning_rates()) metrics_.add_result(name, rate);
+  return metrics_.results();
+}
+
+const std::vector<formats::SummaryValue>* ModelTraining::summaries() {
+  const auto* values = summaries_.merge(replica_.exchange());
+  if (values == nullptr) return nullptr;
+  const std::map<std::string, double> measures = pace_.measures();
+  if (measures.empty()) return values;
+  summaries_of_run_ = *values;
+  for (const auto& [name, value] : measures)
+    summaries_of_run_.push_back({name, static_cast<float>(value)});
+  return &summaries_of_run_;
+}
+
+void ModelTraining::let_go() {
+  spec_ = {};
+  batch_ = {};
+}
+
+}  // namespace muster::inline v0_1::internal

@@ -1,0 +1,125 @@
+#include "muster/train/run_driver.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "muster/base/error.h"
+#include "muster/train/stop_reason.h"
+#include "muster/train/stop_signal.h"
+
+namespace muster::inline v0_1 {
+
+using distribute::Phase;
+using distribute::StepResult;
+
+bool RunDriver::wants_to_stop() const { return course_.wants_to_stop() || stop_signal() != 0; }
+
+bool RunDriver::stops_alone() const {
+  return replica_.num_replicas_in_sync() == 1 && wants_to_stop();
+}
+
+RunDriver::End RunDriver::run(const Plan& plan) {
+  saves_.begin(engine_.step());
+  if (saves_.takes_part() && plan.saves_first && !plan.continues)
+    save({.notify = false, .must = true});
+  saves_.agree_on_patience();
+  End end = course_.agree_on_no_step() ? End::kAsked : End::kOver;
+  while (end == End::kOver && pace_.begin_step(engine_.step(), plan.last_step)) {
+    const StepResult made = course_.make_step();
+    if (!made.any_data) {
+      end = End::kNoMoreData;
+      break;
+    }
+    course_.after_step(made);
+    // Who wants to stop after a step means one that was made: all replicas go on to it.
+    bool stops = (made.stop && made.finite) || stops_alone();
+    // The first save of a run shows that it can be saved.
+    if (saves_.due(engine_.step(), made.save))
+      save({.notify = !stops, .must = !plan.continues && !saves_.any()});
+    course_.after_step_and_save(made);
+    stops |= stops_alone();
+    if (!stops) continue;
+    end_on_request();
+    end = End::kAsked;
+  }
+  if (pace_.others_go_on() && doing_ == Doing::kSteps) {
+    // It waited for others, and was told to stop meanwhile.
+    end_if_told();
+    end_steps(end, [&] {
+      if (saves_.due(engine_.step(), wants_to_save())) save({});
+    });
+    if (replica_.is_chief()) end_if_told();
+  }
+  course_.after_last_step();
+  if (saves_.lacks(engine_.step())) save({.must = true});
+  return end;
+}
+
+void RunDriver::end_steps(End end) {
+  end_steps(end, [] {});
+}
+
+void RunDriver::end_steps(End end, const std::function<void()>& others_go_on) {
+  if (doing_ == Doing::kNoSteps) return;
+  if (pace_.others_go_on()) replica_.group().report(Phase::kWaiting, engine_.step());
+  engine_.follow(pace_.end_steps(end, engine_.step(), [&](int64_t now) {
+    engine_.follow(now);
+    others_go_on();
+  }));
+  doing_ = Doing::kNoSteps;
+}
+
+void RunDriver::end_if_told() {
+  if (stop_signal() != 0) end_on_request();
+}
+
+void RunDriver::end_on_request() {
+  const auto reason = StopReason::agree(replica_.group(), stop_signal() != 0);
+  if (!reason) return;  // the course's request, here or elsewhere
+  end_steps(End::kTold);
+  if (saves_.lacks(engine_.step())) save({.notify = false, .must = true});
+  const std::string where =
+      saves_.takes_part() ? fmt::format("after saving step {}", engine_.step())
+      : saves_.enabled()  ? fmt::format("at step {}; the chief saves", engine_.step())
+                          : fmt::format("at step {}, without checkpoints", engine_.step());
+  engine_.finish();
+  throw reason->error(where, saves_.enabled());
+}
+
+void RunDriver::save(const Save& how) {
+  const TimePoint begun = clock_.now();
+  replica_.group().report(Phase::kSaving, engine_.step());
+  const Saved made = saves_.save(
+      how.must, [&](FailedSaves* may_fail) { return course_.write(may_fail); },
+      [&] { return engine_.step(); });
+  if (made.saved && how.notify) tell_saved(made);
+  replica_.group().report(Phase::kTraining, engine_.step());
+  if (!pace_.others_go_on()) course_.after_pause(to_seconds(clock_.now() - begun));
+}
+
+void RunDriver::tell_saved(const Saved& made) {
+  const Doing before = doing_;
+  try {
+    while_idle([&] { course_.after_save(made); });
+  } catch (const Error& error) {
+    if (!pace_.goes_on_after(error)) throw;
+    doing_ = before;
+  }
+  course_.after_evaluation();
+}
+
+std::string RunDriver::roll_back() {
+  engine_.roll_back(saves_.checkpoints());
+  saves_.begin(engine_.step());
+  replica_.group().report(Phase::kTraining, engine_.step());
+  return engine_.restored_from();
+}
+
+void RunDriver::while_idle(const std::function<void()>& work) {
+  const Doing before = std::exchange(doing_, Doing::kIdle);
+  work();
+  doing_ = before;
+}
+
+}  // namespace muster::inline v0_1

@@ -1,0 +1,77 @@
+// The checkpoints of one run: when they are due, who writes them, and what becomes of one that
+// fails. Thread safety: belongs to the replica's thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "muster/base/clock.h"
+#include "muster/base/export.h"
+#include "muster/checkpoint/manager.h"
+#include "muster/distribute/replica.h"
+#include "muster/train/checkpoint_writer.h"
+#include "muster/train/failed_saves.h"
+#include "muster/train/pace.h"
+#include "muster/train/save_timer.h"
+#include "muster/train/save_together.h"
+
+namespace muster::inline v0_1 {
+
+// Where a run saves, and how often.
+struct RunSavesOptions {
+  std::string model_dir{};
+  CheckpointManagerOptions manager{};
+  // At most one of the two; none: never.
+  std::optional<int64_t> every_steps{};
+  std::optional<double> every_seconds{};
+  std::optional<int64_t> max_failed_saves{};  // RunConfig.max_failed_saves
+};
+
+class MUSTER_PART_EXPORT RunSaves {
+ public:
+  // References outlive it. `step` is where the run is.
+  RunSaves(RunSavesOptions options, distribute::Replica& replica, const Pace& pace, Clock& clock,
+           int64_t step);
+
+  // Whether the run saves at all.
+  bool enabled() const { return timer_.enabled(); }
+  // Whether this replica takes part in it.
+  bool takes_part() const { return enabled() && pace_.saves(); }
+  // Whether a save has been made.
+  bool any() const { return saved_; }
+  // What is in model_dir.
+  CheckpointManager checkpoints() const;
+
+  // On the chief, unless nothing is saved: takes model_dir for this run. Throws what
+  // CheckpointWriter throws.
+  void open();
+  CheckpointWriter& writer() { return *writer_; }
+  // The next save counts from this step and moment.
+  void begin(int64_t step) { timer_.saved(step); }
+  // How many saves may fail is for the chief to say; all replicas call it together.
+  void agree_on_patience();
+  // Whether the chief's seconds are over; false elsewhere.
+  bool wanted_by_clock() const { return timer_.wanted_by_clock(replica_.is_chief()); }
+  // Whether this replica is to save after this step; `agreed`: the chief's clock wanted it.
+  bool due(int64_t step, bool agreed) const { return takes_part() && timer_.due(step, agreed); }
+  // Whether it takes part, and this step is not saved.
+  bool lacks(int64_t step) const { return takes_part() && timer_.saved_step() != step; }
+
+  // Saves by `write`, which calls save_together() with what it is given; `step` gives the step that
+  // was saved. Where it `must`, what fails ends the run.
+  Saved save(bool must, const std::function<Saved(FailedSaves* may_fail)>& write,
+             const std::function<int64_t()>& step);
+
+ private:
+  const RunSavesOptions options_;
+  distribute::Replica& replica_;
+  const Pace& pace_;
+  SaveTimer timer_;
+  FailedSaves failed_saves_;
+  std::optional<CheckpointWriter> writer_;  // on the chief, if it saves
+  bool saved_ = false;
+};
+
+}  // namespace muster::inline v0_1
