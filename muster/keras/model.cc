@@ -98,7 +98,7 @@ History Model::fit(const Dataset& data, const FitOptions& options) {
 
 History Model::fit_batches(const Dataset& data, const FitOptions& options) {
   const distribute::NamedCall call("Model::fit()");
-  return internal::Fit(*this, options, impl_->fits++).run(data);
+  return internal::Fit::make(*this, options, impl_->fits++)->run(data);
 }
 
 History Model::fit(const Element& features, const Element& labels, const FitOptions& options) {

@@ -10,6 +10,7 @@
 #include "muster/base/error.h"
 #include "muster/base/log.h"
 #include "muster/keras/callbacks.h"
+#include "muster/keras/internal/served_fit.h"
 #include "muster/keras/progbar_logger.h"
 #include "muster/loop/replica_context.h"
 #include "muster/tensor/libtorch.h"
@@ -32,6 +33,11 @@ bool is_progress(const std::shared_ptr<Callback>& callback) {
 }
 
 }  // namespace
+
+std::unique_ptr<Fit> Fit::make(Model& model, const FitOptions& options, int64_t number) {
+  if (ModelAccess::impl(model).served()) return std::make_unique<ServedFit>(model, options, number);
+  return std::make_unique<Fit>(model, options, number);
+}
 
 Fit::Fit(Model& model, const FitOptions& options, int64_t number)
     : model_(model),
@@ -109,22 +115,11 @@ History Fit::run(const Dataset& data) {
       fit.impl_.elsewhere.reset();
     }
   } forget{*this};
-  if (impl_.served()) {
-    if (!begin_served(data)) return {};
-  } else {
-    if (find_backup() && belongs_to_later_fit()) {
-      if (scope_.is_chief()) {
-        log::info(fmt::format("fit {} is left out: {} is of fit {}, which goes on", number_ + 1,
-                              backups_->backup_dir(), found_fit_ + 1));
-      }
-      return {};
-    }
-    impl_.prepare_to_train();
-  }
+  if (!begin(data)) return {};
   impl_.stop = false;
   tell([&](Callback& callback) { callback.set_model(&model_); });
   train_epochs(data);
-  if (servers_) end_served();
+  end_steps();
   tell([&](Callback& callback) { callback.on_train_end(logs_); });
   end_backups();
   return history_;
@@ -144,17 +139,11 @@ void Fit::train_epochs(const Dataset& data) {
     for (size_t m = 0; m < trained; ++m) info.metrics.push_back("val_" + info.metrics[m]);
   }
   tell([&](Callback& callback) { callback.on_train_begin(info); });
-  if (found_fit_ == number_) {
-    resume();
-  } else if (servers_) {
-    // Who is killed in the first epoch goes on from here.
-    backup(first_epoch_, 0);
-  }
-  // Data sets get a backup's places in the order in which they are made: it is the first.
-  std::optional<distribute::DistributedDataset> distributed;
-  if (!servers_) distributed = impl_.strategy().distribute(data);
+  const bool resumes = found_fit_ == number_;
+  if (resumes) resume();
+  begin_epochs(data, resumes);
   for (int64_t epoch = first_epoch_; epoch < options_.epochs; ++epoch) {
-    const bool whole = servers_ ? train_served_epoch(epoch) : train_epoch(*distributed, epoch);
+    const bool whole = train_epoch(epoch);
     if (step_ == 0) {
       throw invalid_argument("fit: the data set gave no examples: " + data.describe(),
                              "check the data directory and the transformations; take(0), skip() "
@@ -175,81 +164,35 @@ void Fit::train_epochs(const Dataset& data) {
   }
 }
 
-bool Fit::begin_served(const Dataset& data) {
-  const int64_t batches = data.cardinality();
-  Model::Impl::check_ends(data, options_.steps_per_epoch, "fit", "steps_per_epoch");
-  if (!options_.steps_per_epoch && batches < 0) {
-    throw invalid_argument(
-        "not supported: fit() on parameter servers without steps_per_epoch, of data that does not "
-        "know how many batches it has: " +
-            data.describe(),
-        "say how many steps of all workers are an epoch: .steps_per_epoch = 100");
+bool Fit::begin(const Dataset& /*data*/) {
+  if (find_backup() && belongs_to_later_fit()) {
+    if (scope_.is_chief()) {
+      log::info(fmt::format("fit {} is left out: {} is of fit {}, which goes on", number_ + 1,
+                            backups_->backup_dir(), found_fit_ + 1));
+    }
+    return false;
   }
-  if (backups_ == nullptr) {
-    throw invalid_argument(
-        "fit: on parameter servers the run needs a folder for its backups, and nobody named one",
-        "give it a BackupAndRestore(folder) among its callbacks; or let the program have "
-        "--model_dir "
-        "or --job-dir (run_main()), below which backups go by themselves");
-  }
-  if (options_.steps_per_epoch && batches >= 0) batches_ = batches;
-  place_.epoch = first_epoch_;
-  servers_.emplace(
-      impl_, data,
-      ServedStepsOptions{
-          .class_weight = options_.class_weight,
-          .backup_dir = backups_->backup_dir(),
-          .notes = [this] {
-            return std::map<std::string, std::string>{{kFitNote, note(place_.epoch, place_.step)}};
-          }});
-  if (servers_->serve()) {
-    if (impl_.bystander()) return false;
-    // The weights that the program goes on with are nowhere any more.
-    throw Error(ErrorKind::kUnavailable,
-                "fit() has ended in this job's run, and the servers with its weights are gone",
-                "start the whole run again, with a backup_dir, or a job, of another name");
-  }
-  const auto& notes = servers_->restored_notes();
-  if (const auto found = notes.find(kFitNote); found != notes.end()) {
-    check_begun_alike(found->second);
-    found_fit_ = number_;
-  } else if (!notes.empty()) {
-    throw no_backup(backups_->backup_dir());
-  }
+  impl_.prepare_to_train();
   return true;
 }
 
-int64_t Fit::left_of(int64_t epoch) const {
-  const int64_t before = (epoch - options_.initial_epoch) * steps_;
-  return std::min(steps_, batches_ - before) - step_;
+void Fit::begin_epochs(const Dataset& data, bool /*resumed*/) {
+  // Data sets get a backup's places in the order in which they are made: it is the first.
+  distributed_ = impl_.strategy().distribute(data);
 }
 
-bool Fit::train_served_epoch(int64_t epoch) {
-  place_ = {.epoch = epoch, .step = step_, .began = step_ > 0 ? place_.began : servers_->step()};
-  tell([&](Callback& callback) { callback.on_epoch_begin(epoch); });
-  while (left_of(epoch) > 0) train_batch(epoch);
-  (void)servers_->step();  // a step whose worker was lost may have counted twice
-  return step_ == steps_;
-}
-
-void Fit::end_served() {
-  (void)impl_.scope();  // which brings the weights
-  servers_.reset();
-  impl_.elsewhere.reset();
-}
-
-bool Fit::train_epoch(distribute::DistributedDataset& distributed, int64_t epoch) {
+bool Fit::train_epoch(int64_t epoch) {
   tell([&](Callback& callback) { callback.on_epoch_begin(epoch); });
   // Steps of a part of the data go on where those of the last epoch ended.
-  if (!options_.steps_per_epoch || batch_ == distributed.end()) {
-    batch_ = distributed.begin();
+  if (!options_.steps_per_epoch || batch_ == distributed_->end()) {
+    batch_ = distributed_->begin();
   } else if (!fresh_) {
     ++batch_;
   }
   fresh_ = true;
   bool whole = true;
   for (;;) {
-    if (batch_ == distributed.end()) {
+    if (batch_ == distributed_->end()) {
       whole = !options_.steps_per_epoch;
       break;
     }
@@ -267,12 +210,13 @@ bool Fit::train_epoch(distribute::DistributedDataset& distributed, int64_t epoch
   return whole;
 }
 
+BatchResult Fit::next(int64_t /*epoch*/) { return impl_.train(*batch_, options_.class_weight); }
+
 bool Fit::train_batch(int64_t epoch) {
   tell([&](Callback& callback) { callback.on_train_batch_begin(step_); });
-  const BatchResult made =
-      servers_ ? servers_->next(left_of(epoch)) : impl_.train(*batch_, options_.class_weight);
+  const BatchResult made = next(epoch);
   fresh_ = false;
-  place_.step = ++step_;
+  ++step_;
   waiting_ = made.updated ? 0 : waiting_ + 1;
   tally_.add(made.loss, made.rows, made.metrics);
   note_better(made);
@@ -313,10 +257,13 @@ void Fit::end_epoch(int64_t epoch) {
   tell([&](Callback& callback) { callback.on_epoch_end(epoch, logs); });
   history_.add(epoch, logs);
   logs_ = std::move(logs);
-  // Chief and servers that are started again tell by the last backup which epoch they are in.
-  if (servers_ || (backups_ != nullptr && !backups_->options().save_freq && waiting_ == 0))
+  if (backs_up_epochs())
     backup(epoch + 1, 0,
            /*must=*/epoch + 1 >= options_.epochs && !backups_->options().delete_checkpoint);
+}
+
+bool Fit::backs_up_epochs() const {
+  return backups_ != nullptr && !backups_->options().save_freq && waiting_ == 0;
 }
 
 void Fit::validate(Logs& logs) {

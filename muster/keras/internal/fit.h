@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
@@ -12,25 +12,52 @@
 #include "muster/base/error.h"
 #include "muster/keras/backup_and_restore.h"
 #include "muster/keras/internal/model_impl.h"
-#include "muster/keras/internal/served_steps.h"
 #include "muster/keras/internal/tally.h"
 #include "muster/loop/distributed_dataset.h"
-#include "muster/train/failed_saves.h"
 
 namespace muster::inline v0_1::keras::internal {
 
 // Under which a backup holds what fit() has to remember.
 constexpr const char* kFitNote = "keras_fit";
 
+// Where the model's replicas train it. On parameter servers a ServedFit overrides what differs.
 class Fit {
  public:
+  // The fit() of this model, on servers or not.
+  static std::unique_ptr<Fit> make(Model& model, const FitOptions& options, int64_t number);
   // `number`: which fit() of the model it is, from 0. Throws InvalidArgument for options that are
   // not as FitOptions says, and for those that fit() on parameter servers does not have.
   Fit(Model& model, const FitOptions& options, int64_t number);
 
+  virtual ~Fit() = default;
+  Fit(const Fit&) = delete;
+  Fit& operator=(const Fit&) = delete;
+
   History run(const Dataset& data);
 
- private:
+ protected:
+  // --- what servers change ---
+  // Finds a backup, and brings together what trains. False where there is nothing to train, or this
+  // task was through with its part.
+  virtual bool begin(const Dataset& data);
+  // Before the first epoch; `resumed`: a backup has said which that is.
+  virtual void begin_epochs(const Dataset& data, bool resumed);
+  // False when the data was used up before the epoch's steps were made.
+  virtual bool train_epoch(int64_t epoch);
+  // Trains one batch, or learns what one has brought.
+  virtual BatchResult next(int64_t epoch);
+  // Whether the end of an epoch is backed up.
+  virtual bool backs_up_epochs() const;
+  // The notes of the backup that was found; and where the run is by them.
+  virtual const std::map<std::string, std::string>& restored_notes() const;
+  virtual void take_place(const nlohmann::json& /*note*/) {}
+  // The step of the model at which the epoch began that runs.
+  virtual int64_t epoch_began() const { return 0; }
+  // Saves a backup with what callbacks keep; whether it is there, on all workers.
+  virtual bool save(int64_t epoch, int64_t step, int64_t may_fail);
+  virtual void end_steps() { distributed_.reset(); }
+  virtual void end_saving();
+
   using Batches = distribute::DistributedDataset::Iterator;
 
   // Where the run goes on that a backup is of; nothing where there is none of this fit().
@@ -38,9 +65,6 @@ class Fit {
   // An earlier fit() than the one that was stopped is not trained again.
   bool belongs_to_later_fit() const { return found_fit_ > number_; }
   void resume();
-  // On servers, which hold what was made since the backup: the epoch and the step where the run is.
-  // `began`: the step of the model at which the backup's epoch began.
-  void follow_servers(int64_t began);
   // It may fail, as BackupAndRestoreOptions::max_failed_saves says, unless it `must` not.
   void backup(int64_t epoch, int64_t step, bool must = false);
   // Whether that of this step is the latest there, or nobody can tell.
@@ -67,18 +91,8 @@ class Fit {
   std::string tensors_of_callbacks(int64_t step) const;
 
   void check_served() const;
-  // On servers: begins the run, or goes on with it. False where this task has served it until it
-  // was over.
-  bool begin_served(const Dataset& data);
-  bool train_served_epoch(int64_t epoch);
-  // Batches there are for the rest of this epoch.
-  int64_t left_of(int64_t epoch) const;
-  // Ends the run, whose weights the model has then.
-  void end_served();
 
   void train_epochs(const Dataset& data);
-  // False when the data was used up before the epoch's steps were made.
-  bool train_epoch(distribute::DistributedDataset& distributed, int64_t epoch);
   bool train_batch(int64_t epoch);
   // Learns which values of the metrics are better.
   void note_better(const BatchResult& made);
@@ -109,6 +123,7 @@ class Fit {
   Tally tally_;
   History history_;
   Logs logs_;  // of the last epoch
+  std::optional<distribute::DistributedDataset> distributed_;
   Batches batch_;
   bool fresh_ = false;  // the batch was not trained yet
   int64_t first_epoch_;
@@ -117,15 +132,6 @@ class Fit {
   int64_t saved_ = -1;       // the step of the model at the last backup
   int64_t waiting_ = 0;      // batches that wait for an update
   int64_t tensors_at_ = -1;  // the step of the model at which those of callbacks were saved
-  FailedSaves failed_tensors_{0, "BackupAndRestoreOptions.max_failed_saves"};
-
-  // On servers: the steps; where the run stands, and the step of the model at which its epoch
-  // began; and the batches of the data that all epochs together may have.
-  std::optional<ServedSteps> servers_;
-  struct Place {
-    int64_t epoch = 0, step = 0, began = 0;
-  } place_;
-  int64_t batches_ = std::numeric_limits<int64_t>::max();
 };
 
 }  // namespace muster::inline v0_1::keras::internal

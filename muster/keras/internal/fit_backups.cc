@@ -158,12 +158,11 @@ bool Fit::find_backup() {
 }
 
 void Fit::resume() {
-  const auto& notes = servers_ ? servers_->restored_notes() : scope_.restored_notes();
-  const json note = json::parse(notes.at(kFitNote));
+  const json note = json::parse(restored_notes().at(kFitNote));
   first_epoch_ = note.at("epoch").get<int64_t>();
   step_ = note.at("step").get<int64_t>();
   const int64_t told_epoch = first_epoch_;
-  if (servers_) follow_servers(note.at("began").get<int64_t>());
+  take_place(note);
   if (first_epoch_ >= options_.epochs && step_ > 0) {
     throw invalid_argument(
         fmt::format("fit: the backup in {} stands in epoch {}, and epochs is {}",
@@ -214,29 +213,6 @@ void Fit::resume() {
   }
 }
 
-void Fit::follow_servers(int64_t began) {
-  const int64_t told = first_epoch_;
-  int64_t made = servers_->step() - began;
-  // Epochs whose backups failed are in the weights all the same. The last one is not passed over:
-  // its end is still to come.
-  for (; made > steps_ && first_epoch_ + 1 < options_.epochs; made -= steps_) {
-    ++first_epoch_;
-    began += steps_;
-  }
-  place_.began = began;
-  step_ = std::clamp<int64_t>(made, 0, steps_);
-  if (first_epoch_ == told) return;
-  const bool several = first_epoch_ > told + 1;
-  log::warning(fmt::format(
-      "the backup in {} is older than what the servers hold: {} {} made since, and {} not trained "
-      "again. What {} measured is in no History, and no callback has seen {} end",
-      backups_->backup_dir(),
-      several ? fmt::format("epochs {} to {}", told + 1, first_epoch_)
-              : fmt::format("epoch {}", told + 1),
-      several ? "were" : "was", several ? "are" : "is", several ? "they" : "it",
-      several ? "them" : "it"));
-}
-
 std::string Fit::tensors_of_callbacks(int64_t step) const {
   return join_path(backups_->backup_dir(), fmt::format("callbacks-{}.safetensors", step));
 }
@@ -245,7 +221,7 @@ std::string Fit::note(int64_t epoch, int64_t step) const {
   json note{{"fit", number_},
             {"epoch", epoch},
             {"step", step},
-            {"began", place_.began},
+            {"began", epoch_began()},
             {"rate_factor", impl_.compiled->rate_factor->load()},
             {"history", {{"epoch", history_.epoch}, {"history", history_.history}}},
             {"tensors_at", tensors_at_},
@@ -261,6 +237,7 @@ std::string Fit::note(int64_t epoch, int64_t step) const {
   return note.dump();
 }
 
+// Before the backup, so that one that is there has all it needs.
 void Fit::save_tensors_of_callbacks() {
   std::map<std::string, Tensor> tensors;
   for (const auto& callback : callbacks_) {
@@ -280,36 +257,30 @@ void Fit::backup(int64_t epoch, int64_t step, bool must) {
           ? 0
           : most_failed_saves(backups_->options().max_failed_saves, backups_->backup_dir());
   if (saved_ < 0) note_missing_folders();
-  // First what callbacks keep, so that a backup that is there has all it needs.
   const int64_t tensors_before = std::exchange(tensors_at_, impl_.step());
-  failed_tensors_.set_limit(may_fail);
-  bool saved =
-      !scope_.is_chief() || failed_tensors_.attempt(false, [&] { save_tensors_of_callbacks(); });
-  if (may_fail > 0 && !servers_) saved = from_chief(saved ? 1 : 0) > 0;
-  if (saved && servers_) {
-    place_ = {.epoch = epoch, .step = step, .began = step > 0 ? place_.began : impl_.step()};
-    saved = servers_->save(may_fail);
-  } else if (saved) {
-    const std::string prefix =
-        scope_.save(backups_->backup_dir(), {.keep_checkpoint_max = 1,
-                                             .notes = {{kFitNote, note(epoch, step)}},
-                                             .max_failed_saves = may_fail});
-    if (may_fail > 0) saved = from_chief(prefix.empty() ? 0 : 1) > 0;
-  }
-  if (!saved) {
-    // The backup before is the good one, and so are its tensors; unless this one is there all the
-    // same, where only an answer got lost.
-    if (scope_.is_chief() && tensors_before != tensors_at_ && !backup_may_be_there(tensors_at_))
-      (void)file_systems().remove(tensors_of_callbacks(tensors_at_));
-    tensors_at_ = tensors_before;
-    return;
-  }
-  if (scope_.is_chief() && tensors_before >= 0 && tensors_before != tensors_at_) {
-    // Those of the backup before; where there are none, nothing has to go.
-    (void)file_systems().remove(tensors_of_callbacks(tensors_before));
-  }
-  saved_ = impl_.step();
+  const bool saved = save(epoch, step, may_fail);
+  // The backup before is the good one where this one failed, and so are its tensors; unless this
+  // one is there all the same, where only an answer got lost.
+  const int64_t gone = saved ? tensors_before : std::exchange(tensors_at_, tensors_before);
+  if (scope_.is_chief() && gone >= 0 && gone != tensors_at_ &&
+      (saved || !backup_may_be_there(gone)))
+    (void)file_systems().remove(tensors_of_callbacks(gone));
+  if (saved) saved_ = impl_.step();
 }
+
+bool Fit::save(int64_t epoch, int64_t step, int64_t may_fail) {
+  return impl_.session().save(backups_->backup_dir(),
+                              {.keep_checkpoint_max = 1,
+                               .notes = {{kFitNote, note(epoch, step)}},
+                               .max_failed_saves = may_fail},
+                              [this] { save_tensors_of_callbacks(); });
+}
+
+const std::map<std::string, std::string>& Fit::restored_notes() const {
+  return scope_.restored_notes();
+}
+
+void Fit::end_saving() { scope_.end_saving(backups_->backup_dir()); }
 
 bool Fit::backup_may_be_there(int64_t step) const {
   try {
@@ -336,7 +307,7 @@ void Fit::note_missing_folders() {
 
 void Fit::end_backups() {
   if (backups_ == nullptr) return;
-  if (!impl_.served()) scope_.end_saving(backups_->backup_dir());
+  end_saving();
   if (!backups_->options().delete_checkpoint || !scope_.is_chief()) return;
   FileSystem& files = file_systems();
   const Result<bool> there = files.exists(backups_->backup_dir());
