@@ -40,7 +40,7 @@ namespace {
 constexpr double kEndedSeconds = 5;  // for servers of a run that has ended
 
 const ParameterServerOptions& checked(const Strategy& strategy) {
-  const ParameterServerOptions* servers = ps::options_of(strategy);
+  const ParameterServerOptions* servers = strategy.servers();
   if (servers == nullptr) {
     throw invalid_argument(
         fmt::format("a ClusterCoordinator was given {}, which has no parameter servers",
@@ -90,7 +90,7 @@ class ClusterCoordinator::Impl {
         .model_dir = options_.model_dir};
     if (alone()) return;
     if (!serves()) check_worker(cluster(), "make calls");
-    if (const StrategyPtr entered = entered_strategy(); entered && ps::options_of(*entered)) {
+    if (const StrategyPtr entered = entered_strategy(); entered && entered->needs_servers()) {
       throw invalid_argument(
           "not supported: a ClusterCoordinator, or fit(), in a scope on the same parameter servers",
           "leave the scope: who schedules needs none");

@@ -39,6 +39,7 @@ namespace muster::inline v0_1::distribute {
 class DistributedDataset;
 class Replica;
 class Scope;
+struct ParameterServerOptions;
 struct ScopeOptions;
 struct StartOptions;
 
@@ -66,8 +67,10 @@ class MUSTER_EXPORT Strategy : public std::enable_shared_from_this<Strategy> {
   // Whether workers are peers that train in step: then a cluster of workers alone is valid, worker
   // 0 being the chief.
   virtual bool multi_worker() const = 0;
-  // Whether the weights live on tasks of type "ps", so that a cluster must have some.
-  virtual bool needs_servers() const { return false; }
+  // How the weights live on tasks of type "ps", so that a cluster must have some; nullptr where
+  // replicas have them. The strategy owns it.
+  virtual const ParameterServerOptions* servers() const { return nullptr; }
+  bool needs_servers() const { return servers() != nullptr; }
   // Where the first replica of this process is; what needs one replica alone, as predictions do, is
   // computed there.
   virtual Device device() const = 0;

@@ -16,14 +16,7 @@
 #include "muster/ps/parameter_server.h"
 #include "muster/tensor/tensor.h"
 
-namespace muster::inline v0_1::distribute {
-class Strategy;
-}
-
 namespace muster::inline v0_1::ps {
-
-// The options that parameter_server() made `strategy` of; nullptr for another strategy.
-const distribute::ParameterServerOptions* options_of(const distribute::Strategy& strategy);
 
 // A call, as it is scheduled.
 struct Closure {

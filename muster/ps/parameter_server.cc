@@ -11,7 +11,6 @@
 #include "muster/distribute/start_options.h"
 #include "muster/distribute/strategy.h"
 #include "muster/plan/failure.h"
-#include "muster/ps/closures.h"
 #include "muster/ps/internal/server_connections.h"
 #include "muster/ps/internal/server_updater.h"
 #include "muster/ps/internal/worker_run.h"
@@ -120,7 +119,7 @@ class ParameterServer final : public distribute::Strategy {
 
   std::string_view name() const override { return "ParameterServer"; }
   bool multi_worker() const override { return false; }
-  bool needs_servers() const override { return true; }
+  const distribute::ParameterServerOptions* servers() const override { return &options_; }
   Device device() const override { return at::kCPU; }
   double rejoin_seconds() const override { return options_.restart_timeout_seconds; }
 
@@ -177,19 +176,11 @@ class ParameterServer final : public distribute::Strategy {
     ps::serve(start, options_, build);
   }
 
-  const distribute::ParameterServerOptions& options() const { return options_; }
-
  private:
   const distribute::ParameterServerOptions options_;
 };
 
 }  // namespace
-
-const distribute::ParameterServerOptions* options_of(const distribute::Strategy& strategy) {
-  const auto* served = dynamic_cast<const ParameterServer*>(&strategy);
-  return served != nullptr ? &served->options() : nullptr;
-}
-
 }  // namespace ps
 
 distribute::StrategyPtr distribute::parameter_server(const ParameterServerOptions& options) {

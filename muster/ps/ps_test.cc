@@ -70,6 +70,13 @@ TEST(ParameterServer, IsAStrategyByName) {
   EXPECT_TRUE(distribute::strategy_by_name("parameter_server")->needs_servers());
 }
 
+TEST(ParameterServer, AStrategySaysHowItHasServers) {
+  const auto served = distribute::parameter_server({.max_staleness = 3});
+  EXPECT_EQ(served->servers()->max_staleness, 3);
+  EXPECT_EQ(distribute::one_device()->servers(), nullptr);
+  EXPECT_FALSE(distribute::one_device()->needs_servers());
+}
+
 TEST(ShardStore, ValuesDoNotDependOnHowVariablesAreCut) {
   const std::vector<VariableSpec> variables = {spec_of("a", {5, 2}), spec_of("b", {3})};
   std::vector<Tensor> memory, whole_memory;
