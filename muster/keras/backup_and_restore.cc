@@ -22,4 +22,8 @@ BackupAndRestore::BackupAndRestore(std::string backup_dir, BackupAndRestoreOptio
   check_max_failed_saves(options_.max_failed_saves, "BackupAndRestoreOptions.max_failed_saves");
 }
 
+CallbackNeeds BackupAndRestore::needs() const {
+  return {.backups = Backups{.backup_dir = backup_dir_, .options = options_}};
+}
+
 }  // namespace muster::inline v0_1::keras

@@ -3,30 +3,13 @@
 // Thread safety: as Callback.
 #pragma once
 
-#include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "muster/base/export.h"
 #include "muster/keras/callback.h"
 
 namespace muster::inline v0_1::keras {
-
-// Options of BackupAndRestore.
-struct BackupAndRestoreOptions {
-  // Steps between two backups; unset: behind each epoch.
-  std::optional<int64_t> save_freq = {};
-  // Whether the backup is deleted when fit() ends as it should.
-  bool delete_checkpoint = true;
-  // So many backups in a row may fail, and fit() goes on and tries again with the next; one more
-  // ends it. The first must not fail, nor one for a task that was told to stop, nor the last where
-  // it stays. Unset: 2 where backup_dir is in a bucket, 0 on a disk. 0 or more; the same on all
-  // workers. With parameter servers a chief that is killed after backups that failed goes on in the
-  // epoch where the servers are: the epochs since the backup are in no History, and no callback
-  // sees them end.
-  std::optional<int64_t> max_failed_saves = {};
-};
 
 // Goes into FitOptions::callbacks, once. On a cluster fit() has one by itself, in
 // "backup-<name of the model>" below the directory of the job, which run_main() knows from
@@ -51,6 +34,7 @@ class MUSTER_EXPORT BackupAndRestore : public Callback {
 
   const std::string& backup_dir() const { return backup_dir_; }
   const BackupAndRestoreOptions& options() const { return options_; }
+  CallbackNeeds needs() const override;
 
  private:
   const std::string backup_dir_;

@@ -97,6 +97,45 @@ TEST(FitBackupsTest, ABackupOfAnotherRunIsRefusedAndStays) {
   EXPECT_EQ(difference(weights_of(same), weights_of(whole)), 0);
 }
 
+TEST(FitBackupsTest, ACallbackOfAProgramAsksForThem) {
+  struct Mine : Callback {
+    explicit Mine(std::string folder) : folder(std::move(folder)) {}
+    CallbackNeeds needs() const override {
+      return {.backups = Backups{.backup_dir = folder, .options = {.save_freq = 1}}};
+    }
+    const std::string folder;
+  };
+  const TempDirectory folder;
+  const Dataset data = rows_of(20).batch(10);
+  const auto mine = std::make_shared<Mine>(folder / "mine");
+  FitOptions options{.epochs = 3, .verbose = Verbose::kSilent};
+  options.callbacks = {mine, std::make_shared<KilledInEpoch>(1)};
+  {
+    Model stopped = compiled();
+    EXPECT_THROW(stopped.fit(data, options), std::exception);
+  }
+  EXPECT_TRUE(local_file_system().exists(mine->folder).value());
+  struct Counts : Callback {
+    void on_train_batch_end(const BatchInfo&) override { ++batches; }
+    int batches = 0;
+  };
+  const auto counts = std::make_shared<Counts>();
+  options.callbacks = {mine, counts};
+  Model again = compiled(), whole = compiled();
+  again.fit(data, options);
+  whole.fit(data, {.epochs = 3});
+  EXPECT_EQ(counts->batches, 4);  // the other 2 are in the backup
+  EXPECT_EQ(difference(weights_of(again), weights_of(whole)), 0);
+  EXPECT_FALSE(local_file_system().exists(mine->folder).value());
+
+  options.callbacks = {mine, std::make_shared<BackupAndRestore>(folder / "other")};
+  EXPECT_THAT(error_of([&] { compiled().fit(data, options); }).message(),
+              HasSubstr("two callbacks ask for backups, Mine and BackupAndRestore"));
+  options.callbacks = {std::make_shared<Mine>("")};
+  EXPECT_THAT(error_of([&] { compiled().fit(data, options); }).message(),
+              HasSubstr("backup_dir is empty"));
+}
+
 TEST(FitBackupsTest, CtrlCSaysWhetherTheSameCommandGoesOn) {
   const TempDirectory folder;
   install_stop_handlers();

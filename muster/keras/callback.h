@@ -13,7 +13,9 @@
 #include <functional>
 #include <map>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "muster/base/export.h"
 #include "muster/tensor/tensor.h"
@@ -42,6 +44,39 @@ struct BatchInfo {
   // Means since the epoch began. The loss is that of all replicas; metrics are those of the
   // replicas of this process, since asking the others costs a message. Calling it costs little.
   std::function<Logs()> logs{};
+};
+
+// Options of BackupAndRestore.
+struct BackupAndRestoreOptions {
+  // Steps between two backups; unset: behind each epoch.
+  std::optional<int64_t> save_freq = {};
+  // Whether the backup is deleted when fit() ends as it should.
+  bool delete_checkpoint = true;
+  // So many backups in a row may fail, and fit() goes on and tries again with the next; one more
+  // ends it. The first must not fail, nor one for a task that was told to stop, nor the last where
+  // it stays. Unset: 2 where backup_dir is in a bucket, 0 on a disk. 0 or more; the same on all
+  // workers. With parameter servers a chief that is killed after backups that failed goes on in the
+  // epoch where the servers are: the epochs since the backup are in no History, and no callback
+  // sees them end.
+  std::optional<int64_t> max_failed_saves = {};
+};
+
+// Where fit() makes backups of itself, which the same command goes on from, and how.
+struct Backups {
+  std::string backup_dir{};  // not empty
+  BackupAndRestoreOptions options{};
+};
+
+// What a callback asks of fit() besides being called.
+struct CallbackNeeds {
+  // It shows how far fit() is, so that fit() has no ProgbarLogger beside it.
+  bool shows_progress = false;
+  // It calls Model::set_learning_rate(). On parameter servers, which follow the optimizer by
+  // themselves, fit() then throws InvalidArgument before it begins.
+  bool sets_learning_rate = false;
+  // fit() makes backups, and goes on from the one that is there. One callback of a fit() at most
+  // asks for them, on all workers alike.
+  std::optional<Backups> backups = {};
 };
 
 // Override what you want to hear; the defaults do nothing.
@@ -73,6 +108,10 @@ class MUSTER_EXPORT Callback {
   virtual void on_predict_batch_end(int64_t /*batch*/) {}
   // Called when all is predicted.
   virtual void on_predict_end() {}
+
+  // Asked once, before fit() begins. Muster's own callbacks have no powers but these: what
+  // BackupAndRestore, ProgbarLogger and ReduceLROnPlateau answer, one of yours may answer too.
+  virtual CallbackNeeds needs() const { return {}; }
 
   // What a run that was stopped has to remember of this callback: the best value so far, how long
   // nothing got better. It stands in the backup under name(), and the run that continues gives it

@@ -186,6 +186,7 @@ class MUSTER_EXPORT ReduceLROnPlateau : public Callback {
   void on_train_begin(const FitInfo& info) override;
   void on_train_batch_end(const BatchInfo& info) override;
   void on_epoch_end(int64_t epoch, Logs& logs) override;
+  CallbackNeeds needs() const override { return {.sets_learning_rate = true}; }
   std::string name() const override { return "ReduceLROnPlateau:" + options_.monitor; }
   nlohmann::json state() const override;
   void restore(const nlohmann::json& state) override;
@@ -207,6 +208,7 @@ class MUSTER_EXPORT LearningRateScheduler : public Callback {
 
   void on_epoch_begin(int64_t epoch) override;
   void on_epoch_end(int64_t epoch, Logs& logs) override;
+  CallbackNeeds needs() const override { return {.sets_learning_rate = true}; }
 
  private:
   const Schedule schedule_;

@@ -247,6 +247,10 @@ TEST(CallbacksTest, AProgbarLoggerPrintsWhereItStands) {
   EXPECT_THAT(given, AllOf(HasSubstr(line(2)), Not(HasSubstr("added"))));
   EXPECT_EQ(given.find(line(1)), given.rfind(line(1))) << "one of them prints";
   EXPECT_THAT(printed({.verbose = Verbose::kSilent}), Not(HasSubstr("epoch 1/2")));
+  struct Shows : Callback {
+    CallbackNeeds needs() const override { return {.shows_progress = true}; }
+  };
+  EXPECT_THAT(printed({.callbacks = {std::make_shared<Shows>()}}), Not(HasSubstr("epoch 1/2")));
 }
 
 TEST(HistoryTest, IsAPicture) {

@@ -16,9 +16,9 @@ namespace muster::inline v0_1::keras {
 // is these lines alone.
 enum class Verbose { kSilent, kAuto, kEpochs };
 
-// fit() has one by itself, behind all others, as FitOptions::verbose says, unless its callbacks
-// hold one: where that stands, it shows what callbacks before it add to the Logs. Of the processes
-// of a cluster the chief alone prints.
+// fit() has one by itself, behind all others, as FitOptions::verbose says, unless one of its
+// callbacks shows the progress. One that stands among them shows what those before it add to the
+// Logs. Of the processes of a cluster the chief alone prints.
 class MUSTER_EXPORT ProgbarLogger : public Callback {
  public:
   // `clock` must outlive it.
@@ -28,6 +28,7 @@ class MUSTER_EXPORT ProgbarLogger : public Callback {
   void on_epoch_begin(int64_t epoch) override;
   void on_train_batch_end(const BatchInfo& info) override;
   void on_epoch_end(int64_t epoch, Logs& logs) override;
+  CallbackNeeds needs() const override { return {.shows_progress = true}; }
   // How much of the epoch is done.
   std::string name() const override { return "ProgbarLogger"; }
   nlohmann::json state() const override;

@@ -1,13 +1,12 @@
 #include "muster/train/hook_list.h"
 
-#include <cxxabi.h>
 #include <fmt/format.h>
 
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <typeinfo>
 
+#include "muster/base/class_name.h"
 #include "muster/base/foreign_error.h"
 #include "muster/base/log.h"
 #include "muster/train/user_call.h"
@@ -15,22 +14,13 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// "RecordLoss", without the names of what it stands in.
-std::string class_of(const Hook& hook) {
-  char* whole = abi::__cxa_demangle(typeid(hook).name(), nullptr, nullptr, nullptr);
-  std::string name = whole != nullptr ? whole : "a hook";
-  std::free(whole);
-  const size_t scope = name.rfind("::", name.find('<'));
-  return scope == std::string::npos ? name : name.substr(scope + 2);
-}
-
 // Makes a call of a hook. What it throws says which call that was.
 template <typename Call>
 void tell(const Hook& hook, const char* call, std::optional<int64_t> step, const Call& make) {
   try {
     make();
   } catch (...) {
-    const std::string place = fmt::format("in {}::{}()", class_of(hook), call);
+    const std::string place = fmt::format("in {}::{}()", class_name(typeid(hook)), call);
     rethrow_with_place("a hook", step ? fmt::format("{} at step {}", place, *step) : place,
                        [](const std::string&) { return std::string(); });
   }

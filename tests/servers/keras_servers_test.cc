@@ -311,6 +311,11 @@ TEST(FitOnServers, RefusesWhatServersCannotDo) {
                            [](int64_t, double rate) { return rate; })}},
                       settings()),
               HasSubstr("not supported: LearningRateScheduler on parameter servers"));
+  struct Warms : Callback {
+    CallbackNeeds needs() const override { return {.sets_learning_rate = true}; }
+  };
+  EXPECT_THAT(message(data, {.callbacks = {std::make_shared<Warms>()}}, settings()),
+              HasSubstr("not supported: Warms on parameter servers"));
   EXPECT_THAT(message(unknown, {}, settings()), HasSubstr("without steps_per_epoch"));
   CompileOptions accumulating = settings();
   accumulating.accumulate_steps = 2;

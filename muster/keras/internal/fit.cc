@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <typeinfo>
 #include <utility>
 
+#include "muster/base/class_name.h"
 #include "muster/base/error.h"
 #include "muster/base/log.h"
-#include "muster/keras/callbacks.h"
 #include "muster/keras/internal/served_fit.h"
 #include "muster/keras/progbar_logger.h"
 #include "muster/loop/replica_context.h"
@@ -23,13 +24,13 @@ using nlohmann::json;
 
 namespace {
 
+[[noreturn]] void refuse_on_servers(const std::string& what, const std::string& hint) {
+  throw invalid_argument(fmt::format("not supported: {} on parameter servers", what), hint);
+}
+
 void check_at_least(const char* field, int64_t value, int64_t least) {
   if (value >= least) return;
   throw invalid_argument(fmt::format("fit: {} is {}; it must be at least {}", field, value, least));
-}
-
-bool is_progress(const std::shared_ptr<Callback>& callback) {
-  return dynamic_cast<const ProgbarLogger*>(callback.get()) != nullptr;
 }
 
 }  // namespace
@@ -59,6 +60,8 @@ Fit::Fit(Model& model, const FitOptions& options, int64_t number)
         "epochs is the number of the last epoch, and not how many are trained");
   }
   std::set<const Callback*> different;
+  std::string backs_up;  // the class of who asks for backups
+  bool shows_progress = false;
   for (const auto& callback : callbacks_) {
     if (callback == nullptr) {
       throw invalid_argument("fit: a callback is empty",
@@ -68,15 +71,27 @@ Fit::Fit(Model& model, const FitOptions& options, int64_t number)
       throw invalid_argument("fit: one callback is given twice",
                              "make another one of its class with std::make_shared");
     }
-    if (auto backups = std::dynamic_pointer_cast<BackupAndRestore>(callback)) {
-      if (backups_ != nullptr) {
-        throw invalid_argument("fit: there are two BackupAndRestore", "one is enough");
-      }
-      backups_ = std::move(backups);
+    const Callback& asks = *callback;
+    const CallbackNeeds needs = asks.needs();
+    const std::string name = class_name(typeid(asks));
+    shows_progress = shows_progress || needs.shows_progress;
+    if (needs.sets_learning_rate && impl_.served()) {
+      refuse_on_servers(
+          name,
+          "servers follow the optimizer by themselves: give it a schedule, or train with "
+          "distribute::multi_worker_mirrored()");
     }
+    if (!needs.backups) continue;
+    if (backups_ != nullptr) {
+      throw invalid_argument(
+          fmt::format("fit: two callbacks ask for backups, {} and {}", backs_up, name),
+          "one is enough");
+    }
+    backups_ =
+        std::make_shared<BackupAndRestore>(needs.backups->backup_dir, needs.backups->options);
+    backs_up = name;
   }
-  if (std::ranges::none_of(callbacks_, is_progress))
-    callbacks_.push_back(std::make_shared<ProgbarLogger>(options.verbose));
+  if (!shows_progress) callbacks_.push_back(std::make_shared<ProgbarLogger>(options.verbose));
   if (impl_.served()) check_served();
   if (backups_ == nullptr &&
       (impl_.served() ||
@@ -86,23 +101,15 @@ Fit::Fit(Model& model, const FitOptions& options, int64_t number)
 }
 
 void Fit::check_served() const {
-  const auto refuse = [](const std::string& what, const std::string& hint) {
-    throw invalid_argument(fmt::format("not supported: {} on parameter servers", what), hint);
-  };
   if (number_ > 0) {
-    refuse("a second fit() of a model",
-           "train all epochs in one call; or save_weights() behind it, and load_weights() before "
-           "the fit() of another program");
+    refuse_on_servers(
+        "a second fit() of a model",
+        "train all epochs in one call; or save_weights() behind it, and load_weights() before "
+        "the fit() of another program");
   }
   if (const int64_t steps = impl_.compiled->options.accumulate_steps; steps > 1)
-    refuse(fmt::format("accumulate_steps of {}", steps), "leave it at 1, and make batches larger");
-  for (const auto& callback : callbacks_) {
-    const bool plateau = dynamic_cast<const ReduceLROnPlateau*>(callback.get()) != nullptr;
-    if (!plateau && dynamic_cast<const LearningRateScheduler*>(callback.get()) == nullptr) continue;
-    refuse(plateau ? "ReduceLROnPlateau" : "LearningRateScheduler",
-           "servers follow the optimizer by themselves: give it a schedule, or train with "
-           "distribute::multi_worker_mirrored()");
-  }
+    refuse_on_servers(fmt::format("accumulate_steps of {}", steps),
+                      "leave it at 1, and make batches larger");
 }
 
 History Fit::run(const Dataset& data) {
