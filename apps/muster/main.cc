@@ -35,7 +35,7 @@ void add_commands(CLI::App& app, const CommandLine& line, Action& action) {
 // Who looks at a bucket by hand sits and waits.
 void wait_less_long(const CLI::App& app) {
   for (const char* command : {"ls", "cp", "cat", "inspect"}) {
-    if (asks_for(app, command)) stores::set_retry_seconds(30);
+    if (asks_for(app, command)) stores::set_retry_timeout(Seconds(30));
   }
 }
 

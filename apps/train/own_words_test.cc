@@ -26,7 +26,7 @@ TEST(OwnWordsTest, OptionsBecomeFlags) {
 }
 
 TEST(OwnWordsTest, WhatIsOfProgramsAloneIsSaidToBe) {
-  for (const char* hint : {"set RunConfig.session_creation_timeout_secs", "check repeat() there",
+  for (const char* hint : {"set RunConfig.join_timeout", "check repeat() there",
                            "look at CsvOptions::columns", "give yield_single_examples"}) {
     EXPECT_THAT(hint_of(hint), HasSubstr("in a program of your own: " + std::string(hint)));
     EXPECT_THAT(hint_of(hint), HasSubstr("muster train --help"));

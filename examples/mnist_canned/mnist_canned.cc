@@ -49,8 +49,8 @@ void program(const Flags& flags, const distribute::StrategyPtr& strategy) {
       {.input_fn = [&] { return test.batch(1000).map(to_features); },
        .steps = std::nullopt,
        .exporters = {final_exporter("digits", feature_column::serving_input_receiver(columns))},
-       .start_delay_secs = 0,
-       .throttle_secs = 30});
+       .start_delay_secs = Seconds(0),
+       .throttle_secs = Seconds(30)});
   if (result) print_result(*result);  // the chief speaks for all
 }
 

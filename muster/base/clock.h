@@ -15,6 +15,9 @@ namespace muster::inline v0_1 {
 
 // A length of time.
 using Duration = std::chrono::nanoseconds;
+// The same as options take it and results give it: 30s, 500ms and 1h of std::chrono become one, and
+// Seconds(0.5) is half a second.
+using Seconds = std::chrono::duration<double>;
 // A point on a clock that only moves forward and has no relation to the date.
 using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 
@@ -24,6 +27,7 @@ inline double to_seconds(Duration duration) {
 }
 // Returns the duration of so many seconds, rounded to the nanosecond.
 MUSTER_EXPORT Duration from_seconds(double seconds);
+inline Duration from_seconds(Seconds seconds) { return from_seconds(seconds.count()); }
 
 class MUSTER_EXPORT Clock {
  public:

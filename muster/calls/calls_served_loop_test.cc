@@ -205,7 +205,7 @@ TEST(ServedLoop, AWorkerWithoutDataIsNoHindranceAndSeesTheSameWeights) {
 TEST(ServedLoop, AWorkerThatIsToldToStopLeavesTheOthersAtWork) {
   std::atomic<int64_t> made = 0, by_worker = 0;
   run_cluster({.workers = 2,
-               .servers_options = {.rejoin_seconds = 0.2},
+               .servers_options = {.rejoin_timeout = Seconds(0.2)},
                .cancelled = [&](int rank) { return rank == 1 && by_worker >= 4; }},
               [&](const Task& task) {
                 const auto stops = [&] {

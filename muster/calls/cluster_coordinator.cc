@@ -85,7 +85,7 @@ class ClusterCoordinator::Impl {
             options_.environment ? *options_.environment : Environment::process(),
             {.wants_servers = true}),
         .seed = options_.seed,
-        .join_timeout = options_.join_timeout,
+        .join_timeout = options_.join_timeout.count(),
         .cancelled = options_.cancelled ? options_.cancelled : [] { return stop_signal() != 0; },
         .model_dir = options_.model_dir};
     if (alone()) return;
@@ -151,7 +151,7 @@ class ClusterCoordinator::Impl {
     // Who fails from now on is known to the servers.
     note_joining();
     if (!alone() && !cluster().is_chief) {
-      make_calls(*strategy_, common(), functions_, servers_.restart_timeout_seconds);
+      make_calls(*strategy_, common(), functions_, servers_.restart_timeout.count());
       return true;
     }
     return !begins(*training);
@@ -319,7 +319,7 @@ class ClusterCoordinator::Impl {
                                  .refreshed = std::move(refreshed),
                                  .capacity = options_.queue_capacity,
                                  .max_attempts = options_.max_attempts});
-      watch_.emplace(*host_, *replica_, options_.join_timeout, servers_.restart_timeout_seconds);
+      watch_.emplace(*host_, *replica_, options_.join_timeout.count(), servers_.restart_timeout.count());
     }
   }
 

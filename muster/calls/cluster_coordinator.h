@@ -55,7 +55,7 @@ struct CoordinatorOptions {
   std::optional<Checkpoint> initial_state{};
   // On the chief: what a checkpoint is to hold beside its weights, asked for with each save.
   std::function<std::map<std::string, std::string>()> notes{};
-  double join_timeout = 600;  // seconds to wait for servers, for the chief and for a first worker
+  Seconds join_timeout{600};  // for servers, for the chief and for a first worker
   // Calls that have not ended, at most: schedule() waits for room.
   int64_t queue_capacity = 262144;
   // So often a call begins at most, where its workers are lost one after the other.
@@ -158,7 +158,7 @@ class MUSTER_EXPORT ClusterCoordinator {
   // `batch(n)` gives is n examples for each call.
   PerWorkerDataset distribute(const std::string& name, const Dataset& dataset);
   // In a worker: makes calls until the chief is through, and then is true. It joins the run again
-  // when it loses the chief or a server, for ParameterServerOptions::restart_timeout_seconds. In a
+  // when it loses the chief or a server, for ParameterServerOptions::restart_timeout. In a
   // task of type "ps": holds weights, likewise. On the chief: builds the model, continues from what
   // the servers hold, or from model_dir, and is false; true where this job's run (MUSTER_JOB_ID)
   // has ended already and its servers are gone. Throws InvalidArgument without a function
@@ -177,8 +177,8 @@ class MUSTER_EXPORT ClusterCoordinator {
   // Waits until all calls have ended. Throws the error of the first that failed, once; those that
   // no worker had begun by then were cancelled. A program that catches it may schedule anew.
   // As all that waits: throws PeerLost naming a server that is gone, after which the program has to
-  // be started again, and Timeout when there is no worker for join_timeout seconds at the
-  // beginning, or restart_timeout_seconds later. When this task was told to stop it cancels what no
+  // be started again, and Timeout when there is no worker for join_timeout at the
+  // beginning, or restart_timeout later. When this task was told to stop it cancels what no
   // worker has begun, saves in model_dir, ends the run and throws Cancelled.
   void join();
   // Whether all calls have ended.

@@ -208,7 +208,7 @@ TEST_P(EndedRun, LeavesAChiefThatIsStartedAgainNothingToDo) {
     ClusterCoordinator coordinator(
         parameter_server(),
         {.model_dir = model_dir,
-         .join_timeout = join_timeout,
+         .join_timeout = Seconds(join_timeout),
          .cancelled = [] { return false; },
          .environment =
              named(task < 2 ? cluster.environment(task) : cluster.server_environment(0), job)});

@@ -446,10 +446,10 @@ TEST(ClusterCoordinator, AChiefWithoutWorkersGivesUp) {
   // On a busy machine the time may be over before the server is there; then it is given more.
   for (double time = 1; time < 60; time *= 4) {
     muster::testing::run_ranks(2, [&](int task) {
-      CoordinatorOptions options{.join_timeout = time, .cancelled = [] { return false; }};
+      CoordinatorOptions options{.join_timeout = Seconds(time), .cancelled = [] { return false; }};
       options.environment = task == 0 ? cluster.environment(0) : cluster.server_environment(0);
       // When the chief has given up, the server waits for another one for so long.
-      const auto strategy = parameter_server({.restart_timeout_seconds = 0.5});
+      const auto strategy = parameter_server({.restart_timeout = Seconds(0.5)});
       errors[static_cast<size_t>(task)] = error_of([&] {
         Program program;
         ClusterCoordinator coordinator(strategy, options);

@@ -393,7 +393,7 @@ TEST(Times, OfDataSetsMadeOnTheWayAreAddedUp) {
                             .iterator();
   rest_of(*iterator);
   EXPECT_THAT(iterator->times(), ::testing::SizeIs(3));
-  EXPECT_THAT(describe_longest({{"a", 0.5, 1}, {"b", 2, 1}, {"c", 1, 1}}, 2),
+  EXPECT_THAT(describe_longest({{"a", Seconds(0.5), 1}, {"b", Seconds(2), 1}, {"c", Seconds(1), 1}}, 2),
               testing::Eq("b 2.0 s, c 1.0 s"));
 }
 

@@ -112,10 +112,10 @@ std::string Dataset::explain() const {
 
 std::string describe_longest(std::vector<StageTime> times, size_t most) {
   std::stable_sort(times.begin(), times.end(),
-                   [](const StageTime& a, const StageTime& b) { return a.seconds > b.seconds; });
+                   [](const StageTime& a, const StageTime& b) { return a.time > b.time; });
   std::vector<std::string> stages;
   for (size_t i = 0; i < std::min(most, times.size()); ++i) {
-    stages.push_back(fmt::format("{} {:.1f} s", times[i].stage, times[i].seconds));
+    stages.push_back(fmt::format("{} {:.1f} s", times[i].stage, times[i].time.count()));
   }
   return join(stages, ", ");
 }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "muster/base/clock.h"
 #include "muster/base/export.h"
 #include "muster/data/sharding.h"
 #include "muster/tensor/element.h"
@@ -36,7 +37,7 @@ struct Position {
 // The time that one stage of a pipeline took.
 struct StageTime {
   std::string stage{};   // "map 'decode'"
-  double seconds = 0;    // without the stages before it; of prefetch(): waiting for them
+  Seconds time{};        // without the stages before it; of prefetch(): waiting for them
   int64_t elements = 0;  // handed on
 };
 

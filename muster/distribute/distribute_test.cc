@@ -317,9 +317,9 @@ TEST(MultiWorkerReplicaTest, ATimeoutNamesBucketAndCulprit) {
                over = true;
              },
              {.bytes_per_pack = 64,
-              .timeout_seconds = 2,  // longer than a busy machine needs for the step before
-              .heartbeat_seconds = 0.1,
-              .heartbeat_timeout_seconds = 5});
+              .timeout = Seconds(2),  // longer than a busy machine needs for the step before
+              .heartbeat_interval = Seconds(0.1),
+              .heartbeat_timeout = Seconds(5)});
 }
 
 TEST(MultiWorkerReplicaTest, TextsAreGatheredRoundByRound) {
@@ -335,14 +335,15 @@ TEST(MultiWorkerReplicaTest, TextsAreGatheredRoundByRound) {
 TEST(MultiWorkerReplicaTest, OptionsAreChecked) {
   EXPECT_THAT(error_of([] { multi_worker_mirrored({.bytes_per_pack = -1}); }).message(),
               HasSubstr("bytes_per_pack is -1"));
-  EXPECT_THAT(error_of([] { multi_worker_mirrored({.timeout_seconds = 0}); }).message(),
-              HasSubstr("timeout_seconds is 0"));
-  EXPECT_THAT(error_of([] { multi_worker_mirrored({.save_timeout_seconds = 0}); }).message(),
-              HasSubstr("save_timeout_seconds is 0"));
-  EXPECT_THAT(error_of([] {
-                multi_worker_mirrored({.heartbeat_seconds = 4, .heartbeat_timeout_seconds = 6});
-              }).message(),
-              HasSubstr("heartbeat_timeout_seconds is 6"));
+  EXPECT_THAT(error_of([] { multi_worker_mirrored({.timeout = Seconds(0)}); }).message(),
+              HasSubstr("timeout is 0 s"));
+  EXPECT_THAT(error_of([] { multi_worker_mirrored({.save_timeout = Seconds(0)}); }).message(),
+              HasSubstr("save_timeout is 0 s"));
+  EXPECT_THAT(
+      error_of([] {
+        multi_worker_mirrored({.heartbeat_interval = Seconds(4), .heartbeat_timeout = Seconds(6)});
+      }).message(),
+      HasSubstr("heartbeat_timeout is 6 s"));
 }
 
 }  // namespace

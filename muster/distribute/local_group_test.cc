@@ -118,7 +118,7 @@ TEST(LocalGroupTest, ASaveHasALimitOfItsOwn) {
     EXPECT_THAT(error.message(),
                 ::testing::MatchesRegex("replica 0: saving a checkpoint at step 7 took more than "
                                         "1800.0 s while replica [12] waited at 'barrier saved'"));
-    EXPECT_THAT(error.hint(), ::testing::HasSubstr("save_timeout_seconds"));
+    EXPECT_THAT(error.hint(), ::testing::HasSubstr("save_timeout"));
   }
 }
 

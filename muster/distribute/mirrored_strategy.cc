@@ -28,9 +28,9 @@ class Mirrored : public Strategy {
     internal::check_options({.local_replicas = options.replicas.value_or(1),
                              .bytes_per_pack = options.bytes_per_pack,
                              .wire_dtype = options.wire_dtype,
-                             .timeout_seconds = options.timeout_seconds,
-                             .progress_timeout_seconds = options.progress_timeout_seconds,
-                             .save_timeout_seconds = options.save_timeout_seconds},
+                             .timeout = options.timeout,
+                             .progress_timeout = options.progress_timeout,
+                             .save_timeout = options.save_timeout},
                             "MirroredOptions", "replicas");
   }
 
@@ -47,8 +47,8 @@ class Mirrored : public Strategy {
     }
     if (count == 1) return one_device(devices_[0].str())->start_replicas(start);
     const auto group = std::make_shared<LocalGroup>(
-        count, LocalGroup::Patience{.progress = options_.progress_timeout_seconds,
-                                    .save = options_.save_timeout_seconds});
+        count, LocalGroup::Patience{.progress = options_.progress_timeout.count(),
+                                    .save = options_.save_timeout.count()});
     auto communicators = connect();
     std::vector<std::unique_ptr<Replica>> replicas;
     for (int r = 0; r < count; ++r) {
@@ -81,7 +81,7 @@ class Mirrored : public Strategy {
   }
 
   std::chrono::milliseconds timeout() const {
-    return std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000));
+    return std::chrono::milliseconds(static_cast<int64_t>(options_.timeout.count() * 1000));
   }
 
   MirroredOptions options_;

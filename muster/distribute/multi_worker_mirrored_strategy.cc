@@ -30,9 +30,9 @@ class MultiWorkerMirrored : public Strategy {
                        .bytes_per_pack =
                            options_.bytes_per_pack.value_or(MirroredOptions().bytes_per_pack),
                        .wire_dtype = options_.wire_dtype,
-                       .timeout_seconds = options_.timeout_seconds,
-                       .progress_timeout_seconds = options_.progress_timeout_seconds,
-                       .save_timeout_seconds = options_.save_timeout_seconds})
+                       .timeout = options_.timeout,
+                       .progress_timeout = options_.progress_timeout,
+                       .save_timeout = options_.save_timeout})
           ->start_replicas(options);
     }
     return start_multi_worker(options, options_, devices_);

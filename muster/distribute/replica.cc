@@ -118,7 +118,7 @@ StepResult Replica::train_step(const StepInput& input) {
     const TimePoint start = std::chrono::steady_clock::now();
     parts_.updater->add(*input.train_op, accumulated_.mean() ? weight : (counts ? 1.0 : 0.0), turn);
     const TimePoint end = std::chrono::steady_clock::now();
-    times_.backward = to_seconds(end - start);
+    times_.backward = end - start;
     if (recorder_ != nullptr) recorder_->add(SpanRecorder::kSteps, "backward", start, end);
   };
   const bool alone = place().replicas() == 1;
@@ -159,8 +159,8 @@ StepResult Replica::apply_accumulated() {
 StepResult Replica::update(const optim::TrainOp& train_op) {
   const TimePoint start = recorder_ != nullptr ? std::chrono::steady_clock::now() : TimePoint();
   const Updated updated = parts_.updater->update(train_op, std::exchange(accumulated_, {}));
-  times_.reduction = updated.reduction;
-  times_.update = updated.update;
+  times_.reduction = Seconds(updated.reduction);
+  times_.update = Seconds(updated.update);
   if (recorder_ != nullptr) note_update(start);
   state_->note_versions();
   return updated.result;
@@ -174,7 +174,8 @@ void Replica::record_into(SpanRecorder* recorder) {
 // The update follows the reduction at once.
 void Replica::note_update(TimePoint start) {
   const TimePoint reduced = start + from_seconds(times_.reduction);
-  if (times_.reduction > 0) recorder_->add(SpanRecorder::kSteps, "reduction", start, reduced);
+  if (times_.reduction.count() > 0)
+    recorder_->add(SpanRecorder::kSteps, "reduction", start, reduced);
   recorder_->add(SpanRecorder::kSteps, "update", reduced, reduced + from_seconds(times_.update));
 }
 

@@ -48,8 +48,8 @@ std::vector<std::unique_ptr<Replica>> start_multi_worker(const StartOptions& sta
   });
   const auto group = std::make_shared<LocalGroup>(
       locals,
-      LocalGroup::Patience{.progress = options.progress_timeout_seconds,
-                           .save = options.save_timeout_seconds},
+      LocalGroup::Patience{.progress = options.progress_timeout.count(),
+                           .save = options.save_timeout.count()},
       place(0).replica());
   std::vector<std::unique_ptr<Replica>> replicas;
   for (int local = 0; local < locals; ++local) {

@@ -44,11 +44,11 @@ struct StepResult {
   std::optional<int64_t> global_step = {};
 };
 
-// How many seconds each part of the last step took.
+// How long each part of the last step took.
 struct StepTimes {
-  double backward = 0;
-  double reduction = 0;  // what backward did not hide
-  double update = 0;
+  Seconds backward{};
+  Seconds reduction{};  // what backward did not hide
+  Seconds update{};
 };
 
 // What the batches of one update have brought so far on this replica.

@@ -74,18 +74,18 @@ void internal::check_options(const CommunicationOptions& options, const std::str
         "leave it unset, or use 0 for one bucket, or a size in bytes");
   }
   check_wire_dtype(named("wire_dtype"), options.wire_dtype);
-  for (const auto& [field, seconds] :
-       {std::pair{"timeout_seconds", options.timeout_seconds},
-        std::pair{"heartbeat_seconds", options.heartbeat_seconds},
-        std::pair{"progress_timeout_seconds", options.progress_timeout_seconds},
-        std::pair{"save_timeout_seconds", options.save_timeout_seconds}}) {
-    if (seconds > 0) continue;
-    throw invalid_argument(fmt::format("{} is {}; it must be more than 0", named(field), seconds));
-  }
-  if (options.heartbeat_timeout_seconds < 2 * options.heartbeat_seconds) {
+  for (const auto& [field, time] : {std::pair{"timeout", options.timeout},
+                                    std::pair{"heartbeat_interval", options.heartbeat_interval},
+                                    std::pair{"progress_timeout", options.progress_timeout},
+                                    std::pair{"save_timeout", options.save_timeout}}) {
+    if (time.count() > 0) continue;
     throw invalid_argument(
-        fmt::format("{} is {}, heartbeat_seconds {}", named("heartbeat_timeout_seconds"),
-                    options.heartbeat_timeout_seconds, options.heartbeat_seconds),
+        fmt::format("{} is {} s; it must be more than 0", named(field), time.count()));
+  }
+  if (options.heartbeat_timeout < 2 * options.heartbeat_interval) {
+    throw invalid_argument(
+        fmt::format("{} is {} s, heartbeat_interval {} s", named("heartbeat_timeout"),
+                    options.heartbeat_timeout.count(), options.heartbeat_interval.count()),
         "allow for at least two missed heartbeats");
   }
 }

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/clock.h"
 #include "muster/base/export.h"
 #include "muster/collectives/transport.h"
 #include "muster/distribute/per_replica.h"
@@ -86,9 +87,9 @@ class MUSTER_EXPORT Strategy : public std::enable_shared_from_this<Strategy> {
   // What a task of type "ps" does: serves weights until the run is over. Throws InvalidArgument
   // where the strategy has no servers, and what ends the run.
   virtual void serve(const StartOptions& options, const BuildModel& build) const;
-  // Whether a task that lost the others may join them again, for so many seconds without a step;
-  // 0: it ends, and is started again together with them.
-  virtual double rejoin_seconds() const { return 0; }
+  // For how long without a step a task that lost the others may try to join them again; 0: it ends,
+  // and is started again together with them.
+  virtual Seconds restart_timeout() const { return Seconds(0); }
 
   // --- loops written by hand: muster/loop has them, and loop/scope.h shows one ---
   // Brings the replicas together and enters the strategy on this thread; what follows works until
@@ -167,9 +168,9 @@ struct MirroredOptions {
   std::vector<std::string> devices = {};
   int64_t bytes_per_pack = 2 * 1024 * 1024;  // not measured: threads share the same memory
   DType wire_dtype = kFloat32;
-  double timeout_seconds = 1800;
-  double progress_timeout_seconds = 300;
-  double save_timeout_seconds = 1800;
+  Seconds timeout{1800};
+  Seconds progress_timeout{300};
+  Seconds save_timeout{1800};
 };
 // Several replicas in one process; the log says on which devices. Each is a thread with variables
 // of its own that are equal on all: gradients are summed, every replica makes the same update. The
@@ -195,15 +196,15 @@ struct CommunicationOptions {
   // added as float32. What else a step exchanges, and gradients of float64, stay exact. The same on
   // all workers.
   DType wire_dtype = kFloat32;
-  double timeout_seconds =
-      1800;  // after which one collective gives up; dead peers are noticed long before
-  double heartbeat_seconds = 1;          // how often a task says that it is alive
-  double heartbeat_timeout_seconds = 6;  // silence after which a task counts as lost
+  // After which one collective gives up; dead peers are noticed long before.
+  Seconds timeout{1800};
+  Seconds heartbeat_interval{1};  // how often a task says that it is alive
+  Seconds heartbeat_timeout{6};   // silence after which a task counts as lost
   // A live task that keeps the others at a barrier (of a save, an evaluation, the end) without a
-  // new step for so long counts as stuck; in a collective, timeout_seconds counts.
-  double progress_timeout_seconds = 300;
+  // new step for so long counts as stuck; in a collective, `timeout` counts.
+  Seconds progress_timeout{300};
   // While the chief saves, the others wait for it and not in a collective: for so long at most.
-  double save_timeout_seconds = 1800;
+  Seconds save_timeout{1800};
 };
 
 // `local_replicas` replicas in each worker process of the cluster, kept in step by all-reduce; the

@@ -348,7 +348,7 @@ TEST(DistributedEvaluationTest, AWorkerThatDiesIsNamedWithinSeconds) {
             {{"TF_CONFIG", task.setting("TF_CONFIG" + std::to_string(task.rank()))}});
         // The end of its connection tells of it; who stands still for seconds on a busy machine is
         // no such.
-        const auto strategy = distribute::multi_worker_mirrored({.heartbeat_timeout_seconds = 60});
+        const auto strategy = distribute::multi_worker_mirrored({.heartbeat_timeout = Seconds(60)});
         Estimator estimator(slow,
                             config_of(task.directory() + "/m", strategy, strategy, environment));
         const Error error = error_of([&] {

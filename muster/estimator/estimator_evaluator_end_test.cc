@@ -54,7 +54,7 @@ TEST(EvaluatorEndTest, AnEndThatWasThereIsBelievedAfterAWhileOrWhereItIsOfThisRu
     train_until_data_ends(model_dir, run);
     RunConfig config = evaluator_config(model_dir);
     if (run.empty()) {
-      config.session_creation_timeout_secs = 0.1;
+      config.join_timeout = Seconds(0.1);
     } else {
       config.environment = config.environment->with("MUSTER_RUN_ID", run);
     }
@@ -95,13 +95,13 @@ TEST(EvaluatorEndTest, AnEndOfTheRunBeforeEndsNothing) {
 TEST(EvaluatorEndTest, WaitsNoLongerThanItIsTold) {
   TempDirectory directory;
   RunConfig config = evaluator_config(directory / "m");
-  config.evaluator_timeout_secs = 0.2;
+  config.evaluator_timeout = Seconds(0.2);
   Evaluating evaluator;
   const Error error = error_of([&] { Beside(config, training_to(20), evaluator.spec()).get(); });
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
   EXPECT_THAT(error.message(), AllOf(HasSubstr("evaluator:0 waited"),
                                      HasSubstr("for the first checkpoint in " + directory / "m")));
-  EXPECT_THAT(error.hint(), HasSubstr("RunConfig.evaluator_timeout_secs, which is 0.2"));
+  EXPECT_THAT(error.hint(), HasSubstr("RunConfig.evaluator_timeout, which is 0.2 s"));
   // Behind a checkpoint, and where a chief is gone without a word.
   Estimator(two_layers, quiet_config(directory / "m")).train(shuffled_batches(64, 8), {.steps = 3});
   disk().remove(directory / "m/run_end.json").value();
@@ -119,7 +119,7 @@ TEST(EvaluatorEndTest, ADamagedCheckpointIsPassedOverAndTheLastOneIsAnError) {
   const std::string half = disk().read_file(newest).value().substr(0, 300);
   disk().write_atomically(newest, std::string_view(half)).value();
   RunConfig config = evaluator_config(model_dir);
-  config.evaluator_timeout_secs = 0.3;
+  config.evaluator_timeout = Seconds(0.3);
   Evaluating evaluator;
   EXPECT_EQ(error_of([&] { Beside(config, training_to(30), evaluator.spec()).get(); }).kind(),
             ErrorKind::kTimeout);

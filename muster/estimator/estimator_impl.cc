@@ -119,7 +119,7 @@ distribute::StartOptions Estimator::Impl::start_options(const cluster::ResolvedC
   return {.cluster = of,
           .seed = seed(),
           .call = call,
-          .join_timeout = config.session_creation_timeout_secs,
+          .join_timeout = config.join_timeout.count(),
           .cancelled = [] { return stop_signal() != 0; }};
 }
 
@@ -350,11 +350,12 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
   if (config.save_checkpoints_steps) {
     if (*config.save_checkpoints_steps > 0)
       trainer.save_checkpoints_steps = config.save_checkpoints_steps;
-  } else if (config.save_checkpoints_secs.value_or(600) > 0) {
-    trainer.save_checkpoints_secs = config.save_checkpoints_secs.value_or(600);
+  } else if (config.save_checkpoints_secs != Seconds(0)) {
+    trainer.save_checkpoints_secs = config.save_checkpoints_secs.value_or(Seconds(600)).count();
   }
   trainer.keep_checkpoint_max = config.keep_checkpoint_max;
-  trainer.keep_checkpoint_every_n_hours = config.keep_checkpoint_every_n_hours;
+  trainer.keep_checkpoint_every_n_hours =
+      config.keep_checkpoint_every_n_hours / std::chrono::hours(1);
   trainer.max_failed_saves = config.max_failed_saves;
   trainer.hooks = options.hooks;
   trainer.non_finite = config.non_finite;

@@ -201,8 +201,9 @@ TEST(LocalReplicasTest, ALostWorkerIsNamedToAllOfThem) {
   TempDirectory directory;
   const LocalCluster cluster(2);
   run_ranks(2, [&](int rank) {
-    const auto strategy = multi_worker_mirrored(
-        {.local_replicas = 2, .heartbeat_seconds = 0.1, .heartbeat_timeout_seconds = 20});
+    const auto strategy = multi_worker_mirrored({.local_replicas = 2,
+                                                 .heartbeat_interval = Seconds(0.1),
+                                                 .heartbeat_timeout = Seconds(20)});
     const ModelFn model_fn = [&](const Features& features, const Labels& labels, Mode mode,
                                  ModelContext& context) {
       // The whole process goes, as when it is killed: its replicas leave without a word.

@@ -241,8 +241,8 @@ TEST(MirroredTest, OptionsAreChecked) {
               HasSubstr("MirroredOptions.replicas is 0"));
   EXPECT_THAT(error_of([] { distribute::mirrored({.bytes_per_pack = -1}); }).message(),
               HasSubstr("MirroredOptions.bytes_per_pack is -1"));
-  EXPECT_THAT(error_of([] { distribute::mirrored({.save_timeout_seconds = 0}); }).message(),
-              HasSubstr("MirroredOptions.save_timeout_seconds is 0"));
+  EXPECT_THAT(error_of([] { distribute::mirrored({.save_timeout = Seconds(0)}); }).message(),
+              HasSubstr("MirroredOptions.save_timeout is 0 s"));
   EXPECT_THAT(error_of([] { distribute::mirrored({.replicas = 2})->start({}); }).message(),
               HasSubstr("Mirrored has 2 replicas in this process"));
   TempDirectory directory;

@@ -252,7 +252,7 @@ TEST(MultiWorkerTest, ASaveMayTakeLongerThanACollective) {
       Estimator estimator(two_layers,
                           quiet_config(directory / "m",
                                        distribute::multi_worker_mirrored(
-                                           {.local_replicas = 2, .timeout_seconds = 2}),
+                                           {.local_replicas = 2, .timeout = Seconds(2)}),
                                        workers == 1 ? Environment() : cluster.environment(rank)));
       const auto result =
           estimator.train([] { return examples(60).repeat().global_batch(12); },
@@ -269,10 +269,10 @@ TEST(MultiWorkerTest, ASaveThatTakesTooLongIsNamed) {
   const LocalCluster cluster(2);
   std::atomic<int> told{0};
   testing::run_ranks(2, [&](int rank) {
-    Estimator estimator(two_layers,
-                        quiet_config(directory / "m",
-                                     distribute::multi_worker_mirrored({.save_timeout_seconds = 3}),
-                                     cluster.environment(rank)));
+    Estimator estimator(
+        two_layers, quiet_config(directory / "m",
+                                 distribute::multi_worker_mirrored({.save_timeout = Seconds(3)}),
+                                 cluster.environment(rank)));
     const auto hook = std::make_shared<WhileSaving>([&] {
       // A save that lasts until the other worker has given up; a minute at most.
       for (int i = 0; told == 0 && i < 6000; ++i) {

@@ -24,7 +24,7 @@ class Rejoining final : public distribute::Strategy {
   std::string_view name() const override { return "Rejoining"; }
   bool multi_worker() const override { return false; }
   Device device() const override { return at::kCPU; }
-  double rejoin_seconds() const override { return 30; }
+  Seconds restart_timeout() const override { return Seconds(30); }
   std::vector<std::unique_ptr<distribute::Replica>> start_replicas(
       const distribute::StartOptions& start) const override {
     return distribute::one_device()->start_replicas(start);

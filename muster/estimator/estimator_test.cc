@@ -348,7 +348,7 @@ TEST(EstimatorTest, RefusesBadArguments) {
       error_of([&] { estimator.train([] { return examples(8).take(0).batch(2); }); }).what(),
       HasSubstr("gave no data"));
   RunConfig both = quiet_config(directory / "m");
-  both.save_checkpoints_secs = 60;
+  both.save_checkpoints_secs = Seconds(60);
   EXPECT_THAT(error_of([&] { Estimator e(two_layers, both); }).what(),
               HasSubstr("both save_checkpoints_steps"));
 }

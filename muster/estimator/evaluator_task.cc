@@ -347,7 +347,7 @@ void EvaluatorTask::wait(const std::optional<TimePoint>& due) {
           fmt::format("{}: the next evaluation is due in {:.0f} s", name_, to_seconds(*due - now)));
     }
   } else {
-    if (training_.quiet_seconds() >= impl_.config.evaluator_timeout_secs) give_up();
+    if (training_.quiet_seconds() >= impl_.config.evaluator_timeout.count()) give_up();
     say_what_is_awaited();
   }
   const TimePoint end = std::min(now + from_seconds(pause_), due.value_or(TimePoint::max()));
@@ -383,7 +383,7 @@ void EvaluatorTask::say_what_is_awaited() {
   } else {
     log::info(fmt::format("waiting for {}: no chief is at work, and in {:.0f} s this task gives up",
                           awaited(),
-                          impl_.config.evaluator_timeout_secs - training_.quiet_seconds()));
+                          impl_.config.evaluator_timeout.count() - training_.quiet_seconds()));
   }
 }
 
@@ -403,8 +403,8 @@ void EvaluatorTask::give_up() const {
                               : fmt::format("; {} is gone, and has left no run_end.json",
                                             training_.last_chief())),
               fmt::format("start the training again, and this task with it; it waits for "
-                          "RunConfig.evaluator_timeout_secs, which is {:g}",
-                          impl_.config.evaluator_timeout_secs));
+                          "RunConfig.evaluator_timeout, which is {:g} s",
+                          impl_.config.evaluator_timeout.count()));
 }
 
 std::string EvaluatorTask::awaited() const {

@@ -188,7 +188,7 @@ TEST(EvaluatorTaskTest, DelayAndThrottleHoldUntilTrainingIsOver) {
   TempDirectory directory;
   Evaluating evaluator, chief;
   EvalSpec spec = evaluator.spec();
-  spec.start_delay_secs = 3600;
+  spec.start_delay_secs = Seconds(3600);
   Beside delayed(evaluator_config(directory / "m"), training_to(30), spec);
   class WaitsForALease : public Hook {
     void begin(const RunInfo& info) override {
@@ -204,8 +204,8 @@ TEST(EvaluatorTaskTest, DelayAndThrottleHoldUntilTrainingIsOver) {
   train(30);
   EXPECT_EQ(delayed.get()->at("global_step"), 30);
   EXPECT_THAT(evaluated_steps(directory / "m"), ElementsAre(30));
-  spec.start_delay_secs = 0;
-  spec.throttle_secs = 3600;
+  spec.start_delay_secs = Seconds(0);
+  spec.throttle_secs = Seconds(3600);
   Beside throttled(evaluator_config(directory / "m"), training_to(60), spec);
   train(60);
   EXPECT_EQ(throttled.get()->at("global_step"), 60);

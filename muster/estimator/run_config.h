@@ -2,6 +2,7 @@
 // Thread safety: a value.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -39,9 +40,10 @@ struct MUSTER_EXPORT RunConfig {
   int64_t save_summary_steps = 100;  // of training; 0: none, and none of the model in evaluation
   // How often to save; at most one of the two. Both unset: every 600 s. 0: no checkpoints.
   std::optional<int64_t> save_checkpoints_steps{};
-  std::optional<double> save_checkpoints_secs{};
-  int keep_checkpoint_max = 5;                   // newest ones; 0 keeps all
-  double keep_checkpoint_every_n_hours = 10000;  // and one for good every so often
+  std::optional<Seconds> save_checkpoints_secs{};
+  int keep_checkpoint_max = 5;  // newest ones; 0 keeps all
+  // And one for good every so often.
+  Seconds keep_checkpoint_every_n_hours = std::chrono::hours(10000);
   // So many saves in a row may fail, and the run goes on and tries again with the next; one more
   // ends it. The first save of a run and the last must not fail. Unset: 2 where model_dir is in a
   // bucket, 0 on a disk. 0 or more; the chief's counts.
@@ -74,12 +76,11 @@ struct MUSTER_EXPORT RunConfig {
   // train_and_evaluate those that train; train_distribute must then be multi_worker_mirrored() as
   // well, or unset.
   distribute::StrategyPtr eval_distribute{};
-  double session_creation_timeout_secs =
-      600;  // how long to wait for all tasks to appear; more than 0
+  Seconds join_timeout{600};  // how long to wait for all tasks to appear; more than 0
 
   // How long a task of type evaluator waits where no chief is at work: for one to begin or to come
   // back, for a checkpoint, or for the end of the run. Then it ends with Timeout. More than 0.
-  double evaluator_timeout_secs = 3600;
+  Seconds evaluator_timeout{3600};
 
   bool trace = false;  // print where a step's time goes when training ends
   // A progress bar on a line that is rewritten, where log::shows_status(); false: plain lines only.

@@ -23,16 +23,16 @@ TEST(RunConfigTest, NamesTheFieldTheValueAndTheRule) {
        "RunConfig.save_checkpoints_steps is -5; it must be 0 or more"},
       {[](RunConfig& c) {
          c.save_checkpoints_steps = std::nullopt;
-         c.save_checkpoints_secs = -0.5;
+         c.save_checkpoints_secs = Seconds(-0.5);
        },
        "RunConfig.save_checkpoints_secs is -0.5; it must be 0 or more"},
-      {[](RunConfig& c) { c.save_checkpoints_secs = 60; },
+      {[](RunConfig& c) { c.save_checkpoints_secs = std::chrono::minutes(1); },
        "RunConfig sets both save_checkpoints_steps (10) and save_checkpoints_secs (60)"},
       {[](RunConfig& c) { c.max_failed_saves = -1; },
        "RunConfig.max_failed_saves is -1; it must be 0 or more"},
       {[](RunConfig& c) { c.keep_checkpoint_max = -1; },
        "RunConfig.keep_checkpoint_max is -1; it must be 0 (keep all) or more"},
-      {[](RunConfig& c) { c.keep_checkpoint_every_n_hours = 0; },
+      {[](RunConfig& c) { c.keep_checkpoint_every_n_hours = Seconds(0); },
        "RunConfig.keep_checkpoint_every_n_hours is 0; it must be more than 0"},
       {[](RunConfig& c) { c.keep_best = KeepBest{.count = 0}; },
        "RunConfig.keep_best.count is 0; it must be 1 or more"},
@@ -47,10 +47,10 @@ TEST(RunConfigTest, NamesTheFieldTheValueAndTheRule) {
       {[](RunConfig& c) { c.warm_start_from = WarmStartSettings{}; }, "ckpt_to_initialize_from"},
       {[](RunConfig& c) { c.log_step_count_steps = 0; },
        "RunConfig.log_step_count_steps is 0; it must be more than 0"},
-      {[](RunConfig& c) { c.session_creation_timeout_secs = std::nan(""); },
-       "RunConfig.session_creation_timeout_secs is nan; it must be more than 0"},
-      {[](RunConfig& c) { c.evaluator_timeout_secs = 0; },
-       "RunConfig.evaluator_timeout_secs is 0; it must be more than 0"},
+      {[](RunConfig& c) { c.join_timeout = Seconds(std::nan("")); },
+       "RunConfig.join_timeout is nan; it must be more than 0"},
+      {[](RunConfig& c) { c.evaluator_timeout = Seconds(0); },
+       "RunConfig.evaluator_timeout is 0; it must be more than 0"},
       {[](RunConfig& c) {
          c.train_distribute = distribute::mirrored();
          c.eval_distribute = distribute::multi_worker_mirrored();

@@ -90,9 +90,9 @@ void validate(const Estimator& estimator, const TrainSpec& train_spec,
     check_hooks(spec.hooks, field_of(spec, several, "hooks").c_str());
     for (const auto& [field, value] : {std::pair{"throttle_secs", spec.throttle_secs},
                                        std::pair{"start_delay_secs", spec.start_delay_secs}}) {
-      if (value >= 0) continue;
-      throw invalid_argument(
-          fmt::format("{} is {}; it must be 0 or more", field_of(spec, several, field), value));
+      if (value.count() >= 0) continue;
+      throw invalid_argument(fmt::format("{} is {}; it must be 0 or more",
+                                         field_of(spec, several, field), value.count()));
     }
     check_exporters(spec, several, exporters);
   }
@@ -106,7 +106,7 @@ void validate(const Estimator& estimator, const TrainSpec& train_spec,
                            "set it to the name of the EvalSpec that decides");
   }
   if (config.save_checkpoints_steps.value_or(1) == 0 ||
-      config.save_checkpoints_secs.value_or(1) == 0) {
+      config.save_checkpoints_secs == Seconds(0)) {
     throw invalid_argument("train_and_evaluate evaluates checkpoints, and RunConfig disables them",
                            "set save_checkpoints_steps or save_checkpoints_secs to more than 0");
   }

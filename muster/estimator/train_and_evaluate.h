@@ -38,10 +38,10 @@ struct EvalSpec {
   std::vector<std::shared_ptr<Exporter>> exporters{};
   // How long a task of type evaluator waits before its first evaluation, unless training is over
   // sooner. It has no effect where the chief evaluates, which it does right after saving.
-  double start_delay_secs = 0;
+  Seconds start_delay_secs{};
   // The least time between the begins of two evaluations. 0 evaluates every checkpoint; the last
   // one is evaluated in any case.
-  double throttle_secs = 0;
+  Seconds throttle_secs{};
   bool use_ema = false;  // as that of EvaluateOptions
   // What a task of type evaluator evaluates next: the newest checkpoint there is, so those that
   // were saved while it was busy are left out; or every one, in the order they were saved, which
@@ -73,7 +73,7 @@ struct TrainAndEvaluateResult {
 // chief does not evaluate; hooks and RunConfig::keep_best hear of its evaluations. The chief
 // evaluates whenever there is none, and the last checkpoint unless an evaluator has said that it
 // will. On an evaluator this throws as well: InvalidArgument without a model_dir, Timeout by
-// RunConfig::evaluator_timeout_secs, Corrupt when the last checkpoint is damaged, and Cancelled
+// RunConfig::evaluator_timeout, Corrupt when the last checkpoint is damaged, and Cancelled
 // when it is asked to stop.
 MUSTER_EXPORT TrainAndEvaluateResult train_and_evaluate(Estimator& estimator,
                                                         const TrainSpec& train_spec,

@@ -64,7 +64,7 @@ TEST(TrainAndEvaluateTest, ThrottleSkipsButNeverTheLast) {
     return examples(20).batch(10);
   };
   train_and_evaluate(estimator, {.input_fn = shuffled_batches(64, 8), .max_steps = 45},
-                     {.input_fn = eval_input, .throttle_secs = 600});
+                     {.input_fn = eval_input, .throttle_secs = Seconds(600)});
   EXPECT_THAT(evaluated, ::testing::ElementsAre(10, 45));
 }
 
@@ -183,8 +183,9 @@ TEST(TrainAndEvaluateTest, EachSpecHasItsOwnThrottle) {
   ::testing::internal::CaptureStderr();
   train_and_evaluate(
       estimator, {.input_fn = shuffled_batches(64, 8), .max_steps = 45},
-      std::vector<EvalSpec>{{.input_fn = noting(often), .name = "often"},
-                            {.input_fn = noting(seldom), .name = "seldom", .throttle_secs = 120}});
+      std::vector<EvalSpec>{
+          {.input_fn = noting(often), .name = "often"},
+          {.input_fn = noting(seldom), .name = "seldom", .throttle_secs = Seconds(120)}});
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(often, ElementsAre(10, 20, 30, 40, 45));
   // It begins at 50 s; then there are checkpoints at 100, 150 and 200 s.
@@ -281,9 +282,9 @@ TEST(TrainAndEvaluateTest, NamesFieldValueAndRuleOfEverySpec) {
             "EvalSpec \"b\": input_fn is empty");
   EXPECT_EQ(message(training, {EvalSpec{.input_fn = input, .steps = 0}}),
             "EvalSpec.steps is 0; it must be more than 0");
-  EXPECT_EQ(message(training, {EvalSpec{.input_fn = input, .throttle_secs = -1}}),
+  EXPECT_EQ(message(training, {EvalSpec{.input_fn = input, .throttle_secs = Seconds(-1)}}),
             "EvalSpec.throttle_secs is -1; it must be 0 or more");
-  EXPECT_EQ(message(training, {EvalSpec{.input_fn = input, .start_delay_secs = -2.5}}),
+  EXPECT_EQ(message(training, {EvalSpec{.input_fn = input, .start_delay_secs = Seconds(-2.5)}}),
             "EvalSpec.start_delay_secs is -2.5; it must be 0 or more");
   EXPECT_THAT(message(training, {EvalSpec{.input_fn = input, .hooks = {nullptr}}}),
               HasSubstr("EvalSpec.hooks"));

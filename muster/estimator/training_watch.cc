@@ -23,8 +23,7 @@ TrainingWatch::TrainingWatch(EstimatorAccess::Impl& impl, std::optional<int64_t>
       clock_(impl.clock()),
       manager_(impl.directory(), {.fs = impl.config.fs, .clock = impl.config.clock}),
       chief_watch_(impl.directory(), kChiefLease, fs_, clock_),
-      patience_(
-          std::min(impl.config.session_creation_timeout_secs, impl.config.evaluator_timeout_secs)),
+      patience_(std::min(impl.config.join_timeout, impl.config.evaluator_timeout).count()),
       begun_(clock_.now()),
       last_sign_(begun_) {}
 

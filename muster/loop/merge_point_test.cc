@@ -102,7 +102,7 @@ TEST(MergeTest, TheStrategyIsNotCalledInside) {
 std::string message_of_three(const std::function<void(ReplicaContext&)>& body) {
   const StrategyPtr strategy = mirrored({.replicas = 3});
   ScopeOptions options = alone();
-  options.merge_timeout = 0.2;
+  options.merge_timeout = Seconds(0.2);
   const auto scope = strategy->scope(options);
   return error_of([&] { strategy->run([&] { body(ReplicaContext::current()); }); }).message();
 }

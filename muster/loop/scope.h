@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/base/clock.h"
 #include "muster/base/environment.h"
 #include "muster/base/export.h"
 #include "muster/checkpoint/checkpoint.h"
@@ -44,13 +45,13 @@ class Loop;
 // Options of Strategy::scope().
 struct ScopeOptions {
   uint64_t seed = 0;          // of initial values, shuffles and what layers draw
-  double join_timeout = 600;  // seconds to wait for all tasks of the cluster to appear
+  Seconds join_timeout{600};  // how long to wait for all tasks of the cluster to appear
   // Whether this task was asked to stop: true ends a wait for the others, or for another program to
   // leave model_dir, and is what should_stop() tells. Asked in every step, from several threads.
   // When not set: whether Ctrl-C or SIGTERM came, in programs that run_main() or guard_main() runs.
   std::function<bool()> cancelled{};
-  // Seconds a replica is waited for in ReplicaContext::merge(), and its function to return.
-  double merge_timeout = 300;
+  // How long a replica is waited for in ReplicaContext::merge(), and its function to return.
+  Seconds merge_timeout{300};
   // Calls of run() that train and make one update: their gradients are added as if their batches
   // were one, and reduced in the last of them. At least 1, and the same on all workers.
   int64_t accumulate_steps = 1;

@@ -280,12 +280,10 @@ TEST(ImageAugmentationTest, AnyNumberOfWorkersReadsTheSameBits) {
               .iterator({.seed = 9, .sharding = {.num_replicas = workers, .replica = w}}));
     }
     std::vector<Tensor> rows;
-    for (Element batch; iterators[0]->next(&batch);) {
-      rows.push_back(batch.value().tensor());
-      for (int64_t w = 1; w < workers; ++w) {
-        EXPECT_TRUE(iterators[static_cast<size_t>(w)]->next(&batch));
-        rows.push_back(batch.value().tensor());
-      }
+    while (const auto first = iterators[0]->next()) {
+      rows.push_back(first->value().tensor());
+      for (int64_t w = 1; w < workers; ++w)
+        rows.push_back(iterators[static_cast<size_t>(w)]->next().value().value().tensor());
     }
     return torch::cat(rows);
   };

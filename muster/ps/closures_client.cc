@@ -24,8 +24,8 @@ class Client final : public ClosureClient {
                .check = [this] { check_told_to_stop(); }},
         calls_(connect(net::Purpose::kCalls)),
         beats_({.peer = chief_.name,
-                .interval = options_.servers.heartbeat_seconds,
-                .heartbeat_timeout = options_.servers.heartbeat_timeout_seconds,
+                .interval = options_.servers.heartbeat_interval.count(),
+                .heartbeat_timeout = options_.servers.heartbeat_timeout.count(),
                 .word = [] { return net::encode(calls::Request{.operation = calls::Beat()}); }},
                connect(net::Purpose::kBeat)) {}
 
@@ -80,7 +80,7 @@ class Client final : public ClosureClient {
                               .job = cluster().job,
                               .task = cluster().task.name(),
                               .timeout_seconds = options_.start.join_timeout,
-                              .idle_timeout_seconds = options_.servers.idle_timeout_seconds},
+                              .idle_timeout_seconds = options_.servers.idle_timeout.count()},
                              options_.start.cancelled);
     net::Handshake greeting =
         handshake_of(cluster(), options_.servers, cluster().rank, incarnation_, purpose);

@@ -30,14 +30,14 @@ class Host final : public ClosureHost {
                 .capacity = options_.capacity,
                 .max_attempts = options_.max_attempts},
                now()),
-        members_({.heartbeat_timeout = options_.common.servers.heartbeat_timeout_seconds}, now()),
+        members_({.heartbeat_timeout = options_.common.servers.heartbeat_timeout.count()}, now()),
         workers_(static_cast<size_t>(cluster().num_workers)),
         state_(options_.state),
         server_({.address = cluster().addresses.front(),
                  .job = cluster().job,
                  .task = cluster().task.name(),
                  .max_connections = kConnectionsEach * workers_.size(),
-                 .idle_timeout_seconds = options_.common.servers.idle_timeout_seconds,
+                 .idle_timeout_seconds = options_.common.servers.idle_timeout.count(),
                  .max_unproved_connections = kUnproved + kConnectionsEach * workers_.size()},
                 [this](net::MessageSocket& socket) { serve(socket); }) {}
 
@@ -202,7 +202,7 @@ class Host final : public ClosureHost {
   }
 
   std::optional<Peer> welcome(net::MessageSocket& socket) {
-    auto told = receive_message<Peer>(socket, options_.common.servers.idle_timeout_seconds);
+    auto told = receive_message<Peer>(socket, options_.common.servers.idle_timeout.count());
     if (!told) return std::nullopt;
     const Peer& peer = *told;
     check_handshake(peer, cluster(), options_.common.servers);

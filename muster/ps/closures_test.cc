@@ -31,7 +31,7 @@ class ClosuresTest : public ::testing::Test {
   }
   std::unique_ptr<ClosureHost> host(ClosureHostOptions options = {}) const {
     options.common = options_of_task(0);
-    options.common.servers.heartbeat_timeout_seconds = heartbeat_timeout_;
+    options.common.servers.heartbeat_timeout = Seconds(heartbeat_timeout_);
     options.form = "the form";
     return host_closures(std::move(options));
   }
@@ -162,7 +162,7 @@ TEST_F(ClosuresTest, WhoIsSilentLosesItsCall) {
   heartbeat_timeout_ = 2;
   const auto chief = host();
   ClosureOptions quiet = options_of_task(1);
-  quiet.servers.heartbeat_seconds = 1000;  // one at the beginning, and no more
+  quiet.servers.heartbeat_interval = Seconds(1000);  // one at the beginning, and no more
   const auto silent = connect_closures(quiet);
   const auto result = chief->schedule({.function = "f"});
   const auto call = next(*silent);

@@ -92,21 +92,20 @@ void check_options(const distribute::ParameterServerOptions& options) {
                            "raise max_staleness to 1 or more: weights that come while a step is "
                            "computed are older by a step");
   }
-  for (const auto& [field, seconds] :
-       {std::pair{"heartbeat_seconds", options.heartbeat_seconds},
-        std::pair{"heartbeat_timeout_seconds", options.heartbeat_timeout_seconds},
-        std::pair{"restart_timeout_seconds", options.restart_timeout_seconds},
-        std::pair{"idle_timeout_seconds", options.idle_timeout_seconds}}) {
-    if (seconds > 0) continue;
-    throw invalid_argument(fmt::format("ParameterServerOptions.{} is {}", field, seconds),
+  for (const auto& [field, time] : {std::pair{"heartbeat_interval", options.heartbeat_interval},
+                                    std::pair{"heartbeat_timeout", options.heartbeat_timeout},
+                                    std::pair{"restart_timeout", options.restart_timeout},
+                                    std::pair{"idle_timeout", options.idle_timeout}}) {
+    if (time.count() > 0) continue;
+    throw invalid_argument(fmt::format("ParameterServerOptions.{} is {} s", field, time.count()),
                            "it must be more than 0");
   }
-  if (options.heartbeat_timeout_seconds <= options.heartbeat_seconds) {
+  if (options.heartbeat_timeout <= options.heartbeat_interval) {
     throw invalid_argument(
-        fmt::format("ParameterServerOptions.heartbeat_timeout_seconds is {}, and a heartbeat comes "
-                    "every {} s",
-                    options.heartbeat_timeout_seconds, options.heartbeat_seconds),
-        "make it several times heartbeat_seconds");
+        fmt::format("ParameterServerOptions.heartbeat_timeout is {} s, and a heartbeat comes every "
+                    "{} s",
+                    options.heartbeat_timeout.count(), options.heartbeat_interval.count()),
+        "make it several times heartbeat_interval");
   }
 }
 
@@ -121,7 +120,7 @@ class ParameterServer final : public distribute::Strategy {
   bool multi_worker() const override { return false; }
   const distribute::ParameterServerOptions* servers() const override { return &options_; }
   Device device() const override { return at::kCPU; }
-  double rejoin_seconds() const override { return options_.restart_timeout_seconds; }
+  Seconds restart_timeout() const override { return options_.restart_timeout; }
 
   std::vector<std::unique_ptr<distribute::Replica>> start_replicas(
       const distribute::StartOptions& start) const override {

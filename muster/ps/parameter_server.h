@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 
+#include "muster/base/clock.h"
 #include "muster/base/export.h"
 #include "muster/distribute/strategy.h"
 #include "muster/plan/placement.h"
@@ -40,14 +41,14 @@ struct ParameterServerOptions {
   // bits than a run without servers. One step of a worker is on its way at most; what went wrong
   // with it is thrown by the next call. Bounds and measures of staleness count it.
   bool overlap = false;
-  double heartbeat_seconds = 1;          // how often a task says that it is alive
-  double heartbeat_timeout_seconds = 6;  // silence after which a worker holds nobody up any more
+  Seconds heartbeat_interval{1};  // how often a task says that it is alive
+  Seconds heartbeat_timeout{6};   // silence after which a worker holds nobody up any more
   // For so long servers and workers wait for a chief, and workers for a server, that is gone and
   // may be started again.
-  double restart_timeout_seconds = 300;
+  Seconds restart_timeout{300};
   // At the end, for so long a worker is waited for that is gone, and whose data is not used up.
-  double rejoin_seconds = 60;
-  double idle_timeout_seconds = 60;  // a transfer that stands still for so long has failed
+  Seconds rejoin_timeout{60};
+  Seconds idle_timeout{60};  // a transfer that stands still for so long has failed
 };
 
 // The chief and the workers of the cluster train at their own pace, each with its part of the data;

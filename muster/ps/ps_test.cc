@@ -288,9 +288,9 @@ TEST(ServerConnections, BeatsGoOnOverAnotherConnection) {
   start.cluster.addresses = {"127.0.0.1:1"};
   start.cluster.ps_addresses = {server.address()};
   start.cluster.num_ps = 1;
-  const ServerConnections connections(start,
-                                      {.heartbeat_seconds = 30, .heartbeat_timeout_seconds = 60},
-                                      /*timeout_seconds=*/30);
+  const ServerConnections connections(
+      start, {.heartbeat_interval = Seconds(30), .heartbeat_timeout = Seconds(60)},
+      /*timeout_seconds=*/30);
   EXPECT_EQ(goes_on.get_future().wait_for(std::chrono::seconds(30)), std::future_status::ready);
   EXPECT_FALSE(connections.failure());
 }

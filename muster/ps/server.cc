@@ -63,8 +63,8 @@ class Server {
       LedgerHost::Options ledger{.ledger = {.workers = start.cluster.num_workers,
                                             .max_staleness = staleness_at_claims(options),
                                             .aggregate = options.replicas_to_aggregate,
-                                            .rejoin_timeout = options.rejoin_seconds},
-                                 .heartbeat_timeout = options.heartbeat_timeout_seconds};
+                                            .rejoin_timeout = options.rejoin_timeout.count()},
+                                 .heartbeat_timeout = options.heartbeat_timeout.count()};
       for (const auto& task : start.cluster.workers)
         ledger.tasks.push_back(plan::readable_task(task.name()));
       ledger_ = std::make_unique<LedgerHost>(std::move(ledger));
@@ -78,7 +78,7 @@ class Server {
          .job = start_.cluster.job,
          .task = start_.cluster.task.name(),
          .max_connections = std::max(kConnections, kConnectionsEach * workers()),
-         .idle_timeout_seconds = options_.idle_timeout_seconds,
+         .idle_timeout_seconds = options_.idle_timeout.count(),
          .max_unproved_connections = kUnproved + kConnectionsEach * workers()},
         [this](net::MessageSocket& socket) { serve(socket); });
     log::info(fmt::format("{} serves at {}", name_, server.address()));
@@ -140,22 +140,22 @@ class Server {
 
   std::optional<Error> chief_is_gone() {
     const std::lock_guard lock(mutex_);
-    chief_.forgive(plan::standstill(&last_look_, now(), options_.heartbeat_timeout_seconds / 2),
+    chief_.forgive(plan::standstill(&last_look_, now(), options_.heartbeat_timeout.count() / 2),
                    now());
     if (chief_connections_ > 0) return std::nullopt;
     const double gone = now() - chief_.heard;
-    const double limit = chief_came_ ? options_.restart_timeout_seconds : start_.join_timeout;
+    const double limit = chief_came_ ? options_.restart_timeout.count() : start_.join_timeout;
     if (gone < limit) return std::nullopt;
     const std::string chief = plan::readable_task(start_.cluster.workers.front().name());
     return chief_came_
                ? Error(ErrorKind::kPeerLost,
                        fmt::format("{} was lost, and did not come back in {:.0f} s", chief, gone),
                        "start it again in time, or raise "
-                       "ParameterServerOptions::restart_timeout_seconds")
+                       "ParameterServerOptions::restart_timeout")
                : Error(ErrorKind::kTimeout,
                        fmt::format("{} did not come to {} in {:.0f} s", chief, name_, gone),
                        "start all tasks of TF_CONFIG, or raise "
-                       "RunConfig.session_creation_timeout_secs");
+                       "RunConfig.join_timeout");
   }
 
   void wait_for_clients(double seconds) {
@@ -205,7 +205,7 @@ class Server {
 
   // Who connects must be of the same cluster, with the same options. Throws InvalidArgument.
   std::optional<net::Handshake> welcome(net::MessageSocket& socket) const {
-    auto peer = receive_message<net::Handshake>(socket, options_.idle_timeout_seconds);
+    auto peer = receive_message<net::Handshake>(socket, options_.idle_timeout.count());
     if (!peer) return std::nullopt;
     check_handshake(*peer, start_.cluster, options_);
     if (peer->rank < -1 || peer->rank >= start_.cluster.num_workers) {

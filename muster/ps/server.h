@@ -15,7 +15,7 @@ namespace muster::inline v0_1::ps {
 // Serves at this task's address of TF_CONFIG until the chief says that the run is over. Throws
 // Unavailable when the address is in use, InvalidArgument when this program's model is not that of
 // the chief, Timeout when no chief comes in StartOptions::join_timeout, PeerLost when it is gone
-// for ParameterServerOptions::restart_timeout_seconds or the run has failed, Cancelled when this
+// for ParameterServerOptions::restart_timeout or the run has failed, Cancelled when this
 // task was told to stop.
 void serve(const distribute::StartOptions& start, const distribute::ParameterServerOptions& options,
            const distribute::BuildModel& build);

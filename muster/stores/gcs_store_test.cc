@@ -163,7 +163,7 @@ TEST_F(GcsStoreTest, AnUploadWhoseLastAnswerIsLostIsFound) {
 TEST_F(GcsStoreTest, AnUploadThatGetsNowhereIsGivenUp) {
   GcsOptions options = GcsOptions::from(service_.environment());
   options.limits = internal::quick_limits();
-  options.limits.retry_seconds = 0.3;
+  options.limits.retry_timeout = Seconds(0.3);
   const auto files = make_gcs_store(options);
   std::atomic<int> asked{0};
   service_.server().fail({.only = "PUT /session/",

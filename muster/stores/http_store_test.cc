@@ -84,7 +84,7 @@ TEST_P(HttpStoreTest, TheTimeForRetriesBeginsWithTheFirstFailure) {
   options.limits.clock = &clock;
   const auto files = make_http_store(options);
   server_.fail({.only = "GET", .lie = [&](httplib::Response& response) {
-                  clock.advance(from_seconds(2 * options.limits.retry_seconds));
+                  clock.advance(from_seconds(2 * options.limits.retry_timeout));
                   response.status = 503;
                 }});
   EXPECT_EQ(files->read_file(server_.url() + "/f").value(), content_);
@@ -94,8 +94,8 @@ TEST_P(HttpStoreTest, TheTimeForRetriesBeginsWithTheFirstFailure) {
 TEST_P(HttpStoreTest, ATryThatHungCountsFromWhereItStoodStill) {
   HttpOptions options = HttpOptions::from({});
   options.limits = internal::quick_limits();
-  options.limits.stall_seconds = 1;
-  options.limits.retry_seconds = 0.9;
+  options.limits.stall_timeout = Seconds(1);
+  options.limits.retry_timeout = Seconds(0.9);
   const auto files = make_http_store(options);
   std::promise<void> answered;
   std::atomic<int> tries{0};

@@ -169,7 +169,7 @@ TEST_F(S3ErrorsTest, WaitsAsLongAsTheServerAsks) {
   ManualClock clock({.sleep_advances = true});
   S3Options options = S3Options::from(service_.environment());
   options.limits = internal::quick_limits();
-  options.limits.retry_seconds = 100;
+  options.limits.retry_timeout = Seconds(100);
   options.limits.clock = &clock;
   service_.objects()["f"] = "x";
   // The stand-in's clock is the machine's.

@@ -25,7 +25,7 @@ StoreOptions StoreOptions::from(const Environment& environment) {
       throw invalid_argument(fmt::format("{} is '{}'", kRetryVariable, seconds),
                              fmt::format("write seconds, from 0 to {}", kLongestRetry));
     }
-    options.retry_seconds = *number;
+    options.retry_timeout = Seconds(*number);
   }
   return options;
 }

@@ -18,7 +18,7 @@ const int muster_stores_linked = 1;
 namespace muster::inline v0_1::stores {
 namespace {
 
-std::atomic<double> retry_seconds{StoreOptions().retry_seconds};
+std::atomic<Seconds> retry_timeout{StoreOptions().retry_timeout};
 
 // The options of a store of this process.
 template <typename Options>
@@ -26,7 +26,7 @@ Options options_here() {
   const Environment environment = Environment::process();
   Options options = Options::from(environment);
   if (environment.get_or(kRetryVariable, "").empty())
-    options.limits.retry_seconds = retry_seconds.load();
+    options.limits.retry_timeout = retry_timeout.load();
   return options;
 }
 
@@ -40,6 +40,6 @@ Options options_here() {
 
 }  // namespace
 
-void set_retry_seconds(double seconds) { retry_seconds.store(seconds); }
+void set_retry_timeout(Seconds time) { retry_timeout.store(time); }
 
 }  // namespace muster::inline v0_1::stores

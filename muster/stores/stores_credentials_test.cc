@@ -30,7 +30,7 @@ class CredentialsTest : public ::testing::Test {
  protected:
   CredentialsTest() {
     limits_.clock = &clock_;
-    limits_.retry_seconds = 0.05;
+    limits_.retry_timeout = Seconds(0.05);
   }
 
   std::string file(const std::string& name, const std::string& text) {

@@ -14,11 +14,11 @@ using ::testing::SizeIs;
 
 TEST(DocumentedLimits, AreTheDefaults) {
   const StoreOptions limits = StoreOptions::from({});
-  EXPECT_EQ(limits.connect_retry_seconds, 15);
-  EXPECT_EQ(limits.stall_seconds, 30);
-  EXPECT_EQ(limits.retry_seconds, 120);
-  EXPECT_EQ(limits.first_delay_seconds, 0.1);
-  EXPECT_EQ(limits.longest_delay_seconds, 10);
+  EXPECT_EQ(limits.connect_retry_timeout.count(), 15);
+  EXPECT_EQ(limits.stall_timeout.count(), 30);
+  EXPECT_EQ(limits.retry_timeout.count(), 120);
+  EXPECT_EQ(limits.first_delay.count(), 0.1);
+  EXPECT_EQ(limits.longest_delay.count(), 10);
   EXPECT_EQ(limits.block_bytes, size_t{8} << 20);
   EXPECT_EQ(limits.blocks_ahead, 12);
   EXPECT_EQ(limits.read_ahead_bytes, size_t{256} << 20);

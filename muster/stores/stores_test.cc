@@ -19,10 +19,10 @@ TEST(Stores, RegisterThemselves) {
 }
 
 TEST(StoreOptions, TheEnvironmentSaysHowLongRequestsAreTriedAgain) {
-  EXPECT_EQ(StoreOptions::from({}).retry_seconds, 120);
-  EXPECT_EQ(StoreOptions::from({{kRetryVariable, ""}}).retry_seconds, 120);
-  EXPECT_EQ(StoreOptions::from({{kRetryVariable, "0"}}).retry_seconds, 0);
-  EXPECT_EQ(StoreOptions::from({{kRetryVariable, "2.5"}}).retry_seconds, 2.5);
+  EXPECT_EQ(StoreOptions::from({}).retry_timeout.count(), 120);
+  EXPECT_EQ(StoreOptions::from({{kRetryVariable, ""}}).retry_timeout.count(), 120);
+  EXPECT_EQ(StoreOptions::from({{kRetryVariable, "0"}}).retry_timeout.count(), 0);
+  EXPECT_EQ(StoreOptions::from({{kRetryVariable, "2.5"}}).retry_timeout.count(), 2.5);
   for (const char* wrong : {"-1", "1e9", "nan", "long", "5 s"}) {
     const Error error = error_of([&] { StoreOptions::from({{kRetryVariable, wrong}}); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);

@@ -17,7 +17,7 @@
 namespace muster::inline v0_1::hooks {
 namespace {
 
-constexpr Every kEachMinute{.secs = 60};
+constexpr Every kEachMinute{.time = std::chrono::minutes(1)};
 
 class EarlyStopping : public Hook {
  public:
@@ -99,7 +99,7 @@ class StopIf : public Hook {
   }
   // What was saved has been evaluated: where all evaluations have names, nobody writes to the
   // folder of the one without.
-  void after_pause(double) override {
+  void after_pause(Seconds) override {
     saving_ = false;
     if (named_.empty() || heard_unnamed_ || !options_.eval_dir.empty()) return;
     throw invalid_argument(

@@ -28,7 +28,7 @@ namespace muster::inline v0_1::hooks {
 
 // Options of make_early_stopping().
 struct EarlyStoppingOptions {
-  Every every = {};        // how often to ask; 60 seconds when unset
+  Every every = {};        // how often to ask; a minute when unset
   Clock* clock = nullptr;  // nullptr: the system's
 };
 // Ends the run when `should_stop` says so. It is asked on the chief: before the first step, and
@@ -40,7 +40,7 @@ MUSTER_EXPORT std::shared_ptr<Hook> make_early_stopping(std::function<bool()> sh
 struct StopIfOptions {
   std::string eval_dir = {};  // Estimator::eval_dir(name); empty: that without a name
   int64_t min_steps = 0;      // evaluations of earlier steps do not count; 0 or more
-  Every every = {};           // how often events are looked at; 60 seconds when unset
+  Every every = {};           // how often events are looked at; a minute when unset
   Clock* clock = nullptr;     // nullptr: the system's
   FileSystem* fs = nullptr;   // nullptr: that of the path
 };

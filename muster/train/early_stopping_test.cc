@@ -93,7 +93,7 @@ TEST(EarlyStoppingTest, EventsOfAnotherTaskAreRead) {
   TempDirectory directory;
   ManualClock clock;
   const RunControl control;
-  const auto hook = hooks::stop_if_higher("m", 1, {.every = {.secs = 5}, .clock = &clock});
+  const auto hook = hooks::stop_if_higher("m", 1, {.every = {.time = Seconds(5)}, .clock = &clock});
   hook->begin({.model_dir = directory.path(), .control = control});
   hook->after_step({.global_step = 1});
   write_evaluations(directory / "eval", "m", {{1, 2}});
@@ -148,9 +148,10 @@ TEST(EarlyStoppingTest, BadOptionsAreRefused) {
   EXPECT_EQ(said([] { hooks::make_early_stopping(nullptr); }),
             "hooks::make_early_stopping got an empty function");
   EXPECT_THAT(said([] {
-                hooks::make_early_stopping([] { return true; }, {.every = {.steps = 1, .secs = 1}});
+                hooks::make_early_stopping([] { return true; },
+                                           {.every = {.steps = 1, .time = Seconds(1)}});
               }),
-              HasSubstr("got both every.steps (1) and every.secs (1)"));
+              HasSubstr("got both every.steps (1) and every.time (1 s)"));
 }
 
 TEST(EvaluationHistoryTest, LaterValuesOfAStepCountAndADamagedTailDoesNot) {

@@ -26,12 +26,12 @@ class GlobalStepWaiter : public Hook {
         throw Error(ErrorKind::kCancelled,
                     fmt::format("stopped by {} while {}", stop_signal_name(), wait_text()));
       }
-      if (waited >= options_.timeout_secs) {
+      if (waited >= options_.timeout.count()) {
         throw Error(ErrorKind::kTimeout,
                     fmt::format("{} took {:.0f} s, the most it may take", wait_text(), waited),
-                    "check that the other run goes on, or raise timeout_secs");
+                    "check that the other run goes on, or raise timeout");
       }
-      clock_.sleep_for(from_seconds(options_.poll_secs));
+      clock_.sleep_for(from_seconds(options_.poll_interval));
     }
   }
 
@@ -59,11 +59,11 @@ std::shared_ptr<Hook> global_step_waiter(const GlobalStepWaiterOptions& options)
         fmt::format("hooks::global_step_waiter got wait_until_step = {}; it must be 0 or more",
                     options.wait_until_step));
   }
-  for (const auto& [name, value] : {std::pair{"poll_secs", options.poll_secs},
-                                    std::pair{"timeout_secs", options.timeout_secs}}) {
-    if (value > 0) continue;
+  for (const auto& [name, value] :
+       {std::pair{"poll_interval", options.poll_interval}, std::pair{"timeout", options.timeout}}) {
+    if (value.count() > 0) continue;
     throw invalid_argument(fmt::format(
-        "hooks::global_step_waiter got {} = {:g}; it must be more than 0", name, value));
+        "hooks::global_step_waiter got {} = {:g} s; it must be more than 0", name, value.count()));
   }
   return std::make_shared<GlobalStepWaiter>(options);
 }

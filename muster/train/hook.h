@@ -102,10 +102,10 @@ struct RunInfo {
 
 // What is known after a step.
 struct StepInfo {
-  int64_t global_step = 0;       // after the update; in evaluation and prediction that of begin()
-  double loss = 0;               // of this step over all replicas; 0 in prediction
-  int64_t rows = 0;              // examples of this step over all replicas
-  double reduction_seconds = 0;  // this task waited for gradients of the others
+  int64_t global_step = 0;   // after the update; in evaluation and prediction that of begin()
+  double loss = 0;           // of this step over all replicas; 0 in prediction
+  int64_t rows = 0;          // examples of this step over all replicas
+  Seconds reduction_time{};  // this task waited for gradients of the others
   // EstimatorSpec::train_metrics of this step over all replicas, and "learning_rate" where the
   // optimizer has a schedule ("<optimizer>/learning_rate" where there are several optimizers); set
   // in the first step and then every log_step_count_steps.
@@ -140,8 +140,8 @@ class MUSTER_EXPORT Hook {
   // EvaluateOptions. `results` are those of Estimator::evaluate(). Only on the chief.
   virtual void after_evaluate(int64_t /*global_step*/, const std::string& /*name*/,
                               const std::map<std::string, double>& /*results*/) {}
-  // A save, and the evaluation behind it, is over: so many seconds were no training.
-  virtual void after_pause(double /*seconds*/) {}
+  // A save, and the evaluation behind it, is over: that long was no training.
+  virtual void after_pause(Seconds /*time*/) {}
   // What all replicas did in the steps that RunControl::request_profile() asked for, up to
   // `global_step`; also where the run ended before all of them were made. Only on the chief.
   virtual void after_profile(int64_t /*global_step*/, const formats::Timeline& /*timeline*/) {}

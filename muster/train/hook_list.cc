@@ -83,9 +83,9 @@ void HookList::after_evaluate(const Evaluation& evaluation) {
   }
 }
 
-void HookList::after_pause(double seconds) {
+void HookList::after_pause(Seconds time) {
   for (const auto& hook : hooks_)
-    tell(*hook, "after_pause", std::nullopt, [&] { hook->after_pause(seconds); });
+    tell(*hook, "after_pause", std::nullopt, [&] { hook->after_pause(time); });
 }
 
 void HookList::after_profile(int64_t global_step, const formats::Timeline& timeline) {

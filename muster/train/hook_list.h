@@ -38,7 +38,7 @@ class HookList {
   void before_save(int64_t global_step);
   void after_save(int64_t global_step, const std::string& prefix);
   void after_evaluate(const Evaluation& evaluation);
-  void after_pause(double seconds);
+  void after_pause(Seconds time);
   void after_profile(int64_t global_step, const formats::Timeline& timeline);
   void end(int64_t global_step);
   // Tells those that began and did not end, the last one first. Never throws.

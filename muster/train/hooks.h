@@ -72,8 +72,8 @@ MUSTER_EXPORT std::shared_ptr<Hook> final_ops(std::function<void(int64_t global_
 struct GlobalStepWaiterOptions {
   std::string model_dir{};      // of the run that is waited for
   int64_t wait_until_step = 0;  // its latest checkpoint is of this step or of a later one
-  double poll_secs = 0.5;       // more than 0
-  double timeout_secs = 7200;   // then it throws Timeout; more than 0
+  Seconds poll_interval{0.5};   // more than 0
+  Seconds timeout{7200};        // then it throws Timeout; more than 0
   Clock* clock = nullptr;       // nullptr: the system's
   FileSystem* fs = nullptr;     // nullptr: that of the path
 };

@@ -51,7 +51,7 @@ TEST(SecondOrStepTimerTest, IsDueAtFirstAndThenEverySoOften) {
   steps.reset();
   EXPECT_TRUE(steps.due(1));
 
-  SecondOrStepTimer seconds({.secs = 2.5}, "test", clock);
+  SecondOrStepTimer seconds({.time = Seconds(2.5)}, "test", clock);
   EXPECT_TRUE(seconds.due(1));
   clock.advance(from_seconds(2.4));
   EXPECT_FALSE(seconds.due(2));
@@ -63,10 +63,11 @@ TEST(SecondOrStepTimerTest, WantsOneOfTheTwo) {
   const auto said = [](Every every) {
     return message_of([&] { SecondOrStepTimer(every, "hooks::x", system_clock()); });
   };
-  EXPECT_EQ(said({.steps = 3, .secs = 2}), "hooks::x got both every.steps (3) and every.secs (2)");
-  EXPECT_EQ(said({}), "hooks::x got neither every.steps nor every.secs");
+  EXPECT_EQ(said({.steps = 3, .time = Seconds(2)}),
+            "hooks::x got both every.steps (3) and every.time (2 s)");
+  EXPECT_EQ(said({}), "hooks::x got neither every.steps nor every.time");
   EXPECT_EQ(said({.steps = 0}), "hooks::x got every.steps = 0; it must be 1 or more");
-  EXPECT_EQ(said({.secs = 0}), "hooks::x got every.secs = 0; it must be more than 0");
+  EXPECT_EQ(said({.time = Seconds(0)}), "hooks::x got every.time = 0 s; it must be more than 0");
 }
 
 TEST(StopAtStepTest, CountsFromTheStartOrEndsAtAStep) {
@@ -162,7 +163,7 @@ TEST(StepCounterTest, CountsStepsOfTrainingTime) {
       clock.advance(from_seconds(0.25));
       if (step != 15) continue;
       clock.advance(from_seconds(100));
-      hook->after_pause(100);
+      hook->after_pause(Seconds(100));
     }
     hook->end(21);
   });
@@ -199,7 +200,7 @@ TEST(GlobalStepWaiterTest, WaitsForAnotherRunAndNotForEver) {
   manager.ensure_writable();
   ManualClock clock({.sleep_advances = true});
   const auto hook = hooks::global_step_waiter(
-      {.model_dir = directory / "m", .wait_until_step = 5, .timeout_secs = 3, .clock = &clock});
+      {.model_dir = directory / "m", .wait_until_step = 5, .timeout = Seconds(3), .clock = &clock});
   const Error error = error_of([&] { hook->begin({}); });
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
   EXPECT_THAT(error.message(), HasSubstr("waiting for step 5 in " + directory / "m" + " took 3 s"));
@@ -207,8 +208,10 @@ TEST(GlobalStepWaiterTest, WaitsForAnotherRunAndNotForEver) {
   hook->begin({});
   EXPECT_EQ(message_of([] { hooks::global_step_waiter({}); }),
             "hooks::global_step_waiter got an empty model_dir");
-  EXPECT_THAT(message_of([] { hooks::global_step_waiter({.model_dir = "m", .poll_secs = 0}); }),
-              HasSubstr("got poll_secs = 0; it must be more than 0"));
+  EXPECT_THAT(message_of([] {
+                hooks::global_step_waiter({.model_dir = "m", .poll_interval = Seconds(0)});
+              }),
+              HasSubstr("got poll_interval = 0 s; it must be more than 0"));
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ class StepCounter : public Hook {
     steps_ = 0;
     last_time_ = now;
   }
-  void after_pause(double seconds) override { last_time_ += from_seconds(seconds); }
+  void after_pause(Seconds time) override { last_time_ += from_seconds(time); }
   void end(int64_t) override {
     if (writer_) writer_->flush();
   }

@@ -69,12 +69,12 @@ TEST(ProfilerTest, WantsToKnowHowOften) {
   const auto said = [](const hooks::ProfilerOptions& options) {
     return message_of([&] { hooks::profiler(options); });
   };
-  EXPECT_EQ(said({}), "hooks::profiler got neither every.steps nor every.secs");
-  EXPECT_EQ(said({.every = {.steps = 3, .secs = 2}}),
-            "hooks::profiler got both every.steps (3) and every.secs (2)");
+  EXPECT_EQ(said({}), "hooks::profiler got neither every.steps nor every.time");
+  EXPECT_EQ(said({.every = {.steps = 3, .time = Seconds(2)}}),
+            "hooks::profiler got both every.steps (3) and every.time (2 s)");
   EXPECT_EQ(said({.every = {.steps = 0}}),
             "hooks::profiler got every.steps = 0; it must be 1 or more");
-  EXPECT_EQ(said({.every = {.secs = 1}, .steps_in_a_row = 0}),
+  EXPECT_EQ(said({.every = {.time = Seconds(1)}, .steps_in_a_row = 0}),
             "hooks::profiler got steps_in_a_row = 0; it must be 1 or more");
   EXPECT_EQ(said({.every = {.steps = 2}, .steps_in_a_row = 3}),
             "hooks::profiler got every.steps = 2 and steps_in_a_row = 3");
@@ -134,8 +134,9 @@ TEST(ProfilerTest, EverySecondsFollowTheClock) {
     ManualClock& clock;
   };
   train(two_weights, twelve_batches(),
-        with_hooks(directory.path(), {hooks::profiler({.every = {.secs = 5}, .clock = &clock}),
-                                      std::make_shared<Tick>(clock)}));
+        with_hooks(directory.path(),
+                   {hooks::profiler({.every = {.time = Seconds(5)}, .clock = &clock}),
+                    std::make_shared<Tick>(clock)}));
   EXPECT_THAT(timelines_in(directory.path()),
               ElementsAre("timeline-12.json", "timeline-2.json", "timeline-7.json"));
 }

@@ -68,7 +68,7 @@ void ProgressHook::after_save(int64_t global_step, const std::string& prefix) {
   log::event("saved", {{"global_step", global_step}, {"checkpoint", prefix}}, "saved " + prefix);
 }
 
-void ProgressHook::after_pause(double seconds) { last_due_ += from_seconds(seconds); }
+void ProgressHook::after_pause(Seconds time) { last_due_ += from_seconds(time); }
 
 void ProgressHook::end(int64_t global_step) {
   log::status("");
@@ -88,7 +88,7 @@ void WorkerStatusHook::begin(const RunInfo&) { last_refresh_ = clock_.now(); }
 void WorkerStatusHook::after_step(const StepInfo& info) {
   if (!live_) return;
   ++steps_;
-  reduction_ += info.reduction_seconds;
+  reduction_ += info.reduction_time.count();
   const TimePoint now = clock_.now();
   const double seconds = to_seconds(now - last_refresh_);
   if (seconds < refresh_seconds_) return;
@@ -177,7 +177,7 @@ void SummaryHook::after_save(int64_t global_step, const std::string& prefix) {
   writer_->flush();
 }
 
-void SummaryHook::after_pause(double seconds) { last_rate_at_ += from_seconds(seconds); }
+void SummaryHook::after_pause(Seconds time) { last_rate_at_ += from_seconds(time); }
 
 void SummaryHook::end(int64_t global_step) {
   if (writes_ && !hparams_.empty()) {

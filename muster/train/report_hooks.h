@@ -31,7 +31,7 @@ class ProgressHook : public Hook {
   void begin(const RunInfo& info) override;
   void after_step(const StepInfo& info) override;
   void after_save(int64_t global_step, const std::string& prefix) override;
-  void after_pause(double seconds) override;
+  void after_pause(Seconds time) override;
   void end(int64_t global_step) override;
 
  private:
@@ -85,7 +85,7 @@ class SummaryHook : public Hook {
   void begin(const RunInfo& info) override;
   void after_step(const StepInfo& info) override;
   void after_save(int64_t global_step, const std::string& prefix) override;
-  void after_pause(double seconds) override;
+  void after_pause(Seconds time) override;
   void end(int64_t global_step) override;
 
  private:

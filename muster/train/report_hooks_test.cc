@@ -27,7 +27,7 @@ TEST(StepTraceTest, ReportsEveryPartAndTheTotal) {
   StepTrace trace;
   trace.start();
   trace.lap(StepTrace::kInput);
-  trace.lap(distribute::StepTimes{.backward = 0.25, .reduction = 0.5});
+  trace.lap(distribute::StepTimes{.backward = Seconds(0.25), .reduction = Seconds(0.5)});
   trace.count_step();
   const std::string report = trace.report();
   EXPECT_THAT(report, HasSubstr("(1 steps)"));
@@ -56,7 +56,7 @@ TEST(ProgressHookTest, SpeaksInLinesWithRatesAndTimeLeft) {
     }
     hook.after_save(20, "m/model.ckpt-20");
     clock.advance(from_seconds(100));
-    hook.after_pause(100);
+    hook.after_pause(Seconds(100));
     for (int64_t step = 21; step <= 31; ++step) {
       clock.advance(from_seconds(0.5));
       hook.after_step({.global_step = step, .loss = 1.0 / static_cast<double>(step), .rows = 32});
@@ -116,7 +116,7 @@ void wait_for_others() {
   hook.begin({});
   for (int64_t step = 1; step <= 4; ++step) {
     clock.advance(from_seconds(0.25));
-    hook.after_step({.global_step = step, .reduction_seconds = 0.1});
+    hook.after_step({.global_step = step, .reduction_time = Seconds(0.1)});
   }
   hook.end(4);
   std::exit(0);

@@ -8,21 +8,21 @@ namespace muster::inline v0_1 {
 
 SecondOrStepTimer::SecondOrStepTimer(Every every, const std::string& owner, Clock& clock)
     : every_(every), clock_(clock) {
-  if (every.steps && every.secs) {
-    throw invalid_argument(fmt::format("{} got both every.steps ({}) and every.secs ({:g})", owner,
-                                       *every.steps, *every.secs),
+  if (every.steps && every.time) {
+    throw invalid_argument(fmt::format("{} got both every.steps ({}) and every.time ({:g} s)",
+                                       owner, *every.steps, every.time->count()),
                            "set one of the two");
   }
-  if (!every.steps && !every.secs) {
-    throw invalid_argument(owner + " got neither every.steps nor every.secs", "set one of the two");
+  if (!every.steps && !every.time) {
+    throw invalid_argument(owner + " got neither every.steps nor every.time", "set one of the two");
   }
   if (every.steps && *every.steps < 1) {
     throw invalid_argument(
         fmt::format("{} got every.steps = {}; it must be 1 or more", owner, *every.steps));
   }
-  if (every.secs && !(*every.secs > 0)) {
-    throw invalid_argument(
-        fmt::format("{} got every.secs = {:g}; it must be more than 0", owner, *every.secs));
+  if (every.time && !(every.time->count() > 0)) {
+    throw invalid_argument(fmt::format("{} got every.time = {:g} s; it must be more than 0", owner,
+                                       every.time->count()));
   }
 }
 
@@ -32,7 +32,7 @@ bool SecondOrStepTimer::due(int64_t step) {
     // A step before the last one: the run was rolled back, and steps count from there.
     if (step < *last_step_) last_step_ = step;
     if (every_.steps && step < *last_step_ + *every_.steps) return false;
-    if (every_.secs && to_seconds(clock_.now() - last_time_) < *every_.secs) return false;
+    if (every_.time && clock_.now() - last_time_ < *every_.time) return false;
   }
   last_step_ = step;
   last_time_ = clock_.now();

@@ -26,9 +26,9 @@ void StepTrace::lap(Part part) {
 
 void StepTrace::lap(const distribute::StepTimes& times) {
   const double total = since_last();
-  seconds_[kBackward] += times.backward;
-  seconds_[kReduction] += times.reduction;
-  seconds_[kUpdate] += total - times.backward - times.reduction;
+  seconds_[kBackward] += times.backward.count();
+  seconds_[kReduction] += times.reduction.count();
+  seconds_[kUpdate] += total - times.backward.count() - times.reduction.count();
 }
 
 double StepTrace::total() const { return std::accumulate(seconds_.begin(), seconds_.end(), 0.0); }

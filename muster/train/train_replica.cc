@@ -295,7 +295,7 @@ class Run final : public RunCourse {
     hooks_.after_step({.global_step = step(),
                        .loss = made.loss,
                        .rows = made.rows,
-                       .reduction_seconds = replica_.last_times().reduction,
+                       .reduction_time = replica_.last_times().reduction,
                        .metrics = steps_.metrics(),
                        .summaries = steps_.summaries(),
                        .skipped_steps = non_finite_.skipped(),
@@ -337,7 +337,7 @@ class Run final : public RunCourse {
     trace_.lap(StepTrace::kEvaluating);
   }
 
-  void after_pause(double seconds) override { hooks_.after_pause(seconds); }
+  void after_pause(double seconds) override { hooks_.after_pause(Seconds(seconds)); }
 
   const TrainerOptions& options_;
   Replica& replica_;

@@ -22,7 +22,7 @@ using distribute::Replica;
 TrainResult train_and_rejoin(const ModelFn& model_fn, const InputFn& input_fn,
                              const TrainerOptions& options) {
   Clock& clock = options.clock != nullptr ? *options.clock : system_clock();
-  const double patience = options.strategy->rejoin_seconds();
+  const double patience = options.strategy->restart_timeout().count();
   TimePoint last_progress = clock.now();
   distribute::StartOptions start = options.start;
   TrainerOptions again = options;
@@ -53,7 +53,8 @@ TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const Traine
     throw invalid_argument("TrainerOptions has no strategy or no params",
                            "set both; an Estimator does");
   }
-  if (options.strategy->rejoin_seconds() > 0) return train_and_rejoin(model_fn, input_fn, options);
+  if (options.strategy->restart_timeout().count() > 0)
+    return train_and_rejoin(model_fn, input_fn, options);
   const std::vector<std::unique_ptr<Replica>> replicas =
       options.strategy->start_replicas(options.start);
   if (replicas.size() == 1) {

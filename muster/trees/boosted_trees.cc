@@ -195,7 +195,7 @@ TrainResult BoostedTrees::train(const InputFn& input_fn, const BoostedTreesTrain
                             {.cluster = task,
                              .seed = config.random_seed.value_or(0),
                              .call = "BoostedTrees::train()",
-                             .join_timeout = config.session_creation_timeout_secs,
+                             .join_timeout = config.join_timeout.count(),
                              .cancelled = [] { return stop_signal() != 0; }});
 }
 

@@ -70,7 +70,7 @@ TEST_P(TreesLawTest, AnyNumberOfWorkersMakesTheSameTrees) {
   run_ranks(3, [&](int rank) {
     RunConfig config = trees_config(directory.path(), distribute::multi_worker_mirrored());
     config.environment = cluster.environment(rank);
-    config.session_creation_timeout_secs = 60;
+    config.join_timeout = Seconds(60);
     BoostedTreesClassifier model(options, config);
     model.train([&] { return data; });
     EXPECT_EQ(model.ensemble(), one) << rank;
@@ -87,7 +87,7 @@ TEST(TreesLawTest, AnInputMayBeDividedByHand) {
   run_ranks(3, [&](int rank) {
     RunConfig config = trees_config(directory.path(), distribute::multi_worker_mirrored());
     config.environment = cluster.environment(rank);
-    config.session_creation_timeout_secs = 60;
+    config.join_timeout = Seconds(60);
     BoostedTreesClassifier model(options, config);
     model.train([&](const InputContext& context) {
       const int64_t begins[] = {0, 640, 700, 700};
@@ -197,7 +197,7 @@ TEST(TreesLawTest, WorkersMustWantTheSame) {
   run_ranks(2, [&](int rank) {
     RunConfig config = trees_config(directory.path(), distribute::multi_worker_mirrored());
     config.environment = cluster.environment(rank);
-    config.session_creation_timeout_secs = 60;
+    config.join_timeout = Seconds(60);
     BoostedTreesClassifier model({.max_depth = 3 + rank}, config);
     EXPECT_THAT(message_of([&] { model.train([&] { return data; }); }),
                 ::testing::HasSubstr("max_depth is 3 on worker 0; 4 on worker 1"));

@@ -52,14 +52,14 @@ TEST(DocumentedLimits, OfReliability) {
   const plan::CoordinatorOptions coordinator;
   const launch::SuperviseOptions supervise;
   const stores::StoreOptions store;
-  expect("a task does not appear", config.session_creation_timeout_secs);
-  expect("a task is silent", communication.heartbeat_timeout_seconds);
+  expect("a task does not appear", config.join_timeout.count());
+  expect("a task is silent", communication.heartbeat_timeout.count());
   expect("its connection breaks", coordinator.reconnect_timeout);
   EXPECT_EQ(control::JoinOptions().reconnect_timeout, coordinator.reconnect_timeout);
-  expect("a task that is alive makes no step", communication.progress_timeout_seconds);
-  expect("a save", communication.save_timeout_seconds);
+  expect("a task that is alive makes no step", communication.progress_timeout.count());
+  expect("a save", communication.save_timeout.count());
   expect("building the model, or evaluating", coordinator.busy_timeout / 3600, "h");
-  expect("one collective", communication.timeout_seconds);
+  expect("one collective", communication.timeout.count());
   expect("SIGTERM or Ctrl-C, while others stand still", control::JoinOptions().stop_timeout);
   expect("`muster run`: a task failed, others run on", seconds(supervise.survivor_time));
   expect("and then", seconds(supervise.grace));
@@ -67,10 +67,10 @@ TEST(DocumentedLimits, OfReliability) {
   expect("a task ended well, the others do nothing", seconds(supervise.idle_time));
   expect("an evaluator does not say that it takes over the last checkpoint",
          seconds(LeaseWatch::kHeartbeatTimeout));
-  expect("an evaluator sees no chief at work", config.evaluator_timeout_secs);
+  expect("an evaluator sees no chief at work", config.evaluator_timeout.count());
   EXPECT_THAT(text, HasSubstr(fmt::format(
                         "| {:g} s of trying again; {:g} s where the server was never reached |",
-                        store.retry_seconds, store.connect_retry_seconds)));
+                        store.retry_timeout.count(), store.connect_retry_timeout.count())));
 }
 
 TEST(DocumentedLimits, OfSecurity) {
@@ -112,10 +112,10 @@ TEST(DocumentedLimits, OfBuckets) {
         fmt::format("and {} MiB for all of a store", store.read_ahead_bytes >> 20),
         fmt::format("in parts of {} MiB, up to {} beside each other", store.part_bytes >> 20,
                     store.parts_in_flight),
-        fmt::format("after {:g} s at first and at most {:g} s", store.first_delay_seconds,
-                    store.longest_delay_seconds),
-        fmt::format("stood still for {:g} s", store.stall_seconds),
-        fmt::format("hears so after {:g} s", store.connect_retry_seconds)}) {
+        fmt::format("after {:g} s at first and at most {:g} s", store.first_delay.count(),
+                    store.longest_delay.count()),
+        fmt::format("stood still for {:g} s", store.stall_timeout.count()),
+        fmt::format("hears so after {:g} s", store.connect_retry_timeout.count())}) {
     EXPECT_THAT(text, HasSubstr(limit));
   }
 }

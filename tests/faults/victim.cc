@@ -144,10 +144,10 @@ Dataset points() {
 distribute::StrategyPtr strategy() {
   if (!is_served()) return distribute::strategy_by_name("multi_worker");
   return distribute::parameter_server(
-      {.heartbeat_seconds = 0.3,
-       .heartbeat_timeout_seconds = 1.5,
-       .restart_timeout_seconds = std::stod(variable("FAULT_SERVED")),
-       .rejoin_seconds = 10});
+      {.heartbeat_interval = Seconds(0.3),
+       .heartbeat_timeout = Seconds(1.5),
+       .restart_timeout = Seconds(std::stod(variable("FAULT_SERVED"))),
+       .rejoin_timeout = Seconds(10)});
 }
 
 // What it keeps beside each backup can be written now and then.
@@ -196,7 +196,7 @@ void program(const Flags& flags) {
                        .random_seed = 3,
                        .save_checkpoints_steps = is_served() ? kServedSaveEvery : kSaveEvery,
                        .train_distribute = strategy(),
-                       .session_creation_timeout_secs = kJoinSeconds,
+                       .join_timeout = Seconds(kJoinSeconds),
                        .fs = variable("FAULT_PHASE") == "save" ? &files : nullptr});
   train_and_evaluate(estimator,
                      {.input_fn = [] { return points().shuffle(256).repeat().batch(16); },

@@ -508,7 +508,7 @@ TEST(ParameterServerTest, OtherOptionsAreRefused) {
         quiet_config(directory / "model",
                      distribute::parameter_server({.wire_dtype = task == 1 ? kBFloat16 : kFloat32}),
                      task == 1 ? cluster.server_environment(0) : cluster.environment(0));
-    if (task == 1) config.session_creation_timeout_secs = 2;
+    if (task == 1) config.join_timeout = Seconds(2);
     Estimator estimator(two_layers, config);
     const Error error =
         error_of([&] { estimator.train([] { return examples(10).batch(5); }, {.max_steps = 2}); });

@@ -243,7 +243,7 @@ TEST(ServerCheckpointsTest, AServerWithoutSpaceIsNamed) {
   const Error error = error_of([&] {
     train_tasks({.servers = 2,
                  // So long servers wait for the chief to come back.
-                 .options = {.restart_timeout_seconds = 1},
+                 .options = {.restart_timeout = Seconds(1)},
                  .adapt =
                      [&](RunConfig& config, bool serves, int index) {
                        if (serves && index == 1) config.fs = &full;
@@ -296,7 +296,7 @@ TEST(ServerCheckpointsTest, ARunGoesOnWithoutACheckpointThatAServerCannotWrite) 
   fail_second_part_of({10, 20, 30});
   ::testing::internal::CaptureStderr();
   const Error error = error_of([&] {
-    train_tasks({.servers = 2, .options = {.restart_timeout_seconds = 1}}, run, two_layers, 60);
+    train_tasks({.servers = 2, .options = {.restart_timeout = Seconds(1)}}, run, two_layers, 60);
   });
   (void)::testing::internal::GetCapturedStderr();
   EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);

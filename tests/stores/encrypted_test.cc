@@ -48,7 +48,7 @@ class EncryptedTest : public ::testing::Test {
   static std::unique_ptr<FileSystem> store(const Environment& environment) {
     S3Options options = S3Options::from(environment);
     options.limits.part_bytes = size_t{256} << 10;
-    options.limits.first_delay_seconds = 0.001;
+    options.limits.first_delay = Seconds(0.001);
     return make_s3_store(options);
   }
   TempDirectory folder_;

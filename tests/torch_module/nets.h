@@ -94,7 +94,7 @@ inline RunConfig config_of(const std::string& model_dir, std::optional<Environme
           .save_checkpoints_steps = 10,
           .log_step_count_steps = 1000,
           .train_distribute = distribute::multi_worker_mirrored(),
-          .session_creation_timeout_secs = 60,
+          .join_timeout = Seconds(60),
           .progress_line = false,
           .environment = environment ? *environment : Environment()};
 }

@@ -334,7 +334,7 @@ std::map<int, Error> errors_after_training(double seconds,
       [&](int rank) {
         RunConfig config = config_of(folder / "m", cluster.environment(rank));
         Estimator(model_fn, config).train(some_batches, {.max_steps = 2});
-        config.session_creation_timeout_secs = seconds;
+        config.join_timeout = Seconds(seconds);
         Estimator estimator(model_fn, config);
         try {
           then(rank, estimator);
@@ -395,7 +395,7 @@ TEST(EstimatorCalls, AProcessThatHasEndedIsNotWaitedFor) {
       [](testing::Task& task) {
         const Environment environment({{"TF_CONFIG", task.setting(std::to_string(task.rank()))}});
         RunConfig config = config_of(task.directory() + "/m", environment);
-        config.session_creation_timeout_secs = 600;
+        config.join_timeout = Seconds(600);
         Estimator estimator(model_fn, config);
         estimator.train(some_batches, {.max_steps = 2});
         if (task.rank() != 0) return;
@@ -434,7 +434,7 @@ TEST(TreesCalls, TrainOfTheChiefAloneEndsWithinItsBoundAndIsNamed) {
                                                  cluster.environment(rank));
         BoostedTreesClassifier(options, config).train(some_batches);
         if (rank != 0) return;
-        config.session_creation_timeout_secs = 1;
+        config.join_timeout = Seconds(1);
         BoostedTreesClassifier trees(options, config);
         EXPECT_GT(trees.evaluate(some_batches).at("loss"), 0);
         const Error error = error_of([&] { trees.train(some_batches, {.max_steps = 100}); });

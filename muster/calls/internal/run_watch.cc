@@ -20,7 +20,7 @@ void RunWatch::look() {
                   fmt::format("for {:.0f} s no worker is there to make calls; {} {}",
                               lonely->seconds, host_.unfinished(), "have not ended"),
                   "start the workers of TF_CONFIG; CoordinatorOptions::join_timeout is how long "
-                  "the first is waited for, ParameterServerOptions::restart_timeout_seconds how "
+                  "the first is waited for, ParameterServerOptions::restart_timeout how "
                   "long others");
     }
   }

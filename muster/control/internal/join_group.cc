@@ -180,8 +180,7 @@ class Joining {
     const bool other_call = options_.again && reached_ && !silent_.empty() && meanwhile().empty();
     if (other_call) {
       hint = fmt::format(
-          "{}; where it comes later, raise RunConfig::session_creation_timeout_secs or "
-          "ScopeOptions::join_timeout",
+          "{}; where it comes later, raise join_timeout of RunConfig or ScopeOptions",
           kEveryWorker);
     }
     if (itself_ && !reached_) hint = "give this task an address in TF_CONFIG that it can reach too";

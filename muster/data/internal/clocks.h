@@ -38,7 +38,7 @@ class Clocks {
     const std::lock_guard lock(mutex_);
     std::vector<StageTime> times;
     for (const StageClock& stage : stages_) {
-      times.push_back({stage.name, static_cast<double>(stage.nanoseconds) * 1e-9, stage.elements});
+      times.push_back({stage.name, Duration(stage.nanoseconds), stage.elements});
     }
     return times;
   }

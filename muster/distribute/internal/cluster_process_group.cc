@@ -92,16 +92,16 @@ class JoinedCluster final : public ClusterProcessGroup {
       : cluster_(start.cluster), call_(start.call), options_(options), cancelled_(start.cancelled) {
     if (cluster_.is_chief) {
       control::ServerOptions server = control::server_options(cluster_);
-      server.group.heartbeat_timeout = options_.heartbeat_timeout_seconds;
-      server.group.progress_timeout = options_.progress_timeout_seconds;
-      server.group.save_timeout = options_.save_timeout_seconds;
+      server.group.heartbeat_timeout = options_.heartbeat_timeout.count();
+      server.group.progress_timeout = options_.progress_timeout.count();
+      server.group.save_timeout = options_.save_timeout.count();
       server_ = std::make_unique<control::CoordinatorServer>(server);
     }
     control::JoinOptions join = control::join_options(cluster_);
     join.join_timeout = start.join_timeout;
     join.cancelled = start.cancelled;
-    join.heartbeat_interval = options_.heartbeat_seconds;
-    join.heartbeat_timeout = options_.heartbeat_timeout_seconds;
+    join.heartbeat_interval = options_.heartbeat_interval.count();
+    join.heartbeat_timeout = options_.heartbeat_timeout.count();
     join.call = start.call;
     const auto before = groups_of_before().find(join.address, join.task);
     join.again = !before.empty();
@@ -148,7 +148,7 @@ class JoinedCluster final : public ClusterProcessGroup {
         .device = place.device,
         .address = own_host(),
         .group = fmt::format("epoch{}", client_->epoch()),
-        .timeout = std::chrono::milliseconds(static_cast<int64_t>(options_.timeout_seconds * 1000)),
+        .timeout = std::chrono::milliseconds(static_cast<int64_t>(options_.timeout.count() * 1000)),
         .check_failure = [this] { check_connecting(); },
     });
   }
@@ -217,8 +217,7 @@ class JoinedCluster final : public ClusterProcessGroup {
   void check_failure() const override { client_->check_failure(); }
 
   void await_failure(const std::function<bool()>& enough) const override {
-    const auto deadline =
-        SteadyClock::now() + std::chrono::duration<double>(options_.heartbeat_timeout_seconds + 2);
+    const auto deadline = SteadyClock::now() + options_.heartbeat_timeout + std::chrono::seconds(2);
     while (!client_->first_failure() && !enough() && SteadyClock::now() < deadline) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     }

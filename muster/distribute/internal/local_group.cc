@@ -28,7 +28,7 @@ Error LocalGroup::error_of(const plan::ProgressWatch::Stuck& stuck, int waiting,
                  fmt::format("saving a checkpoint at step {} took more than {:.1f} s {}",
                              stuck.step, patience_.save, place),
                  "see whether the disk of model_dir is slow or full, or what a hook does; "
-                 "save_timeout_seconds of the strategy is the patience");
+                 "save_timeout of the strategy is the patience");
   }
   if (stuck.phase == plan::Phase::kBuilding || stuck.phase == plan::Phase::kEvaluating) {
     return Error(ErrorKind::kTimeout,
@@ -39,7 +39,7 @@ Error LocalGroup::error_of(const plan::ProgressWatch::Stuck& stuck, int waiting,
                fmt::format("no progress for {:.1f} s after step {} {}", patience_.progress,
                            stuck.step, place),
                "see what its model function, its input or a hook waits for; "
-               "progress_timeout_seconds of the strategy is the patience");
+               "progress_timeout of the strategy is the patience");
 }
 
 std::vector<std::string> LocalGroup::exchange(int replica, const std::string& what,

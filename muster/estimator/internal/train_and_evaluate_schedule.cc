@@ -29,11 +29,11 @@ std::string TrainAndEvaluateSchedule::next_checkpoint() const {
   const RunConfig& config = estimator_.config();
   if (config.save_checkpoints_steps)
     return fmt::format("in {} steps", *config.save_checkpoints_steps);
-  return fmt::format("in {:g} s", config.save_checkpoints_secs.value_or(600));
+  return fmt::format("in {:g} s", config.save_checkpoints_secs.value_or(Seconds(600)).count());
 }
 
 bool TrainAndEvaluateSchedule::due_after_save(const EvaluationCourse& course, int64_t step) {
-  const double throttle = course.spec().throttle_secs;
+  const double throttle = course.spec().throttle_secs.count();
   const std::string which = course.in_brackets();
   const auto put_off = put_off_.find(course.spec().name);
   const bool told = put_off != put_off_.end();

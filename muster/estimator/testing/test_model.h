@@ -86,7 +86,7 @@ inline RunConfig quiet_config(const std::string& model_dir,
           .save_checkpoints_steps = 10,
           .log_step_count_steps = 1000,
           .train_distribute = std::move(strategy),
-          .session_creation_timeout_secs = 60,
+          .join_timeout = Seconds(60),
           .progress_line = false,
           .environment = environment};
 }

@@ -69,9 +69,9 @@ Loop::Member::Member(std::unique_ptr<Replica> started, int64_t accumulate_steps,
 }
 
 std::shared_ptr<Loop> Loop::make(StrategyPtr strategy, const ScopeOptions& options) {
-  if (!(options.merge_timeout > 0)) {
-    throw invalid_argument(fmt::format("ScopeOptions.merge_timeout is {}; it must be more than 0",
-                                       options.merge_timeout));
+  if (!(options.merge_timeout.count() > 0)) {
+    throw invalid_argument(fmt::format("ScopeOptions.merge_timeout is {} s; it must be more than 0",
+                                       options.merge_timeout.count()));
   }
   set_threads(0);
   const Environment environment =
@@ -85,7 +85,7 @@ std::shared_ptr<Loop> Loop::make(StrategyPtr strategy, const ScopeOptions& optio
       .cluster = resolved,
       .seed = options.seed,
       .call = kJoining,
-      .join_timeout = options.join_timeout,
+      .join_timeout = options.join_timeout.count(),
       .cancelled = options.cancelled ? options.cancelled : [] { return stop_signal() != 0; },
       .model_dir = options.model_dir};
   const bool served = strategy->needs_servers() && !resolved.addresses.empty();
@@ -121,8 +121,8 @@ void Loop::start_replicas() {
     replicas_.push_back(std::make_unique<Member>(std::move(replica), options_.accumulate_steps,
                                                  summary_steps(options_)));
   }
-  merge_point_ =
-      std::make_unique<MergePoint>(replicas_.size(), options_.merge_timeout, first().replica_id());
+  merge_point_ = std::make_unique<MergePoint>(replicas_.size(), options_.merge_timeout.count(),
+                                              first().replica_id());
   for (const auto& member : replicas_) member->context.set_merge_point(merge_point_.get());
 }
 

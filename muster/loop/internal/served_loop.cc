@@ -69,7 +69,7 @@ bool ServedLoop::serve(const std::function<void(const Batch&)>& call) {
     StepContext calls(variables, start_.seed);
     calls.begin_step(/*training=*/true, /*step=*/0, /*replica=*/0);
     const StepContext::Current layers(calls);
-    MergePoint merge_point(1, options_.merge_timeout, 0);
+    MergePoint merge_point(1, options_.merge_timeout.count(), 0);
     ReplicaContext context(*replica, variables);
     context.set_merge_point(&merge_point);
     const ReplicaContext::Enter inside(context);

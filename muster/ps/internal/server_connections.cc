@@ -54,12 +54,12 @@ ServerConnections::ServerConnections(distribute::StartOptions start,
     return net::encode(ledger::Request{.operation = ledger::Beat{phase_, step_}});
   };
   const auto reconnect = [this](const std::function<bool()>& closing) {
-    return connect(0, Purpose::kBeat, options_.heartbeat_timeout_seconds, closing);
+    return connect(0, Purpose::kBeat, options_.heartbeat_timeout.count(), closing);
   };
   beats_.emplace(
       Heartbeats::Options{.peer = server_name(0),
-                          .interval = options_.heartbeat_seconds,
-                          .heartbeat_timeout = options_.heartbeat_timeout_seconds,
+                          .interval = options_.heartbeat_interval.count(),
+                          .heartbeat_timeout = options_.heartbeat_timeout.count(),
                           .word = beat,
                           .heard = [this](std::string_view answer) { note_answer(answer); },
                           .reconnect = reconnect},
@@ -101,7 +101,7 @@ std::unique_ptr<net::MessageSocket> ServerConnections::connect(
                             .job = start_.cluster.job,
                             .task = start_.cluster.task.name(),
                             .timeout_seconds = timeout_seconds,
-                            .idle_timeout_seconds = options_.idle_timeout_seconds,
+                            .idle_timeout_seconds = options_.idle_timeout.count(),
                             .cancelled = in_vain},
                            start_.cancelled);
   ask_peer<net::Handshake>(

@@ -207,7 +207,7 @@ distribute::SharedRun::Place WorkerRun::join() {
       throw Error(ErrorKind::kTimeout,
                   fmt::format("{} has not begun the run in {:.0f} s", chief,
                               connections_.start().join_timeout),
-                  "look at the chief's log; RunConfig.session_creation_timeout_secs, or "
+                  "look at the chief's log; RunConfig.join_timeout, or "
                   "ScopeOptions.join_timeout, is how long workers wait for it");
     }
   }

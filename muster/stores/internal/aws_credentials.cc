@@ -20,10 +20,10 @@ constexpr double kAskAgainAfter = 20;
 
 // The addresses of credentials are near: who does not answer soon is not there.
 StoreOptions near(StoreOptions limits) {
-  limits.connect_seconds = 1;
-  limits.stall_seconds = 5;
-  limits.retry_seconds = 10;
-  limits.connect_retry_seconds = 0;
+  limits.connect_timeout = Seconds(1);
+  limits.stall_timeout = Seconds(5);
+  limits.retry_timeout = Seconds(10);
+  limits.connect_retry_timeout = Seconds(0);
   return limits;
 }
 

@@ -16,10 +16,10 @@ namespace muster::inline v0_1::stores::internal {
 // Limits with which retries do not wait, and parts and blocks are so small that there are many.
 inline StoreOptions quick_limits() {
   StoreOptions limits;
-  limits.first_delay_seconds = 0.001;
-  limits.longest_delay_seconds = 0.01;
-  limits.retry_seconds = 20;
-  limits.connect_retry_seconds = 0.1;
+  limits.first_delay = Seconds(0.001);
+  limits.longest_delay = Seconds(0.01);
+  limits.retry_timeout = Seconds(20);
+  limits.connect_retry_timeout = Seconds(0.1);
   limits.block_bytes = size_t{64} << 10;
   limits.blocks_ahead = 4;
   limits.part_bytes = size_t{256} << 10;

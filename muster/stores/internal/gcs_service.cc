@@ -78,7 +78,7 @@ Result<HttpRequest> GcsService::build(const Call& call) {
                       .headers = call.headers,
                       .body = call.body,
                       .most_body = kMostAnswer,
-                      .stall_seconds = call.slow ? 10 * options_.limits.stall_seconds : 0};
+                      .stall_seconds = call.slow ? 10 * options_.limits.stall_timeout.count() : 0};
   std::string quota_project = options_.quota_project;
   // An emulator has no use for a token, and must not learn one.
   if (options_.endpoint.empty()) {

@@ -111,7 +111,7 @@ Status GcsService::Upload::send(int, Bytes part, bool last, Cancellation& cancel
                    "write it again");
     }
     if (there > sent_) moved = clock.now();
-    if (to_seconds(clock.now() - moved) > service_.options_.limits.retry_seconds) {
+    if (clock.now() - moved > service_.options_.limits.retry_timeout) {
       return Error(ErrorKind::kUnavailable,
                    "cannot " + call.what + ": the service answers, but has got no byte for " +
                        human_duration(to_seconds(clock.now() - moved)),

@@ -24,10 +24,10 @@ constexpr double kRenewTokenBefore = 300;
 constexpr double kAskForTokenAfter = 20;
 
 StoreOptions near_token_server(StoreOptions limits) {
-  limits.connect_seconds = 3;
-  limits.stall_seconds = 10;
-  limits.retry_seconds = 15;
-  limits.connect_retry_seconds = 3;
+  limits.connect_timeout = Seconds(3);
+  limits.stall_timeout = Seconds(10);
+  limits.retry_timeout = Seconds(15);
+  limits.connect_retry_timeout = Seconds(3);
   return limits;
 }
 

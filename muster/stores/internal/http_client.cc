@@ -159,7 +159,7 @@ std::string fault_of_length(const HttpResponse& response) {
 }
 
 double stall_of(const HttpRequest& request, const StoreOptions& options) {
-  return request.stall_seconds > 0 ? request.stall_seconds : options.stall_seconds;
+  return request.stall_seconds > 0 ? request.stall_seconds : options.stall_timeout.count();
 }
 
 long milliseconds(double seconds) { return static_cast<long>(std::max(1.0, seconds * 1000)); }
@@ -174,7 +174,7 @@ std::string HttpResponse::header(const std::string& name) const {
 double attempt_seconds(const HttpRequest& request, const StoreOptions& options) {
   if (request.attempt_seconds > 0) return request.attempt_seconds;
   const size_t comes = request.into.empty() ? request.expected_body : request.into.size();
-  return options.connect_seconds + 2 * stall_of(request, options) +
+  return options.connect_timeout.count() + 2 * stall_of(request, options) +
          static_cast<double>(request.body.size() + comes) * kSecondsPerByte;
 }
 
@@ -258,7 +258,7 @@ HttpResponse HttpClient::perform(const HttpRequest& request, const Cancellation*
   set(CURLOPT_XFERINFOFUNCTION, on_progress);
   set(CURLOPT_XFERINFODATA, &exchange);
   set(CURLOPT_TCP_KEEPALIVE, 1L);
-  set(CURLOPT_CONNECTTIMEOUT_MS, milliseconds(options_.connect_seconds));
+  set(CURLOPT_CONNECTTIMEOUT_MS, milliseconds(options_.connect_timeout.count()));
   set(CURLOPT_LOW_SPEED_LIMIT, kSlow);
   set(CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(stall_of(request, options_))));
   set(CURLOPT_TIMEOUT_MS, milliseconds(attempt_seconds(request, options_)));

@@ -134,7 +134,7 @@ struct Retried {
 };
 
 // Sends a request until it is answered, with waits in between that double, within
-// StoreOptions::retry_seconds. A server's Retry-After is waited for. What goes on failing is said
+// StoreOptions::retry_timeout. A server's Retry-After is waited for. What goes on failing is said
 // in the log after a second, and then about every 15. Where a SharedPatience is, the time counts
 // from when its requests began to fail. The error is that of `make`; everything else
 // is in the response.

@@ -52,7 +52,7 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& req
   const StoreOptions& limits = client.options();
   Clock& clock = *limits.clock;
   const TimePoint begin = clock.now();
-  double delay = limits.first_delay_seconds;
+  double delay = limits.first_delay.count();
   int lessons = 0;
   std::optional<TimePoint> failed;  // the first time
   const std::shared_ptr<SharedPatience::Outage> outage = SharedPatience::current();
@@ -83,7 +83,7 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& req
     if (!failed) {
       // What stood still has failed for so long already.
       failed = response.timed_out
-                   ? std::max(tried, clock.now() - from_seconds(limits.stall_seconds))
+                   ? std::max(tried, clock.now() - from_seconds(limits.stall_timeout))
                    : clock.now();
       if (outage) failed = outage->note_failure(*failed);
     }
@@ -93,8 +93,9 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& req
       wait = std::max(wait, *asked);
     const bool unknown =
         response.transport == Transport::kNoContact && !client.knows(made.value().url);
-    const double most = unknown ? std::min(limits.connect_retry_seconds, limits.retry_seconds)
-                                : limits.retry_seconds;
+    const double most = unknown
+                            ? std::min(limits.connect_retry_timeout, limits.retry_timeout).count()
+                            : limits.retry_timeout.count();
     if (failing + wait > most) return response;
     // The first failures are everyday life; who waits for longer should know what for. A try whose
     // time ran out was a long wait already.
@@ -114,7 +115,7 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& req
     } else {
       clock.sleep_for(from_seconds(wait));
     }
-    delay = std::min(delay * 2, limits.longest_delay_seconds);
+    delay = std::min(delay * 2, limits.longest_delay.count());
   }
 }
 

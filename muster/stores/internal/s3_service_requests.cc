@@ -114,7 +114,7 @@ Result<HttpRequest> S3Service::build(Call& call) {
       .url = origin + to_sign.path + (to_sign.query.empty() ? "" : "?" + to_sign.query),
       .body = call.body,
       .most_body = kMostAnswer,
-      .stall_seconds = call.slow ? 10 * options_.limits.stall_seconds : 0};
+      .stall_seconds = call.slow ? 10 * options_.limits.stall_timeout.count() : 0};
   Result<std::optional<AwsCredentials>> credentials = credentials_.get();
   if (!credentials.ok()) return credentials.error();
   if (!credentials.value()) {

@@ -72,7 +72,8 @@ CheckpointManagerOptions checkpoints_of(const RunConfig& config) {
   return {.fs = config.fs,
           .clock = config.clock,
           .keep_checkpoint_max = config.keep_checkpoint_max,
-          .keep_checkpoint_every_n_hours = config.keep_checkpoint_every_n_hours};
+          .keep_checkpoint_every_n_hours =
+              config.keep_checkpoint_every_n_hours / std::chrono::hours(1)};
 }
 
 RunSavesOptions saves_of(const TrainTreesOptions& options) {
@@ -82,8 +83,8 @@ RunSavesOptions saves_of(const TrainTreesOptions& options) {
                         .max_failed_saves = config.max_failed_saves};
   if (config.save_checkpoints_steps) {
     if (*config.save_checkpoints_steps > 0) saves.every_steps = config.save_checkpoints_steps;
-  } else if (config.save_checkpoints_secs.value_or(600) > 0) {
-    saves.every_seconds = config.save_checkpoints_secs.value_or(600);
+  } else if (config.save_checkpoints_secs != Seconds(0)) {
+    saves.every_seconds = config.save_checkpoints_secs.value_or(Seconds(600)).count();
   }
   return saves;
 }
@@ -165,7 +166,8 @@ class TrainTrees final : public RunCourse {
             {"steps", text(options_.steps.value_or(-1))},
             {"max_steps", text(options_.max_steps.value_or(-1))},
             {"save_checkpoints_steps", text(config_.save_checkpoints_steps.value_or(-1))},
-            {"save_checkpoints_secs", text(config_.save_checkpoints_secs.value_or(600))},
+            {"save_checkpoints_secs",
+             text(config_.save_checkpoints_secs.value_or(Seconds(600)).count())},
             {"log_step_count_steps", text(config_.log_step_count_steps)}};
   }
 
