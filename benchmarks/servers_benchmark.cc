@@ -154,10 +154,8 @@ Times run(const Cluster& cluster, const LossOf& loss_of, const Course& course) {
         if (!shared.begin_step()) break;
         course.compute();
         const optim::TrainOp op = train_op_of(loss_of, replica->variables());
-        (void)replica->train_step({.train_op = &op,
-                                   .loss = op.entries[0].loss,
-                                   .reduction = losses::LossReduction::kSum,
-                                   .rows = 1});
+        (void)replica->train_step(
+            {.train_op = &op, .loss = op.entries[0].loss, .reduction = ReduceOp::kSum, .rows = 1});
         if (w == 0 && made >= course.warm_up)
           times.steps.push_back(std::chrono::duration<double>(SteadyClock::now() - start).count());
         ++made;
@@ -183,10 +181,8 @@ class Alone {
   double step() {
     return seconds_of([&] {
       const optim::TrainOp op = train_op_of(loss_of_, replica_->variables());
-      (void)replica_->train_step({.train_op = &op,
-                                  .loss = op.entries[0].loss,
-                                  .reduction = losses::LossReduction::kSum,
-                                  .rows = 1});
+      (void)replica_->train_step(
+          {.train_op = &op, .loss = op.entries[0].loss, .reduction = ReduceOp::kSum, .rows = 1});
     });
   }
 

@@ -32,7 +32,7 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
   auto sgd =
       context.optimizer(optim::sgd({.learning_rate = context.param<double>("learning_rate")}));
   EstimatorSpec spec = EstimatorSpec::train(loss, sgd.minimize(loss));
-  spec.loss_reduction = LossReduction::kSum;
+  spec.loss_reduction = ReduceOp::kSum;
   return spec;
 }
 

@@ -97,7 +97,7 @@ struct FunctionOptions {
   std::optional<PerWorkerDataset> data{};
   // Of a function that trains: what RemoteCall::arguments() are while the model is built.
   std::vector<Tensor> arguments = {};
-  LossReduction loss_reduction = LossReduction::kMean;
+  ReduceOp loss_reduction = ReduceOp::kMean;
   // Of a function that trains: whether the loss of the step, with what layers and regularizers add,
   // joins the results of a call as the last one, a float64 scalar.
   bool returns_step_loss = false;

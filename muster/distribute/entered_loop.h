@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "muster/distribute/per_replica.h"
-#include "muster/distribute/reduce_op.h"
 #include "muster/distribute/strategy.h"
 #include "muster/tensor/batch.h"
+#include "muster/tensor/reduce_op.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1::distribute {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "muster/base/export.h"
-#include "muster/distribute/reduce_op.h"
+#include "muster/tensor/reduce_op.h"
 #include "muster/tensor/tensor.h"
 
 namespace muster::inline v0_1 {

@@ -14,13 +14,11 @@ struct TrainOp;
 
 namespace muster::inline v0_1::distribute {
 
-using losses::LossReduction;
-
 // What one replica brings to a step.
 struct StepInput {
   const optim::TrainOp* train_op = nullptr;
   Tensor loss{};  // scalar
-  LossReduction reduction = LossReduction::kMean;
+  ReduceOp reduction = ReduceOp::kMean;
   double weight = 0;     // of the loss: by default the rows of the batch
   bool has_data = true;  // false: the input of this replica is used up
   int64_t rows = 0;      // examples of this replica in this step
@@ -54,7 +52,7 @@ struct StepTimes {
 // What the batches of one update have brought so far on this replica.
 struct Accumulated {
   int64_t batches = 0;
-  LossReduction reduction = LossReduction::kMean;
+  ReduceOp reduction = ReduceOp::kMean;
   double weight = 0;
   double loss = 0;       // times the weights, or the sum
   double last_loss = 0;  // of the last batch, for messages
@@ -64,7 +62,7 @@ struct Accumulated {
   bool save = false;
   int64_t profile_steps = 0;
   bool report_non_finite = false;  // rather than to throw
-  bool mean() const { return reduction == LossReduction::kMean; }
+  bool mean() const { return reduction == ReduceOp::kMean; }
 };
 
 }  // namespace muster::inline v0_1::distribute

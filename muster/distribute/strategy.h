@@ -17,12 +17,12 @@
 #include "muster/base/export.h"
 #include "muster/collectives/transport.h"
 #include "muster/distribute/per_replica.h"
-#include "muster/distribute/reduce_op.h"
 #include "muster/distribute/replica_call.h"
 #include "muster/losses/reduction.h"
 #include "muster/optim/train_op.h"
 #include "muster/tensor/batch.h"
 #include "muster/tensor/device.h"
+#include "muster/tensor/reduce_op.h"
 #include "muster/tensor/variable.h"
 
 namespace muster::inline v0_1 {
@@ -44,15 +44,13 @@ struct ParameterServerOptions;
 struct ScopeOptions;
 struct StartOptions;
 
-using losses::LossReduction;
-
 // Options of Strategy::run().
 struct RunOptions {
   // Whether layers train (Dropout, BatchNorm) and gradients are kept; minimize() needs it.
   bool training = true;
   // kMean: the loss of a replica is the mean over its examples; the step is that of the mean over
   // the examples of all replicas, as if one had them all. kSum: losses and gradients are added.
-  LossReduction loss_reduction = LossReduction::kMean;
+  ReduceOp loss_reduction = ReduceOp::kMean;
 };
 
 // Calls the model function once, on zero rows of the form of batch that the chief told, so that its

@@ -50,7 +50,7 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
   const auto sgd = context.optimizer(optim::sgd({.learning_rate = 0.005}));
   spec.loss = loss;
   spec.train_op = sgd.minimize(loss);
-  spec.loss_reduction = LossReduction::kSum;
+  spec.loss_reduction = ReduceOp::kSum;
   return spec;
 }
 

@@ -155,7 +155,7 @@ TEST(CustomLoopTest, WorkersThatWereStartedDifferentlyAreToldWhoHasWhat) {
        "bytes_per_pack is 4096 on worker 1; measured on worker 0"},
       {{.communication = {.wire_dtype = kBFloat16}},
        "wire_dtype is bfloat16 on worker 1; float32 on worker 0"},
-      {{.run = {.loss_reduction = distribute::LossReduction::kSum}},
+      {{.run = {.loss_reduction = distribute::ReduceOp::kSum}},
        "loss_reduction is mean on worker 0; sum on worker 1"},
       {{.batch_size = 6}, "batch_size is 12 on worker 0; 6 on worker 1"},
       {{.rows = 36}, "the input is "},
@@ -179,7 +179,7 @@ TEST(CustomLoopTest, OptionsThatChangeLaterAreCompared) {
     const auto strategy = distribute::multi_worker_mirrored();
     const auto scope = strategy->scope({.environment = cluster.environment(rank)});
     const Layer model = linear();
-    const auto run = [&](distribute::LossReduction reduction) {
+    const auto run = [&](distribute::ReduceOp reduction) {
       for (const auto& batch : strategy->distribute(examples(12).batch(12))) {
         strategy->run(
             distribute::RunOptions{.loss_reduction = reduction},
@@ -189,13 +189,12 @@ TEST(CustomLoopTest, OptionsThatChangeLaterAreCompared) {
             batch);
       }
     };
-    run(distribute::LossReduction::kMean);
-    run(distribute::LossReduction::kSum);  // on both
-    run(distribute::LossReduction::kMean);
+    run(distribute::ReduceOp::kMean);
+    run(distribute::ReduceOp::kSum);  // on both
+    run(distribute::ReduceOp::kMean);
     const Tensor before = scope.variable("dense/kernel").clone();
-    const Error error = error_of([&] {
-      run(rank == 0 ? distribute::LossReduction::kMean : distribute::LossReduction::kSum);
-    });
+    const Error error = error_of(
+        [&] { run(rank == 0 ? distribute::ReduceOp::kMean : distribute::ReduceOp::kSum); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
     EXPECT_EQ(exit_code(error.kind()), 2);
     // One may hear of the other's error before it has seen the difference itself.

@@ -153,7 +153,7 @@ TEST(RowSparseTest, RowsThatAreNotUsedStayAsTheyAreAndTheOthersFollowTheRule) {
         strategy->run({.training = false}, [&] { (void)table(torch::zeros({1}, kInt64)); });
         expected = scope.variable("embedding/embeddings");
       }
-      strategy->run({.loss_reduction = distribute::LossReduction::kSum}, use);
+      strategy->run({.loss_reduction = distribute::ReduceOp::kSum}, use);
       for (int64_t word : {1, 2}) {
         if (word == 2 && !both) continue;
         const double uses = word == 2 ? 1 : (both ? 3 : 2);

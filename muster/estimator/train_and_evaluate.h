@@ -26,7 +26,9 @@ struct TrainSpec {
 // stand in its order; those that it does not have follow.
 struct EvalSpec {
   InputFn input_fn{};
-  std::optional<int64_t> steps = 100;  // batches; all of the data when set to std::nullopt
+  // Batches; all of the data when set to std::nullopt. It is 100 as in tf.estimator, and not all as
+  // in EvaluateOptions, because training waits for each of these evaluations.
+  std::optional<int64_t> steps = 100;
   // Tells evaluations apart: events go to eval/ or eval_<name>/. It may be empty where there is one
   // EvalSpec; of several each has one of its own. No slash may be in it.
   std::string name{};

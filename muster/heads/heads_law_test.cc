@@ -459,7 +459,7 @@ TEST_F(HeadSpecTest, HasWhatItsModeNeeds) {
   EstimatorSpec train = spec(head, Mode::kTrain, training);
   train.validate(Mode::kTrain);
   EXPECT_EQ(train.train_op.entries.size(), 1u);
-  EXPECT_EQ(train.loss_reduction, LossReduction::kSum);
+  EXPECT_EQ(train.loss_reduction, ReduceOp::kSum);
   EXPECT_TRUE(train.train_op.entries[0].loss.is_same(train.loss));
 
   EstimatorSpec eval = spec(head, Mode::kEval, training);
@@ -473,7 +473,7 @@ TEST_F(HeadSpecTest, HasWhatItsModeNeeds) {
   EstimatorSpec predict = spec(head, Mode::kPredict);
   predict.validate(Mode::kPredict);
   EXPECT_TRUE(predict.export_outputs.contains(kServingDefault));
-  EXPECT_EQ(spec(BinaryClassHead(), Mode::kEval).loss_reduction, LossReduction::kMean);
+  EXPECT_EQ(spec(BinaryClassHead(), Mode::kEval).loss_reduction, ReduceOp::kMean);
 }
 
 TEST_F(HeadSpecTest, TrainsByAFunctionOfOnesOwn) {

@@ -82,17 +82,12 @@ struct FitOptions {
 };
 using FitTensorOptions = FitOptions;  // its former name, for fit(x, y, ...)
 
-// Options of Model::evaluate().
+// Options of Model::evaluate() and Model::predict().
 struct EvaluateOptions {
   std::optional<int64_t> steps = {};  // batches; all of the data when unset
   std::vector<std::shared_ptr<Callback>> callbacks = {};
 };
-
-// Options of Model::predict().
-struct PredictOptions {
-  std::optional<int64_t> steps = {};  // batches; all of the data when unset
-  std::vector<std::shared_ptr<Callback>> callbacks = {};
-};
+using PredictOptions = EvaluateOptions;
 
 // Options of Model::load_weights().
 struct LoadWeightsOptions {

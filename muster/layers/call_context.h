@@ -112,7 +112,7 @@ class MUSTER_EXPORT CallContext {
   // All replicas call it together.
   int64_t first_row(int64_t rows) const;
   // Adds `loss` to that of the step, in training and in evaluation: a scalar, the mean over the
-  // examples of the batch. Where a step adds losses (LossReduction::kSum), it counts times the
+  // examples of the batch. Where a step adds losses (ReduceOp::kSum), it counts times the
   // examples, so that replicas together compute what one computes. Throws InvalidArgument for what
   // is no floating scalar.
   void add_loss(const Tensor& loss);

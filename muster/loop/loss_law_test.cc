@@ -104,8 +104,8 @@ Trained train(const StrategyPtr& strategy, const NamedLoss& each, Reduction redu
     // Losses that are left apart are reduced by whoever asked for it.
     sgd.minimize(reduction == Reduction::kNone ? losses::reduce(loss, Reduction::kMean) : loss);
   };
-  const LossReduction told =
-      reduction == Reduction::kNone ? LossReduction::kMean : losses::over_replicas(reduction);
+  const ReduceOp told =
+      reduction == Reduction::kNone ? ReduceOp::kMean : losses::over_replicas(reduction);
   for (const auto& batch : strategy->distribute(points(13).batch(6))) {
     strategy->run({.loss_reduction = told}, step, batch);
     trained.losses.push_back(scope.last_step().loss);

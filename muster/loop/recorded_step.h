@@ -14,7 +14,7 @@ namespace muster::inline v0_1::distribute {
 
 // How the step is made.
 struct RecordedStep {
-  LossReduction reduction = LossReduction::kMean;
+  ReduceOp reduction = ReduceOp::kMean;
   int64_t examples = 0;  // of this replica
   bool stop = false;     // this task was asked to stop
 };

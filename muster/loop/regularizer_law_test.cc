@@ -54,8 +54,8 @@ struct Model {
                                             .bias_regularizer = regularizers::l2(0.1),
                                             .name = "out"})) {}
 
-  Tensor loss(const Tensor& x, const Tensor& y, LossReduction reduction) const {
-    const bool mean = reduction == LossReduction::kMean;
+  Tensor loss(const Tensor& x, const Tensor& y, ReduceOp reduction) const {
+    const bool mean = reduction == ReduceOp::kMean;
     const Tensor activity = hidden(x);
     const Tensor loss = losses::mean_squared_error(
         y, out(activity), {.reduction = mean ? losses::Reduction::kMean : losses::Reduction::kSum});
@@ -70,7 +70,7 @@ struct Model {
   Layer hidden, out;
 };
 
-Outcome outcome_of(const StrategyPtr& strategy, const Model& model, LossReduction reduction,
+Outcome outcome_of(const StrategyPtr& strategy, const Model& model, ReduceOp reduction,
                    int64_t batch_size, int64_t accumulate_steps = 1) {
   ScopeOptions options = alone(3);
   options.accumulate_steps = accumulate_steps;
@@ -108,15 +108,15 @@ void expect_near(const Outcome& one, const Outcome& other) {
 }
 
 TEST(RegularizerLawTest, ReplicasComputeThePenaltyWrittenByHand) {
-  for (const auto reduction : {LossReduction::kMean, LossReduction::kSum}) {
+  for (const auto reduction : {ReduceOp::kMean, ReduceOp::kSum}) {
     for (const int64_t batch_size : {4, 6}) {
       const Outcome hand = outcome_of(one_device(), Model(true), reduction, batch_size);
       ASSERT_EQ(hand.losses.size(), static_cast<size_t>((26 + batch_size - 1) / batch_size));
       for (const int replicas : {1, 2, 3}) {
         for (const int64_t accumulate_steps : {1, 2}) {
-          SCOPED_TRACE(::testing::Message() << (reduction == LossReduction::kMean ? "mean" : "sum")
-                                            << " of " << batch_size << " in " << accumulate_steps
-                                            << " batches on " << replicas << " replicas");
+          SCOPED_TRACE(::testing::Message()
+                       << (reduction == ReduceOp::kMean ? "mean" : "sum") << " of " << batch_size
+                       << " in " << accumulate_steps << " batches on " << replicas << " replicas");
           const StrategyPtr strategy =
               replicas == 1 ? one_device() : mirrored({.replicas = replicas});
           expect_near(outcome_of(strategy, Model(false), reduction, batch_size, accumulate_steps),
@@ -130,7 +130,7 @@ TEST(RegularizerLawTest, ReplicasComputeThePenaltyWrittenByHand) {
 // The law above would hold too where neither had a penalty.
 TEST(RegularizerLawTest, PenaltiesMatter) {
   const Model plain(true);
-  const Outcome with = outcome_of(one_device(), Model(false), LossReduction::kMean, 6);
+  const Outcome with = outcome_of(one_device(), Model(false), ReduceOp::kMean, 6);
   const Outcome without = [&] {
     const StrategyPtr strategy = one_device();
     const auto scope = strategy->scope(alone(3));
@@ -152,7 +152,7 @@ TEST(RegularizerLawTest, PenaltiesMatter) {
 TEST(RegularizerLawTest, TheSizeOfBucketsIsNotInTheBits) {
   const auto on = [](int64_t bytes) {
     return outcome_of(mirrored({.replicas = 2, .bytes_per_pack = bytes}), Model(false),
-                      LossReduction::kMean, 6);
+                      ReduceOp::kMean, 6);
   };
   const Outcome one = on(0);
   for (const int64_t bytes : {16, 64, 4096}) {

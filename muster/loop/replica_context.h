@@ -18,9 +18,9 @@
 #include "muster/base/export.h"
 #include "muster/base/random.h"
 #include "muster/distribute/per_replica.h"
-#include "muster/distribute/reduce_op.h"
 #include "muster/distribute/replica_call.h"
 #include "muster/tensor/device.h"
+#include "muster/tensor/reduce_op.h"
 #include "muster/tensor/variable.h"
 #include "muster/train/summaries.h"
 

@@ -31,7 +31,7 @@ struct ScheduledStepsOptions {
   std::function<std::map<std::string, std::string>()> notes{};
   // Where TF_CONFIG is read from; unset: the process's own environment.
   std::optional<Environment> environment{};
-  LossReduction loss_reduction = LossReduction::kMean;
+  ReduceOp loss_reduction = ReduceOp::kMean;
 };
 
 class ScheduledSteps {

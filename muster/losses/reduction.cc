@@ -17,16 +17,16 @@ Tensor reduce(const Tensor& losses, Reduction reduction) {
   throw internal_error("unknown loss reduction");
 }
 
-LossReduction over_replicas(Reduction reduction) {
+ReduceOp over_replicas(Reduction reduction) {
   switch (reduction) {
     case Reduction::kNone:
       throw invalid_argument(
           "over_replicas: the reduction is kNone, which leaves a loss for each example",
           "reduce the losses first, by kMean or kSum");
     case Reduction::kSum:
-      return LossReduction::kSum;
+      return ReduceOp::kSum;
     case Reduction::kMean:
-      return LossReduction::kMean;
+      return ReduceOp::kMean;
   }
   throw internal_error("unknown loss reduction");
 }

@@ -26,9 +26,9 @@ TEST(Reduction, ABatchWithoutExamplesAddsNothing) {
 }
 
 TEST(Reduction, IsToldToTheStep) {
-  EXPECT_EQ(over_replicas(Reduction::kMean), LossReduction::kMean);
-  EXPECT_EQ(over_replicas(Reduction::kSumOverBatchSize), LossReduction::kMean);
-  EXPECT_EQ(over_replicas(Reduction::kSum), LossReduction::kSum);
+  EXPECT_EQ(over_replicas(Reduction::kMean), ReduceOp::kMean);
+  EXPECT_EQ(over_replicas(Reduction::kSumOverBatchSize), ReduceOp::kMean);
+  EXPECT_EQ(over_replicas(Reduction::kSum), ReduceOp::kSum);
   EXPECT_EQ(message_of([] { over_replicas(Reduction::kNone); }),
             "over_replicas: the reduction is kNone, which leaves a loss for each example");
 }

@@ -5,11 +5,10 @@
 
 namespace muster::inline v0_1 {
 
-Tensor sum_of_added(const std::vector<Tensor>& added, losses::LossReduction reduction,
-                    int64_t rows) {
+Tensor sum_of_added(const std::vector<Tensor>& added, ReduceOp reduction, int64_t rows) {
   Tensor sum;
   for (const Tensor& loss : added) sum = sum.defined() ? sum + loss : loss;
-  if (!sum.defined() || reduction == losses::LossReduction::kMean) return sum;
+  if (!sum.defined() || reduction == ReduceOp::kMean) return sum;
   return sum * static_cast<double>(rows);
 }
 

@@ -14,8 +14,8 @@ namespace muster::inline v0_1 {
 
 // Gives the sum of `added`, means over the examples, as a loss of that reduction gets it: times
 // `rows` where losses are added. Undefined without any.
-MUSTER_PART_EXPORT Tensor sum_of_added(const std::vector<Tensor>& added,
-                                       losses::LossReduction reduction, int64_t rows);
+MUSTER_PART_EXPORT Tensor sum_of_added(const std::vector<Tensor>& added, ReduceOp reduction,
+                                       int64_t rows);
 
 // Adds `sum` to the loss that the entries of `train_op` share. Throws InvalidArgument when they
 // have several, for nobody knows which one it belongs to. An undefined sum changes nothing.

@@ -15,16 +15,15 @@
 namespace muster::inline v0_1 {
 namespace {
 
-using losses::LossReduction;
 using nlohmann::json;
 using ::testing::HasSubstr;
 
 TEST(AddedLossesTest, AreMeansWhichASumOfLossesCountsTimesTheRows) {
   const std::vector<Tensor> added{torch::full({}, 2.0), torch::full({}, 0.5)};
-  EXPECT_EQ(sum_of_added(added, LossReduction::kMean, 4).item<double>(), 2.5);
-  EXPECT_EQ(sum_of_added(added, LossReduction::kSum, 4).item<double>(), 10);
-  EXPECT_EQ(sum_of_added(added, LossReduction::kSum, 0).item<double>(), 0);
-  EXPECT_FALSE(sum_of_added({}, LossReduction::kSum, 4).defined());
+  EXPECT_EQ(sum_of_added(added, ReduceOp::kMean, 4).item<double>(), 2.5);
+  EXPECT_EQ(sum_of_added(added, ReduceOp::kSum, 4).item<double>(), 10);
+  EXPECT_EQ(sum_of_added(added, ReduceOp::kSum, 0).item<double>(), 0);
+  EXPECT_FALSE(sum_of_added({}, ReduceOp::kSum, 4).defined());
 }
 
 TEST(AddedLossesTest, JoinTheLossThatAllEntriesShare) {
@@ -51,7 +50,7 @@ TEST(AddedLossesTest, AnEvaluatedLossHasThePenalties) {
                      .kernel_regularizer = regularizers::l1(3),
                      .activity_regularizer = regularizers::l2(2)});
   };
-  for (const LossReduction reduction : {LossReduction::kMean, LossReduction::kSum}) {
+  for (const ReduceOp reduction : {ReduceOp::kMean, ReduceOp::kSum}) {
     const ModelFn model_fn = [&](const Features& features, const Labels&, Mode mode,
                                  ModelContext& context) {
       const Tensor outputs = context.model("net", dense)(features);
@@ -62,7 +61,7 @@ TEST(AddedLossesTest, AnEvaluatedLossHasThePenalties) {
     };
     // Each of 4 outputs is 2, and each of 6 weights 0.5.
     const Batch batch = to_batch(Element::tuple({torch::full({2, 3}, 4.0 / 3), torch::zeros({2})}));
-    const double activity = 2 * 16.0 / (reduction == LossReduction::kMean ? 2 : 1);
+    const double activity = 2 * 16.0 / (reduction == ReduceOp::kMean ? 2 : 1);
     const json params = json::object();
     ModelRunner eval(model_fn, Mode::kEval, 0, params);
     for (const int64_t index : {0, 1}) {

@@ -19,8 +19,6 @@
 
 namespace muster::inline v0_1 {
 
-using losses::LossReduction;
-
 class Hook;
 class ModelContext;
 
@@ -39,7 +37,7 @@ struct MUSTER_EXPORT EstimatorSpec {
   // The signatures of an exported model; see signatures().
   std::map<std::string, ExportOutput> export_outputs{};
   // How losses of batches and replicas become one: kMean weighs them by `loss_weight`, kSum adds.
-  LossReduction loss_reduction = LossReduction::kMean;
+  ReduceOp loss_reduction = ReduceOp::kMean;
   std::optional<double> loss_weight{};                        // the batch's rows when unset
   std::vector<std::shared_ptr<Hook>> training_hooks{};        // on every worker
   std::vector<std::shared_ptr<Hook>> training_chief_hooks{};  // on the chief only

@@ -24,7 +24,6 @@
 #include "muster/trees/internal/read_features.h"
 #include "muster/trees/internal/servable_trees.h"
 #include "muster/trees/internal/train_trees.h"
-#include "muster/trees/pruning_mode.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -52,11 +51,11 @@ trees::TrainTreesOptions settings_of(const Options& options) {
       {"min_node_weight", options.min_node_weight}};
   for (const auto& [name, value] : penalties)
     require(value >= 0 && std::isfinite(value), name, value, "0 or more and finite");
-  const trees::PruningMode mode = trees::pruning_mode_of(options.pruning_mode);
-  if ((mode == trees::PruningMode::kNone) != (options.tree_complexity == 0)) {
+  const bool prunes = options.pruning_mode != trees::PruningMode::kNone;
+  if (prunes != (options.tree_complexity > 0)) {
     throw invalid_argument(
-        fmt::format("a boosted trees model has pruning_mode \"{}\" and tree_complexity {}",
-                    options.pruning_mode, options.tree_complexity),
+        fmt::format("a boosted trees model has {} pruning_mode, and tree_complexity {}",
+                    prunes ? "a" : "no", options.tree_complexity),
         "pruning needs a tree_complexity above 0, and tree_complexity needs pruning");
   }
   trees::TrainTreesOptions settings;
@@ -67,7 +66,7 @@ trees::TrainTreesOptions settings_of(const Options& options) {
   settings.grow = {.max_depth = options.max_depth,
                    .learning_rate = options.learning_rate,
                    .tree_complexity = options.tree_complexity,
-                   .pruning_mode = mode,
+                   .pruning_mode = options.pruning_mode,
                    .regularization = {.l1 = options.l1_regularization,
                                       .l2 = options.l2_regularization,
                                       .min_node_weight = options.min_node_weight}};

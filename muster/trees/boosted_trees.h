@@ -9,6 +9,9 @@
 // is a missing value, and goes the way that suits the labels best. They are taken as float32. An
 // input gives the whole data once, in batches of any size, in any order: no repeat(). A worker
 // keeps its part in memory, about 7 bytes a value while it begins and 2 later.
+//
+// They are no Estimators: a step of them reads all of the data, where a model function sees one
+// batch, so hooks and train_and_evaluate() would have nothing to do between two batches.
 #pragma once
 
 #include <cstdint>
@@ -22,10 +25,12 @@
 #include "muster/estimator/explanation.h"
 #include "muster/estimator/run_config.h"
 #include "muster/export/serving_input_receiver.h"
+#include "muster/features/weight_column.h"
 #include "muster/train/input_fn.h"
 #include "muster/train/prediction.h"
 #include "muster/train/results.h"
 #include "muster/trees/ensemble.h"
+#include "muster/trees/pruning_mode.h"
 
 namespace muster::inline v0_1 {
 
@@ -33,7 +38,7 @@ namespace muster::inline v0_1 {
 // and not means.
 struct BoostedTreesClassifierOptions {
   int64_t n_classes = 2;                           // at least 2; with more, a tree for each a round
-  std::string weight_column = {};                  // feature with the examples' weights; empty: 1
+  WeightColumn weight_column{};                    // the feature with the examples' weights; empty: 1
   std::vector<std::string> label_vocabulary = {};  // classes of labels that are strings
   int64_t n_trees = 100;                           // rounds; at least 1
   int64_t max_depth = 6;                           // from 1 to 16
@@ -43,7 +48,7 @@ struct BoostedTreesClassifierOptions {
   double tree_complexity = 0;         // the gain that a split needs; with pruning alone
   double min_node_weight = 0;         // the sum of second derivatives that a node needs
   bool center_bias = false;           // begins with the mean label; of two classes alone
-  std::string pruning_mode = "none";  // or "pre", "post"; see trees::PruningMode
+  trees::PruningMode pruning_mode = trees::PruningMode::kNone;
   // Features to ask; empty: all but the weight column.
   std::vector<std::string> feature_names = {};
   // Those of them that are numbers of categories, at most 255 each: a split asks for one of them.
@@ -53,7 +58,7 @@ struct BoostedTreesClassifierOptions {
 // Options of BoostedTreesRegressor; they mean what they mean there. The loss is half the squared
 // error, so that a second derivative is a weight.
 struct BoostedTreesRegressorOptions {
-  std::string weight_column = {};
+  WeightColumn weight_column{};
   int64_t n_trees = 100;
   int64_t max_depth = 6;
   double learning_rate = 0.1;
@@ -62,7 +67,7 @@ struct BoostedTreesRegressorOptions {
   double tree_complexity = 0;
   double min_node_weight = 0;
   bool center_bias = false;
-  std::string pruning_mode = "none";
+  trees::PruningMode pruning_mode = trees::PruningMode::kNone;
   std::vector<std::string> feature_names = {};
   std::vector<std::string> categorical_features = {};
 };

@@ -202,7 +202,7 @@ TEST(BoostedTreesTest, LabelsMayBeWords) {
 // Pruning takes back what is too weak: at once, or when nothing below it is strong. The first
 // question of an exclusive or gains little by itself.
 TEST(BoostedTreesTest, PruningBeforeAndAfter) {
-  const auto tree_with = [](const std::string& mode) {
+  const auto tree_with = [](PruningMode mode) {
     TempDirectory directory;
     std::vector<float> a, b, y;
     for (int i = 0; i < 101; ++i) {
@@ -212,7 +212,7 @@ TEST(BoostedTreesTest, PruningBeforeAndAfter) {
     }
     BoostedTreesRegressor model({.n_trees = 1,
                                  .max_depth = 2,
-                                 .tree_complexity = mode == "none" ? 0.0 : 10.0,
+                                 .tree_complexity = mode == PruningMode::kNone ? 0.0 : 10.0,
                                  .pruning_mode = mode},
                                 trees_config(directory.path()));
     model.train([&] {
@@ -223,9 +223,9 @@ TEST(BoostedTreesTest, PruningBeforeAndAfter) {
     });
     return model.ensemble().trees.at(0);
   };
-  EXPECT_EQ(tree_with("none").nodes.size(), 7u);
-  EXPECT_EQ(tree_with("post").nodes.size(), 7u);
-  EXPECT_EQ(tree_with("pre").nodes.size(), 1u);
+  EXPECT_EQ(tree_with(PruningMode::kNone).nodes.size(), 7u);
+  EXPECT_EQ(tree_with(PruningMode::kPost).nodes.size(), 7u);
+  EXPECT_EQ(tree_with(PruningMode::kPre).nodes.size(), 1u);
 }
 
 TEST(BoostedTreesTest, ImportancesAndExplanationsAddUp) {
@@ -269,8 +269,7 @@ TEST(BoostedTreesInputTest, OptionsAreChecked) {
   EXPECT_THAT(refused(Classifier{.l2_regularization = -1}, data),
               HasSubstr("l2_regularization of a boosted trees model is -1"));
   EXPECT_THAT(refused(Classifier{.tree_complexity = 1}, data), HasSubstr("tree_complexity 1"));
-  EXPECT_THAT(refused(Classifier{.pruning_mode = "post"}, data), HasSubstr("tree_complexity 0"));
-  EXPECT_THAT(refused(Classifier{.pruning_mode = "mid"}, data), HasSubstr("'none', 'pre', 'post'"));
+  EXPECT_THAT(refused(Classifier{.pruning_mode = PruningMode::kPost}, data), HasSubstr("tree_complexity 0"));
   EXPECT_THAT(refused(Classifier{.n_classes = 3, .center_bias = true}, data),
               HasSubstr("center_bias with n_classes = 3"));
   EXPECT_THAT(refused(Classifier{.label_vocabulary = {"a"}}, data), HasSubstr("1 entries for 2"));

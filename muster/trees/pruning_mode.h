@@ -1,7 +1,5 @@
-// Thread safety: pure functions.
+// What becomes of weak splits of a tree. Thread safety: a value.
 #pragma once
-
-#include <string>
 
 namespace muster::inline v0_1::trees {
 
@@ -12,8 +10,5 @@ enum class PruningMode {
   kPost,  // when the tree has grown: from the leaves up, so that a weak split with a strong one
           // below it stays
 };
-
-// Gives the mode of "none", "pre" or "post". Throws InvalidArgument for another name.
-PruningMode pruning_mode_of(const std::string& name);
 
 }  // namespace muster::inline v0_1::trees

@@ -27,7 +27,7 @@ using testing::TestRows;
 using testing::trees_config;
 using trees::Ensemble;
 
-constexpr BoostedTreesClassifierOptions kNoOptions;
+const BoostedTreesClassifierOptions kNoOptions;
 
 BoostedTreesClassifierOptions options_of(int64_t classes) {
   return {.n_classes = classes,
@@ -37,7 +37,7 @@ BoostedTreesClassifierOptions options_of(int64_t classes) {
           .l2_regularization = 0.5,
           .tree_complexity = 0.2,
           .center_bias = classes == 2,
-          .pruning_mode = "post",
+          .pruning_mode = trees::PruningMode::kPost,
           .categorical_features = {"kind"}};
 }
 

@@ -288,7 +288,7 @@ EstimatorSpec KMeansPart::train(const Tensor& points, State state, ModelContext&
   }
   EstimatorSpec spec;
   spec.loss = loss;
-  spec.loss_reduction = LossReduction::kSum;
+  spec.loss_reduction = ReduceOp::kSum;
   spec.train_op.updates.push_back([variables, state] {
     const at::NoGradGuard no_grad;
     const auto set = [](const Tensor& variable, const Tensor& value) {
@@ -331,7 +331,7 @@ EstimatorSpec KMeansPart::operator()(const Features& features, ModelContext& con
       distances_to(points, directions(state.clusters).index_select(0, index), cosine_)
           .to(at::kDouble);
   spec.loss = least.sum();
-  spec.loss_reduction = LossReduction::kSum;
+  spec.loss_reduction = ReduceOp::kSum;
   spec.eval_metrics["score"] = metrics::sum(least);
   return spec;
 }

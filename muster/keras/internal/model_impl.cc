@@ -246,7 +246,7 @@ BatchResult Model::Impl::train(const PerReplica<Batch>& batch,
 
 BatchResult Model::Impl::test(const PerReplica<Batch>& batch) {
   note_rows(batch[0].features);
-  const bool mean = compiled->objective.reduction() == losses::LossReduction::kMean;
+  const bool mean = compiled->objective.reduction() == ReduceOp::kMean;
   struct Tested {
     Tensor sums{};  // float64 [2]: the loss, times the rows where it is a mean; and the rows
     std::vector<Metric> metrics{};
@@ -260,8 +260,8 @@ BatchResult Model::Impl::test(const PerReplica<Batch>& batch) {
         Tensor loss = measured.loss.detach().to(at::kCPU, at::kDouble);
         // Of no examples a loss is no number.
         loss = rows == 0 ? torch::zeros({}, at::kDouble) : mean ? loss * rows : loss;
-        const Tensor added = sum_of_added(CallContext::current()->take_losses(),
-                                          losses::LossReduction::kMean, mine.rows());
+        const Tensor added =
+            sum_of_added(CallContext::current()->take_losses(), ReduceOp::kMean, mine.rows());
         if (added.defined() && rows > 0)
           loss = loss + added.detach().to(at::kCPU, at::kDouble) * (mean ? rows : 1);
         Tensor sums = torch::stack({loss, torch::full({}, rows, at::kDouble)});

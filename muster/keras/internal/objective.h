@@ -36,7 +36,7 @@ class Objective {
   const std::vector<std::string>& metric_names() const { return metric_names_; }
   // Which values of each of them are better, as the program said it; of losses the lower ones.
   const std::vector<Better>& better() const { return better_; }
-  losses::LossReduction reduction() const { return reduction_; }
+  ReduceOp reduction() const { return reduction_; }
   // What is minimized and measured, in words, by which two of them are told apart.
   std::string describe() const;
 
@@ -61,7 +61,7 @@ class Objective {
   std::vector<Part> parts_;
   std::vector<std::string> metric_names_;
   std::vector<Better> better_;
-  losses::LossReduction reduction_ = losses::LossReduction::kMean;
+  ReduceOp reduction_ = ReduceOp::kMean;
 };
 
 }  // namespace muster::inline v0_1::keras::internal

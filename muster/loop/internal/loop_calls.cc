@@ -20,7 +20,7 @@ namespace muster::inline v0_1::distribute {
 namespace {
 
 Settings settings_of(const RunOptions& options) {
-  const bool mean = options.loss_reduction == LossReduction::kMean;
+  const bool mean = options.loss_reduction == ReduceOp::kMean;
   return {{"loss_reduction", mean ? "mean" : "sum"}};
 }
 

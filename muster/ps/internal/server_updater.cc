@@ -75,7 +75,7 @@ class ServerUpdater final : public distribute::Updater {
     gradients_.reset();
     if (together_ && !accumulated.mean() && run_->has_penalties()) {
       throw invalid_argument(
-          "not supported: losses that are added (LossReduction::kSum) and regularizers, where "
+          "not supported: losses that are added (ReduceOp::kSum) and regularizers, where "
           "several workers make an update together: each would bring the penalty",
           "average the losses, which is the default, or leave the regularizers out");
     }

@@ -35,7 +35,7 @@ std::vector<std::pair<std::string, Column>> all_columns(const Features& features
   std::vector<std::string> names = form.feature_names;
   if (names.empty()) {
     names = features.keys();
-    std::erase(names, form.weight_column);
+    std::erase(names, form.weight_column.key());
   }
   std::ranges::sort(names);
   std::vector<std::pair<std::string, Column>> columns;
@@ -257,16 +257,17 @@ std::vector<float> labels_of(const Batch& batch, const InputForm& form, int64_t 
 
 std::vector<float> weights_of(const Features& features, const InputForm& form, int64_t first_row) {
   if (form.weight_column.empty()) return {};
-  if (!features.contains(form.weight_column))
-    throw unknown_name("the input", "weight_column", form.weight_column, features.keys());
-  const Tensor& given = features[form.weight_column];
+  const std::string& key = form.weight_column.key();
+  if (!features.contains(key))
+    throw unknown_name("the input", "weight_column", key, features.keys());
+  const Tensor given = form.weight_column.of(features).tensor();
   check_rows("weights", describe(given), given.numel(), features.rows());
   const std::vector<float> weights = floats_of(given);
   for (size_t i = 0; i < weights.size(); ++i) {
     if (std::isfinite(weights[i]) && weights[i] >= 0) continue;
     throw invalid_argument(
         fmt::format("the weight of row {} in '{}' is {}; it must be 0 or more and finite",
-                    first_row + static_cast<int64_t>(i), form.weight_column, weights[i]));
+                    first_row + static_cast<int64_t>(i), key, weights[i]));
   }
   return weights;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "muster/features/weight_column.h"
 #include "muster/tensor/batch.h"
 #include "muster/tensor/tensor.h"
 #include "muster/trees/ensemble.h"
@@ -18,7 +19,7 @@ namespace muster::inline v0_1::trees {
 struct InputForm {
   Loss loss = Loss::kLogistic;
   int64_t n_classes = 2;
-  std::string weight_column{};                  // empty: none
+  WeightColumn weight_column{};                 // empty: none
   std::vector<std::string> label_vocabulary{};  // empty: labels are numbers
   std::vector<std::string> feature_names{};     // empty: all there are, but the weight column
 };

@@ -102,7 +102,7 @@ std::vector<Place> places_of(const Ensemble& ensemble, const ServingInputReceive
   std::map<std::string, Place> there;
   std::vector<std::string> names;
   for (const auto& [name, feature] : receiver.features) {
-    if (name == form.weight_column) continue;
+    if (name == form.weight_column.key()) continue;
     if (feature.shape.size() > 1) {
       throw invalid_argument(
           "the feature '" + name + "' of the receiver has the shape " + describe(feature.shape),

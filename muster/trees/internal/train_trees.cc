@@ -160,7 +160,7 @@ class TrainTrees final : public RunCourse {
             {"min_node_weight", text(grow.regularization.min_node_weight)},
             {"pruning_mode", text(static_cast<int>(grow.pruning_mode))},
             {"center_bias", text(options_.center_bias)},
-            {"weight_column", options_.form.weight_column},
+            {"weight_column", options_.form.weight_column.key()},
             {"feature_names", join_quoted(options_.form.feature_names)},
             {"categorical_features", join_quoted(options_.categorical_features)},
             {"steps", text(options_.steps.value_or(-1))},
