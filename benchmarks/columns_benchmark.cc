@@ -89,8 +89,8 @@ void take_part(const Settings& settings) {
   while (pacer.next(sum)) {
     sum = 0;
     const auto iterator = batches.iterator();
-    for (Element batch; iterator->next(&batch);)
-      sum += batch.part(1).value().tensor().sum().item<double>();
+    while (const auto batch = iterator->next())
+      sum += batch->part(1).value().tensor().sum().item<double>();
   }
 }
 

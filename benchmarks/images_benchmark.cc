@@ -51,8 +51,7 @@ void read_folder(const std::string& dir, data::ImageFit fit) {
                               .batch(kBatch);
   const auto iterator = batches.iterator();
   StepPacer pacer;
-  Element batch;
-  while (pacer.next() && iterator->next(&batch)) {
+  while (pacer.next() && iterator->next()) {
   }
 }
 

@@ -46,10 +46,9 @@ void with_dataset() {
                               .repeat()
                               .batch(kBatch);
   const auto iterator = dataset.iterator();
-  Element element;
   StepPacer pacer;
   while (pacer.next()) {
-    for (int i = 0; i < kBatches; ++i) iterator->next(&element);
+    for (int i = 0; i < kBatches; ++i) iterator->next();
   }
 }
 
@@ -106,11 +105,10 @@ void stay_flat(const Settings& settings) {
                               .batch(kBatch)
                               .prefetch();
   const auto iterator = dataset.iterator();
-  Element element;
   double after_first = 0;
   int64_t bytes = 0;
-  while (iterator->next(&element)) {
-    bytes += element.rows() * static_cast<int64_t>(record.size());
+  while (const auto element = iterator->next()) {
+    bytes += element->rows() * static_cast<int64_t>(record.size());
     if (after_first == 0 && bytes >= 100'000'000) after_first = peak_megabytes();
   }
   fmt::print(

@@ -77,12 +77,11 @@ constexpr std::array kCensusTexts{"workclass",  "education",     "marital_status
 
 Element read_census(const std::string& path) {
   constexpr int64_t kAll = 1 << 16;
-  Element all;
-  Dataset::from_files({path}, data::csv_format(data::infer_csv(path)))
-      .batch(kAll)
-      .iterator()
-      ->next(&all);
-  return all;
+  const auto all = Dataset::from_files({path}, data::csv_format(data::infer_csv(path)))
+                       .batch(kAll)
+                       .iterator()
+                       ->next();
+  return *all;
 }
 
 void write_census(const std::string& data, const std::string& directory) {

@@ -44,9 +44,9 @@ void check_stop() {
 template <typename Predictions>
 Tensor joined(Predictions predictions, const std::string& key) {
   std::vector<Tensor> parts;
-  for (Prediction batch; predictions.next(&batch);) {
+  while (const auto batch = predictions.next()) {
     check_stop();
-    parts.push_back(batch.at(key).to(kFloat32));
+    parts.push_back(batch->at(key).to(kFloat32));
   }
   return torch::cat(parts);
 }

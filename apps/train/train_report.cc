@@ -260,8 +260,8 @@ class Writer {
     std::map<std::string, std::vector<Tensor>> parts;
     std::vector<Tensor> labels, weights;
     const auto iterator = input({}).iterator();
-    for (Element element; iterator->next(&element);) {
-      const Batch batch = to_batch(element);
+    while (const auto element = iterator->next()) {
+      const Batch batch = to_batch(*element);
       for (const PlannedColumn& column : plan_.columns)
         parts[column.name].push_back(batch.features[column.name]);
       labels.push_back(batch.labels.tensor());

@@ -63,10 +63,10 @@ Element read_all(const std::string& path, bool dense) {
   constexpr int64_t kAll = 1 << 16;
   const Dataset rows =
       Dataset::from_files({path}, data::libsvm_format({.num_features = kIds, .dense = dense}));
-  Element all;
+  std::optional<Element> all;
   const PaddingOptions padding{.padding_values = {-1, 0, 0}};
-  (dense ? rows.batch(kAll) : rows.padded_batch(kAll, padding)).iterator()->next(&all);
-  return all;
+  all = (dense ? rows.batch(kAll) : rows.padded_batch(kAll, padding)).iterator()->next();
+  return *all;
 }
 
 // (dict of features, labels of 0 and 1), in memory as the model takes it.

@@ -56,9 +56,8 @@ Dataset photos(const Entry& entry) {
                                                          .mean = {0.485, 0.456, 0.406},
                                                          .std = {0.229, 0.224, 0.225}});
   if (!entry.decoded) return once.shuffle(once.cardinality()).repeat().batch(kBatch).prefetch();
-  Element all;
-  once.batch(once.cardinality()).iterator()->next(&all);
-  return Dataset::from_tensor_slices(all).shuffle(once.cardinality()).repeat().batch(kBatch);
+  const auto all = once.batch(once.cardinality()).iterator()->next();
+  return Dataset::from_tensor_slices(*all).shuffle(once.cardinality()).repeat().batch(kBatch);
 }
 
 // The batches of a model, without end: (x, labels).
@@ -113,17 +112,17 @@ void fit(const Entry& entry) {
 
 void train_by_hand(const Entry& entry) {
   const auto iterator = batches(entry).iterator({.seed = kSeed});
-  Element batch;
+  std::optional<Element> batch;
   const auto next = [&] {
-    if (!iterator->next(&batch)) throw internal_error("the data has an end");
+    if (!(batch = iterator->next())) throw internal_error("the data has an end");
   };
   next();
-  LayersByHand layers(kName, make_model(entry), batch.part(0).value().tensor(), kSeed);
+  LayersByHand layers(kName, make_model(entry), batch->part(0).value().tensor(), kSeed);
   UpdatesByHand update(layers.parameters(), make_optimizer());
   StepPacer pacer;
   for (double last = 0; pacer.next(last); next()) {
     const Tensor loss =
-        loss_of(batch.part(1).value().tensor(), layers.call(batch.part(0).value().tensor()));
+        loss_of(batch->part(1).value().tensor(), layers.call(batch->part(0).value().tensor()));
     loss.backward();
     update();
     last = loss.item<double>();  // as an Estimator does, which refuses one that is no number
@@ -132,10 +131,9 @@ void train_by_hand(const Entry& entry) {
 
 void predict(const Entry& entry) {
   keras::Model model(make_model(entry), {.name = kName, .seed = kSeed});
-  Element batch;
-  batches(entry).iterator()->next(&batch);
+  const auto batch = batches(entry).iterator()->next();
   StepPacer pacer;
-  while (pacer.next()) (void)model.predict_on_batch(batch.part(0));
+  while (pacer.next()) (void)model.predict_on_batch(batch->part(0));
 }
 
 }  // namespace

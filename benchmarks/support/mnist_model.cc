@@ -114,9 +114,9 @@ class Loop {
   Batch first() { return *(first_ = next()); }
   Batch next() {
     if (first_) return *std::exchange(first_, std::nullopt);
-    Element element;
-    if (!iterator_->next(&element)) throw internal_error("the data has an end");
-    return {element.part(0).at("image").value().tensor(), element.part(1).value().tensor()};
+    const auto element = iterator_->next();
+    if (!element) throw internal_error("the data has an end");
+    return {element->part(0).at("image").value().tensor(), element->part(1).value().tensor()};
   }
 
   // `step` makes one step and returns the loss. Nobody reads the loss of every step; a loop that

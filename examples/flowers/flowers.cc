@@ -72,12 +72,12 @@ void predict(Estimator& classifier) {
                                                  {"petal_length", column({1.7F, 4.2F, 5.4F})},
                                                  {"petal_width", column({0.5F, 1.5F, 2.1F})}}));
   Predictions predictions = classifier.predict([&] { return unknown.batch(3); });
-  Prediction prediction;
   for (const std::string& expected : kSpecies) {
-    if (!predictions.next(&prediction)) return;
-    const auto kind = prediction["class_ids"].item<int64_t>();
+    const auto prediction = predictions.next();
+    if (!prediction) return;
+    const auto kind = prediction->at("class_ids").item<int64_t>();
     fmt::print("{} ({:.0f} %), expected {}\n", kSpecies[static_cast<size_t>(kind)],
-               100 * prediction["probabilities"][kind].item<float>(), expected);
+               100 * prediction->at("probabilities")[kind].item<float>(), expected);
   }
 }
 

@@ -38,12 +38,11 @@ Element to_features(Tensor images, Tensor labels) {
 void write_predictions(Estimator& classifier, const InputFn& input_fn, const std::string& path) {
   std::string table = "index,class,probability\n";
   Predictions predictions = classifier.predict(input_fn, {.yield_single_examples = false});
-  Prediction batch;
   int64_t index = 0;
-  while (predictions.next(&batch)) {
-    for (int64_t row = 0; row < batch["class"].size(0); ++row) {
-      table += fmt::format("{},{},{:.6g}\n", index++, batch["class"][row].item<int64_t>(),
-                           batch["probability"][row].item<float>());
+  while (const auto batch = predictions.next()) {
+    for (int64_t row = 0; row < batch->at("class").size(0); ++row) {
+      table += fmt::format("{},{},{:.6g}\n", index++, batch->at("class")[row].item<int64_t>(),
+                           batch->at("probability")[row].item<float>());
     }
   }
   file_systems().write_atomically(path, table).value();

@@ -31,7 +31,7 @@ void for_rows(const std::string& file, const std::vector<data::CsvColumn>& colum
   const data::CsvOptions options{.columns = columns};
   const auto batches =
       Dataset::from_files({file}, data::csv_format(options)).batch(10000).iterator();
-  for (Element batch; batches->next(&batch);) fn(batch);
+  while (const auto batch = batches->next()) fn(*batch);
 }
 
 // --- a world of tastes ---

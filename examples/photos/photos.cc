@@ -46,13 +46,13 @@ void write_predictions(Estimator& classifier, const std::vector<std::string>& cl
       .height = kSize, .width = kSize, .fit = data::ImageFit::kCenterCrop};
   Predictions predictions =
       classifier.predict([&] { return data::images_at(paths, middle).batch(32); });
-  Prediction photo;
-  bool more = predictions.next(&photo);  // a model that was not trained is an error of its own
+  // Before a file is begun: a model that was not trained is an error of its own.
+  auto photo = predictions.next();
   data::CsvWriter file(path);
-  for (size_t i = 0; more; more = predictions.next(&photo), ++i) {
-    const std::string& name = classes.at(static_cast<size_t>(photo.at("class").item<int64_t>()));
+  for (size_t i = 0; photo; photo = predictions.next(), ++i) {
+    const std::string& name = classes.at(static_cast<size_t>(photo->at("class").item<int64_t>()));
     file.write(Element::dict(
-        {{"photo", paths[i]}, {"class", name}, {"probability", photo.at("probability")}}));
+        {{"photo", paths[i]}, {"class", name}, {"probability", photo->at("probability")}}));
   }
   file.commit();
   log::info("predictions for the photos in " + folder + ": " + path);

@@ -71,17 +71,16 @@ void program(const Flags& flags) {
   const Dataset dataset = reviews_of(path);
 
   const auto iterator = dataset.iterator();
-  Element batch;
   fmt::print("the first batch:\n");
-  if (iterator->next(&batch)) show(batch);
+  if (const auto batch = iterator->next()) show(*batch);
   const std::string position = iterator->save().dump();
   fmt::print("the rest:\n");
-  while (iterator->next(&batch)) show(batch);
+  while (const auto batch = iterator->next()) show(*batch);
 
   const auto again = dataset.iterator();
   again->restore(nlohmann::json::parse(position));
   fmt::print("the rest, from a position of {} bytes:\n", position.size());
-  while (again->next(&batch)) show(batch);
+  while (const auto batch = again->next()) show(*batch);
 }
 
 }  // namespace

@@ -32,12 +32,12 @@ void write_records(const Dataset& images, const std::string& folder, const std::
   }
   const auto iterator = images.iterator();
   size_t next = 0;
-  for (Element element; iterator->next(&element); ++next) {
-    const Tensor pixels = element.part(0).value().tensor().contiguous();
+  for (; const auto element = iterator->next(); ++next) {
+    const Tensor pixels = element->part(0).value().tensor().contiguous();
     const formats::Example example{
         {{"image", std::vector<std::string>{std::string(static_cast<const char*>(pixels.data_ptr()),
                                                         pixels.nbytes())}},
-         {"label", std::vector<int64_t>{element.part(1).value().tensor().item<int64_t>()}}}};
+         {"label", std::vector<int64_t>{element->part(1).value().tensor().item<int64_t>()}}}};
     writers[next % kFiles].write(bytes_of(formats::encode_example(example))).value();
   }
   for (formats::TfrecordWriter& writer : writers) writer.close().value();

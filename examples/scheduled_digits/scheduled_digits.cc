@@ -45,9 +45,9 @@ void program(const Flags& flags) {
         const auto from = call.arguments()[0].item<int64_t>();
         const auto count = call.arguments()[1].item<int64_t>();
         auto test = data::mnist(flags.data_dir, "test").skip(from).take(count).batch(count);
-        Element element;
-        if (!test.map(to_numbers).iterator()->next(&element)) return {torch::zeros({})};
-        const Batch batch = to_batch(element);
+        const auto element = test.map(to_numbers).iterator()->next();
+        if (!element) return {torch::zeros({})};
+        const Batch batch = to_batch(*element);
         const Tensor& labels = batch.labels;
         return {model(batch.features).argmax(-1).eq(labels).sum()};
       });

@@ -74,9 +74,8 @@ std::set<std::string> texts_of_labels(const Dataset& rows, const std::string& fi
   constexpr int64_t kRows = 100000;
   std::set<std::string> texts;
   const auto batches = rows.take(kRows).batch(1000).iterator();
-  Element batch;
-  while (batches->next(&batch)) {
-    const Value label = batch.part(1).value();
+  while (const auto batch = batches->next()) {
+    const Value label = batch->part(1).value();
     if (label.is_tensor()) {
       const Tensor numbers = label.tensor();
       if (((numbers != 0) & (numbers != 1)).any().item<bool>()) {
@@ -147,12 +146,12 @@ void write_predictions(Estimator& classifier, const Table& table, const std::str
   Predictions predictions =
       classifier.predict([&] { return table.features(rows).batch(256).map(encode_features); },
                          {.yield_single_examples = false});
-  Prediction batch;
-  bool more = predictions.next(&batch);  // a model that was not trained is an error of its own
+  // Before a file is begun: a model that was not trained is an error of its own.
+  auto batch = predictions.next();
   data::CsvWriter file(path);
-  for (; more; more = predictions.next(&batch)) {
+  for (; batch; batch = predictions.next()) {
     file.write(
-        Element::dict({{"class", batch.at("class")}, {"probability", batch.at("probability")}}));
+        Element::dict({{"class", batch->at("class")}, {"probability", batch->at("probability")}}));
   }
   file.commit();
   log::info("predictions for the rows of " + rows + ": " + path);

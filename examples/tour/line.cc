@@ -26,11 +26,10 @@ void program(const Flags& flags) {
 
   const Dataset question = Dataset::from_tensors(torch::tensor({{3.0f}}));
   Predictions predictions = line.predict([&] { return question; });
-  Prediction answer;
-  predictions.next(&answer);
+  const auto answer = predictions.next();
   print_result({{"slope", line.get_variable_value("line/dense/kernel").item<double>()},
                 {"intercept", line.get_variable_value("line/dense/bias").item<double>()},
-                {"y(3)", answer["y"].item<double>()}});
+                {"y(3)", answer->at("y").item<double>()}});
 }
 
 int main(int argc, char** argv) { return run_main(argc, argv, program, {.uses = {"model_dir"}}); }

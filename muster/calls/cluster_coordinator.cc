@@ -268,10 +268,10 @@ class ClusterCoordinator::Impl {
   std::string form_of(const RemoteFunctions::Function& training) const {
     if (!training.options.data) return "";
     const RemoteFunctions::Data& data = functions_.data_of(training);
-    Element element;
-    if (functions_.open(data, 0, num_workers(), options_.seed)->next(&element)) {
-      (void)to_batch(element);
-      return encode_batch_spec(element);
+    const auto element = functions_.open(data, 0, num_workers(), options_.seed)->next();
+    if (element) {
+      (void)to_batch(*element);
+      return encode_batch_spec(*element);
     }
     throw invalid_argument(fmt::format("the data set \"{}\" is empty", data.name),
                            "look at create_per_worker_dataset(): the chief reads its first batch, "
@@ -319,7 +319,8 @@ class ClusterCoordinator::Impl {
                                  .refreshed = std::move(refreshed),
                                  .capacity = options_.queue_capacity,
                                  .max_attempts = options_.max_attempts});
-      watch_.emplace(*host_, *replica_, options_.join_timeout.count(), servers_.restart_timeout.count());
+      watch_.emplace(*host_, *replica_, options_.join_timeout.count(),
+                     servers_.restart_timeout.count());
     }
   }
 

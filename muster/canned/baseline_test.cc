@@ -107,14 +107,14 @@ TEST_P(BaselineTest, AClassifierPredicts) {
   Predictions predictions = estimator.predict([] {
     return Dataset::from_tensors(Element::dict({{"age", torch::ones({1, 1})}}));
   });
-  Prediction one;
-  ASSERT_TRUE(predictions.next(&one));
-  EXPECT_TRUE(one["class_ids"].equal(torch::tensor({1})));
-  EXPECT_TRUE(one["all_class_ids"].equal(torch::tensor({0, 1})));
-  EXPECT_TRUE(one["logits"].equal(torch::tensor({10.0f})));
-  EXPECT_NEAR(one["logistic"].item<double>(), 0.9999546021312976, 1e-7);
-  EXPECT_NEAR(one["probabilities"][0].item<double>() / 4.5397868702390376e-05, 1, 1e-6);
-  EXPECT_FALSE(predictions.next(&one));
+  std::optional<Prediction> one;
+  ASSERT_TRUE(one = predictions.next());
+  EXPECT_TRUE(one->at("class_ids").equal(torch::tensor({1})));
+  EXPECT_TRUE(one->at("all_class_ids").equal(torch::tensor({0, 1})));
+  EXPECT_TRUE(one->at("logits").equal(torch::tensor({10.0f})));
+  EXPECT_NEAR(one->at("logistic").item<double>(), 0.9999546021312976, 1e-7);
+  EXPECT_NEAR(one->at("probabilities")[0].item<double>() / 4.5397868702390376e-05, 1, 1e-6);
+  EXPECT_FALSE(one = predictions.next());
 }
 
 // derived_ftrl_baseline_cls: the optimizer it names has the rate 0.3.
@@ -135,9 +135,10 @@ TEST_P(BaselineTest, LearnsHowFrequentClassesAre) {
   Predictions predictions = estimator.predict([] {
     return Dataset::from_tensors(torch::zeros({2, 3}));
   });
-  Prediction one;
-  ASSERT_TRUE(predictions.next(&one));
-  EXPECT_TRUE(torch::allclose(one["probabilities"], torch::tensor({0.2f, 0.2f, 0.6f}), 0, 1e-4));
+  std::optional<Prediction> one;
+  ASSERT_TRUE(one = predictions.next());
+  EXPECT_TRUE(
+      torch::allclose(one->at("probabilities"), torch::tensor({0.2f, 0.2f, 0.6f}), 0, 1e-4));
 }
 
 // Names are looked up in each batch; weights and both reductions reach the step.

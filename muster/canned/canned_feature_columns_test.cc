@@ -173,24 +173,25 @@ TEST(FeatureColumnsTest, ItLearnsEvaluatesAndPredictsAndIsExportedForResolvedFea
                                                          {ids[0], {kInt64, {1}}},
                                                          {ids[1], {kInt64, {3}}},
                                                          {ids[2], {kInt64, {1}}}})));
-  Element batch;
-  ASSERT_TRUE(resolved_fn().iterator()->next(&batch));
-  const Element features = batch.part(0);
+  std::optional<Element> batch;
+  ASSERT_TRUE(batch = resolved_fn().iterator()->next());
+  const Element features = batch->part(0);
   Servable::Tensors asked{{"age", features.at("age").value().tensor().unsqueeze(1)}};
   for (const std::string& key : ids) asked[key] = features.at(key).value().tensor();
-  Prediction predicted;
-  ASSERT_TRUE(estimator.predict(resolved_fn, {.yield_single_examples = false}).next(&predicted));
-  EXPECT_TRUE(servable.run("serving_default", asked).at("class").equal(predicted.at("class")));
+  std::optional<Prediction> predicted;
+  ASSERT_TRUE(predicted = estimator.predict(resolved_fn, {.yield_single_examples = false}).next());
+  EXPECT_TRUE(servable.run("serving_default", asked).at("class").equal(predicted->at("class")));
 
   // Columns in front of the model take texts, as the pipeline does.
   ServingInputReceiver receiver = serving_input_receiver(Columns().all());
   receiver.features.at("job/ids").shape = {3};
   const Predictor exported(*estimator.export_model(directory / "texts", receiver));
   const Predictor trained(estimator);
-  Element raw;
-  ASSERT_TRUE(persons(80).batch(40).iterator()->next(&raw));
+  std::optional<Element> raw;
+  ASSERT_TRUE(raw = persons(80).batch(40).iterator()->next());
   for (const Predictor* predictor : {&exported, &trained}) {
-    EXPECT_TRUE(predictor->predict_features(raw.part(0)).at("class").equal(predicted.at("class")));
+    EXPECT_TRUE(
+        predictor->predict_features(raw->part(0)).at("class").equal(predicted->at("class")));
   }
 }
 

@@ -110,18 +110,19 @@ TEST(HeadInEstimatorTest, LearnsPredictsAndIsExported) {
   EXPECT_GT(result.at("auc"), 0.95);
 
   Predictions predictions = estimator.predict(input, {.yield_single_examples = false});
-  Prediction all;
-  ASSERT_TRUE(predictions.next(&all));
+  std::optional<Prediction> all;
+  ASSERT_TRUE(all = predictions.next());
   const Servable served(
       estimator
           .export_model(directory / "export",
                         raw_serving_input_receiver({{"x", {kFloat32, {kNumbers}}}}))
           .value());
-  Element batch;
-  ASSERT_TRUE(input({}).iterator()->next(&batch));
-  const auto answer = served.run("predict", {{"x", batch.part(0).at("x").value().tensor()}});
-  ASSERT_EQ(answer.size(), all.size());
-  for (const auto& [key, tensor] : all) EXPECT_TRUE(torch::allclose(answer.at(key), tensor)) << key;
+  std::optional<Element> batch;
+  ASSERT_TRUE(batch = input({}).iterator()->next());
+  const auto answer = served.run("predict", {{"x", batch->part(0).at("x").value().tensor()}});
+  ASSERT_EQ(answer.size(), all->size());
+  for (const auto& [key, tensor] : *all)
+    EXPECT_TRUE(torch::allclose(answer.at(key), tensor)) << key;
   EXPECT_EQ(served.signature("regression").method, SignatureMethod::kRegress);
   EXPECT_EQ(served.signature(kServingDefault).classes, head.classes());
 }

@@ -175,9 +175,7 @@ TEST(CannedInputTest, SaysWhatIsWrongWithABatchInEachMode) {
         {"train", [&] { estimator.train(labelled, {.max_steps = 1}); }},
         {"evaluate", [&] { estimator.evaluate(labelled, {.steps = 1, .allow_untrained = true}); }},
         {"predict", [&] {
-           Prediction one;
-           estimator.predict(testing::features_alone(features), {.allow_untrained = true})
-               .next(&one);
+           estimator.predict(testing::features_alone(features), {.allow_untrained = true}).next();
          }}};
     for (const auto& [mode, call] : modes) {
       const Error error = error_of(call);

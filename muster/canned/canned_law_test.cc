@@ -88,16 +88,16 @@ TEST_P(CannedLawTest, IsExportedForResolvedFeatures) {
   const InputFn input = [&] {
     return people(12).map([](const Element& row) { return row.part(0); }).batch(6).map(to_numbers);
   };
-  Element batch;
-  ASSERT_TRUE(input({}).iterator()->next(&batch));
-  Servable::Tensors asked{{"age", batch.at("age").value().tensor().unsqueeze(1)}};
+  std::optional<Element> batch;
+  ASSERT_TRUE(batch = input({}).iterator()->next());
+  Servable::Tensors asked{{"age", batch->at("age").value().tensor().unsqueeze(1)}};
   for (const char* key : {"city/ids", "age_bucketized_X_city/ids"})
-    asked[key] = batch.at(key).value().tensor();
-  Prediction predicted;
-  ASSERT_TRUE(estimator.predict(input, {.yield_single_examples = false}).next(&predicted));
+    asked[key] = batch->at(key).value().tensor();
+  std::optional<Prediction> predicted;
+  ASSERT_TRUE(predicted = estimator.predict(input, {.yield_single_examples = false}).next());
   const auto answer = served.run("predict", asked);
-  ASSERT_EQ(answer.size(), predicted.size());
-  for (const auto& [key, tensor] : predicted)
+  ASSERT_EQ(answer.size(), predicted->size());
+  for (const auto& [key, tensor] : *predicted)
     EXPECT_TRUE(torch::allclose(answer.at(key), tensor)) << key;
 }
 

@@ -63,11 +63,11 @@ TEST_P(CombinedTest, LogitsOfBothPartsAreAdded) {
   leave_checkpoint(directory_ / "m", kBothParts);
   const Element features = Element::dict({{"x", rows_of({{2}, {-1}})}});
   const auto predicted = [&](const DNNLinearCombinedRegressorOptions& options) {
-    Prediction all;
-    EXPECT_TRUE(DNNLinearCombinedRegressor(options, config())
-                    .predict(features_alone(features), {.yield_single_examples = false})
-                    .next(&all));
-    return all.at("predictions");
+    std::optional<Prediction> all;
+    EXPECT_TRUE(all = DNNLinearCombinedRegressor(options, config())
+                          .predict(features_alone(features), {.yield_single_examples = false})
+                          .next());
+    return all->at("predictions");
   };
   expect_values(
       predicted({.linear_feature_columns = x_, .dnn_feature_columns = x_, .dnn_hidden_units = {1}}),

@@ -69,10 +69,10 @@ TEST_P(DnnTest, LogitsAreThoseOfTheNetwork) {
   Estimator estimator = DNNEstimator(
       RegressionHead({.label_dimension = 3}),
       {.hidden_units = {2, 2}, .feature_columns = age_, .optimizer = idle()}, config());
-  Prediction all;
+  std::optional<Prediction> all;
   ASSERT_TRUE(
-      estimator.predict(features_alone(features), {.yield_single_examples = false}).next(&all));
-  expect_values(all.at("predictions"), logits);
+      (all = estimator.predict(features_alone(features), {.yield_single_examples = false}).next()));
+  expect_values(all->at("predictions"), logits);
   EXPECT_NEAR(estimator.evaluate(one_batch(features, logits), {.steps = 1}).at("loss"), 0, 1e-9);
   const auto record = std::make_shared<RecordLosses>();
   estimator.train(one_batch(features, logits), {.steps = 1, .hooks = {record}});
@@ -85,10 +85,11 @@ TEST_P(DnnTest, ColumnsAreJoinedByName) {
   const auto predicted = [&](const std::vector<FeatureColumn>& columns, const Element& features) {
     Estimator estimator = DNNRegressor(
         {.hidden_units = {2, 2}, .feature_columns = columns, .label_dimension = 3}, config());
-    Prediction all;
+    std::optional<Prediction> all;
     EXPECT_TRUE(
-        estimator.predict(features_alone(features), {.yield_single_examples = false}).next(&all));
-    return all.at("predictions");
+        (all =
+             estimator.predict(features_alone(features), {.yield_single_examples = false}).next()));
+    return all->at("predictions");
   };
   const Tensor expected = rows_of({{-0.48, 0.48, 0.39}});
   expect_values(predicted({numeric_column("height"), numeric_column("age")},

@@ -39,7 +39,7 @@ SeenValues seen_in(const InputFn& data, const std::vector<FeatureColumn>& column
                            "leave repeat() out, or take() a part");
   }
   const auto iterator = dataset.iterator();
-  for (Element batch; iterator->next(&batch);) seen.add(batch);
+  while (const auto batch = iterator->next()) seen.add(*batch);
   return seen;
 }
 

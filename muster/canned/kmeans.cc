@@ -34,7 +34,7 @@ double KMeansClustering::score(const InputFn& input_fn) { return evaluate(input_
 Tensor KMeansClustering::predicted(const InputFn& input_fn, const std::string& key) {
   Predictions all = predict(input_fn, {.predict_keys = {key}, .yield_single_examples = false});
   std::vector<Tensor> batches;
-  for (Prediction batch; all.next(&batch);) batches.push_back(batch.at(key));
+  while (const auto batch = all.next()) batches.push_back(batch->at(key));
   if (batches.empty())
     throw invalid_argument("the input function gave no points", "check the data directory");
   return at::cat(batches, 0);

@@ -195,13 +195,13 @@ TEST_P(LinearSdcaTest, TheSumOfDualsIsTheWeights) {
 Element numbered_rows(const std::string& path, int64_t rows, int64_t positives) {
   const Dataset all =
       Dataset::from_files({path}, data::libsvm_format({.num_features = 123})).batch(rows);
-  Element batch;
-  EXPECT_TRUE(all.iterator()->next(&batch));
-  const Tensor labels = batch.part(1).value().tensor();
+  std::optional<Element> batch;
+  EXPECT_TRUE(batch = all.iterator()->next());
+  const Tensor labels = batch->part(1).value().tensor();
   EXPECT_EQ(labels.size(0), rows);
   EXPECT_EQ(labels.sum().item<int64_t>(), positives);
   return Element::tuple({Element::dict({{"id", torch::arange(rows)},
-                                        {"x", batch.part(0).at("features").value().tensor()}}),
+                                        {"x", batch->part(0).at("features").value().tensor()}}),
                          labels});
 }
 

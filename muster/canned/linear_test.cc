@@ -91,11 +91,11 @@ TEST_P(LinearTest, ColumnsAreAdded) {
   expect_results(LinearRegressor(options, config())
                      .evaluate(one_batch(features, rows_of({{213}, {421}})), {.steps = 1}),
                  {{"loss", 0}}, 1e-6);
-  Prediction all;
-  ASSERT_TRUE(LinearRegressor(options, config())
-                  .predict(features_alone(features), {.yield_single_examples = false})
-                  .next(&all));
-  expect_values(all.at("predictions"), rows_of({{213}, {421}}));
+  std::optional<Prediction> all;
+  ASSERT_TRUE(all = LinearRegressor(options, config())
+                        .predict(features_alone(features), {.yield_single_examples = false})
+                        .next());
+  expect_values(all->at("predictions"), rows_of({{213}, {421}}));
 }
 
 // lin_reg_sparse_combiner_sqrtn, and what the other two give.
@@ -108,15 +108,15 @@ TEST_P(LinearTest, IdsOfOneColumnAreCombined) {
   const auto predicted = [&](Combiner combiner, bool resolved) {
     Estimator estimator =
         LinearRegressor({.feature_columns = {language}, .sparse_combiner = combiner}, config());
-    Prediction all;
+    std::optional<Prediction> all;
     Predictions predictions = estimator.predict(
         [&] {
           Dataset data = Dataset::from_tensors(features);
           return resolved ? data.map(feature_column::resolve({language})) : data;
         },
         {.yield_single_examples = false});
-    EXPECT_TRUE(predictions.next(&all));
-    return all.at("predictions");
+    EXPECT_TRUE(all = predictions.next());
+    return all->at("predictions");
   };
   for (const bool resolved : {true, false}) {
     expect_values(predicted(Combiner::kSqrtn, resolved),
@@ -213,11 +213,11 @@ TEST_P(LinearTest, AnEstimatorHasTheLogitsOfItsHead) {
     RunConfig own = config();
     own.model_dir = directory_ / std::to_string(weights[0] + bias[0]);
     leave_checkpoint(own.model_dir, of_age(weights, bias));
-    Prediction all;
-    EXPECT_TRUE(LinearEstimator(head, {.feature_columns = age_}, own)
-                    .predict(features_alone(features), {.yield_single_examples = false})
-                    .next(&all));
-    return all.at("predictions");
+    std::optional<Prediction> all;
+    EXPECT_TRUE(all = LinearEstimator(head, {.feature_columns = age_}, own)
+                          .predict(features_alone(features), {.yield_single_examples = false})
+                          .next());
+    return all->at("predictions");
   };
   expect_values(logits({0, 0}, {0, 0}), torch::zeros({2, 2}));
   expect_values(logits({0, 0}, {10, 5}), rows_of({{10, 5}, {10, 5}}));

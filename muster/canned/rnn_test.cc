@@ -87,10 +87,11 @@ class RnnTest : public ::testing::TestWithParam<int> {
     return run_config(directory_ / name, GetParam());
   }
   Prediction predicted(Estimator& estimator, const Element& features) const {
-    Prediction all;
+    std::optional<Prediction> all;
     EXPECT_TRUE(
-        estimator.predict(features_alone(features), {.yield_single_examples = false}).next(&all));
-    return all;
+        (all =
+             estimator.predict(features_alone(features), {.yield_single_examples = false}).next()));
+    return *all;
   }
 
   const TempDirectory directory_;
@@ -265,13 +266,13 @@ TEST_P(RnnTest, IsExportedForResolvedFeatures) {
   const auto input = [] {
     return sessions(8).map([](const Element& row) { return row.part(0); }).batch(8);
   };
-  Element batch;
-  ASSERT_TRUE(input().iterator()->next(&batch));
-  const Element resolved = feature_column::resolve({page})(batch);
+  std::optional<Element> batch;
+  ASSERT_TRUE(batch = input().iterator()->next());
+  const Element resolved = feature_column::resolve({page})(*batch);
   const auto answer =
       served.run("predict", {{"page/ids", resolved.at("page/ids").value().tensor()},
                              {"page/lengths", resolved.at("page/lengths").value().tensor()}});
-  const Prediction all = predicted(estimator, batch);
+  const Prediction all = predicted(estimator, *batch);
   EXPECT_TRUE(torch::allclose(answer.at("logits"), all.at("logits"), 1e-5, 1e-6));
 }
 

@@ -45,9 +45,8 @@ bool reads_files(const Node& node) {
 // Whether what flat_map() or interleave() opens are files: shown by its first data set. What goes
 // wrong there is thrown: a worker that took it for "no files" would divide otherwise than the rest.
 bool opens_files(const Interleave& interleave, const NodePtr& input) {
-  Element first;
-  return DatasetAccess::of(input).iterator()->next(&first) &&
-         reads_files(*DatasetAccess::node(interleave.fn(first)));
+  const std::optional<Element> first = DatasetAccess::of(input).iterator()->next();
+  return first && reads_files(*DatasetAccess::node(interleave.fn(*first)));
 }
 
 class FileSharding {

@@ -18,8 +18,8 @@ using Lists = std::vector<std::vector<int64_t>>;
 Lists lists(const Dataset& dataset) {
   Lists all;
   const auto iterator = dataset.iterator();
-  for (Element batch; iterator->next(&batch);) {
-    const Tensor rows = batch.values()[0].tensor();
+  while (const auto batch = iterator->next()) {
+    const Tensor rows = batch->values()[0].tensor();
     all.emplace_back(rows.data_ptr<int64_t>(), rows.data_ptr<int64_t>() + rows.numel());
   }
   return all;
@@ -51,19 +51,19 @@ TEST(Batch, MustFitIntoMemory) {
     EXPECT_THAT(error.hint(), HasSubstr("smaller batch"));
   }
   // A batch of all there is, however large it is called.
-  Element batch;
+  std::optional<Element> batch;
   const auto all = wide.batch(kMost).iterator();
-  ASSERT_TRUE(all->next(&batch));
-  EXPECT_EQ(batch.values()[0].tensor().size(0), 2);
-  EXPECT_FALSE(all->next(&batch));
+  ASSERT_TRUE(batch = all->next());
+  EXPECT_EQ(batch->values()[0].tensor().size(0), 2);
+  EXPECT_FALSE(batch = all->next());
   EXPECT_EQ(lists(Dataset::range(5).repeat(2).batch(kMost)),
             (Lists{{0, 1, 2, 3, 4, 0, 1, 2, 3, 4}}));
   EXPECT_EQ(lists(Dataset::range(4).batch(2).batch(kMost)), (Lists{{0, 1, 2, 3}}));
   for (int64_t replica = 0; replica < 2; ++replica) {
     const auto share = Dataset::range(5).global_batch(kMost).iterator(
         {.sharding = {.num_replicas = 2, .replica = replica}});
-    ASSERT_TRUE(share->next(&batch));
-    EXPECT_EQ(batch.values()[0].tensor().size(0), replica == 0 ? 5 : 0);
+    ASSERT_TRUE(batch = share->next());
+    EXPECT_EQ(batch->values()[0].tensor().size(0), replica == 0 ? 5 : 0);
   }
 }
 
@@ -87,8 +87,7 @@ TEST(Batch, OfMapsThatGrowRowsIsRefusedAtItsFirstRow) {
     return row.values()[0].tensor().expand({int64_t{1} << 37});
   });
   const auto iterator = large.batch(kMany).iterator();
-  Element batch;
-  const Error error = error_of([&] { iterator->next(&batch); });
+  const Error error = error_of([&] { iterator->next(); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), AllOf(HasSubstr("a batch of 65537 rows needs 64.0 PiB"),
                                      HasSubstr("range(65537) > ")));

@@ -27,7 +27,9 @@ bool BatchesPastEnd::read_ahead() {
   if (ahead_) return true;
   auto ahead =
       std::make_unique<Ahead>(Ahead{.state = iterator_->save(), .position = iterator_->position()});
-  if (!iterator_->next(&ahead->batch)) return false;
+  std::optional<Element> batch = iterator_->next();
+  if (!batch) return false;
+  ahead->batch = *std::move(batch);
   ahead_ = std::move(ahead);
   return true;
 }
@@ -44,15 +46,20 @@ void BatchesPastEnd::set_spec(const std::string& spec) { zero_rows_ = zero_rows(
 
 const Element& BatchesPastEnd::peek() { return read_ahead() ? ahead_->batch : *zero_rows_; }
 
-bool BatchesPastEnd::next(Element* out) {
-  if (ahead_) {
-    *out = std::move(ahead_->batch);
-    ahead_.reset();
+bool BatchesPastEnd::read(Element* out) {
+  if (std::optional<Element> batch = next()) {
+    *out = *std::move(batch);
     return true;
   }
-  if (iterator_->next(out)) return true;
   if (zero_rows_) *out = *zero_rows_;
   return false;
+}
+
+std::optional<Element> BatchesPastEnd::next() {
+  if (!ahead_) return iterator_->next();
+  Element batch = std::move(ahead_->batch);
+  ahead_.reset();
+  return batch;
 }
 
 json BatchesPastEnd::save() const { return ahead_ ? ahead_->state : iterator_->save(); }

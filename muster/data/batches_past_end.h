@@ -6,7 +6,7 @@
 //   std::string spec = batches.spec();             // empty on a replica without data
 //   ...                                            // the first that is not empty over all replicas
 //   batches.set_spec(spec);
-//   const bool has_data = batches.next(&element);  // false: `element` has zero rows
+//   const bool has_data = batches.read(&element);  // false: `element` has zero rows
 #pragma once
 
 #include <memory>
@@ -27,20 +27,22 @@ class MUSTER_PART_EXPORT BatchesPastEnd final : public Iterator {
   ~BatchesPastEnd() override;
 
   // Returns the form of the batches, as encode_batch_spec() writes it; empty when no batch is left.
-  // It reads one batch ahead, which next() still gives. Throws InvalidArgument for an element that
+  // It reads one batch ahead, which is still given. Throws InvalidArgument for an element that
   // is no batch, and what the iterator throws.
   std::string spec();
   // Sets the form of the batches of zero rows, where spec() of this replica is empty. Throws
   // Internal for a text that encode_batch_spec() does not write.
   void set_spec(const std::string& spec);
-  // Shows what next() gives, without going on; at the end that is a batch of zero rows. REQUIRES:
+  // Shows what read() gives, without going on; at the end that is a batch of zero rows. REQUIRES:
   // the form is known.
   const Element& peek();
 
   // Gives the next batch. Returns false at the end, and at every call after it; then *out has zero
   // rows when their form is known.
-  bool next(Element* out) override;
-  // Returns the position behind the last batch that next() gave, whatever spec() and peek() have
+  bool read(Element* out);
+  // As every iterator: nothing at the end.
+  std::optional<Element> next() override;
+  // Returns the position behind the last batch that was given, whatever spec() and peek() have
   // read.
   nlohmann::json save() const override;
   void restore(const nlohmann::json& state) override;

@@ -27,12 +27,12 @@ TEST(BatchesPastEnd, GiveTheIteratorsBatchesAndThenZeroRowsOfTheirForm) {
   const std::string spec = batches.spec();
   Element element;
   for (int64_t i = 0; i < 3; ++i) {
-    ASSERT_TRUE(batches.next(&element));
+    ASSERT_TRUE(batches.read(&element));
     EXPECT_EQ(element.rows(), i < 2 ? 2 : 1);
   }
   for (int times = 0; times < 2; ++times) {
     element = {};
-    EXPECT_FALSE(batches.next(&element));
+    EXPECT_FALSE(batches.read(&element));
     EXPECT_EQ(encode_batch_spec(element), spec);
     EXPECT_THAT(element.values()[0].tensor().sizes(), ElementsAre(0, 2));
     EXPECT_THAT(element.values()[1].tensor().sizes(), ElementsAre(0));
@@ -44,11 +44,11 @@ TEST(BatchesPastEnd, WithoutDataTakeTheFormOfAnotherReplica) {
   BatchesPastEnd full(pairs(4).iterator()), none(pairs(4).take(0).iterator());
   EXPECT_THAT(none.spec(), IsEmpty());
   Element element(torch::ones({1}));
-  EXPECT_FALSE(none.next(&element));
+  EXPECT_FALSE(none.read(&element));
   EXPECT_EQ(element.rows(), 1);  // nothing is known of the form
   none.set_spec(full.spec());
   EXPECT_EQ(none.peek().rows(), 0);
-  EXPECT_FALSE(none.next(&element));
+  EXPECT_FALSE(none.read(&element));
   EXPECT_EQ(encode_batch_spec(element), full.spec());
   EXPECT_EQ(error_of([&] { none.set_spec("no form"); }).kind(), ErrorKind::kInternal);
 }
@@ -64,11 +64,12 @@ TEST(BatchesPastEnd, WhatIsReadAheadIsNotHandedOut) {
     EXPECT_EQ(batches.position(), plain->position());
     EXPECT_EQ(batches.remaining(), plain->remaining());
     const Element ahead = batches.peek();
-    const bool has = batches.next(&element);
+    const bool has = batches.read(&element);
     EXPECT_EQ(numbers_in(ahead), numbers_in(element));
-    ASSERT_EQ(plain->next(&element), has);
+    const std::optional<Element> same = plain->next();
+    ASSERT_EQ(same.has_value(), has);
     if (!has) break;
-    EXPECT_EQ(numbers_in(ahead), numbers_in(element));
+    EXPECT_EQ(numbers_in(ahead), numbers_in(*same));
   } while (true);
 }
 
@@ -76,13 +77,13 @@ TEST(BatchesPastEnd, ContinueAtASavedPosition) {
   const Dataset dataset = Dataset::range(10).batch(3);
   BatchesPastEnd first(dataset.iterator());
   Element element;
-  first.next(&element);
+  first.read(&element);
   first.spec();
   BatchesPastEnd second(dataset.iterator());
   second.spec();  // of a batch that restoring passes over
   second.restore(first.save());
   EXPECT_EQ(rest_of(second), (Lists{{3, 4, 5}, {6, 7, 8}, {9}}));
-  EXPECT_FALSE(second.next(&element));
+  EXPECT_FALSE(second.read(&element));
   second.restore(first.save());
   EXPECT_EQ(rest_of(second), (Lists{{3, 4, 5}, {6, 7, 8}, {9}}));
 }

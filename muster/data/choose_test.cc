@@ -54,8 +54,7 @@ TEST(Choose, AChoiceThatCannotBeIsAnErrorAtItsPlace) {
   EXPECT_EQ(read(of(choices({0, 2, 1, -1}))), (Lists{{0}, {-1}, {100}, {-1}}));
   const auto error = [&](const Dataset& chosen) {
     const auto iterator = of(chosen).iterator();
-    Element element;
-    return error_of([&] { iterator->next(&element); });
+    return error_of([&] { iterator->next(); });
   };
   EXPECT_EQ(error(choices({2})).kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error(choices({2})).what(),
@@ -80,9 +79,8 @@ TEST(Choose, NamesTheInputOfAnElement) {
       Dataset::choose_from_datasets({hundreds(0, 3), hundreds(1, 3)}, choices({1, 1}))
           .map(fails)
           .iterator();
-  Element element;
-  ASSERT_TRUE(iterator->next(&element));
-  EXPECT_THAT(error_of([&] { iterator->next(&element); }).what(),
+  ASSERT_TRUE(iterator->next());
+  EXPECT_THAT(error_of([&] { iterator->next(); }).what(),
               HasSubstr("source element 1, in input 1 of choose_from_datasets (pass 0)"));
 }
 

@@ -50,16 +50,15 @@ TEST(Concatenate, OfOtherKindsIsAnErrorInPlaceOfEachElement) {
     SCOPED_TRACE(dataset.describe());
     const Lists whole{{0}, {1}, {2}, {-1}, {-1}};
     const auto iterator = dataset.iterator();
-    Element element;
     for (size_t stop = 0; stop < whole.size(); ++stop) {
       const auto again = dataset.iterator();
       again->restore(iterator->save());
       EXPECT_EQ(rest_of(*again), Lists(whole.begin() + static_cast<int64_t>(stop), whole.end()));
       if (stop < 3) {
-        iterator->next(&element);
+        iterator->next();
         continue;
       }
-      const Error error = error_of([&] { iterator->next(&element); });
+      const Error error = error_of([&] { iterator->next(); });
       EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
       EXPECT_THAT(error.what(), AllOf(HasSubstr("input 1 of concatenate gives float32"),
                                       HasSubstr("what is before it int64")));

@@ -204,17 +204,17 @@ TEST_F(CsvTest, FilesAreADataSet) {
   const std::string b = write("y,x\n8,7\nbad,9\n10,11\n", "b.csv");
   const Dataset dataset = csv({a, b}, {.label = "y", .infer_rows = 3}).batch(2);
   const auto iterator = dataset.iterator();
-  Element batch;
+  std::optional<Element> batch;
   std::vector<int64_t> seen;
   const auto read = [&] {
-    const bool more = iterator->next(&batch);
-    for (int64_t i = 0; more && i < batch.rows(); ++i) {
-      seen.push_back(batch.values()[0].tensor()[i].item<int64_t>());
+    const bool more = (batch = iterator->next()).has_value();
+    for (int64_t i = 0; more && i < batch->rows(); ++i) {
+      seen.push_back(batch->values()[0].tensor()[i].item<int64_t>());
     }
     return more;
   };
   ASSERT_TRUE(read());
-  EXPECT_EQ(batch.describe(), "({x: int64[2]}, int64[2])");
+  EXPECT_EQ(batch->describe(), "({x: int64[2]}, int64[2])");
   const auto position = iterator->save();
   ASSERT_TRUE(read());
   EXPECT_THAT(error_of(read).message(), HasSubstr("b.csv:3: column 'y': 'bad' is no int64"));
@@ -236,10 +236,10 @@ TEST_F(CsvTest, AFileWithoutAByteHasNoRows) {
   ::testing::internal::CaptureStderr();
   const auto iterator = csv(files, {.label = "y"}).batch(1).iterator();
   std::vector<int64_t> seen;
-  Element batch;
+  std::optional<Element> batch;
   const auto read = [&] {
-    if (!iterator->next(&batch)) return false;
-    seen.push_back(batch.values()[0].tensor().item<int64_t>());
+    if (!(batch = iterator->next())) return false;
+    seen.push_back(batch->values()[0].tensor().item<int64_t>());
     return true;
   };
   ASSERT_TRUE(read());
@@ -254,7 +254,7 @@ TEST_F(CsvTest, AFileWithoutAByteHasNoRows) {
               AllOf(HasSubstr("0.csv is empty, and gives no rows"), Not(HasSubstr("2.csv"))));
   EXPECT_THAT(error_of([&] { csv({files[0]}); }).message(), HasSubstr("is empty"));
   EXPECT_THAT(error_of([&] { csv({files[0], files[2]}); }).message(), HasSubstr("all are empty"));
-  EXPECT_EQ(csv({files[0], files[1]}, {.header = false}).iterator()->next(&batch), true);
+  EXPECT_TRUE(csv({files[0], files[1]}, {.header = false}).iterator()->next());
 }
 
 TEST_F(CsvTest, LinesMayEndWithAReturnAlone) {

@@ -176,9 +176,9 @@ std::vector<Row> model(int64_t n, const std::vector<Op>& ops, size_t count, int6
 
 Lists read_all(Iterator& iterator) {
   Lists all;
-  Element element;
-  while (iterator.next(&element)) all.push_back(numbers_in(element));
-  EXPECT_FALSE(iterator.next(&element));
+  std::optional<Element> element;
+  while ((element = iterator.next())) all.push_back(numbers_in(*element));
+  EXPECT_FALSE(element = iterator.next());
   return all;
 }
 
@@ -256,10 +256,10 @@ TEST_F(Laws, OrderAgreesWithTheModelAndEveryPositionContinuesExactly) {
     const auto iterator = dataset.iterator({.seed = kSeed});
     std::vector<std::string> saved{iterator->save().dump()};
     std::vector<Position> positions{iterator->position()};
-    Element element;
-    for (size_t i = 0; iterator->next(&element); ++i) {
+    std::optional<Element> element;
+    for (size_t i = 0; element = iterator->next(); ++i) {
       ASSERT_LT(i, expected.size());
-      ASSERT_EQ(numbers_in(element), expected[i]) << "element " << i;
+      ASSERT_EQ(numbers_in(*element), expected[i]) << "element " << i;
       saved.push_back(iterator->save().dump());
       positions.push_back(iterator->position());
     }
@@ -270,7 +270,7 @@ TEST_F(Laws, OrderAgreesWithTheModelAndEveryPositionContinuesExactly) {
       // A used iterator and a fresh one of another seed.
       for (const bool fresh : {true, false}) {
         const auto other = dataset.iterator({.seed = fresh ? 5 : kSeed});
-        if (!fresh) other->next(&element);
+        if (!fresh) (element = other->next());
         other->restore(json::parse(saved[i]));
         ASSERT_EQ(other->save().dump(), saved[i]);
         ASSERT_EQ(other->position(), positions[i]);
@@ -312,18 +312,18 @@ TEST_F(Laws, ReplicasTogetherReadTheUnshardedOrder) {
         std::vector<int64_t> dealt;
         std::string saved;
         for (int64_t r = 0; r < replicas; ++r) {
-          Element element;
-          ASSERT_EQ(iterators[r]->next(&element), more) << "replica " << r << " at " << at;
+          const auto element = iterators[r]->next();
+          ASSERT_EQ(element.has_value(), more) << "replica " << r << " at " << at;
           const std::string state = iterators[r]->save().dump();
           if (r == 0) saved = state;
           ASSERT_EQ(state, saved) << "replica " << r << " at " << at;
           if (!more) continue;
-          const auto rows = numbers_in(element);
+          const auto rows = numbers_in(*element);
           const int64_t share = global ? size / replicas + (r < size % replicas ? 1 : 0) : size;
           const int64_t already = static_cast<int64_t>(dealt.size());
           ASSERT_EQ(static_cast<int64_t>(rows.size()), std::min(share, left - already));
-          ASSERT_EQ(element.value().tensor().dim(), 1);
-          ASSERT_EQ(element.value().tensor().scalar_type(), at::kLong);
+          ASSERT_EQ(element->value().tensor().dim(), 1);
+          ASSERT_EQ(element->value().tensor().scalar_type(), at::kLong);
           dealt.insert(dealt.end(), rows.begin(), rows.end());
         }
         if (!more) break;
@@ -362,9 +362,9 @@ TEST_F(Laws, ARunContinuesOnAnotherNumberOfReplicasAndBatchSize) {
         const auto iterator = dataset(size).iterator(
             {.seed = kSeed, .sharding = {.num_replicas = replicas, .replica = r}});
         if (!saved.is_null()) iterator->restore(saved);
-        Element element;
-        for (int64_t k = 0; k < rounds && iterator->next(&element); ++k) {
-          for (const int64_t value : numbers_in(element)) rows[k].push_back(value);
+        std::optional<Element> element;
+        for (int64_t k = 0; k < rounds && (element = iterator->next()); ++k) {
+          for (const int64_t value : numbers_in(*element)) rows[k].push_back(value);
         }
         states.push_back(iterator->save());
         ASSERT_EQ(states.back(), states.front());
@@ -389,7 +389,7 @@ TEST(Sharding, AShardReadsNothingOfOthersAlsoBehindPrefetch) {
                                 .shard(3, index);
     std::vector<int64_t> given;
     const auto iterator = dataset.iterator();
-    for (Element batch; iterator->next(&batch);) given.push_back(numbers_in(batch)[0] / 4);
+    while (const auto batch = iterator->next()) given.push_back(numbers_in(*batch)[0] / 4);
     for (int64_t b = index; b < 10; b += 3) expected.push_back(b);
     EXPECT_EQ(given, expected);
     EXPECT_EQ(mapped, expected);

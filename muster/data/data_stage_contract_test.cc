@@ -107,10 +107,10 @@ TEST(Maps, OutOfOrderLoseNothingWhereStagesReadAgain) {
     for (const int64_t stop : {1, 4, 7}) {
       const auto first = dataset.iterator();
       Lists seen;
-      Element element;
+      std::optional<Element> element;
       for (int64_t i = 0; i < stop; ++i) {
-        ASSERT_TRUE(first->next(&element));
-        seen.push_back(numbers_in(element));
+        ASSERT_TRUE(element = first->next());
+        seen.push_back(numbers_in(*element));
       }
       const auto second = dataset.iterator();
       second->restore(json::parse(first->save().dump()));
@@ -130,10 +130,10 @@ TEST(Restoring, OutOfOrderContinuesOnAnotherNumberOfReplicas) {
     for (const int64_t stop : {1, 3, 5}) {
       const auto one = dataset.iterator();
       Lists seen;
-      Element element;
+      std::optional<Element> element;
       for (int64_t i = 0; i < stop; ++i) {
-        ASSERT_TRUE(one->next(&element));
-        seen.push_back(numbers_in(element));
+        ASSERT_TRUE(element = one->next());
+        seen.push_back(numbers_in(*element));
       }
       const json position = one->save();
       for (int64_t replica = 0; replica < 2; ++replica) {
@@ -153,10 +153,9 @@ TEST(Restoring, AnAssertionIsToldOnce) {
     const Lists whole = read(dataset);
     for (size_t stop = 0; stop <= whole.size(); ++stop) {
       const auto first = dataset.iterator();
-      Element element;
       for (size_t i = 0; i < stop; ++i) {
         try {
-          first->next(&element);
+          first->next();
         } catch (const Error&) {
         }
       }
@@ -173,8 +172,7 @@ TEST(Restoring, ThatFailsLeavesTheIteratorWhereItWas) {
   const Dataset dataset = number_files({"0-4", "10-14"}).shuffle(3).batch(2);
   const auto iterator = dataset.iterator({.seed = 5});
   const Lists whole = rest_of(*dataset.iterator({.seed = 5}));
-  Element element;
-  iterator->next(&element);
+  iterator->next();
   json wrong = iterator->save();
   wrong["position"].push_back(7);
   EXPECT_EQ(error_of([&] { iterator->restore(wrong); }).kind(), ErrorKind::kInvalidArgument);
@@ -196,8 +194,7 @@ TEST(Restoring, ACacheThatWasLongerIsAnError) {
                               };
                             }).cache(path);
     const auto iterator = dataset.iterator();
-    Element element;
-    for (int i = 0; i < 5; ++i) iterator->next(&element);
+    for (int i = 0; i < 5; ++i) iterator->next();
     const json position = iterator->save();
     n = 3;
     const auto shorter = dataset.iterator();
@@ -228,14 +225,14 @@ TEST(Memory, AGeneratorMayWriteToWhatItGave) {
 // A map may write to its element while the model has another of the same batch saved for backward.
 TEST(Memory, RowsOfABatchCountTheirVersionsApart) {
   const auto iterator = Dataset::range(6).batch(6).unbatch().iterator();
-  Element first, second;
-  iterator->next(&first);
-  iterator->next(&second);
-  const auto version = first.value().tensor()._version();
-  Tensor(second.value().tensor()).add_(10);
-  EXPECT_EQ(first.value().tensor()._version(), version);
-  EXPECT_EQ(number(first), 0);
-  EXPECT_EQ(number(second), 11);
+  std::optional<Element> second;
+  const auto first = iterator->next();
+  second = iterator->next();
+  const auto version = first->value().tensor()._version();
+  Tensor(second->value().tensor()).add_(10);
+  EXPECT_EQ(first->value().tensor()._version(), version);
+  EXPECT_EQ(number(*first), 0);
+  EXPECT_EQ(number(*second), 11);
 }
 
 Dataset of_large_rows() {
@@ -245,21 +242,21 @@ Dataset of_large_rows() {
 
 TEST(Memory, OfALargeBatchIsUsedAgainOnceNobodyHasTheBatch) {
   const auto iterator = of_large_rows().repeat().batch(2).iterator();
-  Element batch, other;
-  iterator->next(&batch);
-  const void* first = batch.value().tensor().data_ptr();
-  iterator->next(&other);
-  EXPECT_NE(other.value().tensor().data_ptr(), first);
+  std::optional<Element> other;
+  std::optional<Element> batch;
+  batch = iterator->next();
+  const void* first = batch->value().tensor().data_ptr();
+  other = iterator->next();
+  EXPECT_NE(other->value().tensor().data_ptr(), first);
   batch = {};
-  iterator->next(&batch);
-  EXPECT_EQ(batch.value().tensor().data_ptr(), first);
+  batch = iterator->next();
+  EXPECT_EQ(batch->value().tensor().data_ptr(), first);
 }
 
 TEST(Memory, OfABatchThatIsKeptIsLeftAlone) {
   const auto iterator = of_large_rows().repeat(4).batch(2).iterator();
   std::vector<Tensor> rows;  // a row of each batch, the batches themselves are dropped
-  Element batch;
-  while (iterator->next(&batch)) rows.push_back(batch.value().tensor()[1]);
+  while (const auto batch = iterator->next()) rows.push_back(batch->value().tensor()[1]);
   ASSERT_EQ(rows.size(), 12u);
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto expected = static_cast<int64_t>(2 * i + 1) % 6;
@@ -272,8 +269,8 @@ TEST(Batch, OfMapsTellsOfRowsThatDoNotFit) {
   const auto ragged = Dataset::range(4).map(
       [](const Element& x) { return Element(torch::zeros({number(x) == 2 ? 3 : 2})); });
   const auto iterator = ragged.batch(4).iterator();
-  Element batch;
-  EXPECT_THAT(error_of([&] { iterator->next(&batch); }).what(),
+  std::optional<Element> batch;
+  EXPECT_THAT(error_of([&] { batch = iterator->next(); }).what(),
               ::testing::AllOf(HasSubstr("[2]"), HasSubstr("[3]")));
   // Rows with strings, in any layout, are joined.
   const auto mixed = Dataset::range(3).map([](const Element& x) {
@@ -281,9 +278,9 @@ TEST(Batch, OfMapsTellsOfRowsThatDoNotFit) {
                            torch::stack({torch::zeros({2}), torch::ones({2})}).t() * number(x)});
   });
   const auto joined = mixed.batch(3).iterator();
-  ASSERT_TRUE(joined->next(&batch));
-  EXPECT_EQ(batch.part(0).value().strings()[2], "2");
-  EXPECT_TRUE(batch.part(1).value().tensor().equal(
+  ASSERT_TRUE(batch = joined->next());
+  EXPECT_EQ(batch->part(0).value().strings()[2], "2");
+  EXPECT_TRUE(batch->part(1).value().tensor().equal(
       torch::tensor({0., 0., 0., 0., 0., 1., 0., 1., 0., 2., 0., 2.}, at::kFloat).view({3, 2, 2})));
 }
 
@@ -334,8 +331,7 @@ TEST(Stopping, EndsAStageThatWouldSearchForever) {
                       .filter([left](const Element&) { return left->fetch_sub(1) > 0; })
                       .prefetch(1)
                       .iterator();
-  Element element;
-  ASSERT_TRUE(iterator->next(&element));
+  ASSERT_TRUE(iterator->next());
   iterator.reset();  // while the thread of prefetch() searches for a third element
 }
 
@@ -346,8 +342,7 @@ TEST(Stopping, EndsTheSearchForAnElementThatShowsTheShapes) {
                               .map([](const Element&) -> Element { throw corrupt("unreadable"); })
                               .global_batch(1);
   const auto iterator = dataset.iterator({.sharding = {.num_replicas = 2, .replica = 1}});
-  Element batch;
-  EXPECT_THAT(error_of([&] { iterator->next(&batch); }).what(), HasSubstr("unreadable"));
+  EXPECT_THAT(error_of([&] { iterator->next(); }).what(), HasSubstr("unreadable"));
 }
 
 // The replica that has no rows of what cannot be read says what the one says that has them.
@@ -361,8 +356,7 @@ TEST(Stopping, WhatCannotBeReadIsTheErrorOfEveryReplica) {
     for (const int64_t replica : {0, 1, 2}) {
       const auto iterator =
           dataset.global_batch(4).iterator({.sharding = {.num_replicas = 3, .replica = replica}});
-      Element batch;
-      EXPECT_EQ(error_of([&] { iterator->next(&batch); }).kind(), kind) << replica;
+      EXPECT_EQ(error_of([&] { iterator->next(); }).kind(), kind) << replica;
     }
   }
 }
@@ -378,11 +372,10 @@ TEST(Rebatch, HandsItsBatchesToReplicasInTurn) {
   // All replicas stand at the same place, which any number of them continues from.
   const auto one = dataset.iterator({.sharding = {.num_replicas = 2, .replica = 0}});
   const auto other = dataset.iterator({.sharding = {.num_replicas = 2, .replica = 1}});
-  Element element;
   for (int round = 0; round < 4; ++round) {
     EXPECT_EQ(one->save(), other->save());
-    one->next(&element);
-    other->next(&element);
+    one->next();
+    other->next();
   }
   EXPECT_EQ(one->save(), other->save());
 }
@@ -393,8 +386,9 @@ TEST(Times, OfDataSetsMadeOnTheWayAreAddedUp) {
                             .iterator();
   rest_of(*iterator);
   EXPECT_THAT(iterator->times(), ::testing::SizeIs(3));
-  EXPECT_THAT(describe_longest({{"a", Seconds(0.5), 1}, {"b", Seconds(2), 1}, {"c", Seconds(1), 1}}, 2),
-              testing::Eq("b 2.0 s, c 1.0 s"));
+  EXPECT_THAT(
+      describe_longest({{"a", Seconds(0.5), 1}, {"b", Seconds(2), 1}, {"c", Seconds(1), 1}}, 2),
+      testing::Eq("b 2.0 s, c 1.0 s"));
 }
 
 // Two inputs whose elements are numbered alike are drawn for apart.

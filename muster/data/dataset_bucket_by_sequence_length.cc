@@ -50,8 +50,7 @@ std::string text_of(const BucketOptions& options) {
 // not given.
 std::vector<Shape> shapes_up_to(int64_t length, std::vector<Shape> shapes, const Dataset& window) {
   if (shapes.empty()) {
-    Element first;
-    window.iterator()->next(&first);
+    const Element first = window.iterator()->next().value_or(Element());
     for (const Value& value : first.values()) {
       const size_t axes = value.is_strings() ? value.strings().shape().size()
                                              : static_cast<size_t>(value.tensor().dim());

@@ -163,8 +163,7 @@ TEST(Shuffle, AFullBufferGivesEveryPermutationEquallyOften) {
   std::map<std::vector<int64_t>, int> counts;
   const auto iterator =
       Dataset::range(4).shuffle(100).repeat(kTrials).batch(4).iterator({.seed = 3});
-  Element element;
-  while (iterator->next(&element)) ++counts[numbers_in(element)];
+  while (const auto element = iterator->next()) ++counts[numbers_in(*element)];
   ASSERT_EQ(counts.size(), 24u);
   double chi_square = 0;
   for (const auto& [order, count] : counts) {
@@ -180,17 +179,17 @@ TEST(Dataset, KeepsStructureAndStrings) {
                                      {"x", Element(torch::arange(8).to(at::kFloat).view({4, 2}))}}),
                       Element(torch::arange(4).to(at::kByte))});
   const auto iterator = Dataset::from_tensor_slices(element).batch(3).iterator();
-  Element batch;
-  ASSERT_TRUE(iterator->next(&batch));
-  EXPECT_EQ(batch.describe(), "({name: string[3], x: float32[3, 2]}, uint8[3])");
-  EXPECT_EQ(batch.values()[0].strings()[1], "bc");
-  ASSERT_TRUE(iterator->next(&batch));
-  EXPECT_EQ(batch.values()[0].strings()[0], "def");
-  EXPECT_TRUE(torch::equal(batch.values()[1].tensor(), torch::tensor({{6.f, 7.f}})));
+  std::optional<Element> batch;
+  ASSERT_TRUE(batch = iterator->next());
+  EXPECT_EQ(batch->describe(), "({name: string[3], x: float32[3, 2]}, uint8[3])");
+  EXPECT_EQ(batch->values()[0].strings()[1], "bc");
+  ASSERT_TRUE(batch = iterator->next());
+  EXPECT_EQ(batch->values()[0].strings()[0], "def");
+  EXPECT_TRUE(torch::equal(batch->values()[1].tensor(), torch::tensor({{6.f, 7.f}})));
 
   const auto single = Dataset::from_tensor_slices(element).skip(1).iterator();
-  ASSERT_TRUE(single->next(&batch));
-  EXPECT_EQ(batch.describe(), "({name: string[], x: float32[2]}, uint8[])");
+  ASSERT_TRUE(batch = single->next());
+  EXPECT_EQ(batch->describe(), "({name: string[], x: float32[2]}, uint8[])");
 }
 
 TEST(Dataset, ElementsCanBeWrittenTo) {
@@ -214,14 +213,14 @@ TEST(Map, ErrorsComeAtTheirPlaceAndTheIteratorGoesOn) {
   for (const Dataset& dataset : {mapped, mapped.prefetch(2),
                                  Dataset::range(7).batch(1).map(odd_one_out, {.name = "decode"})}) {
     const auto iterator = dataset.iterator();
-    Element element;
+    std::optional<Element> element;
     std::vector<int64_t> seen;
     int errors = 0;
     json saved;
     for (bool more = true; more;) {
       try {
-        more = iterator->next(&element);
-        if (more) seen.push_back(numbers_in(element)[0]);
+        more = (element = iterator->next()).has_value();
+        if (more) seen.push_back(numbers_in(*element)[0]);
       } catch (const Error& error) {
         ++errors;
         EXPECT_EQ(seen.size(), 4u);
@@ -239,11 +238,11 @@ TEST(Map, ErrorsComeAtTheirPlaceAndTheIteratorGoesOn) {
 
   // A failing element takes its batch with it, not the ones behind.
   const auto batches = mapped.batch(3).iterator();
-  Element element;
-  ASSERT_TRUE(batches->next(&element));
-  EXPECT_THROW(batches->next(&element), Error);
-  ASSERT_TRUE(batches->next(&element));
-  EXPECT_THAT(numbers_in(element), ElementsAre(6));
+  std::optional<Element> element;
+  ASSERT_TRUE(element = batches->next());
+  EXPECT_THROW((element = batches->next()), Error);
+  ASSERT_TRUE(element = batches->next());
+  EXPECT_THAT(numbers_in(*element), ElementsAre(6));
 }
 
 TEST(Map, KeysNameTheElementNotItsPlace) {
@@ -275,11 +274,10 @@ TEST(Batch, ShapesThatDifferAreShown) {
                           })
                           .batch(2)
                           .iterator();
-  Element element;
-  const Error error = error_of([&] { ragged->next(&element); });
+  const Error error = error_of([&] { ragged->next(); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("float32[1]"), HasSubstr("float32[2]")));
-  EXPECT_TRUE(ragged->next(&element));
+  EXPECT_TRUE(ragged->next());
 }
 
 TEST(Sharding, OnlyOwnRowsAreRead) {
@@ -311,10 +309,10 @@ TEST(Sharding, AReplicaWithoutRowsGetsTheRightShapes) {
         std::pair{slices.global_batch(3).prefetch(), "{image: float32[0, 4, 5], label: int64[0]}"},
         std::pair{slices.batch(3).batch(1), "{image: float32[0, 3, 4, 5], label: int64[0, 3]}"}}) {
     const auto iterator = dataset.iterator(last);
-    Element batch;
-    ASSERT_TRUE(iterator->next(&batch)) << dataset.describe();
-    EXPECT_EQ(batch.describe(), described) << dataset.describe();
-    EXPECT_FALSE(iterator->next(&batch));
+    std::optional<Element> batch;
+    ASSERT_TRUE(batch = iterator->next()) << dataset.describe();
+    EXPECT_EQ(batch->describe(), described) << dataset.describe();
+    EXPECT_FALSE(batch = iterator->next());
   }
 }
 
@@ -331,8 +329,7 @@ TEST(Prefetch, ReadsAheadAndNoFurther) {
   const Dataset dataset = Dataset::from_source(source).batch(1).prefetch(3);
   {
     const auto iterator = dataset.iterator();
-    Element element;
-    for (int i = 0; i < 5; ++i) ASSERT_TRUE(iterator->next(&element));
+    for (int i = 0; i < 5; ++i) ASSERT_TRUE(iterator->next());
     EXPECT_EQ(iterator->position(), (Position{0, 5, 5}));
   }
   // Handed out, queued, and one in the thread's hands.
@@ -352,8 +349,7 @@ TEST(Prefetch, AClosedIteratorDoesNotFinishItsBatch) {
                       .batch(kSize)
                       .prefetch(1)
                       .iterator();
-  Element element;
-  ASSERT_TRUE(iterator->next(&element));
+  ASSERT_TRUE(iterator->next());
   await([&] { return calls > kSize; });
   iterator.reset();
   EXPECT_LT(calls, 2 * kSize);

@@ -63,10 +63,9 @@ TEST(Interleave, AFunctionThatThrowsIsAnErrorAtItsPlace) {
       "lists");
   EXPECT_EQ(read(dataset), (Lists{{0}, {0}, {-1}, {2}, {2}}));
   const auto iterator = dataset.iterator();
-  Element element;
-  iterator->next(&element);
-  iterator->next(&element);
-  EXPECT_THAT(error_of([&] { iterator->next(&element); }).what(),
+  iterator->next();
+  iterator->next();
+  EXPECT_THAT(error_of([&] { iterator->next(); }).what(),
               AllOf(HasSubstr("flat_map 'lists'"), HasSubstr("no such list")));
 }
 
@@ -83,10 +82,10 @@ TEST(Zip, EndsWithTheShortest) {
   EXPECT_EQ(zipped.cardinality(), 3);
   EXPECT_EQ(read(zipped.repeat(2)), (Lists{{0, 10}, {1, 11}, {2, 12}, {0, 10}, {1, 11}, {2, 12}}));
   const Dataset named = Dataset::zip({{"b", Dataset::range(2)}, {"a", Dataset::range(5, 7)}});
-  Element element;
-  ASSERT_TRUE(named.iterator()->next(&element));
-  EXPECT_EQ(element.at("b").value().tensor().item<int64_t>(), 0);
-  EXPECT_EQ(element.at("a").value().tensor().item<int64_t>(), 5);
+  std::optional<Element> element;
+  ASSERT_TRUE(element = named.iterator()->next());
+  EXPECT_EQ(element->at("b").value().tensor().item<int64_t>(), 0);
+  EXPECT_EQ(element->at("a").value().tensor().item<int64_t>(), 5);
 }
 
 TEST(Zip, BranchesShuffleDifferently) {
@@ -164,8 +163,7 @@ TEST(PaddedBatch, PadsToTheLargestOrTheShapeAskedFor) {
   EXPECT_EQ(read(lists.padded_batch(2, {.padded_shapes = {{4}}, .padding_values = {-1}})),
             (Lists{{1, -1, -1, -1, 2, 3, -1, -1}, {4, 5, 6, -1}}));
   const auto iterator = lists.padded_batch(3, {.padded_shapes = {{2}}}).iterator();
-  Element element;
-  const Error error = error_of([&] { iterator->next(&element); });
+  const Error error = error_of([&] { iterator->next(); });
   EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("[3]"), HasSubstr("[2]")));
 }
@@ -176,8 +174,7 @@ TEST(PaddedBatch, FewBytesDoNotBecomeManyByBeingFilledUp) {
     return Element(torch::zeros({number(x) == 7 ? 20'000 : 1}, at::kLong));
   });
   const auto iterator = rows.padded_batch(5000).iterator();
-  Element element;
-  const Error error = error_of([&] { iterator->next(&element); });
+  const Error error = error_of([&] { iterator->next(); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.what(), AllOf(HasSubstr("5000 rows of up to [20000]"),
                                   HasSubstr("bucket_by_sequence_length")));
@@ -218,10 +215,7 @@ TEST(Cache, AFileIsWrittenOnceAndReadByLaterRuns) {
   EXPECT_EQ(read(dataset), twice);  // another run
   EXPECT_EQ(calls, 4);
   EXPECT_EQ(read(Dataset::range(5).cache(path)), (Lists{{-1}}));  // not its file
-  EXPECT_THAT(error_of([&] {
-                Element element;
-                Dataset::range(5).cache(path).iterator()->next(&element);
-              }).what(),
+  EXPECT_THAT(error_of([&] { Dataset::range(5).cache(path).iterator()->next(); }).what(),
               AllOf(HasSubstr(path), HasSubstr("another pipeline")));
 }
 
@@ -230,8 +224,7 @@ TEST(Cache, APassThatWasLeftOrFailedLeavesNoFile) {
   const std::string path = folder.path() + "/kept";
   {
     const auto iterator = Dataset::range(4).cache(path).iterator();
-    Element element;
-    iterator->next(&element);
+    iterator->next();
   }
   EXPECT_EQ(read(number_files({"0-3bad"}).cache(path)), (Lists{{0}, {-1}, {2}}));
   EXPECT_FALSE(local_file_system().exists(path).value());
@@ -243,8 +236,7 @@ TEST(Cache, APositionInAFileContinues) {
   const Dataset dataset = Dataset::range(4).cache(folder.path() + "/kept").repeat(3);
   const auto iterator = dataset.iterator();
   std::vector<nlohmann::json> saved{iterator->save()};
-  Element element;
-  while (iterator->next(&element)) saved.push_back(iterator->save());
+  while (iterator->next()) saved.push_back(iterator->save());
   ASSERT_EQ(saved.size(), 13u);
   for (size_t i = 0; i < saved.size(); ++i) {
     const auto other = dataset.iterator();
@@ -298,9 +290,8 @@ TEST(Files, AreReadInOrderAndDamageIsAtItsPlace) {
   EXPECT_EQ(read(number_files({"0-3bad", "missing", "10-12"})),
             (Lists{{0}, {-1}, {2}, {-1}, {10}, {11}}));
   const auto iterator = number_files({"missing"}).iterator();
-  Element element;
-  EXPECT_EQ(error_of([&] { iterator->next(&element); }).kind(), ErrorKind::kNotFound);
-  EXPECT_FALSE(iterator->next(&element));
+  EXPECT_EQ(error_of([&] { iterator->next(); }).kind(), ErrorKind::kNotFound);
+  EXPECT_FALSE(iterator->next());
 }
 
 TEST(Files, RowsReadTogetherBecomeABatchAndShuffleLikeOthers) {
@@ -389,8 +380,7 @@ TEST(Cache, KeysBehindItAreThoseOfThePass) {
     }
     for (const int64_t done : {0, 3, 8, 11, 16, 20}) {
       const auto iterator = cached.iterator({.seed = 3});
-      Element element;
-      for (int64_t i = 0; i < done; ++i) ASSERT_TRUE(iterator->next(&element));
+      for (int64_t i = 0; i < done; ++i) ASSERT_TRUE(iterator->next());
       const auto again = cached.iterator({.seed = 3});
       again->restore(iterator->save());
       EXPECT_EQ(rest_of(*again), rest_of(*iterator)) << done;

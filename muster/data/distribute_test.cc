@@ -110,9 +110,9 @@ TEST(Distribute, RowsDoNotDependOnHowReplicasShareProcesses) {
   }
   // A step is the next rows of the order one replica reads.
   const Numbers order = numbers_in([&] {
-    Element all;
-    EXPECT_TRUE(Dataset::range(29).shuffle(29).batch(29).iterator({.seed = kSeed})->next(&all));
-    return all;
+    std::optional<Element> all;
+    EXPECT_TRUE(all = Dataset::range(29).shuffle(29).batch(29).iterator({.seed = kSeed})->next());
+    return *all;
   }());
   for (size_t step = 0; step < 2; ++step) {
     const auto begin = order.begin() + static_cast<std::ptrdiff_t>(12 * step);
@@ -238,8 +238,7 @@ TEST(Distribute, APositionKnowsItsPass) {
   const Dataset dataset = Dataset::range(40).shuffle(40).batch(10);
   const Lists whole = rest_of(*dataset.iterator({.seed = kSeed, .pass = 2}));
   const auto first = dataset.iterator({.seed = kSeed, .pass = 2});
-  Element element;
-  first->next(&element);
+  first->next();
   const auto second = dataset.iterator({.seed = kSeed});
   second->restore(nlohmann::json::parse(first->save().dump()));
   EXPECT_EQ(rest_of(*second), Lists(whole.begin() + 1, whole.end()));

@@ -21,8 +21,7 @@ Element doubled(const Element& element) { return Element(element.value().tensor(
 
 std::string refusal(const Dataset& dataset) {
   const auto iterator = dataset.iterator();
-  Element element;
-  const Error error = error_of([&] { iterator->next(&element); });
+  const Error error = error_of([&] { iterator->next(); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   return error.what();
 }
@@ -129,8 +128,7 @@ TEST(Snapshot, APositionContinues) {
   const Lists whole{{0}, {1}, {2}, {3}, {0}, {1}, {2}, {3}};
   for (int64_t stop = 0; stop <= 8; ++stop) {
     const auto first = dataset.iterator();
-    Element element;
-    for (int64_t i = 0; i < stop; ++i) first->next(&element);
+    for (int64_t i = 0; i < stop; ++i) first->next();
     const auto second = dataset.iterator();
     second->restore(first->save());
     EXPECT_EQ(rest_of(*second), Lists(whole.begin() + stop, whole.end()));

@@ -30,13 +30,13 @@ TEST(Idx, GivesImagesWithAChannelAndInt64Labels) {
   const Dataset dataset = from_idx(dir / "images", dir / "labels");
   EXPECT_EQ(dataset.cardinality(), 3);
   const auto iterator = dataset.batch(2).iterator();
-  Element batch;
-  ASSERT_TRUE(iterator->next(&batch));
-  EXPECT_EQ(batch.describe(), "(uint8[2, 2, 4, 1], int64[2])");
-  EXPECT_TRUE(torch::equal(batch.values()[0].tensor().flatten(), torch::arange(16).to(at::kByte)));
-  ASSERT_TRUE(iterator->next(&batch));
-  EXPECT_EQ(batch.describe(), "(uint8[1, 2, 4, 1], int64[1])");
-  EXPECT_EQ(batch.values()[1].tensor().item<int64_t>(), 2);
+  std::optional<Element> batch;
+  ASSERT_TRUE(batch = iterator->next());
+  EXPECT_EQ(batch->describe(), "(uint8[2, 2, 4, 1], int64[2])");
+  EXPECT_TRUE(torch::equal(batch->values()[0].tensor().flatten(), torch::arange(16).to(at::kByte)));
+  ASSERT_TRUE(batch = iterator->next());
+  EXPECT_EQ(batch->describe(), "(uint8[1, 2, 4, 1], int64[1])");
+  EXPECT_EQ(batch->values()[1].tensor().item<int64_t>(), 2);
 }
 
 TEST(Idx, ErrorsNameTheFiles) {
@@ -153,8 +153,8 @@ TEST(Idx, ReadsFashionMnist) {
   EXPECT_EQ(mnist(join_path(data, "fashion-mnist"), "test").cardinality(), 10000);
   Tensor counts = torch::zeros({10}, at::kLong);
   const auto iterator = train.shuffle(60000).batch(1000).iterator();
-  Element batch;
-  while (iterator->next(&batch)) counts += batch.values()[1].tensor().bincount({}, 10);
+  while (const auto batch = iterator->next())
+    counts += batch->values()[1].tensor().bincount({}, 10);
   // The data set is balanced: 6,000 images of each of its ten classes.
   EXPECT_TRUE(torch::equal(counts, torch::full({10}, 6000, at::kLong)));
 }

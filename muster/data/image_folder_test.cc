@@ -43,19 +43,19 @@ class ImageFolder : public ::testing::Test {
 };
 
 Element next_of(Iterator& iterator) {
-  Element element;
-  if (!iterator.next(&element)) throw internal_error("there is no next element");
-  return element;
+  const auto element = iterator.next();
+  if (!element) throw internal_error("there is no next element");
+  return *element;
 }
 
 // The label and the first pixel of every element.
 std::vector<std::pair<int64_t, int>> contents(const Dataset& dataset) {
   std::vector<std::pair<int64_t, int>> seen;
   const auto iterator = dataset.iterator();
-  Element element;
-  while (iterator->next(&element)) {
-    const Tensor image = element.part(0).value().tensor();
-    seen.emplace_back(element.part(1).value().tensor().item<int64_t>(), image[0][0][0].item<int>());
+  while (const auto element = iterator->next()) {
+    const Tensor image = element->part(0).value().tensor();
+    seen.emplace_back(element->part(1).value().tensor().item<int64_t>(),
+                      image[0][0][0].item<int>());
   }
   return seen;
 }

@@ -5,7 +5,9 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/base/clock.h"
@@ -49,10 +51,15 @@ class MUSTER_EXPORT Iterator {
  public:
   virtual ~Iterator() = default;
 
-  // Gives the next element; returns false at the end, and at every call after it. An error (of a
-  // map function, or of shapes that do not fit into one batch) is thrown at its place in the order;
-  // the next call goes on behind it.
-  virtual bool next(Element* out) = 0;
+  // Gives the next element; nothing at the end, and at every call after it. An error (of a map
+  // function, or of shapes that do not fit into one batch) is thrown at its place in the order; the
+  // next call goes on behind it.
+  virtual std::optional<Element> next() = 0;
+  [[deprecated("next() gives an optional")]] bool next(Element* out) {
+    std::optional<Element> element = next();
+    if (element) *out = *std::move(element);
+    return element.has_value();
+  }
 
   // Returns the position behind the last element that next() gave, whatever prefetch has read
   // ahead. It holds counts and places in files, a few hundred bytes, the state of a scan(), and

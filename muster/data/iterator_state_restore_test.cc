@@ -41,8 +41,8 @@ TEST(Restore, SaysHowManyElementsOfAGeneratorArePassedOver) {
     };
   });
   const auto first = numbers.batch(7).iterator();
-  Element element;
-  for (int i = 0; i < 3; ++i) first->next(&element);
+  std::optional<Element> element;
+  for (int i = 0; i < 3; ++i) element = first->next();
   const auto second = numbers.batch(7).iterator();
   ::testing::internal::CaptureStderr();
   second->restore(first->save());
@@ -51,16 +51,15 @@ TEST(Restore, SaysHowManyElementsOfAGeneratorArePassedOver) {
   EXPECT_THAT(said, AllOf(HasSubstr("the generator is read anew up to element 21"),
                           HasSubstr("the 21 elements before it are passed over"),
                           HasSubstr("as a queue does, loses them")));
-  EXPECT_TRUE(second->next(&element));
-  EXPECT_EQ(element.value().tensor()[0].item<int64_t>(), 21);
+  EXPECT_TRUE(element = second->next());
+  EXPECT_EQ(element->value().tensor()[0].item<int64_t>(), 21);
 }
 
 TEST(Restore, ReadsNothingOfWhatWasTrainedOn) {
   const auto source = std::make_shared<WatchedSource>(100);
   const Dataset dataset = Dataset::from_source(source).shuffle(100).repeat().batch(10);
   const auto first = dataset.iterator();
-  Element element;
-  for (int i = 0; i < 17; ++i) first->next(&element);
+  for (int i = 0; i < 17; ++i) first->next();
   EXPECT_EQ(first->position(), (Position{1, 70, 170}));
   const auto second = dataset.iterator();
   const size_t before = source->read().size();
@@ -73,9 +72,8 @@ TEST(Restore, ReadsNothingOfWhatWasTrainedOn) {
 TEST(Restore, EpochsBatchSizeMapsAndPrefetchMayChange) {
   const Dataset shuffled = Dataset::range(10).shuffle(10);
   const auto first = shuffled.repeat(1).batch(4).iterator({.seed = 6});
-  Element element;
   Lists trained;
-  while (first->next(&element)) trained.push_back(numbers_in(element));
+  while (const auto element = first->next()) trained.push_back(numbers_in(*element));
   const auto second = shuffled.repeat(2)
                           .batch(5)
                           .map([](const Element& batch) { return batch; })
@@ -107,7 +105,6 @@ TEST(Restore, WhatRemainsIsKnownAtEveryPosition) {
           .sharding = {.num_replicas = replicas, .replica = replicas - 1}};
       if (replicas > 1 && dataset.describe().find("batch") == std::string::npos) continue;
       const auto iterator = dataset.iterator(options), restored = dataset.iterator(options);
-      Element element;
       do {
         restored->restore(iterator->save());
         const auto rest = static_cast<int64_t>(rest_of(*restored).size());
@@ -115,7 +112,7 @@ TEST(Restore, WhatRemainsIsKnownAtEveryPosition) {
         const int64_t remaining = restored->remaining();
         EXPECT_EQ(remaining, rest);
         EXPECT_EQ(iterator->remaining(), remaining);
-      } while (iterator->next(&element));
+      } while (iterator->next());
     }
   }
   EXPECT_EQ(ten.repeat().batch(2).iterator()->remaining(), kInfinite);
@@ -128,10 +125,9 @@ TEST(Restore, WhatRemainsIsKnownAtEveryPosition) {
 TEST(Restore, APositionOfAnotherPipelineIsRefused) {
   const Dataset dataset = Dataset::range(10).shuffle(5).batch(2);
   const auto iterator = dataset.iterator({.seed = 1});
-  Element element;
-  ASSERT_TRUE(iterator->next(&element));
+  ASSERT_TRUE(iterator->next());
   const auto reference = dataset.iterator({.seed = 1});
-  reference->next(&element);
+  reference->next();
   const Lists rest = rest_of(*reference);
 
   const auto refused = [&](const json& state) {
@@ -180,8 +176,7 @@ TEST(Restore, AHandShardedPositionStaysWithItsShard) {
     return Dataset::range(10).shard(shards, index).batch(2).iterator();
   };
   const auto first = make(2, 1);
-  Element element;
-  first->next(&element);
+  first->next();
   const auto same = make(2, 1);
   same->restore(first->save());
   EXPECT_EQ(rest_of(*same), (Lists{{5, 7}, {9}}));

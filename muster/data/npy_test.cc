@@ -106,12 +106,12 @@ TEST(Npz, IsAnInputFunction) {
   const TempDirectory dir;
   const std::string path = write_archive(dir);
   const auto input_fn = numpy_input_fn(path, "x", {.batch_size = 2, .shuffle = false});
-  Element batch;
-  ASSERT_TRUE(input_fn().iterator()->next(&batch));
-  EXPECT_EQ(batch.describe(), "({names: string[2]}, float32[2, 3])");
+  std::optional<Element> batch;
+  ASSERT_TRUE(batch = input_fn().iterator()->next());
+  EXPECT_EQ(batch->describe(), "({names: string[2]}, float32[2, 3])");
   const auto features = numpy_input_fn(path, std::nullopt, {.batch_size = 1, .shuffle = false});
-  ASSERT_TRUE(features().iterator()->next(&batch));
-  EXPECT_EQ(batch.describe(), "{names: string[1], x: float32[1, 3]}");
+  ASSERT_TRUE(batch = features().iterator()->next());
+  EXPECT_EQ(batch->describe(), "{names: string[1], x: float32[1, 3]}");
   const Error error = error_of([&] { numpy_input_fn(path, "label", {.shuffle = true}); });
   EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
   EXPECT_THAT(error.message(), AllOf(HasSubstr("\"label\""), HasSubstr("names: string[2]")));

@@ -22,11 +22,11 @@ Element numbers(int64_t rows) {
 std::vector<std::vector<int64_t>> batches_of(const Dataset& dataset, size_t most) {
   std::vector<std::vector<int64_t>> batches;
   const auto iterator = dataset.iterator();
-  Element batch;
-  while (batches.size() < most && iterator->next(&batch)) {
-    const Tensor a = batch.values()[0].tensor();
+  std::optional<Element> batch;
+  while (batches.size() < most && (batch = iterator->next())) {
+    const Tensor a = batch->values()[0].tensor();
     batches.emplace_back(a.data_ptr<int64_t>(), a.data_ptr<int64_t>() + a.numel());
-    EXPECT_TRUE(torch::equal(a.to(at::kFloat), batch.values()[1].tensor()));
+    EXPECT_TRUE(torch::equal(a.to(at::kFloat), batch->values()[1].tensor()));
   }
   return batches;
 }
@@ -35,10 +35,10 @@ TEST(NumpyInputFn, GivesFeaturesAndLabelsInOrder) {
   const auto input_fn =
       numpy_input_fn(numbers(5), torch::arange(5) * 10, {.batch_size = 2, .shuffle = false});
   const auto iterator = input_fn().iterator();
-  Element batch;
-  ASSERT_TRUE(iterator->next(&batch));
-  EXPECT_EQ(batch.describe(), "({a: int64[2], b: float32[2]}, int64[2])");
-  EXPECT_EQ(batch.values()[2].tensor()[1].item<int64_t>(), 10);
+  std::optional<Element> batch;
+  ASSERT_TRUE(batch = iterator->next());
+  EXPECT_EQ(batch->describe(), "({a: int64[2], b: float32[2]}, int64[2])");
+  EXPECT_EQ(batch->values()[2].tensor()[1].item<int64_t>(), 10);
   EXPECT_EQ(input_fn().cardinality(), 3);
   EXPECT_EQ(batches_of(input_fn(), 9), (std::vector<std::vector<int64_t>>{{0, 1}, {2, 3}, {4}}));
 }

@@ -30,7 +30,7 @@ Dataset named() {
 std::vector<Element> all_of(const Dataset& dataset) {
   std::vector<Element> elements;
   const auto iterator = dataset.iterator();
-  for (Element element; iterator->next(&element);) elements.push_back(element);
+  while (const auto element = iterator->next()) elements.push_back(*element);
   return elements;
 }
 

@@ -22,10 +22,9 @@ using ::testing::StartsWith;
 // The message of the only error there is.
 std::string error_in(Iterator& iterator) {
   std::vector<std::string> errors;
-  Element element;
   while (true) {
     try {
-      if (!iterator.next(&element)) break;
+      if (!iterator.next()) break;
     } catch (const Error& error) {
       errors.push_back(error.message());
     }
@@ -65,8 +64,7 @@ TEST(Place, NamesFileAndElementBehindInterleave) {
 TEST(Place, IsTheSameInARestoredIterator) {
   const Dataset dataset = failing_on(23, files_of(three_names()));
   const auto iterator = dataset.iterator();
-  Element element;
-  for (int i = 0; i < 9; ++i) ASSERT_TRUE(iterator->next(&element));
+  for (int i = 0; i < 9; ++i) ASSERT_TRUE(iterator->next());
   const auto again = dataset.iterator();
   again->restore(iterator->save());
   EXPECT_THAT(error_in(*again), HasSubstr("element 3 of 20-24"));
@@ -182,8 +180,7 @@ TEST(Place, KeepsNoDataSet) {
     return Dataset::from_source(made);
   };
   const auto iterator = Dataset::range(0, 1).flat_map(open).cache().shuffle(10).iterator();
-  Element element;
-  ASSERT_TRUE(iterator->next(&element));
+  ASSERT_TRUE(iterator->next());
   EXPECT_TRUE(source.expired());
 }
 
@@ -218,8 +215,7 @@ TEST(Batch, NamesStageAndKeyOfWhatDoesNotFit) {
                               Dataset::range(0, 4).map(grow, {.num_parallel_calls = 2}),
                               Dataset::range(0, 4).map(grow).cache()}) {
     const auto iterator = rows.batch(4).iterator();
-    Element element;
-    const Error error = error_of([&] { iterator->next(&element); });
+    const Error error = error_of([&] { iterator->next(); });
     EXPECT_THAT(error.what(), HasSubstr(cause));
     EXPECT_THAT(error.message(), StartsWith("no batch that begins with "));
     EXPECT_THAT(error.message(), HasSubstr("> batch(4)"));
@@ -228,8 +224,8 @@ TEST(Batch, NamesStageAndKeyOfWhatDoesNotFit) {
       number_files({"0-4"}).map(grow).padded_batch(4, {.padded_shapes = {{-1}, {2}, {}}});
   EXPECT_THAT(error_in(padded), HasSubstr("> padded_batch(4)"));
   const auto padding = padded.iterator();
-  Element batch;
-  EXPECT_THAT(error_of([&] { padding->next(&batch); }).what(),
+  std::optional<Element> batch;
+  EXPECT_THAT(error_of([&] { batch = padding->next(); }).what(),
               HasSubstr("[0].words: padded_batch: row 2 has shape [3]"));
   EXPECT_THAT(error_in(number_files({"0-4"}).map(grow).skip(2).batch(2)),
               HasSubstr("that begins with element 2 of 0-4 (pass 0), in "));
@@ -243,26 +239,25 @@ TEST(Batch, OfRowsThatDoNotFitNamesTheKey) {
     return Dataset::from_tensors(Element::dict({{"a", torch::ones({2, width})}}));
   };
   const auto iterator = of_width(3).concatenate(of_width(4)).rebatch({3}).iterator();
-  Element element;
-  const Error error = error_of([&] { iterator->next(&element); });
+  const Error error = error_of([&] { iterator->next(); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.what(), HasSubstr("a: cannot put rows of float32[2, 3] and of float32[1, 4]"));
 }
 
 TEST(Batch, PaddingThatIsNoValueOfTheDtypeIsRefused) {
   const Dataset bytes = Dataset::from_tensors(torch::zeros({2}, at::kByte));
-  Element batch;
+  std::optional<Element> batch;
   for (const double wrong : {0.5, 300.0, -1.0, std::nan("")}) {
     const auto iterator =
         bytes.padded_batch(1, {.padded_shapes = {{3}}, .padding_values = {wrong}}).iterator();
-    const Error error = error_of([&] { iterator->next(&batch); });
+    const Error error = error_of([&] { batch = iterator->next(); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << wrong;
     EXPECT_THAT(error.what(), HasSubstr("is no uint8"));
   }
   const auto iterator =
       bytes.padded_batch(1, {.padded_shapes = {{3}}, .padding_values = {255}}).iterator();
-  ASSERT_TRUE(iterator->next(&batch));
-  EXPECT_EQ(batch.value().tensor()[0][2].item<int64_t>(), 255);
+  ASSERT_TRUE(batch = iterator->next());
+  EXPECT_EQ(batch->value().tensor()[0][2].item<int64_t>(), 255);
   EXPECT_THROW((void)bytes.padded_batch(1, {.padded_shapes = {{-2}}}), Error);
 }
 
@@ -278,9 +273,8 @@ TEST(Place, OfAMapThatReturnsAnUndefinedTensor) {
         Dataset::range(4).map(forgets, {.name = "parse"}),
         Dataset::range(4).map(forgets, {.name = "parse"}).batch(4)}) {
     const auto iterator = dataset.iterator();
-    Element element;
     const Error error = error_of([&] {
-      while (iterator->next(&element)) {
+      while (iterator->next()) {
       }
     });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
@@ -306,8 +300,7 @@ TEST(Place, OfAFileThatIsMissingInsideOfAnInterleave) {
   const Dataset names = Dataset::from_tensor_slices(Strings(std::vector<std::string>{"a.bin"}));
   for (const Dataset& dataset : {names.interleave(open), names.flat_map(open)}) {
     const auto iterator = dataset.iterator();
-    Element element;
-    const Error error = error_of([&] { iterator->next(&element); });
+    const Error error = error_of([&] { iterator->next(); });
     EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
     EXPECT_THAT(error.what(), HasSubstr("element 0 of a.bin"));
     EXPECT_THAT(error.what(), HasSubstr("makes of source element 0"));
@@ -341,11 +334,11 @@ TEST(IgnoreErrors, EndsTheSearchAmongErrorsAlone) {
     return element;
   });
   const auto iterator = broken.ignore_errors().iterator();
-  Element element;
-  EXPECT_THAT(error_of([&] { iterator->next(&element); }).what(),
+  std::optional<Element> element;
+  EXPECT_THAT(error_of([&] { element = iterator->next(); }).what(),
               HasSubstr("100000 elements in a row cannot be read"));
-  ASSERT_TRUE(iterator->next(&element));
-  EXPECT_EQ(first_number(element), 100001);
+  ASSERT_TRUE(element = iterator->next());
+  EXPECT_EQ(first_number(*element), 100001);
 }
 
 // What was counted in the pass before is not counted in this one, so that a restored iterator and
@@ -376,8 +369,7 @@ TEST(Shuffle, OfIndicesThatNoMachineHoldsIsRefused) {
 
 TEST(Restore, SaysThatTheFilesAreOthers) {
   const auto iterator = number_files({"0-4", "10-14"}).iterator();
-  Element element;
-  ASSERT_TRUE(iterator->next(&element));
+  ASSERT_TRUE(iterator->next());
   const auto other = number_files({"10-14", "0-4"}).iterator();
   EXPECT_THAT(error_of([&] { other->restore(iterator->save()); }).message(),
               HasSubstr("other files in numbers, or with the same in another order"));

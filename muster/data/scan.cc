@@ -52,17 +52,17 @@ Element Dataset::reduce(Element initial, const ReduceFunction& fn,
                            "say how much of it is meant, with take(n)");
   }
   const auto iterator = this->iterator(options);
-  Element state = std::move(initial), element;
-  for (int64_t number = 0; iterator->next(&element); ++number) {
+  Element state = std::move(initial);
+  for (int64_t number = 0; const std::optional<Element> element = iterator->next(); ++number) {
     try {
       const torch::NoGradGuard no_grad;
-      Element next = fn(state, element);
+      Element next = fn(state, *element);
       in::check_defined(next);
       state = std::move(next);
     } catch (...) {
       std::rethrow_exception(in::current_failure(
           fmt::format("reduce failed on element {} of {}, {}, with the state {}", number,
-                      describe(), element.describe(), state.describe())));
+                      describe(), element->describe(), state.describe())));
     }
   }
   return state;

@@ -24,9 +24,8 @@ std::pair<Element, Element> running_sum(const Element& state, const Element& ele
 }
 std::string first_error_of(const Dataset& dataset) {
   const auto iterator = dataset.iterator();
-  Element element;
   const Error error = error_of([&] {
-    while (iterator->next(&element)) {
+    while (iterator->next()) {
     }
   });
   return error.what();
@@ -72,10 +71,9 @@ TEST(Unique, GivesEveryElementOnceInAPass) {
   // Shapes and dtypes tell elements apart, places of elements do not.
   const Dataset rows = Dataset::from_tensor_slices(torch::zeros({4, 2})).unique();
   EXPECT_EQ(rows.batch(9).cardinality(), kUnknown);
-  Element element;
   const auto iterator = rows.iterator();
-  EXPECT_TRUE(iterator->next(&element));
-  EXPECT_FALSE(iterator->next(&element));
+  EXPECT_TRUE(iterator->next());
+  EXPECT_FALSE(iterator->next());
 }
 
 TEST(Scan, KnownCases) {
@@ -175,11 +173,11 @@ TEST(Seed, KeepsReplicasTogether) {
   std::vector<int64_t> all;
   const auto one = dataset.iterator({.sharding = {.num_replicas = 2, .replica = 0}});
   const auto other = dataset.iterator({.sharding = {.num_replicas = 2, .replica = 1}});
-  Element element;
+  std::optional<Element> element;
   for (int round = 0; round < 4; ++round) {
     for (Iterator* iterator : {one.get(), other.get()}) {
-      ASSERT_TRUE(iterator->next(&element));
-      for (const int64_t row : numbers_in(element)) all.push_back(row);
+      ASSERT_TRUE(element = iterator->next());
+      for (const int64_t row : numbers_in(*element)) all.push_back(row);
     }
   }
   EXPECT_EQ(all, flat(Dataset::range(20).shuffle(20), 4));

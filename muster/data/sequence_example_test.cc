@@ -79,9 +79,9 @@ TEST(SequenceExampleParser, RunsInAMap) {
   const Dataset dataset = Dataset::from_tensor_slices(records).batch(2).map(
       SequenceExampleParser(kContext, kSequences), {.name = "parse"});
   const auto iterator = dataset.iterator();
-  Element batch;
-  ASSERT_TRUE(iterator->next(&batch));
-  EXPECT_EQ(batch.part(1).at("frames").value().tensor().size(1), 3);
+  std::optional<Element> batch;
+  ASSERT_TRUE(batch = iterator->next());
+  EXPECT_EQ(batch->part(1).at("frames").value().tensor().size(1), 3);
 }
 
 TEST(SequenceExampleParser, TakesDefaultsAndMissingLists) {

@@ -182,10 +182,9 @@ Dataset failing_generator() {
 std::string said_by(const Dataset& dataset, const IteratorOptions& options = {}) {
   std::string said;
   const auto iterator = dataset.iterator(options);
-  Element element;
   for (int places = 0; places < 5000; ++places) {
     try {
-      if (!iterator->next(&element)) return said;
+      if (!iterator->next()) return said;
     } catch (const Error& error) {
       said += error.what();
     }
@@ -238,14 +237,13 @@ TEST_F(LostSources, AnyPositionGivesTheSameRest) {
                                      stage.of(number_files(lost.files, false)).skip(1)}) {
         const Lists whole = read(dataset);
         const auto iterator = dataset.iterator();
-        Element element;
         for (size_t i = 0; i <= whole.size(); ++i) {
           const auto other = dataset.iterator();
           other->restore(iterator->save());
           ASSERT_EQ(rest_of(*other), Lists(whole.begin() + static_cast<ptrdiff_t>(i), whole.end()))
               << lost.name << ", " << stage.name << ", " << i;
           try {
-            iterator->next(&element);
+            iterator->next();
           } catch (const Error&) {  // an element like others
           }
         }
@@ -296,8 +294,7 @@ TEST_F(LostSources, AreSaidWhereIgnoreErrorsLeavesThemOut) {
   ::testing::internal::CaptureStderr();
   {
     const auto iterator = number_files({"missing", "0-9"}).ignore_errors(true).iterator();
-    Element element;
-    iterator->next(&element);
+    iterator->next();
   }
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("left out 1 of 2 elements"));
 }
@@ -343,7 +340,7 @@ TEST_F(LostSources, OfEveryFormatAreNamed) {
       std::string said;
       const auto iterator = behind.iterator();
       try {
-        for (Element element; iterator->next(&element);) {
+        while (iterator->next()) {
         }
       } catch (const Error& error) {
         said = error.what();

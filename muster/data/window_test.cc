@@ -20,10 +20,9 @@ using ::testing::HasSubstr;
 std::vector<std::string> errors_in(const Dataset& dataset) {
   const auto iterator = dataset.iterator();
   std::vector<std::string> errors;
-  Element element;
   while (true) {
     try {
-      if (!iterator->next(&element)) return errors;
+      if (!iterator->next()) return errors;
     } catch (const Error& error) {
       errors.emplace_back(error.what());
     }
@@ -210,9 +209,9 @@ TEST(GroupByWindow, ContinuesFromTheOldestElementThatWaits) {
   const Dataset dataset = Dataset::range(20).map(same).group_by_window(
       key, [](int64_t, const Dataset& window) { return window.batch(9); }, 4);
   const auto first = dataset.iterator();
-  Element element;
-  for (int i = 0; i < 4; ++i) ASSERT_TRUE(first->next(&element));
-  EXPECT_EQ(numbers_in(element), (std::vector<int64_t>{13, 14, 15, 16}));
+  std::optional<Element> element;
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(element = first->next());
+  EXPECT_EQ(numbers_in(*element), (std::vector<int64_t>{13, 14, 15, 16}));
   EXPECT_LT(first->save().dump().size(), 500u);
   const auto second = dataset.iterator();
   second->restore(first->save());
@@ -229,8 +228,8 @@ int64_t length_of(const Element& x) { return x.value().tensor().size(0); }
 std::vector<Shape> shapes_in(const Dataset& dataset) {
   std::vector<Shape> shapes;
   const auto iterator = dataset.iterator();
-  Element element;
-  while (iterator->next(&element)) shapes.push_back(element.value().tensor().sizes().vec());
+  while (const auto element = iterator->next())
+    shapes.push_back(element->value().tensor().sizes().vec());
   return shapes;
 }
 
@@ -244,9 +243,9 @@ TEST(Buckets, HoldLengthsFromOneBoundaryToBelowTheNext) {
             (std::vector<Shape>{{2, 2}, {2, 9}, {3, 4}}));
   options.padding.padding_values = {7};
   const auto iterator = data.bucket_by_sequence_length(length_of, options).iterator();
-  Element batch;
-  ASSERT_TRUE(iterator->next(&batch));
-  EXPECT_EQ(numbers_in(batch), (std::vector<int64_t>{1, 7, 1, 1}));
+  std::optional<Element> batch;
+  ASSERT_TRUE(batch = iterator->next());
+  EXPECT_EQ(numbers_in(*batch), (std::vector<int64_t>{1, 7, 1, 1}));
 }
 
 TEST(Buckets, PadToTheirBoundary) {

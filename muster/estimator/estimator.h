@@ -11,6 +11,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "muster/base/export.h"
@@ -20,6 +21,7 @@
 #include "muster/train/estimator_spec.h"
 #include "muster/train/hook.h"
 #include "muster/train/input_fn.h"
+#include "muster/train/prediction.h"
 #include "muster/train/results.h"
 
 namespace muster::inline v0_1::cluster {
@@ -78,9 +80,14 @@ class MUSTER_EXPORT Predictions {
  public:
   ~Predictions();
   Predictions(Predictions&&) noexcept;
-  // Nothing is computed before the first call. False at the end. Throws what evaluate() throws for
-  // checkpoints; InvalidArgument when no predict_key exists, or batch sizes of outputs differ.
-  bool next(Prediction* out);
+  // Nothing is computed before the first call. Nothing at the end. Throws what evaluate() throws
+  // for checkpoints; InvalidArgument when no predict_key exists, or batch sizes of outputs differ.
+  std::optional<Prediction> next();
+  [[deprecated("next() gives an optional")]] bool next(Prediction* out) {
+    std::optional<Prediction> prediction = next();
+    if (prediction) *out = *std::move(prediction);
+    return prediction.has_value();
+  }
 
  private:
   friend class Estimator;

@@ -98,9 +98,8 @@ TEST(BatchNormalizationTest, MovingStatisticsAreTheMeanOfThoseOfTheReplicas) {
   Tensor x;
   ASSERT_EQ(1, [&] {
     const auto iterator = all.batch(8).iterator({});
-    Element element;
-    iterator->next(&element);
-    x = Features(element.part(0))["x"];
+    const auto element = iterator->next();
+    x = Features(element->part(0))["x"];
     return 1;
   }());
   for (int64_t rows : {8, 1}) {

@@ -181,12 +181,12 @@ TEST(DeviceTest, EvaluatesAndPredictsThere) {
   EXPECT_THAT(seen, ::testing::Contains(test_device(1)));
   EXPECT_THAT(seen, ::testing::Contains(test_device(2)));
   Predictions a = here.predict(held_out), b = there.predict(held_out);
-  Prediction one, other;
+  std::optional<Prediction> other;
   int64_t rows = 0;
-  while (a.next(&one)) {
-    ASSERT_TRUE(b.next(&other));
-    ASSERT_TRUE(other.at("logits").is_cpu());
-    EXPECT_TRUE(other.at("logits").allclose(one.at("logits"), kRounding, kRounding));
+  while (const auto one = a.next()) {
+    ASSERT_TRUE(other = b.next());
+    ASSERT_TRUE(other->at("logits").is_cpu());
+    EXPECT_TRUE(other->at("logits").allclose(one->at("logits"), kRounding, kRounding));
     ++rows;
   }
   EXPECT_EQ(rows, 37);

@@ -112,11 +112,10 @@ TEST_F(EvaluationHooksTest, ThoseOfTheModelComeBehindAndEveryTime) {
                                     "end 3"));
   }
   lines_.clear();
-  Prediction row;
   Predictions predictions = estimator.predict(seven);
-  while (predictions.next(&row)) {
+  while (predictions.next()) {
   }
-  EXPECT_FALSE(predictions.next(&row));
+  EXPECT_FALSE(predictions.next());
   EXPECT_THAT(lines_, ElementsAre("begin predict 3", "before", "batch of 4", "before", "batch of 3",
                                   "end 3"));
 }
@@ -124,10 +123,9 @@ TEST_F(EvaluationHooksTest, ThoseOfTheModelComeBehindAndEveryTime) {
 TEST_F(EvaluationHooksTest, PredictionsThatAreLetGoEndCleanly) {
   Estimator estimator(two_layers, quiet_config(model_dir()));
   {
-    Prediction row;
     Predictions predictions =
         estimator.predict(seven, {.hooks = {std::make_shared<Protocol>(lines_)}});
-    ASSERT_TRUE(predictions.next(&row));
+    ASSERT_TRUE(predictions.next());
   }
   EXPECT_THAT(lines_, ElementsAre("begin predict 3", "before", "batch of 4", "end 3"));
   EXPECT_THAT(message_of([&] { estimator.predict(seven, {.hooks = {nullptr}}); }),

@@ -63,10 +63,10 @@ TEST(EstimatorTest, MetricsOfOnesOwnAreMergedOverReplicasByTheirKind) {
   const EvaluateOptions untrained{.allow_untrained = true};
   const double most = Estimator(model, alone).evaluate(all, untrained).at("most");
   EXPECT_EQ(Estimator(model, two).evaluate(all, untrained).at("most"), most);
-  Element whole;
-  ASSERT_TRUE(examples(20).batch(20).iterator()->next(&whole));
+  std::optional<Element> whole;
+  ASSERT_TRUE(whole = examples(20).batch(20).iterator()->next());
   EXPECT_EQ(most,
-            to_batch(whole).features.element().values().front().tensor().max().item<double>());
+            to_batch(*whole).features.element().values().front().tensor().max().item<double>());
   Estimator(model, two).train(all, {.max_steps = 1});
 }
 
@@ -141,22 +141,22 @@ TEST(EstimatorTest, PredictGivesExamplesOrBatches) {
   Estimator estimator(two_layers, quiet_config(directory / "m"));
   estimator.train(shuffled_batches(50, 5), {.max_steps = 10});
   int64_t examples_seen = 0;
-  Prediction prediction;
+  std::optional<Prediction> prediction;
   Predictions single =
       estimator.predict([] { return examples(13).batch(5); }, {.predict_keys = {"class"}});
-  while (single.next(&prediction)) {
-    EXPECT_EQ(prediction.size(), 1u);
-    EXPECT_EQ(prediction.at("class").dim(), 0);
+  while ((prediction = single.next())) {
+    EXPECT_EQ(prediction->size(), 1u);
+    EXPECT_EQ(prediction->at("class").dim(), 0);
     ++examples_seen;
   }
   EXPECT_EQ(examples_seen, 13);
   Predictions batches =
       estimator.predict([] { return examples(13).batch(5); }, {.yield_single_examples = false});
-  ASSERT_TRUE(batches.next(&prediction));
-  EXPECT_EQ(prediction.at("logits").size(0), 5);
+  ASSERT_TRUE(prediction = batches.next());
+  EXPECT_EQ(prediction->at("logits").size(0), 5);
   Predictions unknown =
       estimator.predict([] { return examples(13).batch(5); }, {.predict_keys = {"nothing"}});
-  EXPECT_THAT(error_of([&] { unknown.next(&prediction); }).what(), HasSubstr("class, logits"));
+  EXPECT_THAT(error_of([&] { prediction = unknown.next(); }).what(), HasSubstr("class, logits"));
 }
 
 TEST(EstimatorTest, PredictionsSurviveAMoveOfTheEstimator) {
@@ -165,9 +165,8 @@ TEST(EstimatorTest, PredictionsSurviveAMoveOfTheEstimator) {
   Predictions predictions =
       first.predict([] { return examples(3).batch(2); }, {.allow_untrained = true});
   const Estimator second = std::move(first);
-  Prediction prediction;
   int64_t rows = 0;
-  while (predictions.next(&prediction)) ++rows;
+  while (predictions.next()) ++rows;
   EXPECT_EQ(rows, 3);
 }
 
@@ -208,25 +207,23 @@ TEST(EvaluateTest, AModelThatWasNotTrainedIsAnErrorUnlessAskedFor) {
   Estimator(two_layers, quiet_config(directory / "model"))
       .train(shuffled_batches(20, 5), {.max_steps = 3});
   const InputFn input = shuffled_batches(20, 5, 1);
-  Prediction prediction;
   const auto expect_not_found = [&](const std::string& model_dir, const std::string& state) {
     Estimator estimator(two_layers, quiet_config(model_dir));
     for (const Error& error : {error_of([&] { estimator.evaluate(input); }),
-                               error_of([&] { estimator.predict(input).next(&prediction); })}) {
+                               error_of([&] { estimator.predict(input).next(); })}) {
       EXPECT_EQ(error.kind(), ErrorKind::kNotFound);
       EXPECT_EQ(error.message(),
                 "could not find a trained model in model_dir: " + model_dir + " " + state);
       EXPECT_THAT(error.hint(), HasSubstr("misspelling"));
       EXPECT_THAT(error.hint(), HasSubstr("{.allow_untrained = true}"));
     }
-    EXPECT_TRUE(estimator.predict(input, {.allow_untrained = true}).next(&prediction));
+    EXPECT_TRUE(estimator.predict(input, {.allow_untrained = true}).next());
     EXPECT_EQ(error_of([&] { (void)estimator.get_variable_names(); }).kind(), ErrorKind::kNotFound);
   };
   expect_not_found(directory / "modle", "does not exist");
   std::filesystem::create_directory(directory / "empty");
   expect_not_found(directory / "empty", "holds no checkpoint");
-  EXPECT_TRUE(
-      Estimator(two_layers, quiet_config(directory / "model")).predict(input).next(&prediction));
+  EXPECT_TRUE(Estimator(two_layers, quiet_config(directory / "model")).predict(input).next());
 }
 
 TEST(EvaluateTest, TheModelFunctionSeesTheStepOfTheCheckpoint) {

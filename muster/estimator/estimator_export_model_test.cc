@@ -21,18 +21,18 @@ ServingInputReceiver receiver() {
 
 // The features of 16 examples.
 Tensor some_rows() {
-  Element batch;
-  EXPECT_TRUE(testing::examples(16).batch(16).iterator()->next(&batch));
-  return batch.part(0).at("x").value().tensor();
+  std::optional<Element> batch;
+  EXPECT_TRUE(batch = testing::examples(16).batch(16).iterator()->next());
+  return batch->part(0).at("x").value().tensor();
 }
 
 Prediction predicted(Estimator& estimator, const PredictOptions& options = {}) {
   PredictOptions whole = options;
   whole.yield_single_examples = false;
-  Prediction given;
+  std::optional<Prediction> given;
   EXPECT_TRUE(
-      estimator.predict([] { return testing::examples(16).batch(16); }, whole).next(&given));
-  return given;
+      (given = estimator.predict([] { return testing::examples(16).batch(16); }, whole).next()));
+  return *given;
 }
 
 class ExportModelTest : public ::testing::Test {

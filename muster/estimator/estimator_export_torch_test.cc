@@ -29,16 +29,16 @@ TEST(ExportTorchTest, LibTorchComputesTheSameWithIt) {
   const auto state = torch::jit::pickle_load({bytes.begin(), bytes.end()}).toGenericDict();
   ASSERT_EQ(state.size(), 4u);
   const auto weight = [&](const char* name) { return state.at(name).toTensor(); };
-  Prediction given;
+  std::optional<Prediction> given;
   const PredictOptions whole{.yield_single_examples = false};
   ASSERT_TRUE(
-      estimator.predict([] { return testing::examples(16).batch(16); }, whole).next(&given));
-  Element batch;
-  ASSERT_TRUE(testing::examples(16).batch(16).iterator()->next(&batch));
-  const Tensor x = batch.part(0).at("x").value().tensor();
+      (given = estimator.predict([] { return testing::examples(16).batch(16); }, whole).next()));
+  std::optional<Element> batch;
+  ASSERT_TRUE(batch = testing::examples(16).batch(16).iterator()->next());
+  const Tensor x = batch->part(0).at("x").value().tensor();
   const Tensor hidden = torch::linear(x, weight("dense.weight"), weight("dense.bias")).relu();
   const Tensor logits = torch::linear(hidden, weight("dense_1.weight"), weight("dense_1.bias"));
-  EXPECT_TRUE(logits.allclose(given.at("logits"), 1e-5, 1e-6));
+  EXPECT_TRUE(logits.allclose(given->at("logits"), 1e-5, 1e-6));
 
   // An earlier one, and one that is not there.
   estimator.export_torch(directory / "early.pt", directory / "m/model.ckpt-10");

@@ -120,11 +120,11 @@ TEST_F(GpuTest, EvaluatesAndPredictsThere) {
   EXPECT_NEAR(result.at("loss"), expected.at("loss"), kRounding);
   EXPECT_EQ(result.at("accuracy"), expected.at("accuracy"));
   Predictions a = here.predict(held_out), b = there.predict(held_out);
-  Prediction one, other;
-  while (a.next(&one)) {
-    ASSERT_TRUE(b.next(&other));
-    ASSERT_TRUE(other.at("logits").is_cpu());
-    EXPECT_TRUE(other.at("logits").allclose(one.at("logits"), kRounding, kRounding));
+  std::optional<Prediction> other;
+  while (const auto one = a.next()) {
+    ASSERT_TRUE(other = b.next());
+    ASSERT_TRUE(other->at("logits").is_cpu());
+    EXPECT_TRUE(other->at("logits").allclose(one->at("logits"), kRounding, kRounding));
   }
 }
 

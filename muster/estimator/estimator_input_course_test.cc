@@ -126,10 +126,7 @@ TEST(EvaluationInput, ThatIsALiveStreamIsLeftAloneBeforeTraining) {
     return Dataset::from_generator([&]() -> Dataset::Generator {
       if (opened_at < 0) opened_at = latest(directory / "m").global_step;
       const auto rows = std::shared_ptr<Iterator>(examples(8).batch(4).iterator());
-      return [rows]() -> std::optional<Element> {
-        Element batch;
-        return rows->next(&batch) ? std::optional(batch) : std::nullopt;
-      };
+      return [rows] { return rows->next(); };
     });
   };
   train_and_evaluate(estimator, {.input_fn = epoch, .max_steps = 5}, {.input_fn = stream});

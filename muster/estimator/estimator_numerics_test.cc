@@ -54,18 +54,18 @@ struct PlainModel {
       loss += share * (std::log(total) - logits[labels[r]]);
       for (int64_t c = 0; c < kClasses; ++c) {
         dlogits[c] = share * (std::exp(logits[c]) / total - (c == labels[r] ? 1 : 0));
-        (*g)["net/dense_1/bias"][c] += dlogits[c];
+        g->at("net/dense_1/bias")[c] += dlogits[c];
       }
       for (int64_t h = 0; h < kHidden; ++h) {
         double dhidden = 0;
         for (int64_t c = 0; c < kClasses; ++c) {
-          (*g)["net/dense_1/kernel"][h * kClasses + c] += hidden[h] * dlogits[c];
+          g->at("net/dense_1/kernel")[h * kClasses + c] += hidden[h] * dlogits[c];
           dhidden += w.at("net/dense_1/kernel")[h * kClasses + c] * dlogits[c];
         }
         if (hidden[h] <= 0) continue;
-        (*g)["net/dense/bias"][h] += dhidden;
+        g->at("net/dense/bias")[h] += dhidden;
         for (int64_t i = 0; i < testing::kFeatures; ++i)
-          (*g)["net/dense/kernel"][i * kHidden + h] += x[r][i] * dhidden;
+          g->at("net/dense/kernel")[i * kHidden + h] += x[r][i] * dhidden;
       }
     }
     return loss;
@@ -158,9 +158,9 @@ TEST_P(NumericsTest, FiveStepsEqualAPlainComputationInDouble) {
   PlainModel::Numbers w = PlainModel::read(start), g;
   PlainOptimizer plain(optimizer, w);
   const auto data = examples(kRows).batch(kRows).iterator();
-  Element all;
-  ASSERT_TRUE(data->next(&all));
-  const Batch batch = to_batch(all);
+  std::optional<Element> all;
+  ASSERT_TRUE(all = data->next());
+  const Batch batch = to_batch(*all);
   for (int64_t step = 0; step < kSteps; ++step) {
     const PlainRows rows(batch, step * kBatch, (step + 1) * kBatch);
     const double loss = PlainModel::gradients(w, rows.x, rows.labels, &g);

@@ -148,7 +148,7 @@ class AverageTest : public ::testing::Test {
   static Tensor predicted(Estimator& estimator, const PredictOptions& options) {
     Predictions predictions = estimator.predict(evaluated(), options);
     std::vector<Tensor> logits;
-    for (Prediction one; predictions.next(&one);) logits.push_back(one.at("logits"));
+    while (const auto one = predictions.next()) logits.push_back(one->at("logits"));
     return torch::stack(logits);
   }
 

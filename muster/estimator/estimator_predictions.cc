@@ -88,15 +88,16 @@ struct Predictions::Impl {
   }
 
   bool make_batch() {
-    Element element;
     if (!iterator) iterator = open();
-    if (ended || hooks.stop() || !iterator->next(&element)) {
+    std::optional<Element> element;
+    if (!ended && !hooks.stop()) element = iterator->next();
+    if (!element) {
       write_summaries();
       end();
       return false;
     }
     const DeviceScope here(runner->device());
-    const Batch input{to_batch(copy(element)).features, Labels()};
+    const Batch input{to_batch(copy(*element)).features, Labels()};
     runner->build(input);  // a call of its own, which shows nothing
     runner->summaries().begin(
         {.due = static_cast<bool>(open_writer), .batch = batches, .rows = input.rows()});
@@ -139,20 +140,18 @@ Predictions::Predictions(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Predictions::~Predictions() = default;
 Predictions::Predictions(Predictions&&) noexcept = default;
 
-bool Predictions::next(Prediction* out) {
+std::optional<Prediction> Predictions::next() {
   if (!impl_->options.yield_single_examples) {
-    if (!impl_->next_batch()) return false;
-    *out = Prediction(impl_->batch);
-    return true;
+    if (!impl_->next_batch()) return std::nullopt;
+    return Prediction(impl_->batch);
   }
   while (impl_->row == impl_->rows) {
-    if (!impl_->next_batch()) return false;
+    if (!impl_->next_batch()) return std::nullopt;
   }
   Prediction::Outputs row;
   for (const auto& [name, tensor] : impl_->batch) row[name] = tensor[impl_->row];
-  *out = Prediction(std::move(row));
   ++impl_->row;
-  return true;
+  return Prediction(std::move(row));
 }
 
 Predictions Estimator::predict(const InputFn& input_fn, const PredictOptions& options) {

@@ -207,9 +207,8 @@ TEST(EstimatorTest, NothingPilesUpOverManyCalls) {
   const auto round = [&] {
     estimator.train(shuffled_batches(40, 8), {.steps = 1});
     for (int i = 0; i < 20; ++i) estimator.evaluate(shuffled_batches(40, 8, 1));
-    Prediction prediction;
     Predictions predictions = estimator.predict(shuffled_batches(40, 8, 1));
-    while (predictions.next(&prediction)) continue;
+    while (predictions.next()) continue;
   };
   for (int i = 0; i < 3; ++i) round();  // what is made once
   const size_t before = heap_in_use();
@@ -224,11 +223,11 @@ TEST(EstimatorTest, AMisspeltPredictionIsNamed) {
   for (const bool single : {true, false}) {
     Predictions predictions =
         estimator.predict(shuffled_batches(40, 8, 1), {.yield_single_examples = single});
-    Prediction prediction;
-    ASSERT_TRUE(predictions.next(&prediction));
-    const std::string name = prediction.begin()->first;
-    EXPECT_TRUE(prediction[name].defined());
-    const Error error = error_of([&] { (void)prediction.at(name + "s"); });
+    std::optional<Prediction> prediction;
+    ASSERT_TRUE(prediction = predictions.next());
+    const std::string name = prediction->begin()->first;
+    EXPECT_TRUE((*prediction)[name].defined());
+    const Error error = error_of([&] { (void)prediction->at(name + "s"); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
     EXPECT_EQ(error.hint(), "did you mean '" + name + "'?");
   }

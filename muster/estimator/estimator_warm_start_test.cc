@@ -118,10 +118,11 @@ TEST_F(WarmStartedTest, EvaluationAndPredictionWithoutACheckpointUseTheWeights) 
     EXPECT_EQ(result.at("loss"), expected.at("loss"));
     EXPECT_EQ(result.at("global_step"), 0);
   }
-  Prediction taken, given;
-  ASSERT_TRUE(warm.predict(once).next(&taken));
-  ASSERT_TRUE(Estimator(two_layers, quiet_config(base()), kAdam).predict(once).next(&given));
-  EXPECT_TRUE(taken.at("logits").equal(given.at("logits")));
+  std::optional<Prediction> given;
+  std::optional<Prediction> taken;
+  ASSERT_TRUE(taken = warm.predict(once).next());
+  ASSERT_TRUE(given = Estimator(two_layers, quiet_config(base()), kAdam).predict(once).next());
+  EXPECT_TRUE(taken->at("logits").equal(given->at("logits")));
   // Its own checkpoint, once there is one.
   warm.train(input_, {.max_steps = 4});
   EXPECT_EQ(warm.evaluate(once).at("global_step"), 4);

@@ -12,8 +12,7 @@ namespace {
 void look_at(const EvalSpec& spec) {
   const Dataset dataset = spec.input_fn(InputContext());
   if (data::reads_a_stream(dataset)) return;
-  Element first;
-  if (dataset.iterator()->next(&first)) return;
+  if (dataset.iterator()->next()) return;
   throw invalid_argument("the evaluation input gave no data: " + dataset.describe(),
                          "check the data directory and the transformations of the input function");
 }

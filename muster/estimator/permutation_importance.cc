@@ -124,20 +124,20 @@ Rows read(const InputFn& input_fn) {
   std::vector<std::vector<Value>> values;  // of each leaf, by batch
   std::shared_ptr<const Structure> structure;
   const auto iterator = dataset.iterator();
-  for (Element batch; iterator->next(&batch);) {
-    if (batch.values().empty() || batch.rows() == 0) continue;
+  while (const auto batch = iterator->next()) {
+    if (batch->values().empty() || batch->rows() == 0) continue;
     if (structure == nullptr) {
-      structure = batch.shared_structure();
-      values.resize(batch.values().size());
+      structure = batch->shared_structure();
+      values.resize(batch->values().size());
     }
-    if (!(batch.structure() == *structure)) {
+    if (!(batch->structure() == *structure)) {
       throw invalid_argument("the batches of the input differ: " + structure->describe() + " and " +
-                                 batch.structure().describe(),
+                                 batch->structure().describe(),
                              "give all of them the same features");
     }
-    for (size_t i = 0; i < values.size(); ++i) values[i].push_back(batch.values()[i]);
-    rows.batch = std::max(rows.batch, batch.rows());
-    rows.count += batch.rows();
+    for (size_t i = 0; i < values.size(); ++i) values[i].push_back(batch->values()[i]);
+    rows.batch = std::max(rows.batch, batch->rows());
+    rows.count += batch->rows();
   }
   if (rows.count == 0)
     throw invalid_argument("the input function gave no data: " + dataset.describe(),

@@ -42,8 +42,8 @@ EvalResult evaluate(const InputFn& input_fn) {
   double squares = 0, right = 0;
   int64_t count = 0;
   const auto iterator = input_fn({}).iterator();
-  for (Element element; iterator->next(&element);) {
-    const Batch batch = to_batch(element);
+  while (const auto element = iterator->next()) {
+    const Batch batch = to_batch(*element);
     const Tensor made = 3 * batch.features["a"] + batch.features["b"];
     squares += (made - batch.labels.tensor()).square().sum().item<double>();
     const Strings& texts = batch.features.value("sign").strings();
@@ -132,8 +132,8 @@ TEST(PermutationImportanceTest, EntriesOfAFeatureMoveTogether) {
   const auto evaluate = [&](const InputFn& given) {
     seen.emplace_back();
     const auto iterator = given({}).iterator();
-    for (Element element; iterator->next(&element);) {
-      const Batch batch = to_batch(element);
+    while (const auto element = iterator->next()) {
+      const Batch batch = to_batch(*element);
       const Tensor ids = batch.features["x/ids"], weights = batch.features["x/weights"];
       EXPECT_EQ(ids.size(1), 3);
       for (int64_t i = 0; i < ids.numel(); ++i) {
@@ -159,8 +159,8 @@ TEST(PermutationImportanceTest, TheTransformComesBehindTheShuffling) {
   const auto of_twice = [](const InputFn& input_fn) {
     double loss = 0;
     const auto iterator = input_fn({}).iterator();
-    for (Element element; iterator->next(&element);) {
-      const Batch batch = to_batch(element);
+    while (const auto element = iterator->next()) {
+      const Batch batch = to_batch(*element);
       loss += (1.5 * batch.features["twice"] - batch.labels.tensor()).square().sum().item<double>();
     }
     return EvalResult{{"loss", loss / kRows}};

@@ -30,17 +30,17 @@ class PredictorTest : public ::testing::Test {
                             raw_serving_input_receiver({{"x", {kFloat32, {kFeatures}}}}));
   }
   Tensor expected(const std::string& name) {
-    Prediction given;
-    EXPECT_TRUE(estimator_
-                    .predict([] { return testing::examples(16).batch(16); },
-                             {.yield_single_examples = false})
-                    .next(&given));
-    return given.at(name);
+    std::optional<Prediction> given;
+    EXPECT_TRUE((given = estimator_
+                             .predict([] { return testing::examples(16).batch(16); },
+                                      {.yield_single_examples = false})
+                             .next()));
+    return given->at(name);
   }
   Tensor rows() {
-    Element batch;
-    EXPECT_TRUE(testing::examples(16).batch(16).iterator()->next(&batch));
-    return batch.part(0).at("x").value().tensor();
+    std::optional<Element> batch;
+    EXPECT_TRUE(batch = testing::examples(16).batch(16).iterator()->next());
+    return batch->part(0).at("x").value().tensor();
   }
   // A batch, and single examples.
   void check(const Predictor& predictor) {

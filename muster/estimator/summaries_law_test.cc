@@ -153,8 +153,7 @@ TEST(SummariesLaw, PredictionsShowThemWhereTheyAreWanted) {
   Estimator estimator(shown, quiet_config(directory / "m"));
   const auto predict = [&](const PredictOptions& options) {
     Predictions predictions = estimator.predict([] { return examples(7).batch(4); }, options);
-    Prediction prediction;
-    while (predictions.next(&prediction)) {
+    while (predictions.next()) {
     }
   };
   predict({.allow_untrained = true});

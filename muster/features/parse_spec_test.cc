@@ -113,13 +113,13 @@ TEST(ParseSpecTest, ColumnsOfACsvFile) {
                             .batch(2)
                             .map(resolve(columns))
                             .iterator();
-  Element batch;
-  ASSERT_TRUE(iterator->next(&batch));
-  const Element features = batch.part(0);
+  std::optional<Element> batch;
+  ASSERT_TRUE(batch = iterator->next());
+  const Element features = batch->part(0);
   expect_equal(features.at("age/values").value().tensor(), floats({20, -1}, {2, 1}));
   expect_equal(features.at("job/ids").value().tensor(), ints({0, -1}, {2, 1}));
   expect_equal(features.at("rooms/ids").value().tensor(), ints({3, -1}, {2, 1}));
-  expect_equal(batch.part(1).value().tensor(), ints({1, 0}, {2}));
+  expect_equal(batch->part(1).value().tensor(), ints({1, 0}, {2}));
   EXPECT_EQ(csv_options(columns, {"income"}).columns.back().kind, data::CsvKind::kFloat32);
   EXPECT_THAT(message_of([&] { csv_options(columns, {"city"}); }),
               HasSubstr("csv_options: the label 'city' is a feature too"));

@@ -216,15 +216,15 @@ TEST(ResolveTest, RowsDoNotKnowOfEachOther) {
                      {"job", Strings({"x", "y", "z", "x", "y"})},
                      {"share", floats({1, 2, 3, 4, 5, 6, 7, 8, 9, 1}, {5, 2})}}));
   const auto all = rows.batch(5).map(resolve(columns)).iterator();
-  Element whole;
-  ASSERT_TRUE(all->next(&whole));
+  std::optional<Element> whole;
+  ASSERT_TRUE(whole = all->next());
   const auto parts = rows.batch(2).map(resolve(columns)).iterator();
-  Element part;
-  for (int64_t at = 0; parts->next(&part); at += part.rows()) {
-    for (size_t i = 0; i < whole.values().size(); ++i) {
-      if (!whole.values()[i].is_tensor()) continue;
-      expect_equal(part.values()[i].tensor(),
-                   whole.values()[i].slice(at, at + part.rows()).tensor());
+  std::optional<Element> part;
+  for (int64_t at = 0; part = parts->next(); at += part->rows()) {
+    for (size_t i = 0; i < whole->values().size(); ++i) {
+      if (!whole->values()[i].is_tensor()) continue;
+      expect_equal(part->values()[i].tensor(),
+                   whole->values()[i].slice(at, at + part->rows()).tensor());
     }
   }
   // A replica may have no rows.
@@ -232,10 +232,10 @@ TEST(ResolveTest, RowsDoNotKnowOfEachOther) {
                          .batch(2)
                          .map(resolve(columns))
                          .iterator({.sharding = {.num_replicas = 3, .replica = 2}});
-  ASSERT_TRUE(third->next(&part));
-  EXPECT_EQ(part.rows(), 0);
-  EXPECT_EQ(part.at("age_bucketized/ids").value().describe(), "int64[0, 1]");
-  EXPECT_EQ(part.at("city_X_job/ids").value().rows(), 0);
+  ASSERT_TRUE(part = third->next());
+  EXPECT_EQ(part->rows(), 0);
+  EXPECT_EQ(part->at("age_bucketized/ids").value().describe(), "int64[0, 1]");
+  EXPECT_EQ(part->at("city_X_job/ids").value().rows(), 0);
 }
 
 // Ids are looked up once, however many epochs there are.
@@ -252,9 +252,8 @@ TEST(ResolveTest, WhatWasResolvedCanBeCached) {
       Element::dict({{"x", floats({1, 2, 3, 4, 5}, {5})},
                      {"city", Strings({"Oslo", "Rome", "Bern", "Oslo", "Bern"})}}));
   const auto iterator = rows.batch(2).map(resolve(columns)).cache().repeat(3).iterator();
-  Element batch;
   std::vector<Element> batches;
-  while (iterator->next(&batch)) batches.push_back(batch);
+  while (const auto batch = iterator->next()) batches.push_back(*batch);
   ASSERT_EQ(batches.size(), 9u);
   EXPECT_EQ(calls, 3);
   for (size_t i = 3; i < batches.size(); ++i) {

@@ -75,10 +75,10 @@ class DistributedDataset::Pass {
     bool any = false;
     loop_->each("the next batch of a distributed data set", [&](Replica& replica, size_t local) {
       Part& part = parts_[local];
-      bool has = part.input->batches().next(&part.element);
+      bool has = part.input->batches().read(&part.element);
       // Where a pass is divided, its last batch may have rows for some workers alone.
       while (has && !replica.place().in_sync && part.element.rows() == 0)
-        has = part.input->batches().next(&part.element);
+        has = part.input->batches().read(&part.element);
       // Divided by Muster, all end together.
       if (part.input->by_process() && replica.place().in_sync && replica.place().processes > 1)
         has = any_has(replica, part, has);

@@ -91,10 +91,10 @@ TEST(MixedPrecisionLawTest, ReplicasComputeWhatOneDoesButForRounding) {
     return scope.variable("dense/kernel").detach().to(kFloat64);
   };
   const auto batch = data.batch(13).iterator();
-  Element element;
-  ASSERT_TRUE(batch->next(&element));
-  const Tensor x = element.part(0).value().tensor().to(kFloat64);
-  const Tensor y = element.part(1).value().tensor().to(kFloat64);
+  std::optional<Element> element;
+  ASSERT_TRUE(element = batch->next());
+  const Tensor x = element->part(0).value().tensor().to(kFloat64);
+  const Tensor y = element->part(1).value().tensor().to(kFloat64);
   const Tensor outputs =
       x.to(kBFloat16).to(kFloat64).mm(torch::full({2, 1}, 0.7).to(kBFloat16).to(kFloat64));
   // Outputs are rounded as well, which moves what the loss gives.

@@ -38,14 +38,14 @@ Dataset prepare(const Dataset& examples) {
 
 TEST(PipelineTest, FeaturesBecomeNumbers) {
   const auto iterator = prepare(passengers()).iterator();
-  Element batch;
-  ASSERT_TRUE(iterator->next(&batch));
+  std::optional<Element> batch;
+  ASSERT_TRUE(batch = iterator->next());
   // The mean is 30, the variance 50.
-  expect_close(batch.at("age").value().tensor(), floats({-1.4142135, 1.4142135}, {2, 1}));
+  expect_close(batch->at("age").value().tensor(), floats({-1.4142135, 1.4142135}, {2, 1}));
   // Unknown, Oslo, Rome, Bern: the most frequent first, then the last in the order of bytes.
-  expect_equal(batch.at("city").value().tensor(), floats({0, 1, 0, 0, 0, 0, 1, 0}, {2, 4}));
-  ASSERT_TRUE(iterator->next(&batch));
-  expect_equal(batch.at("city").value().tensor(), floats({0, 1, 0, 0, 0, 0, 0, 1}, {2, 4}));
+  expect_equal(batch->at("city").value().tensor(), floats({0, 1, 0, 0, 0, 0, 1, 0}, {2, 4}));
+  ASSERT_TRUE(batch = iterator->next());
+  expect_equal(batch->at("city").value().tensor(), floats({0, 1, 0, 0, 0, 0, 0, 1}, {2, 4}));
 }
 
 // Under sharding a map sees batches of zero rows too, and before batch() scalars.
@@ -58,13 +58,13 @@ TEST(PipelineTest, WorksOnBatchesWithoutRowsAndOnSingleElements) {
   };
   const auto third =
       passengers().batch(2).map(both).iterator({.sharding = {.num_replicas = 3, .replica = 2}});
-  Element batch;
-  ASSERT_TRUE(third->next(&batch));
-  EXPECT_EQ(batch.at("age").value().tensor().sizes(), at::IntArrayRef({0, 2}));
+  std::optional<Element> batch;
+  ASSERT_TRUE(batch = third->next());
+  EXPECT_EQ(batch->at("age").value().tensor().sizes(), at::IntArrayRef({0, 2}));
   const auto single = passengers().map(both).iterator();
-  ASSERT_TRUE(single->next(&batch));
-  expect_equal(batch.at("age").value().tensor(), floats({1, 0}, {1, 2}));
-  expect_close(batch.at("city").value().tensor().sum(), torch::tensor(1.0f));
+  ASSERT_TRUE(batch = single->next());
+  expect_equal(batch->at("age").value().tensor(), floats({1, 0}, {1, 2}));
+  expect_close(batch->at("city").value().tensor().sum(), torch::tensor(1.0f));
 }
 
 }  // namespace

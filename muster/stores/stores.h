@@ -10,13 +10,11 @@
 namespace muster::inline v0_1::stores {
 
 // Sets for how long requests to s3, gs, http and https are tried again where
-// MUSTER_STORE_RETRY_SECONDS does not say; the default is the 120 s of StoreOptions. Only schemes of
-// which no path has been asked for yet take the new value. A command that somebody waits for sets
-// less.
+// MUSTER_STORE_RETRY_SECONDS does not say; the default is the 120 s of StoreOptions. Only schemes
+// of which no path has been asked for yet take the new value. A command that somebody waits for
+// sets less.
 MUSTER_EXPORT void set_retry_timeout(Seconds time);
-[[deprecated("set_retry_timeout(Seconds) takes its place")]]  //
-inline void
-set_retry_seconds(double seconds) {
+[[deprecated("call set_retry_timeout()")]] inline void set_retry_seconds(double seconds) {
   set_retry_timeout(Seconds(seconds));
 }
 

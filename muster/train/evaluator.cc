@@ -272,10 +272,11 @@ EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
   const Dataset dataset = loop.input_fn(InputContext());
   const auto iterator =
       (n == 1 ? dataset : dataset.shard(n, replica.replica_id())).iterator({.seed = loop.seed});
-  Element element;
+  std::optional<Element> element;
   int64_t index = replica.replica_id();
   const auto next = [&] {
-    return (!loop.steps || index < *loop.steps) && iterator->next(&element);
+    element = !loop.steps || index < *loop.steps ? iterator->next() : std::nullopt;
+    return element.has_value();
   };
   bool has_data = next();
   // The first batch is the chief's: where it has none, nobody has.
@@ -288,7 +289,7 @@ EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
   }
   runner.set_global_step(start.at("global_step"));
   replica.group().report(distribute::Phase::kEvaluating, runner.global_step());
-  if (has_data) runner.build(to_batch(copy(element)));
+  if (has_data) runner.build(to_batch(copy(*element)));
   share_values(runner, replica);
   begin_hooks(hooks, runner, replica, loop);
   BatchMetrics measured;
@@ -302,7 +303,7 @@ EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
       throw Error(ErrorKind::kCancelled, fmt::format("evaluation was stopped after {} batch{}",
                                                      made, made == 1 ? "" : "es"));
     }
-    const Batch batch = to_batch(copy(element));
+    const Batch batch = to_batch(copy(*element));
     runner.summaries().begin({.due = static_cast<bool>(loop.summarize),
                               .first = replica.is_chief(),
                               .batch = index,

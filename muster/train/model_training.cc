@@ -67,7 +67,7 @@ StepResult ModelTraining::make_batch(distribute::ReplicaInput& input,
   let_go();
   trace_.start();
   Element element;
-  const bool has_data = input.batches().next(&element);
+  const bool has_data = input.batches().read(&element);
   if (!has_data && replica_.num_replicas_in_sync() == 1) {
     const StepResult rest = engine_.apply_accumulated();
     if (!rest.updated) return {.any_data = false};

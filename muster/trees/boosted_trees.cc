@@ -212,9 +212,10 @@ EvalResult BoostedTrees::evaluate(const InputFn& input_fn,
   const auto iterator = dataset.iterator({.seed = impl_->place.config().random_seed.value_or(0)});
   trees::Measures measures(form.loss);
   int64_t seen = 0;
-  Element element;
-  while ((!options.steps || measures.batches() < *options.steps) && iterator->next(&element)) {
-    const Batch batch = to_batch(element);
+  while (!options.steps || measures.batches() < *options.steps) {
+    const std::optional<Element> element = iterator->next();
+    if (!element) break;
+    const Batch batch = to_batch(*element);
     refuse_weights(batch);
     if (batch.rows() == 0) continue;
     const Tensor matrix = trees::matrix_for(batch.features, ensemble, form);
@@ -245,9 +246,9 @@ struct BoostedTreesPredictions::Impl {
   int64_t at = 0;  // the next row of the batch
 
   bool read() {
-    Element element;
-    if (!iterator->next(&element)) return false;
-    const Features features = to_batch(element).features;
+    const std::optional<Element> element = iterator->next();
+    if (!element) return false;
+    const Features features = to_batch(*element).features;
     const Tensor matrix = trees::matrix_for(features, ensemble, form);
     batch = trees::predictions_of(form.loss, trees::logits_of(ensemble, matrix));
     if (options.with_explanations) trees::add_explanations(ensemble, matrix, &batch);
@@ -270,20 +271,18 @@ BoostedTreesPredictions::BoostedTreesPredictions(std::unique_ptr<Impl> impl)
 BoostedTreesPredictions::~BoostedTreesPredictions() = default;
 BoostedTreesPredictions::BoostedTreesPredictions(BoostedTreesPredictions&&) noexcept = default;
 
-bool BoostedTreesPredictions::next(Prediction* out) {
+std::optional<Prediction> BoostedTreesPredictions::next() {
   if (!impl_->options.yield_single_examples) {
-    if (!impl_->read()) return false;
-    *out = Prediction(impl_->batch);
-    return true;
+    if (!impl_->read()) return std::nullopt;
+    return Prediction(impl_->batch);
   }
   while (impl_->at == impl_->rows) {
-    if (!impl_->read()) return false;
+    if (!impl_->read()) return std::nullopt;
   }
   Prediction::Outputs row;
   for (const auto& [name, values] : impl_->batch) row[name] = values[impl_->at];
   ++impl_->at;
-  *out = Prediction(std::move(row));
-  return true;
+  return Prediction(std::move(row));
 }
 
 BoostedTreesPredictions BoostedTrees::predict(const InputFn& input_fn,

@@ -37,17 +37,17 @@ namespace muster::inline v0_1 {
 // Options of BoostedTreesClassifier. Losses, and with them the penalties, are sums over examples
 // and not means.
 struct BoostedTreesClassifierOptions {
-  int64_t n_classes = 2;                           // at least 2; with more, a tree for each a round
-  WeightColumn weight_column{};                    // the feature with the examples' weights; empty: 1
+  int64_t n_classes = 2;         // at least 2; with more, a tree for each a round
+  WeightColumn weight_column{};  // the feature with the examples' weights; empty: 1
   std::vector<std::string> label_vocabulary = {};  // classes of labels that are strings
   int64_t n_trees = 100;                           // rounds; at least 1
   int64_t max_depth = 6;                           // from 1 to 16
   double learning_rate = 0.1;                      // of each tree; more than 0
   double l1_regularization = 0;                    // 0 or more, as the three below
   double l2_regularization = 0;
-  double tree_complexity = 0;         // the gain that a split needs; with pruning alone
-  double min_node_weight = 0;         // the sum of second derivatives that a node needs
-  bool center_bias = false;           // begins with the mean label; of two classes alone
+  double tree_complexity = 0;  // the gain that a split needs; with pruning alone
+  double min_node_weight = 0;  // the sum of second derivatives that a node needs
+  bool center_bias = false;    // begins with the mean label; of two classes alone
   trees::PruningMode pruning_mode = trees::PruningMode::kNone;
   // Features to ask; empty: all but the weight column.
   std::vector<std::string> feature_names = {};
@@ -106,8 +106,13 @@ class MUSTER_EXPORT BoostedTreesPredictions {
  public:
   ~BoostedTreesPredictions();
   BoostedTreesPredictions(BoostedTreesPredictions&&) noexcept;
-  // False at the end. Throws InvalidArgument for an input without a feature the trees ask.
-  bool next(Prediction* out);
+  // Nothing at the end. Throws InvalidArgument for an input without a feature the trees ask.
+  std::optional<Prediction> next();
+  [[deprecated("next() gives an optional")]] bool next(Prediction* out) {
+    std::optional<Prediction> prediction = next();
+    if (prediction) *out = *std::move(prediction);
+    return prediction.has_value();
+  }
 
  private:
   friend class BoostedTrees;

@@ -24,6 +24,7 @@ using testing::predicted;
 using testing::test_rows;
 using testing::TestRows;
 using testing::trees_config;
+using trees::PruningMode;
 
 // A data set of one feature.
 Dataset points(const std::vector<float>& x, const std::vector<float>& y) {
@@ -242,9 +243,9 @@ TEST(BoostedTreesTest, ImportancesAndExplanationsAddUp) {
   BoostedTreesPredictions predictions =
       model.predict([&] { return rows.dataset(); }, {.with_explanations = true});
   int64_t seen = 0;
-  for (Prediction one; predictions.next(&one); ++seen) {
-    const double sum = one["bias"].sum().item<double>() + one["dfc"].sum().item<double>();
-    ASSERT_NEAR(sum, one["logits"].item<double>(), 1e-5);
+  for (; const auto one = predictions.next(); ++seen) {
+    const double sum = one->at("bias").sum().item<double>() + one->at("dfc").sum().item<double>();
+    ASSERT_NEAR(sum, one->at("logits").item<double>(), 1e-5);
   }
   EXPECT_EQ(seen, 500);
 }
@@ -269,7 +270,8 @@ TEST(BoostedTreesInputTest, OptionsAreChecked) {
   EXPECT_THAT(refused(Classifier{.l2_regularization = -1}, data),
               HasSubstr("l2_regularization of a boosted trees model is -1"));
   EXPECT_THAT(refused(Classifier{.tree_complexity = 1}, data), HasSubstr("tree_complexity 1"));
-  EXPECT_THAT(refused(Classifier{.pruning_mode = PruningMode::kPost}, data), HasSubstr("tree_complexity 0"));
+  EXPECT_THAT(refused(Classifier{.pruning_mode = PruningMode::kPost}, data),
+              HasSubstr("tree_complexity 0"));
   EXPECT_THAT(refused(Classifier{.n_classes = 3, .center_bias = true}, data),
               HasSubstr("center_bias with n_classes = 3"));
   EXPECT_THAT(refused(Classifier{.label_vocabulary = {"a"}}, data), HasSubstr("1 entries for 2"));

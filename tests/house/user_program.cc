@@ -2,10 +2,12 @@
 // compiles it. It is never run.
 #include <muster/muster.h>
 
+#include <chrono>
 #include <map>
 #include <string>
 
 using namespace muster;
+using namespace std::chrono_literals;
 
 // Names that a program gives its own functions.
 Tensor linear(const Tensor& x, const Tensor& w) { return x.matmul(w); }
@@ -61,11 +63,21 @@ void loop(const Dataset& features) {
   }
 }
 
+// Times are whatever std::chrono has, and what is left out of an option struct has its default.
+RunConfig config() {
+  return {.model_dir = "model",
+          .save_checkpoints_secs = 90s,
+          .keep_checkpoint_every_n_hours = 2h,
+          .train_distribute = distribute::multi_worker_mirrored(
+              {.heartbeat_interval = 500ms, .heartbeat_timeout = Seconds(7.5)}),
+          .join_timeout = 5min};
+}
+
 int main() {
   guard_main();
-  Estimator estimator(model_fn, {.model_dir = "model"});
+  Estimator estimator(model_fn, config());
   estimator.train([] { return rows().repeat(); }, {.max_steps = 1});
   estimator.train([](const InputContext&) { return rows(); }, {.max_steps = 1});
-  Prediction prediction;
-  estimator.predict(rows, {.allow_untrained = true}).next(&prediction);
+  Predictions predictions = estimator.predict(rows, {.allow_untrained = true});
+  while (const auto prediction = predictions.next()) (void)prediction->at("logits").sum();
 }

@@ -259,9 +259,9 @@ TEST(TorchModuleEvaluationTest, UsesTheCheckpointsValuesAndRunningStatistics) {
   EXPECT_NEAR(estimator.evaluate(whole).at("loss"), loss, 1e-6);
   EXPECT_NEAR(estimator.evaluate(whole).at("loss"), loss, 1e-6);
   Predictions predictions = estimator.predict(whole, {.yield_single_examples = false});
-  Prediction batch;
-  ASSERT_TRUE(predictions.next(&batch));
-  expect_close(batch.at("logits"), logits.detach(), 1e-6, "logits");
+  std::optional<Prediction> batch;
+  ASSERT_TRUE(batch = predictions.next());
+  expect_close(batch->at("logits"), logits.detach(), 1e-6, "logits");
 }
 
 TEST(TorchModuleEvaluationTest, ExistingWeightsAreLoadedWhereTheModuleIsMade) {

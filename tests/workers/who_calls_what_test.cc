@@ -417,8 +417,7 @@ TEST(EstimatorCalls, ThatOneWorkerMayMakeAloneMeetNobody) {
     (void)estimator.get_variable_value(estimator.get_variable_names().front());
     EXPECT_TRUE(estimator.latest_checkpoint());
     Predictions predictions = estimator.predict(some_batches);
-    Prediction first;
-    EXPECT_TRUE(predictions.next(&first));
+    EXPECT_TRUE(predictions.next());
   });
   EXPECT_TRUE(errors.empty()) << errors.begin()->second.what();
 }

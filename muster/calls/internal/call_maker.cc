@@ -146,11 +146,10 @@ std::unique_ptr<Iterator> RemoteFunctions::open(const Data& of, int worker, int 
 Batch CallMaker::next_batch(const RemoteFunctions::Data& data) {
   std::unique_ptr<Iterator>& iterator = open_[data.name];
   if (!iterator) iterator = functions_.open(data, worker_, workers_, replica_.replica().seed());
-  Element element;
   int without_rows = 0;
-  while (iterator->next(&element)) {
+  while (const std::optional<Element> element = iterator->next()) {
     // At the end of a pass over data that is divided there may be rows for some workers alone.
-    if (!data.divided || element.rows() > 0) return to_batch(element);
+    if (!data.divided || element->rows() > 0) return to_batch(*element);
     if (++without_rows < kPassesWithoutRows) continue;
     throw invalid_argument(fmt::format("{} has no part of the data set \"{}\"",
                                        replica_.replica().place().name(), data.name),

@@ -179,9 +179,9 @@ class Joining {
     // Whoever starts lost tasks again has done so by now: it is the program that must change.
     const bool other_call = options_.again && reached_ && !silent_.empty() && meanwhile().empty();
     if (other_call) {
-      hint = fmt::format(
-          "{}; where it comes later, raise join_timeout of RunConfig or ScopeOptions",
-          kEveryWorker);
+      hint =
+          fmt::format("{}; where it comes later, raise join_timeout of RunConfig or ScopeOptions",
+                      kEveryWorker);
     }
     if (itself_ && !reached_) hint = "give this task an address in TF_CONFIG that it can reach too";
     if (const std::string refused = meanwhile(); !refused.empty())

@@ -21,12 +21,11 @@ class RunningIterator final : public Iterator {
   }
   ~RunningIterator() override { run_.stop(); }
 
-  bool next(Element* out) override {
-    if (stream_->read(&item_, 1) == 0) return false;
+  std::optional<Element> next() override {
+    if (stream_->read(&item_, 1) == 0) return std::nullopt;
     if (item_.error != nullptr) std::rethrow_exception(item_.error);
     item_.settle();
-    *out = std::move(item_.element);
-    return true;
+    return std::move(item_.element);
   }
 
   json save() const override {

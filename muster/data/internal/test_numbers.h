@@ -50,11 +50,11 @@ inline int64_t skip_over(ElementReader& reader, int64_t count) {
 // What is left; an error is the list {-1}.
 inline Lists rest_of(Iterator& iterator) {
   Lists all;
-  Element element;
   while (true) {
     try {
-      if (!iterator.next(&element)) return all;
-      all.push_back(numbers_in(element));
+      const auto element = iterator.next();
+      if (!element) return all;
+      all.push_back(numbers_in(*element));
     } catch (const Error&) {
       all.push_back({-1});
     }
@@ -81,9 +81,8 @@ inline Dataset failing_on(int64_t number, const Dataset& dataset) {
 inline std::vector<int64_t> flat(const Dataset& dataset, uint64_t seed = 0) {
   std::vector<int64_t> all;
   const auto iterator = dataset.iterator({.seed = seed});
-  Element element;
-  while (iterator->next(&element)) {
-    for (const int64_t number : numbers_in(element)) all.push_back(number);
+  while (const auto element = iterator->next()) {
+    for (const int64_t number : numbers_in(*element)) all.push_back(number);
   }
   return all;
 }

@@ -19,15 +19,14 @@ void for_each_value(
         "leave out repeat(), or put take() behind it");
   }
   const std::unique_ptr<Iterator> iterator = batches.iterator();
-  Element element;
-  for (int64_t i = 0; iterator->next(&element); ++i) {
+  for (int64_t i = 0; const std::optional<Element> element = iterator->next(); ++i) {
     const std::string where = fmt::format("{}.adapt: element {}", layer, i);
-    if (!element.is_leaf()) {
+    if (!element->is_leaf()) {
       throw invalid_argument(
-          fmt::format("{} is {}, not one value", where, element.describe()),
+          fmt::format("{} is {}, not one value", where, element->describe()),
           "take one out: dataset.map([](const Element& e) { return e.at(\"age\"); })");
     }
-    learn(element.value(), where);
+    learn(element->value(), where);
   }
 }
 

@@ -80,8 +80,8 @@ inline std::vector<float> predicted(BoostedTrees& model, const Dataset& data,
   BoostedTreesPredictions predictions =
       model.predict([&] { return data; }, {.predict_keys = {key}, .yield_single_examples = false});
   std::vector<float> all;
-  for (Prediction batch; predictions.next(&batch);) {
-    const Tensor values = batch[key].to(kFloat32).contiguous();
+  while (const auto batch = predictions.next()) {
+    const Tensor values = batch->at(key).to(kFloat32).contiguous();
     all.insert(all.end(), values.data_ptr<float>(), values.data_ptr<float>() + values.numel());
   }
   return all;

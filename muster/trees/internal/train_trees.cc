@@ -229,8 +229,8 @@ class TrainTrees final : public RunCourse {
     rows.in_double =
         may_be_in_double(to_batch(input.batches().peek()).features, rows.features, form);
     int64_t seen = 0;
-    for (Element element; input.batches().next(&element);) {
-      const Batch batch = to_batch(element);
+    while (const auto element = input.batches().next()) {
+      const Batch batch = to_batch(*element);
       refuse_weights(batch);
       if (batch.rows() == 0) continue;
       add(batch, matrix_of(batch.features, rows.features, form), seen, &rows);

@@ -7,7 +7,7 @@ int lines_of(const char* path) {
   const auto files = muster::Dataset::from_files({path}, muster::data::text_line_format());
   const auto iterator = files.iterator();
   int lines = 0;
-  for (muster::Element line; iterator->next(&line);) ++lines;
+  while (iterator->next()) ++lines;
   return lines;
 }
 

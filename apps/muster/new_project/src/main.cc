@@ -33,11 +33,10 @@ void train(const Flags& flags, const ModelOptions& options) {
 
   // What the trained model says of one example.
   Predictions predictions = classifier.predict([&] { return test.take(1).batch(1); });
-  Prediction first;
-  predictions.next(&first);
+  const auto first = predictions.next();
   std::printf("the first test point is of class %d (probability %.2f)\n",
-              static_cast<int>(first["class"].item<int64_t>()),
-              first["probability"].item<double>());
+              static_cast<int>(first->at("class").item<int64_t>()),
+              first->at("probability").item<double>());
   print_result(*result);
 }
 

@@ -20,9 +20,9 @@ void expect(bool holds, const char* what) {
 }
 
 void test_shapes_of_the_data() {
-  Element batch;
-  expect(training_data().batch(8).iterator()->next(&batch), "there is data");
-  const Batch parts = to_batch(batch);
+  const auto batch = training_data().batch(8).iterator()->next();
+  expect(batch.has_value(), "there is data");
+  const Batch parts = to_batch(*batch);
   expect(parts.rows() == 8, "a batch has the rows that were asked for");
   expect(parts.features["point"].sizes() == at::IntArrayRef({8, 2}), "points have two numbers");
   const Tensor& labels = parts.labels;
