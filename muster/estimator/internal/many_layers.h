@@ -11,10 +11,14 @@
 #include "muster/layers/attention.h"
 #include "muster/layers/batch_normalization.h"
 #include "muster/layers/convolution.h"
+#include "muster/layers/dense.h"
+#include "muster/layers/dropout.h"
 #include "muster/layers/embedding.h"
 #include "muster/layers/functional.h"
 #include "muster/layers/mixed_precision.h"
 #include "muster/layers/pooling.h"
+#include "muster/layers/reshape.h"
+#include "muster/layers/sequential.h"
 #include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1::testing {
