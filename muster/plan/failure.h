@@ -15,7 +15,7 @@ namespace muster::inline v0_1::plan {
 // "worker:1" -> "worker 1", "chief:0" -> "chief": as messages name a task.
 MUSTER_PART_EXPORT std::string readable_task(std::string_view task);
 
-struct Failure {
+struct MUSTER_PART_EXPORT Failure {
   std::string task{};
   int rank = -1;  // -1: not a member of the group
   ErrorKind kind = ErrorKind::kPeerLost;
