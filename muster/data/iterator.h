@@ -55,6 +55,7 @@ class MUSTER_EXPORT Iterator {
   // function, or of shapes that do not fit into one batch) is thrown at its place in the order; the
   // next call goes on behind it.
   virtual std::optional<Element> next() = 0;
+  // The same, with the result in `*out`; false at the end.
   [[deprecated("next() gives an optional")]] bool next(Element* out) {
     std::optional<Element> element = next();
     if (element) *out = *std::move(element);

@@ -83,6 +83,7 @@ class MUSTER_EXPORT Predictions {
   // Nothing is computed before the first call. Nothing at the end. Throws what evaluate() throws
   // for checkpoints; InvalidArgument when no predict_key exists, or batch sizes of outputs differ.
   std::optional<Prediction> next();
+  // The same, with the result in `*out`; false at the end.
   [[deprecated("next() gives an optional")]] bool next(Prediction* out) {
     std::optional<Prediction> prediction = next();
     if (prediction) *out = *std::move(prediction);

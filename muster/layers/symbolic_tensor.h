@@ -17,8 +17,11 @@ class SymbolicTensor;
 
 namespace internal {
 struct GraphNode;
+// Muster's graphs alone look into a SymbolicTensor; muster/layers/internal/graph_node.h.
 SymbolicTensor symbolic_output(std::shared_ptr<const GraphNode> node, size_t index);
+// The node that gives the tensor.
 const std::shared_ptr<const GraphNode>& node_of(const SymbolicTensor& tensor);
+// The place of the tensor among what its node gives.
 size_t index_of(const SymbolicTensor& tensor);
 }  // namespace internal
 

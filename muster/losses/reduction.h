@@ -18,6 +18,7 @@ enum class Reduction { kMean, kSum, kNone, kSumOverBatchSize = kMean };
 // Reduces `losses`, of which there is one for each example.
 MUSTER_EXPORT Tensor reduce(const Tensor& losses, Reduction reduction);
 
+// The name that ReduceOp had here.
 using LossReduction [[deprecated("it is ReduceOp now")]] = ReduceOp;
 
 // Gives what a step has to be told, as EstimatorSpec::loss_reduction or RunOptions::loss_reduction,

@@ -29,7 +29,9 @@ class StepContext;
 struct NamedModel;
 
 namespace internal {
+// Drivers of a model function alone call these two; muster/train/model_steps.h.
 void begin_step(ModelContext& context, int64_t global_step, int64_t replica, int64_t batch);
+// The models that were called so far, by name.
 const std::unordered_map<std::string, NamedModel>& models_of(const ModelContext& context);
 }  // namespace internal
 

@@ -22,7 +22,8 @@ std::optional<StopReason> StopReason::agree(distribute::Group& group, bool asked
 }
 
 Error StopReason::error(const std::string& where, bool kept) const {
-  if (asked_) {
+  // The signal of this task may come a moment after that of another, while the run saves.
+  if (asked_ || stop_signal() != 0) {
     return Error(ErrorKind::kCancelled, fmt::format("stopped by {} {}", stop_signal_name(), where),
                  kept ? "run the same command again to continue"
                       : "nothing was saved, so the same command begins anew");

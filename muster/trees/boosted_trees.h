@@ -108,6 +108,7 @@ class MUSTER_EXPORT BoostedTreesPredictions {
   BoostedTreesPredictions(BoostedTreesPredictions&&) noexcept;
   // Nothing at the end. Throws InvalidArgument for an input without a feature the trees ask.
   std::optional<Prediction> next();
+  // The same, with the result in `*out`; false at the end.
   [[deprecated("next() gives an optional")]] bool next(Prediction* out) {
     std::optional<Prediction> prediction = next();
     if (prediction) *out = *std::move(prediction);
