@@ -23,7 +23,7 @@
 #include "muster/checkpoint/checkpoint_format.h"
 #include "muster/tensor/libtorch.h"
 
-// Whoever links the part refers to this name, so that the linker takes this file out of the
+// A program that links the part refers to this name, so that the linker takes this file out of the
 // archive.
 extern "C" {
 extern const int muster_tensorflow_linked;
