@@ -47,6 +47,7 @@ std::optional<BundleDtype> dtype_of(const TensorEntry& entry) {
   return std::nullopt;
 }
 
+// REQUIRES: eight bytes.
 int64_t number_in(const std::string& bytes) { return load_little_endian<int64_t>(bytes.data()); }
 
 class Export {
@@ -153,7 +154,9 @@ class Export {
   void raise(const BundleReader& like, std::string& bytes) const {
     const auto step = like.entries().find(kStep);
     const TensorEntry* here = reader_.find(kStep);
-    if (step == like.entries().end() || here == nullptr) return;
+    if (step == like.entries().end() || here == nullptr || here->bytes != sizeof(int64_t) ||
+        bytes.size() != sizeof(float))
+      return;
     std::string number(step->second.pieces.front().bytes, '\0');
     if (number.size() != sizeof(int64_t)) return;
     like.read(kStep, step->second.pieces.front(), std::as_writable_bytes(std::span(number)));
@@ -175,6 +178,14 @@ class Export {
 std::vector<BundleExported> export_bundle(FileSystem& files, const std::string& file,
                                           const std::string& prefix,
                                           const ExportBundleOptions& options) {
+  // The file `checkpoint` there is that of Muster's run.
+  if (directory_of(prefix) == directory_of(file)) {
+    throw invalid_argument(
+        fmt::format("'{}' lies in the folder of '{}', whose file 'checkpoint' would be replaced",
+                    prefix, file),
+        "name another folder for TensorFlow's checkpoints");
+  }
+  files.make_directories(directory_of(prefix)).value();
   Export exported(files, file, prefix);
   if (options.like.empty()) {
     exported.write_as_version_1();

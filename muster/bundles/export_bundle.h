@@ -27,10 +27,11 @@ struct ExportBundleOptions {
 };
 
 // Writes the checkpoint in `file`, a .safetensors file, to "<prefix>.index" and
-// "<prefix>.data-00000-of-00001", and names it in the file `checkpoint` of the folder. Returns what
-// was written, in the order of TensorFlow's names. Throws NotFound and Corrupt for a file that is
-// missing or damaged, and InvalidArgument for a dtype that TensorFlow has not, and where `like` has
-// a variable that is not in `file`, or is there in another shape or dtype: the error lists all.
+// "<prefix>.data-00000-of-00001", and names it in the file `checkpoint` of the folder, which is
+// made when there is none. Returns what was written, in the order of TensorFlow's names. Throws
+// NotFound and Corrupt for a file that is missing or damaged, and InvalidArgument where both lie in
+// one folder, for a dtype that TensorFlow has not, and where `like` has a variable that is not in
+// `file`, or is there in another shape or dtype: the error lists all.
 MUSTER_EXPORT std::vector<BundleExported> export_bundle(FileSystem& files, const std::string& file,
                                                         const std::string& prefix,
                                                         const ExportBundleOptions& options = {});

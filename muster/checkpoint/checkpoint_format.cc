@@ -31,9 +31,13 @@ bool is_checkpoint(FileSystem& fs, const std::string& prefix) {
 }
 
 std::optional<CheckpointFormat> find_checkpoint_format(FileSystem& fs, const std::string& prefix) {
-  Formats& known = formats_known();
-  const std::lock_guard lock(known.mutex);
-  for (const auto& [suffix, format] : known.by_suffix) {
+  // A look into a store takes its time: nobody waits for it who registers a format.
+  const std::map<std::string, CheckpointFormat> by_suffix = [] {
+    Formats& known = formats_known();
+    const std::lock_guard lock(known.mutex);
+    return known.by_suffix;
+  }();
+  for (const auto& [suffix, format] : by_suffix) {
     const Result<bool> there = fs.exists(prefix + suffix);
     if (there.ok() && there.value()) return format;
   }

@@ -7,7 +7,7 @@
 // Its rules are those of plan/membership.h where twins wait: a holder is lost after the silence of
 // kHeartbeatTimeout, and at once where its process is known to have ended; its goodbye removes the
 // file; of one that was taken for dead nothing counts any more; who comes second waits. The code is
-// its own: nobody hosts a file and hears every beat. Whoever looks does so when it needs to know,
+// its own: nobody hosts a file and hears every beat. A watcher looks when it needs to know,
 // be it every ten minutes, so that a gap between two looks is no standstill, and each look is one
 // comparison.
 //

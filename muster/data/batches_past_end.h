@@ -42,7 +42,7 @@ class MUSTER_PART_EXPORT BatchesPastEnd final : public Iterator {
   bool read(Element* out);
   // As every iterator: nothing at the end.
   std::optional<Element> next() override;
-  // Returns the position behind the last batch that was given, whatever spec() and peek() have
+  // Returns the position after the last batch that was given, whatever spec() and peek() have
   // read.
   nlohmann::json save() const override;
   void restore(const nlohmann::json& state) override;

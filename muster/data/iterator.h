@@ -53,7 +53,7 @@ class MUSTER_EXPORT Iterator {
 
   // Gives the next element; nothing at the end, and at every call after it. An error (of a map
   // function, or of shapes that do not fit into one batch) is thrown at its place in the order; the
-  // next call goes on behind it.
+  // next call goes on after it.
   virtual std::optional<Element> next() = 0;
   // The same, with the result in `*out`; false at the end.
   [[deprecated("next() gives an optional")]] bool next(Element* out) {

@@ -32,13 +32,13 @@ class ServedState {
   virtual void write(const std::map<std::string, Tensor>& tensors) = 0;
   // Gives them these rows, from row `begin` on, of the table of that name.
   virtual void write_rows(const std::string& name, int64_t begin, const Tensor& rows) = 0;
-  // Behind weights of another run, before the first step: slots that begin as the weights become
-  // them.
+  // Slots that begin as the weights become what the weights are now. Called after weights of
+  // another run are written, and before the first step.
   virtual void begin_slots() = 0;
   // Gives them what `checkpoint` has, which was found at `prefix`. Servers that see its directory
   // read it themselves, each what it holds. REQUIRES: it has all that specs() has, in this form.
   virtual void restore(const CheckpointReader& checkpoint, const std::string& prefix) = 0;
-  // What they hold behind one and the same step.
+  // What the servers hold after one and the same step.
   struct Cut {
     int64_t step = 0;
     std::vector<std::string> positions{};  // of the workers in their data, by rank; "": beginning

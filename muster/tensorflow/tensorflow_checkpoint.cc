@@ -93,22 +93,29 @@ class TensorflowCheckpoint final : public CheckpointReader {
   TensorflowCheckpoint(FileSystem& fs, const std::string& prefix) : bundle_(fs, prefix) {
     const std::map<std::string, std::string> keys = keys_by_name(bundle_);
     std::set<std::string> theirs;
+    std::vector<std::string> left_out;
     for (const auto& [name, key] : keys) {
       const BundleDtype dtype = bundle_.entries().at(key).dtype;
       if (row_of(dtype) != nullptr) {
         theirs.insert(name);
       } else {
-        left_out_.push_back(fmt::format("'{}' ({})", name, describe(dtype)));
+        left_out.push_back(fmt::format("'{}' ({})", name, describe(dtype)));
       }
     }
     for (const auto& [name, ours] : muster_names(theirs)) keys_[ours] = keys.at(name);
-    if (const auto step = keys_.find(kGlobalStep); step != keys_.end())
-      header_.global_step = read_key(kGlobalStep, step->second).item<int64_t>();
+    if (const auto step = keys_.find(kGlobalStep); step != keys_.end()) {
+      const Tensor number = read_key(kGlobalStep, step->second);
+      if (number.numel() != 1 || !at::isIntegralType(number.scalar_type(), /*includeBool=*/false)) {
+        throw corrupt(fmt::format("'{}': 'global_step' is {}, and no whole number", prefix,
+                                  muster::describe(number)));
+      }
+      header_.global_step = number.item<int64_t>();
+    }
     for (const std::string& optimizer : optimizers_without_count(theirs))
       counts_.insert(optimizer + "/iterations");
-    if (!left_out_.empty()) {
+    if (!left_out.empty()) {
       log::warning(fmt::format("'{}': what has no dtype here is left out: {}", prefix,
-                               join(left_out_, ", ")));
+                               join(left_out, ", ")));
     }
   }
 
@@ -193,7 +200,8 @@ class TensorflowCheckpoint final : public CheckpointReader {
   Tensor read_key(const std::string& name, const std::string& key) const {
     const BundleEntry& entry = bundle_.entries().at(key);
     if (entry.pieces.size() == 1) return read_piece(name, entry, entry.pieces.front());
-    Tensor all = torch::empty(entry.shape, row_of(entry.dtype)->ours);
+    // Parts that overlap leave a gap, which shows no old memory.
+    Tensor all = torch::zeros(entry.shape, row_of(entry.dtype)->ours);
     for (const BundlePiece& piece : entry.pieces) {
       Tensor part = all;
       for (size_t axis = 0; axis < piece.shape.size(); ++axis)
@@ -242,7 +250,6 @@ class TensorflowCheckpoint final : public CheckpointReader {
   Checkpoint header_;
   std::map<std::string, std::string> keys_;  // in the bundle, by Muster's names
   std::set<std::string> counts_;             // of steps that stand in no variable
-  std::vector<std::string> left_out_;
   mutable std::mutex mutex_;
   mutable std::set<std::pair<int, uint64_t>> verified_;
 };

@@ -160,7 +160,7 @@ TEST(ExportBundle, GivesTheNamesOfVersion1) {
   for (const char* name : {"estimator_adam", "estimator_rmsprop", "estimator_linear_and_deep"}) {
     const TempDirectory directory;
     const auto first = open_golden(name);
-    const std::string prefix = directory / "theirs";
+    const std::string prefix = directory / "export/theirs";
     const auto written = export_bundle(files(), save_as_ours(*first, directory.path()), prefix);
     EXPECT_EQ(written.size(),
               first->names().size() - (name == std::string("estimator_linear_and_deep") ? 2 : 1));
@@ -169,6 +169,16 @@ TEST(ExportBundle, GivesTheNamesOfVersion1) {
     for (const std::string& tensor : first->names())
       EXPECT_TRUE(second->read(tensor).equal(first->read(tensor))) << name << ": " << tensor;
   }
+}
+
+TEST(ExportBundle, DoesNotReplaceTheStateOfARun) {
+  const TempDirectory directory;
+  const std::string file = save_as_ours(*open_golden("estimator_adam"), directory.path());
+  const Error error =
+      error_of([&] { (void)export_bundle(files(), file, directory / "model.ckpt-9"); });
+  EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
+  EXPECT_THAT(error.hint(), HasSubstr("another folder"));
+  EXPECT_EQ(CheckpointManager(directory.path()).latest(), directory / "model.ckpt-5");
 }
 
 // With a checkpoint of TensorFlow's as the model every key is there, and what Muster does not keep.
@@ -183,7 +193,7 @@ TEST(ExportBundle, GivesTheKeysOfACheckpointThatTensorFlowWrote) {
     }
     later.global_step = 9;
     const std::string file = checkpoint_file(CheckpointManager(directory.path()).save(later));
-    const std::string folder = golden(name), prefix = directory / "theirs";
+    const std::string folder = golden(name), prefix = directory / "export/theirs";
     const std::string like = join_path(folder, expected_of(folder).at("prefix").get<std::string>());
     (void)export_bundle(files(), file, prefix, {.like = like});
     const tensorflow::BundleReader theirs(files(), like), ours(files(), prefix);
@@ -204,13 +214,13 @@ TEST(ExportBundle, AnotherModelIsRefusedWithAllThatDiffers) {
   const TempDirectory directory;
   const std::string file = save_as_ours(*open_golden("estimator_adam"), directory.path());
   const Error error = error_of([&] {
-    (void)export_bundle(files(), file, directory / "theirs",
+    (void)export_bundle(files(), file, directory / "export/theirs",
                         {.like = golden("estimator_ftrl/model.ckpt-5")});
   });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(),
               HasSubstr("missing: 'Ftrl/linear/dnn/logits/kernel', float32[4, 1]"));
-  EXPECT_FALSE(files().exists(directory / "theirs.index").value());
+  EXPECT_FALSE(files().exists(directory / "export/theirs.index").value());
 }
 
 TEST(TensorflowCheckpoint, OfVersion1OrNoneIsRefused) {
