@@ -58,7 +58,7 @@ class SharedRun {
   // Begins the run, or waits until the chief has begun it.
   virtual Place begin(const Start& start) = 0;
 
-  // Says where this worker's data stands, behind the batches it has read.
+  // Says where this worker's data stands, after the batches it has read.
   virtual void set_position(std::function<std::string()> position) = 0;
   // Asks for a step, and brings the weights here. False when there is none to make: all is over, or
   // this task was told to stop; with `also_when_told` that counts only where it would have to wait.
@@ -78,7 +78,7 @@ class SharedRun {
   // is called now and then with the number of updates so far. Returns their number at the end.
   virtual int64_t end_steps(End end, const std::function<void(int64_t step)>& others_go_on) = 0;
 
-  // On the chief, behind end_steps() and the last save: the others need not wait any more.
+  // On the chief, after end_steps() and the last save: the others need not wait any more.
   virtual void let_go() = 0;
   // On the chief: waits until every other worker has left, or is lost.
   virtual void wait_for_leaving() = 0;
