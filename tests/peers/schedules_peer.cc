@@ -1,0 +1,86 @@
+// tf.keras.optimizers.schedules: tools/peers/cases/schedules.py.
+#include <stdexcept>
+
+#include "muster/optim/schedules.h"
+#include "tests/peers/peer_case.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using Json = nlohmann::json;
+
+template <typename T>
+void take(const Json& options, const char* name, T& field) {
+  if (options.contains(name)) field = options.at(name).get<T>();
+}
+
+optim::LearningRate schedule(const std::string& name, const Json& given) {
+  if (name == "PiecewiseConstantDecay") {
+    return optim::piecewise_constant_decay(
+        {.boundaries = given.at("boundaries"), .values = given.at("values")});
+  }
+  if (name == "ExponentialDecay") {
+    optim::ExponentialDecayOptions options;
+    take(given, "initial_learning_rate", options.initial_learning_rate);
+    take(given, "decay_steps", options.decay_steps);
+    take(given, "decay_rate", options.decay_rate);
+    take(given, "staircase", options.staircase);
+    return optim::exponential_decay(options);
+  }
+  if (name == "InverseTimeDecay") {
+    optim::InverseTimeDecayOptions options;
+    take(given, "initial_learning_rate", options.initial_learning_rate);
+    take(given, "decay_steps", options.decay_steps);
+    take(given, "decay_rate", options.decay_rate);
+    take(given, "staircase", options.staircase);
+    return optim::inverse_time_decay(options);
+  }
+  if (name == "PolynomialDecay") {
+    optim::PolynomialDecayOptions options;
+    take(given, "initial_learning_rate", options.initial_learning_rate);
+    take(given, "decay_steps", options.decay_steps);
+    take(given, "end_learning_rate", options.end_learning_rate);
+    take(given, "power", options.power);
+    take(given, "cycle", options.cycle);
+    return optim::polynomial_decay(options);
+  }
+  if (name == "CosineDecay") {
+    optim::CosineDecayOptions options;
+    take(given, "initial_learning_rate", options.initial_learning_rate);
+    take(given, "decay_steps", options.decay_steps);
+    take(given, "alpha", options.alpha);
+    if (!given.contains("warmup_target")) return optim::cosine_decay(options);
+    // Keras rises from the initial rate to the target; the cosine begins there.
+    const double start = options.initial_learning_rate;
+    options.initial_learning_rate = given.at("warmup_target");
+    return optim::linear_warmup({.warmup_steps = given.value("warmup_steps", 0),
+                                 .start_learning_rate = start,
+                                 .then = optim::cosine_decay(options)});
+  }
+  if (name == "CosineDecayRestarts") {
+    optim::CosineDecayRestartsOptions options;
+    take(given, "initial_learning_rate", options.initial_learning_rate);
+    take(given, "first_decay_steps", options.first_decay_steps);
+    take(given, "t_mul", options.t_mul);
+    take(given, "m_mul", options.m_mul);
+    take(given, "alpha", options.alpha);
+    return optim::cosine_decay_restarts(options);
+  }
+  throw std::runtime_error("no schedule is called " + name);
+}
+
+PeerArrays run(const PeerCase& a_case) {
+  const optim::LearningRate rate =
+      schedule(a_case.program.at("name"), a_case.program.value("options", Json::object()));
+  const Tensor steps = a_case.inputs.at("steps").tensor();
+  Tensor rates = torch::empty(steps.sizes(), torch::kFloat64);
+  for (int64_t i = 0; i < steps.numel(); ++i) {
+    rates[i] = rate.at(steps[i].item<int64_t>());
+  }
+  return {{"rates", PeerArray::of(rates)}};
+}
+
+const PeerKind kSchedules("schedules", run);
+
+}  // namespace
+}  // namespace muster::inline v0_1
