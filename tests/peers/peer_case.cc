@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "muster/base/file_system.h"
+#include "muster/tensor/libtorch.h"
 
 namespace muster::inline v0_1 {
 namespace {
@@ -20,10 +21,10 @@ std::map<std::string, PeerRun>& runs() {
   return all;
 }
 
-const std::vector<std::pair<std::string, torch::ScalarType>>& dtypes() {
-  static const std::vector<std::pair<std::string, torch::ScalarType>> all = {
-      {"float32", torch::kFloat32}, {"float64", torch::kFloat64}, {"int64", torch::kInt64},
-      {"int32", torch::kInt32},     {"uint8", torch::kUInt8},     {"bool", torch::kBool}};
+const std::vector<std::pair<std::string, DType>>& dtypes() {
+  static const std::vector<std::pair<std::string, DType>> all = {
+      {"float32", kFloat32}, {"float64", kFloat64}, {"int64", kInt64},
+      {"int32", kInt32},     {"uint8", kUInt8},     {"bool", at::ScalarType::Bool}};
   return all;
 }
 
@@ -97,23 +98,23 @@ std::string difference(const PeerArray& expected, const PeerArray& got, double t
 
 PeerArray PeerArray::of(const Tensor& tensor) {
   PeerArray array;
-  const Tensor whole = tensor.detach().to(torch::kCPU).contiguous();
+  const Tensor whole = tensor.detach().cpu().contiguous();
   array.dtype = "";
   for (const auto& [name, type] : dtypes()) {
     if (whole.scalar_type() == type) array.dtype = name;
   }
   if (array.dtype.empty()) {
     throw std::runtime_error(
-        fmt::format("a tensor of {} has no place in a case", torch::toString(whole.scalar_type())));
+        fmt::format("a tensor of {} has no place in a case", c10::toString(whole.scalar_type())));
   }
   array.shape = whole.sizes().vec();
   if (whole.is_floating_point()) {
-    const Tensor numbers = whole.to(torch::kFloat64).reshape(-1);
+    const Tensor numbers = whole.to(kFloat64).reshape(-1);
     for (int64_t i = 0; i < numbers.numel(); ++i) {
       array.values.push_back(json_number(numbers.data_ptr<double>()[i]));
     }
   } else {
-    const Tensor numbers = whole.to(torch::kInt64).reshape(-1);
+    const Tensor numbers = whole.to(kInt64).reshape(-1);
     for (int64_t i = 0; i < numbers.numel(); ++i) {
       array.values.push_back(numbers.data_ptr<int64_t>()[i]);
     }
@@ -135,14 +136,12 @@ PeerArray PeerArray::of(const std::vector<std::string>& texts) {
 Tensor PeerArray::tensor() const {
   for (const auto& [name, type] : dtypes()) {
     if (dtype != name) continue;
-    if (type == torch::kInt64 || type == torch::kInt32) {
-      return torch::tensor(values.get<std::vector<int64_t>>(), torch::kInt64)
-          .reshape(shape)
-          .to(type);
+    if (type == kInt64 || type == kInt32) {
+      return torch::tensor(values.get<std::vector<int64_t>>(), kInt64).reshape(shape).to(type);
     }
     std::vector<double> numbers;
     for (const Json& value : values) numbers.push_back(number(value));
-    return torch::tensor(numbers, torch::kFloat64).reshape(shape).to(type);
+    return torch::tensor(numbers, kFloat64).reshape(shape).to(type);
   }
   throw std::runtime_error("an array of " + dtype + " is no tensor");
 }

@@ -29,7 +29,7 @@ std::vector<std::string> case_files() {
     add(path);
     const auto inside = local_file_system().list_directory(path);
     if (!inside.ok()) continue;
-    for (const std::string& file : *inside) add(join_path(path, file));
+    for (const std::string& file : inside.value()) add(join_path(path, file));
   }
   std::sort(files.begin(), files.end());
   return files;

@@ -2,6 +2,7 @@
 #include <stdexcept>
 
 #include "muster/optim/schedules.h"
+#include "muster/tensor/libtorch.h"
 #include "tests/peers/peer_case.h"
 
 namespace muster::inline v0_1 {
@@ -73,7 +74,7 @@ PeerArrays run(const PeerCase& a_case) {
   const optim::LearningRate rate =
       schedule(a_case.program.at("name"), a_case.program.value("options", Json::object()));
   const Tensor steps = a_case.inputs.at("steps").tensor();
-  Tensor rates = torch::empty(steps.sizes(), torch::kFloat64);
+  Tensor rates = torch::empty(steps.sizes(), kFloat64);
   for (int64_t i = 0; i < steps.numel(); ++i) {
     rates[i] = rate.at(steps[i].item<int64_t>());
   }

@@ -196,7 +196,7 @@ distribute::SharedRun::Place WorkerRun::join() {
       system_clock().sleep_for(from_seconds(0.2));
     } else if (joined.state == ledger::Joined::State::kFinished) {
       // There was nothing to train.
-      over_ = true;
+      steps_ = Steps::kOver;
       return {.step = step_ = joined.step, .over = true};
     }
     if (connections_.told_to_stop()) throw told_to_stop("it waited for the chief");
@@ -222,7 +222,8 @@ void WorkerRun::tell_waiting(const std::string& for_whom) {
 }
 
 bool WorkerRun::begin_step(bool also_when_told) {
-  if (ahead_) return !over_ && (also_when_told || !connections_.told_to_stop());
+  if (steps_ == Steps::kOver) return false;
+  if (steps_ == Steps::kSentAhead) return also_when_told || !connections_.told_to_stop();
   std::optional<Transfer::Round> round;
   if (!claim(also_when_told, &round)) return false;
   transfer_->pull(round ? &*round : nullptr);
@@ -233,21 +234,22 @@ bool WorkerRun::claim(bool also_when_told, std::optional<Transfer::Round>* round
   using State = StepLedger::Claim::State;
   // It may have come with the answer to the step before.
   if (ticket_ != 0 && (also_when_told || !connections_.told_to_stop())) return true;
-  for (bool first = true; !over_; first = false) {
+  for (bool first = true; steps_ != Steps::kOver; first = false) {
     if (connections_.told_to_stop() && !(also_when_told && first)) return false;
     ledger::Claimed claim = ask_ledger(ledger::Claim{kPoll});
     if (claim.state == State::kOver) {
       step_ = claim.step;
-      over_ = true;
-    } else if (claim.state == State::kGranted) {
+      steps_ = Steps::kOver;
+      return false;
+    }
+    if (claim.state == State::kGranted) {
       ticket_ = claim.ticket;
       told_waiting_.reset();
       *round = std::move(claim.round);
       return true;
     }
-    if (!over_) look_at_servers();
-    if (!over_)
-      tell_waiting(claim.waits_for.empty() ? "the steps that others are making" : claim.waits_for);
+    look_at_servers();
+    tell_waiting(claim.waits_for.empty() ? "the steps that others are making" : claim.waits_for);
   }
   return false;
 }
@@ -338,27 +340,25 @@ WorkerRun::Committed WorkerRun::send_off(const FlatParameters::Prepared& gradien
   if (!claim(/*also_when_told=*/true, &none)) return {.step = step_, .dropped = true};
   // Where the next step could not be claimed at once, its weights were not fetched either: they are
   // at most as old as the claim before theirs, which is what max_staleness reckons with.
-  if (!claimed && ahead_) transfer_->fetch();
+  if (!claimed && steps_ == Steps::kSentAhead) transfer_->fetch();
   auto parcel = std::make_shared<const Parcel>(pack(gradients, step));
   ticket_ = 0;
   transfer_->take_fetched();
-  ahead_ = push_pending_ = true;
+  steps_ = Steps::kSentAhead;
   if (!push_task_) push_task_ = std::make_unique<BackgroundTask>();
   const Committed expected{.step = step_ + 1, .rows = std::exchange(rows_of_last_, 0)};
-  outcome_ = {.committed = {.step = step_}};
   push_task_->send([this, parcel] {
     torch::NoGradGuard no_grad;
     outcome_ = deliver(*parcel);
-    if (outcome_.ticket != 0) transfer_->fetch();
+    if (outcome_->ticket != 0) transfer_->fetch();
   });
   return expected.rows > 0 ? expected : Committed{.step = expected.step, .rows = step.rows};
 }
 
 void WorkerRun::await_push() {
-  if (!push_task_ || !push_pending_) return;
-  push_pending_ = false;
+  if (!push_task_) return;
   push_task_->wait();
-  rows_of_last_ = note(outcome_).rows;
+  if (outcome_) rows_of_last_ = note(*std::exchange(outcome_, std::nullopt)).rows;
 }
 
 void WorkerRun::stop_push() noexcept {

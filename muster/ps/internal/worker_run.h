@@ -181,10 +181,14 @@ class WorkerRun final : public distribute::SharedRun, public distribute::ServedS
   int64_t ticket_ = 0;               // of the step that is made, or of the next one
   int64_t step_ = 0;
   int64_t rows_ = 0;  // examples of all workers so far
-  bool over_ = false;
-  bool push_pending_ = false;  // a step is on its way
-  bool ahead_ = false;  // with overlap: a step was sent off, and none is claimed before it is made
-  Outcome outcome_;     // of the task
+  // How this worker comes to its next step.
+  enum class Steps {
+    kClaimed,    // the ledger is asked before a step is computed
+    kSentAhead,  // with overlap, after the first step: a step is computed, and claimed then
+    kOver,       // the run makes no more steps
+  };
+  Steps steps_ = Steps::kClaimed;
+  std::optional<Outcome> outcome_;  // of the step that push_task_ made, until it is noted
   int64_t rows_of_last_ = 0;
   std::function<std::string()> position_;
   std::map<std::string, double> learning_rates_;
