@@ -34,8 +34,9 @@ constexpr std::string_view kCentered = "mg";
 constexpr std::array<std::string_view, 10> kKerasOptimizers = {
     "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lion", "Nadam", "RMSprop", "SGD"};
 
-// Goes before the names of Keras's optimizers in an Estimator.
-constexpr std::string_view kTraining = "training/";
+// Goes before the names of Keras's optimizers in an Estimator. With several heads it has a number:
+// "training_2/".
+constexpr std::string_view kTraining = "training";
 
 std::string_view before_last_slash(std::string_view name) {
   const size_t slash = name.rfind('/');
@@ -79,30 +80,68 @@ std::optional<Slot> slot_of_version_1(const std::set<std::string>& names, std::s
   return std::nullopt;
 }
 
-// A name of one of Keras's optimizers: which one's, and the rest of it.
-std::optional<std::pair<std::string_view, std::string_view>> of_keras(std::string_view name) {
-  if (name.starts_with(kTraining)) name.remove_prefix(kTraining.size());
+// A name of one of Keras's optimizers.
+struct KerasName {
+  std::string_view kind{};  // of the optimizer: "Adam"
+  std::string optimizer{};  // what Muster calls it: its kind, or "linear_Adam"
+  std::string_view rest{};  // of the name
+};
+
+// Gives what comes before the optimizer's name in an Estimator: "training/"; empty for others.
+std::string_view training_scope(std::string_view name) {
+  const std::string_view scope = name.substr(0, name.find('/') + 1);
+  if (!scope.starts_with(kTraining)) return {};
+  const std::string_view number = scope.substr(kTraining.size());
+  const bool good =
+      number == "/" || (number.size() > 2 && number.starts_with('_') &&
+                        number.find_first_not_of("0123456789", 1) == number.size() - 1);
+  return good ? scope : std::string_view();
+}
+
+// Whether two optimizers of one kind are in an Estimator's checkpoint. The network's is made first
+// there, and the linear part's gets the number.
+bool is_pair(const std::set<std::string>& names, std::string_view scope, std::string_view kind) {
+  const auto has_rate = [&](std::string_view number) {
+    return has(names, fmt::format("{}{}{}/learning_rate", scope, kind, number));
+  };
+  return has_rate("") && has_rate("_1");
+}
+
+std::optional<KerasName> of_keras(const std::set<std::string>& names, std::string_view name) {
+  constexpr std::string_view kSecond = "_1";
+  const std::string_view scope = training_scope(name);
+  const bool training = !scope.empty();
+  name.remove_prefix(scope.size());
   const size_t slash = name.find('/');
   if (slash == std::string_view::npos) return std::nullopt;
+  std::string_view kind = name.substr(0, slash);
+  const bool second = training && kind.ends_with(kSecond);
+  if (second) kind.remove_suffix(kSecond.size());
   for (const std::string_view optimizer : kKerasOptimizers) {
-    if (name.substr(0, slash) == optimizer) return std::pair(optimizer, name.substr(slash + 1));
+    if (kind != optimizer) continue;
+    const bool pair = training && is_pair(names, scope, kind);
+    if (second && !pair) return std::nullopt;
+    const char* part = pair ? (second ? "linear_" : "dnn_") : "";
+    return KerasName{.kind = optimizer,
+                     .optimizer = fmt::format("{}{}", part, optimizer),
+                     .rest = name.substr(slash + 1)};
   }
   return std::nullopt;
 }
 
 // "Adam/dense/kernel/v", and "Adam/v/dense/kernel" of newer ones.
 std::optional<Slot> slot_of_keras(const std::set<std::string>& names, std::string_view name) {
-  const auto found = of_keras(name);
+  const auto found = of_keras(names, name);
   if (!found) return std::nullopt;
-  const auto& [optimizer, rest] = *found;
+  const std::string_view rest = found->rest;
   std::string_view slot = after_last_slash(rest), variable = before_last_slash(rest);
   if (!has(names, variable)) {
     slot = rest.substr(0, rest.find('/'));
     variable = rest.substr(std::min(rest.size(), slot.size() + 1));
   }
   if (!has(names, variable)) return std::nullopt;
-  if (optimizer == "SGD") slot = "momentum";
-  return Slot{std::string(optimizer), std::string(slot), std::string(variable)};
+  if (found->kind == "SGD") slot = "momentum";
+  return Slot{found->optimizer, std::string(slot), std::string(variable)};
 }
 
 std::optional<Slot> slot_of(const std::set<std::string>& names, std::string_view name) {
@@ -112,14 +151,15 @@ std::optional<Slot> slot_of(const std::set<std::string>& names, std::string_view
 
 // The optimizer whose count of steps has this name: "training/Adam/iter"; and "iteration" where
 // `optimizers` is one alone.
-std::optional<std::string> counted_by(std::string_view name,
+std::optional<std::string> counted_by(const std::set<std::string>& names, std::string_view name,
                                       const std::set<std::string>& optimizers) {
   if (name == "iteration" && optimizers.size() == 1) return *optimizers.begin();
-  const auto found = of_keras(name);
-  if (!found || found->second != "iter") return std::nullopt;
-  return std::string(found->first);
+  const auto found = of_keras(names, name);
+  if (!found || found->rest != "iter") return std::nullopt;
+  return found->optimizer;
 }
 
+// Those that have slots.
 std::set<std::string> optimizers_in(const std::set<std::string>& names) {
   std::set<std::string> optimizers;
   for (const std::string& name : names) {
@@ -129,9 +169,9 @@ std::set<std::string> optimizers_in(const std::set<std::string>& names) {
 }
 
 // Numbers of an optimizer that are no slots: its rates and the powers of its betas.
-bool is_of_optimizer(std::string_view name) {
+bool is_of_optimizer(const std::set<std::string>& names, std::string_view name) {
   const std::string_view last = after_last_slash(name);
-  return last == "beta1_power" || last == "beta2_power" || of_keras(name).has_value();
+  return last == "beta1_power" || last == "beta2_power" || of_keras(names, name).has_value();
 }
 
 }  // namespace
@@ -142,9 +182,9 @@ std::map<std::string, std::string> muster_names(const std::set<std::string>& nam
   for (const std::string& name : names) {
     if (const auto slot = slot_of(names, name)) {
       named[name] = slot->name();
-    } else if (const auto optimizer = counted_by(name, optimizers)) {
+    } else if (const auto optimizer = counted_by(names, name, optimizers)) {
       named[name] = *optimizer + "/iterations";
-    } else if (!is_of_optimizer(name)) {
+    } else if (!is_of_optimizer(names, name)) {
       named[name] = name;
     }
   }
@@ -153,9 +193,14 @@ std::map<std::string, std::string> muster_names(const std::set<std::string>& nam
 
 std::set<std::string> optimizers_without_count(const std::set<std::string>& names) {
   std::set<std::string> without = optimizers_in(names);
+  // One without slots, SGD, is known by its rate.
+  for (const std::string& name : names) {
+    const auto found = of_keras(names, name);
+    if (found && found->rest == "learning_rate") without.insert(found->optimizer);
+  }
   const std::set<std::string> all = without;
   for (const std::string& name : names) {
-    if (const auto optimizer = counted_by(name, all)) without.erase(*optimizer);
+    if (const auto optimizer = counted_by(names, name, all)) without.erase(*optimizer);
   }
   return without;
 }

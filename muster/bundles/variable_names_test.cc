@@ -40,6 +40,23 @@ TEST(VariableNames, OfTheOptimizersOfKeras) {
                                    Pair("iteration", "SGD/iterations")));
 }
 
+// As tf.estimator's DNNLinearCombinedClassifier saves them.
+TEST(VariableNames, OfTwoOptimizersOfOneKind) {
+  const std::set<std::string> names = {"dnn/w",
+                                       "linear/w",
+                                       "training/Adam/dnn/w/m",
+                                       "training/Adam/learning_rate",
+                                       "training/Adam_1/iter",
+                                       "training/Adam_1/learning_rate",
+                                       "training/Adam_1/linear/w/m"};
+  EXPECT_THAT(muster_names(names),
+              UnorderedElementsAre(Pair("dnn/w", "dnn/w"), Pair("linear/w", "linear/w"),
+                                   Pair("training/Adam/dnn/w/m", "dnn_Adam/m/dnn/w"),
+                                   Pair("training/Adam_1/iter", "linear_Adam/iterations"),
+                                   Pair("training/Adam_1/linear/w/m", "linear_Adam/m/linear/w")));
+  EXPECT_THAT(optimizers_without_count(names), ElementsAre("dnn_Adam"));
+}
+
 // A variable may be called like an optimizer, and a layer like a slot.
 TEST(VariableNames, WhatIsNoSlotOfAVariableKeepsItsName) {
   EXPECT_THAT(muster_names({"net/Adam", "net/m"}),
@@ -50,6 +67,11 @@ TEST(VariableNames, CountsThatStandNowhereAreToldByOptimizer) {
   EXPECT_THAT(optimizers_without_count({"w", "w/Ftrl", "w/Ftrl_1"}), ElementsAre("Ftrl"));
   EXPECT_THAT(optimizers_without_count({"w", "training/Ftrl/w/linear", "training/Ftrl/iter"}),
               IsEmpty());
+  EXPECT_THAT(optimizers_without_count({"w", "training_2/Adam/w/m", "training_2/Adam/w/v"}),
+              ElementsAre("Adam"));
+  // SGD has no slots.
+  EXPECT_THAT(optimizers_without_count({"w", "training/SGD/learning_rate", "training/SGD/decay"}),
+              ElementsAre("SGD"));
 }
 
 TEST(VariableNames, GoBackToThoseOfVersion1) {

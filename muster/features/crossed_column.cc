@@ -40,6 +40,9 @@ struct Leaf {
   std::shared_ptr<const CategoricalColumn> column{};
 
   const std::string& name() const { return column ? column->name() : key; }
+  bool is_dense_key(const FeatureReader& features) const {
+    return column == nullptr && features.find(key + data::kRowLengths) == nullptr;
+  }
 
   // The cells of values(), as a user calls them.
   std::vector<std::string> names(const std::string& crossed, const FeatureReader& features,
@@ -121,7 +124,7 @@ class CrossedColumn final : public CategoricalColumn {
   }
 
   Cells ids(const FeatureReader& features) const override {
-    const std::vector<Cells> given = given_by(features);
+    const std::vector<Cells> given = given_by(features, ordered(features));
     const int64_t rows = given.front().rows;
     std::vector<uint64_t> hashes;
     std::vector<size_t> ends;
@@ -143,10 +146,11 @@ class CrossedColumn final : public CategoricalColumn {
   }
 
   void seen(const FeatureReader& features, const internal::TellSeen& tell) const override {
-    const std::vector<Cells> given = given_by(features);
+    const std::vector<const Leaf*> leaves = ordered(features);
+    const std::vector<Cells> given = given_by(features, leaves);
     std::vector<std::vector<std::string>> names;
-    for (size_t i = 0; i < leaves_.size(); ++i)
-      names.push_back(leaves_[i].names(name(), features, given[i]));
+    for (size_t i = 0; i < leaves.size(); ++i)
+      names.push_back(leaves[i]->names(name(), features, given[i]));
     std::vector<uint64_t> hashes;
     for (int64_t row = 0; row < given.front().rows; ++row) {
       hashes.clear();
@@ -170,15 +174,28 @@ class CrossedColumn final : public CategoricalColumn {
   }
 
  private:
-  // The cells of all leaves.
-  std::vector<Cells> given_by(const FeatureReader& features) const {
+  // The leaves in the order in which they are hashed. TensorFlow's kernel takes all that are sparse
+  // first, and features that are dense after them.
+  std::vector<const Leaf*> ordered(const FeatureReader& features) const {
+    std::vector<const Leaf*> leaves;
+    for (const bool dense : {false, true}) {
+      for (const Leaf& leaf : leaves_) {
+        if (leaf.is_dense_key(features) == dense) leaves.push_back(&leaf);
+      }
+    }
+    return leaves;
+  }
+
+  // The cells of these leaves.
+  std::vector<Cells> given_by(const FeatureReader& features,
+                              const std::vector<const Leaf*>& leaves) const {
     std::vector<Cells> given;
-    for (const Leaf& leaf : leaves_) {
-      given.push_back(leaf.values(name(), features));
+    for (const Leaf* leaf : leaves) {
+      given.push_back(leaf->values(name(), features));
       if (given.back().rows == given.front().rows) continue;
       throw invalid_argument(
           fmt::format("the column '{}': '{}' has {} rows, and '{}' has {}", name(),
-                      leaves_.front().name(), given.front().rows, leaf.name(), given.back().rows),
+                      leaves.front()->name(), given.front().rows, leaf->name(), given.back().rows),
           "features of a batch have a row for each example");
     }
     return given;
@@ -253,8 +270,9 @@ FeatureColumn crossed_column(const std::vector<CrossedKey>& keys, int64_t hash_b
     }
   }
   internal::check_at_least(kFunction, name_of(leaves), "hash_bucket_size", hash_bucket_size, 2);
+  const uint64_t hash_key = options.hash_key.value_or(0);
   return FeatureColumn(std::make_shared<const CrossedColumn>(
-      std::move(leaves), hash_bucket_size, options.hash_key.value_or(kDefaultHashKey)));
+      std::move(leaves), hash_bucket_size, hash_key == 0 ? kDefaultHashKey : hash_key));
 }
 
 }  // namespace muster::inline v0_1::feature_column

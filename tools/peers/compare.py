@@ -54,19 +54,23 @@ def case(kind, program):
     """The program and what the peer made of it, as peers_test reads them."""
     try:
         with contextlib.redirect_stdout(io.StringIO()):
-            inputs, expected = importlib.import_module("cases." + kind).run(copy.deepcopy(program))
+            inputs, expected, *files = importlib.import_module("cases." + kind).run(copy.deepcopy(program))
         refusal = None
     except Exception as error:  # What a peer refuses is part of what is compared.
-        inputs, expected, refusal = {}, {}, "".join(traceback.format_exception_only(error)).strip()[:300]
+        inputs, expected, files, refusal = {}, {}, [], "".join(traceback.format_exception_only(error)).strip()[:300]
     written = {"kind": kind, "program": program, "inputs": {name: array(n) for name, n in inputs.items()},
                "expected": {name: array(n) for name, n in expected.items()}}
     if refusal is not None:
         written.update(refused=True, why=refusal)
+    if files:
+        written["files"] = files[0]
     return written
 
 
 def write(written, path):
     path.parent.mkdir(parents=True, exist_ok=True)
+    for end, content in written.pop("files", {}).items():
+        (path.parent / (path.stem + end)).write_bytes(content)
     path.write_text(json.dumps(written, separators=(",", ":")) + "\n")
 
 
