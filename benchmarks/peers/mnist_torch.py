@@ -1,17 +1,16 @@
-"""The model of examples/mnist in PyTorch, eager, on one thread, as a contestant of a benchmark
+"""The model of examples/mnist in PyTorch, eager or compiled, on one thread, as a contestant of a benchmark
 (benchmarks/support/step_pacer.h says how contestants talk)."""
 import argparse
 import gzip
 import mmap
 import os
 import struct
-import sys
-import time
 
 import torch
 
+from turns import take_turns
+
 LEARNING_RATE = 0.02
-LEAD_IN = 5  # steps of a turn that do not count, as in benchmarks/support/step_pacer.h
 
 
 def parse():
@@ -20,6 +19,7 @@ def parse():
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--momentum", type=float, default=0.0)
     parser.add_argument("--tuned", action="store_true")
+    parser.add_argument("--compile", action="store_true", help="by torch.compile, of PyTorch 2")
     parser.add_argument("--barrier", action="store_true")
     parser.add_argument("--model", default="cnn")
     return parser.parse_args()
@@ -99,23 +99,6 @@ MLP = [784, 4096, 4096, 1024, 10]  # 25 million weights
 TOWER = [784] + 10 * [1024] + [10]  # 10 million
 
 
-def take_turns(step):
-    """Makes steps as long as it is asked to."""
-    print("ready", flush=True)
-    for line in sys.stdin:
-        times, loss = [], None
-        for _ in range(LEAD_IN):
-            step()
-        cpu = time.process_time_ns()
-        last = time.monotonic_ns()
-        for _ in range(int(line)):
-            loss = step()
-            now = time.monotonic_ns()
-            times.append(now - last)
-            last = now
-        print(time.process_time_ns() - cpu, loss.item(), *times, flush=True)
-
-
 class Barrier:
     """SharedBarrier of benchmarks/support/step_pacer.h, without its sleep."""
 
@@ -151,6 +134,8 @@ def main():
     torch.set_num_threads(1)
     options = parse()
     model = Tuned() if options.tuned else Plain()
+    if options.compile:
+        model = torch.compile(model)
     take_turns(make_step(model, options, Batches(options.data_dir, options.batch)))
 
 

@@ -1,11 +1,11 @@
-"""A small network on a table in PyTorch, eager, on one thread, as a contestant of
+"""A small network on a table in PyTorch, eager or compiled, on one thread, as a contestant of
 benchmarks/tabular_benchmark.cc. The optimizers' loops over parameters were measured with foreach
 too, which is slower for so few."""
 import argparse
 
 import torch
 
-from mnist_torch import take_turns
+from turns import take_turns
 
 ROWS, FEATURES, UNITS, BATCH = 100_000, 13, 64, 64
 LEARNING_RATE = 0.01
@@ -24,6 +24,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--optimizer", required=True)
     parser.add_argument("--classifier", action="store_true")
+    parser.add_argument("--compile", action="store_true", help="by torch.compile, of PyTorch 2")
     options = parser.parse_args()
     torch.set_num_threads(1)
     torch.manual_seed(1)
@@ -36,6 +37,8 @@ def main():
     model = torch.nn.Sequential(torch.nn.Linear(FEATURES, UNITS), torch.nn.ReLU(),
                                 torch.nn.Linear(UNITS, UNITS), torch.nn.ReLU(),
                                 torch.nn.Linear(UNITS, 1))
+    if options.compile:
+        model = torch.compile(model)
     update = optimizer_of(options.optimizer, model.parameters())
     order, at = None, ROWS
 
