@@ -119,9 +119,10 @@ struct CrossedOptions {
 // as the product of the numbers of its values, the last key's changing fastest. A crossed column
 // among the keys stands for its own keys. Values of a feature that is dense all count here, "" and
 // -1 as well, and its key stands after those that are columns or have row_lengths, as in
-// TensorFlow: so a feature that is a key is dense, or has lengths, in training and later alike. Name: the names of the keys, sorted and joined by "_X_". Throws InvalidArgument for
-// fewer than two keys, hash_bucket_size < 2, and columns that are not categorical, have hash
-// buckets (cross the key itself) or weights.
+// TensorFlow: so a feature that is a key is dense, or has lengths, in training and later alike.
+// Name: the names of the keys, sorted and joined by "_X_". Throws InvalidArgument for fewer than
+// two keys, hash_bucket_size < 2, and columns that are not categorical, have hash buckets (cross
+// the key itself) or weights.
 MUSTER_EXPORT FeatureColumn crossed_column(const std::vector<CrossedKey>& keys,
                                            int64_t hash_bucket_size,
                                            const CrossedOptions& options = {});

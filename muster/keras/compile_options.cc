@@ -10,19 +10,23 @@ namespace {
 
 using MakeOptimizer = optim::Optimizer (*)();
 
+constexpr optim::Convention kOfKeras = optim::Convention::kKeras;
+
+// The formulas and defaults are those of tf.keras.optimizers since 2.11, as Keras's compile() takes
+// a name.
 const std::map<std::string, MakeOptimizer>& optimizer_makers() {
-  static const auto* const all =
-      new std::map<std::string, MakeOptimizer>{{"adadelta", [] { return optim::adadelta(); }},
-                                               {"adafactor", [] { return optim::adafactor(); }},
-                                               {"adagrad", [] { return optim::adagrad(); }},
-                                               {"adam", [] { return optim::adam(); }},
-                                               {"adamax", [] { return optim::adamax(); }},
-                                               {"adamw", [] { return optim::adamw(); }},
-                                               {"ftrl", [] { return optim::ftrl(); }},
-                                               {"lion", [] { return optim::lion(); }},
-                                               {"nadam", [] { return optim::nadam(); }},
-                                               {"rmsprop", [] { return optim::rmsprop(); }},
-                                               {"sgd", [] { return optim::sgd(); }}};
+  static const auto* const all = new std::map<std::string, MakeOptimizer>{
+      {"adadelta", [] { return optim::adadelta(); }},
+      {"adafactor", [] { return optim::adafactor(); }},
+      {"adagrad", [] { return optim::adagrad({.convention = kOfKeras}); }},
+      {"adam", [] { return optim::adam(); }},
+      {"adamax", [] { return optim::adamax(); }},
+      {"adamw", [] { return optim::adamw(); }},
+      {"ftrl", [] { return optim::ftrl(); }},
+      {"lion", [] { return optim::lion(); }},
+      {"nadam", [] { return optim::nadam({.schedule_decay = 1}); }},
+      {"rmsprop", [] { return optim::rmsprop({.convention = kOfKeras}); }},
+      {"sgd", [] { return optim::sgd(); }}};
   return *all;
 }
 

@@ -18,21 +18,27 @@ namespace {
 // From here on log(1 + exp(x)) is x in float64 too, and exp(x) is far from overflowing.
 constexpr double kSoftplusIsLinear = 40;
 
+// At the places where it bends, it has the derivative that Keras's has.
 Tensor relu_of(const Activation& relu, const Tensor& x) {
   if (relu == Activation::kRelu) return at::relu(x);
   const bool bounded = std::isfinite(relu.max_value);
-  Tensor y;
-  if (relu.negative_slope == 0 && relu.threshold == 0 && bounded) {
-    return at::hardtanh(x, 0, relu.max_value);
+  if (!bounded && relu.threshold == 0 && relu.negative_slope != 0) {
+    return at::leaky_relu(x, relu.negative_slope);
   }
-  if (relu.negative_slope == 0) {
-    y = at::threshold(x, relu.threshold, 0);
-  } else if (relu.threshold == 0) {
-    y = at::leaky_relu(x, relu.negative_slope);
-  } else {
-    y = at::where(x > relu.threshold, x, (x - relu.threshold) * relu.negative_slope);
-  }
-  return bounded ? y.clamp_max(relu.max_value) : y;
+  // Keras has relu6 in one piece, which is flat at 6; other bounds let gradients through.
+  const bool is_relu6 = relu.threshold == 0 && relu.max_value == 6;
+  Tensor y = is_relu6              ? at::hardtanh(x, 0, 6)
+             : relu.threshold == 0 ? at::relu(x)
+                                   : at::threshold(x, relu.threshold, 0);
+  if (bounded && !is_relu6) y = y.clamp_max(relu.max_value);
+  if (relu.negative_slope == 0) return y;
+  return y - at::relu(relu.threshold - x) * relu.negative_slope;
+}
+
+// LibTorch's has the derivative of the left side at 0, Keras's that of the right one.
+Tensor selu_of(const Tensor& x) {
+  constexpr double kScale = 1.0507009873554805;
+  return at::where(x < 0, at::selu(x), x * kScale);
 }
 
 void check_softmax(const Activation& softmax, const Tensor& input) {
@@ -106,7 +112,7 @@ Tensor Activation::operator()(const Tensor& input) const {
     case Kind::kElu:
       return at::elu(input, alpha);
     case Kind::kSelu:
-      return at::selu(input);
+      return selu_of(input);
     case Kind::kGelu:
       return at::gelu(input, "none");
     case Kind::kGeluTanh:

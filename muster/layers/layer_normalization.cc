@@ -120,6 +120,8 @@ class GroupNormalizationImpl final : public UnaryLayerImpl {
       internal::refuse_input(context, identity(), fmt::format("{} channels", each.size(0)), input,
                              "a layer is called with as many channels as at its first call");
     }
+    // LibTorch takes no beta alone.
+    if (beta.defined() && !gamma.defined()) gamma = at::ones_like(beta);
     return at::group_norm(input.movedim(axis, 1), groups, gamma, beta, options_.epsilon)
         .movedim(1, axis);
   }

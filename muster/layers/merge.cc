@@ -233,15 +233,20 @@ Layer Average(std::string name) {
 }
 
 Layer Maximum(std::string name) {
+  // Of equal ones the first has the gradient, and what is no number stays none.
   const auto maximum = [](const std::vector<Tensor>& tensors) {
-    return folded(tensors, [](const Tensor& a, const Tensor& b) { return at::maximum(a, b); });
+    return folded(tensors, [](const Tensor& a, const Tensor& b) {
+      return at::where(at::logical_or(a >= b, a != a), a, b);
+    });
   };
   return elementwise("maximum", 0, maximum, std::move(name));
 }
 
 Layer Minimum(std::string name) {
   const auto minimum = [](const std::vector<Tensor>& tensors) {
-    return folded(tensors, [](const Tensor& a, const Tensor& b) { return at::minimum(a, b); });
+    return folded(tensors, [](const Tensor& a, const Tensor& b) {
+      return at::where(at::logical_or(a <= b, a != a), a, b);
+    });
   };
   return elementwise("minimum", 0, minimum, std::move(name));
 }

@@ -9,7 +9,8 @@ namespace {
 // Gives what is missing to the margin, for each output.
 Tensor missing(const char* loss, const Tensor& labels, const Tensor& predictions) {
   const auto [y, p] = internal::inputs_of(loss, labels, predictions, internal::Fit::kOutputs);
-  return (1 - y.masked_fill(y == 0, -1) * p).relu();
+  // Where it bends, at a margin of 1, its derivative is that of the hinge, as in TensorFlow.
+  return (1 - y.masked_fill(y == 0, -1) * p).clamp_min(0);
 }
 
 }  // namespace
@@ -32,8 +33,8 @@ Tensor categorical_hinge(const Tensor& labels, const Tensor& predictions,
       internal::inputs_of("categorical_hinge", labels, predictions, internal::Fit::kClasses);
   const Tensor right = (y * p).sum(-1);
   const Tensor wrong = ((1 - y) * p).amax(-1);
-  return internal::weighted("categorical_hinge", (wrong - right + 1).relu(), options.sample_weight,
-                            options.reduction);
+  return internal::weighted("categorical_hinge", (wrong - right + 1).clamp_min(0),
+                            options.sample_weight, options.reduction);
 }
 
 }  // namespace muster::inline v0_1::losses

@@ -22,17 +22,22 @@ class Adagrad final : public internal::ScheduledRule {
     return {{"accumulator", options_.initial_accumulator_value}};
   }
   std::string describe() const override {
-    return fmt::format("Adagrad(learning_rate={}, initial_accumulator_value={}, epsilon={})",
-                       schedule().describe(), options_.initial_accumulator_value, options_.epsilon);
+    return fmt::format("Adagrad(learning_rate={}, initial_accumulator_value={}, epsilon={}{})",
+                       schedule().describe(), options_.initial_accumulator_value, options_.epsilon,
+                       told_if(keras(), ", convention=Keras"));
   }
 
   void update(const Segment& segment, int64_t iterations) const override {
     internal::check_segment(*this, segment);
-    internal::update_anywhere<internal::Adagrad>(
-        segment, {rate(segment, iterations), options_.epsilon, segment.gradient_scale});
+    const internal::AdagradStep<double> step{rate(segment, iterations), options_.epsilon,
+                                             segment.gradient_scale};
+    if (keras()) return internal::update_anywhere<internal::KerasAdagrad>(segment, step);
+    internal::update_anywhere<internal::Adagrad>(segment, step);
   }
 
  private:
+  bool keras() const { return options_.convention == Convention::kKeras; }
+
   const AdagradOptions options_;
 };
 

@@ -1,12 +1,15 @@
 // Adagrad. Source of the formula: the documentation of tf.keras.optimizers.Adagrad of TensorFlow
 // 2.0:
 //   a += g * g;  w -= lr * g / (sqrt(a) + epsilon)
+// Since 2.11, and in Keras 3 (Convention::kKeras), epsilon stands under the root:
+//   w -= lr * g / sqrt(a + epsilon)
 // Thread safety: a pure function of values.
 #pragma once
 
 #include <string>
 
 #include "muster/base/export.h"
+#include "muster/optim/convention.h"
 #include "muster/optim/learning_rate.h"
 
 namespace muster::inline v0_1::optim {
@@ -19,6 +22,7 @@ struct AdagradOptions {
   double initial_accumulator_value = 0.1;  // >= 0; what the squares of gradients are added to
   double epsilon = 1e-7;                   // > 0; added to sqrt(a), not under the root
   std::string name = "Adagrad";
+  Convention convention = Convention::kTensorFlow;  // where epsilon is added
 };
 // The more a weight was updated, the smaller its steps are. Throws InvalidArgument that names the
 // field, its value and the range.

@@ -16,9 +16,9 @@ class Optimizer;  // "muster/optim/optimizer.h"
 
 // Options of lion().
 struct LionOptions {
-  LearningRate learning_rate = 0.001;  // >= 0; a third to a tenth of Adam's
-  double beta_1 = 0.9;                 // in (0, 1]
-  double beta_2 = 0.99;                // in [0, 1)
+  LearningRate learning_rate = 0.0001;  // >= 0; a third to a tenth of Adam's. Keras 3 has 0.001
+  double beta_1 = 0.9;                  // in (0, 1]
+  double beta_2 = 0.99;                 // in [0, 1)
   std::string name = "Lion";
 };
 // Throws InvalidArgument that names the field, its value and the range.

@@ -4,6 +4,7 @@
 //   m += (g - m) * (1 - beta_1);  v += (g * g - v) * (1 - beta_2)
 //   w -= lr * ((1 - mu(t)) / (1 - M(t)) * g + mu(t + 1) / (1 - M(t + 1)) * m) /
 //        (sqrt(v / (1 - beta_2^t)) + epsilon)
+// With a schedule_decay of 1 it is the Nadam of tf.keras.optimizers since 2.11 and of Keras 3.
 // Keras refuses a schedule here; this one takes it.
 // Of a row-sparse variable only the rows used change, slots too.
 // Thread safety: a pure function of values.

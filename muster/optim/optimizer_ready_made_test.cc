@@ -55,7 +55,7 @@ TEST(ReadyMade, NamesSlotsAndDefaults) {
        "l1_regularization_strength=0, l2_regularization_strength=0, "
        "l2_shrinkage_regularization_strength=0, beta=0)",
        "accumulator=0.1 linear=0 "},
-      {lion(), "Lion: Lion(learning_rate=0.001, beta_1=0.9, beta_2=0.99)", "m=0 "},
+      {lion(), "Lion: Lion(learning_rate=0.0001, beta_1=0.9, beta_2=0.99)", "m=0 "},
       {lamb(),
        "LAMB: LAMB(learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-06, weight_decay=0)",
        moments},

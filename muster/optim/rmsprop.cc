@@ -26,9 +26,10 @@ class Rmsprop final : public internal::ScheduledRule {
     return slots;
   }
   std::string describe() const override {
-    return fmt::format("RMSprop(learning_rate={}, rho={}, momentum={}, epsilon={}, centered={}{})",
-                       schedule().describe(), options_.rho, options_.momentum, options_.epsilon,
-                       options_.centered, told_if(pytorch(), ", convention=PyTorch"));
+    return fmt::format(
+        "RMSprop(learning_rate={}, rho={}, momentum={}, epsilon={}, centered={}{})",
+        schedule().describe(), options_.rho, options_.momentum, options_.epsilon, options_.centered,
+        told_if(pytorch(), ", convention=PyTorch") + told_if(keras(), ", convention=Keras"));
   }
 
   void update(const Segment& segment, int64_t iterations) const override {
@@ -37,6 +38,10 @@ class Rmsprop final : public internal::ScheduledRule {
     const RmsPropStep<double> step{rate(segment, iterations), 1 - options_.rho, options_.momentum,
                                    options_.epsilon, segment.gradient_scale};
     const bool centered = options_.centered;
+    if (keras() && options_.momentum == 0) {
+      return centered ? update_anywhere<KerasCenteredRmsProp>(segment, step)
+                      : update_anywhere<KerasRmsProp>(segment, step);
+    }
     if (options_.momentum == 0 && !centered) return update_anywhere<PlainRmsProp>(segment, step);
     if (options_.momentum == 0) return update_anywhere<CenteredRmsProp>(segment, step);
     if (pytorch() && !centered) return update_anywhere<PyTorchRmsProp>(segment, step);
@@ -47,6 +52,7 @@ class Rmsprop final : public internal::ScheduledRule {
 
  private:
   bool pytorch() const { return options_.convention == Convention::kPyTorch; }
+  bool keras() const { return options_.convention == Convention::kKeras; }
 
   const RmspropOptions options_;
 };

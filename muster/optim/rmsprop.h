@@ -3,7 +3,9 @@
 //   centered         mg += (g - mg) * (1 - rho);  d = rms - mg * mg
 //                    w -= lr * g / (sqrt(d) + epsilon)
 //   with momentum    u = momentum * u + lr * g / sqrt(d + epsilon);  w -= u
-// So in TensorFlow epsilon stands under the root where there is momentum. PyTorch never has it
+// So in TensorFlow epsilon stands under the root where there is momentum. Since 2.11, and in Keras
+// 3 (Convention::kKeras), it does so without momentum too: w -= lr * g / sqrt(d + epsilon). PyTorch
+// never has it
 // there, and its momentum holds no learning rate:
 //   with momentum    u = momentum * u + g / (sqrt(d) + epsilon);  w -= lr * u
 // What rounding makes of d below 0 counts as 0.
@@ -29,7 +31,7 @@ struct RmspropOptions {
   double epsilon = 1e-7;               // > 0
   bool centered = false;
   std::string name = "RMSprop";
-  Convention convention = Convention::kTensorFlow;  // the formula with momentum
+  Convention convention = Convention::kTensorFlow;  // where epsilon is added, and the momentum
 };
 // Throws InvalidArgument that names the field, its value and the range.
 MUSTER_EXPORT Optimizer rmsprop(const RmspropOptions& options = {});

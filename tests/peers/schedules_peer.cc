@@ -3,17 +3,13 @@
 
 #include "muster/optim/schedules.h"
 #include "muster/tensor/libtorch.h"
+#include "tests/peers/options.h"
 #include "tests/peers/peer_case.h"
 
 namespace muster::inline v0_1 {
 namespace {
 
 using Json = nlohmann::json;
-
-template <typename T>
-void take(const Json& options, const char* name, T& field) {
-  if (options.contains(name)) field = options.at(name).get<T>();
-}
 
 optim::LearningRate schedule(const std::string& name, const Json& given) {
   if (name == "PiecewiseConstantDecay") {
@@ -70,7 +66,7 @@ optim::LearningRate schedule(const std::string& name, const Json& given) {
   throw std::runtime_error("no schedule is called " + name);
 }
 
-PeerArrays run(const PeerCase& a_case) {
+PeerArrays run_schedule(const PeerCase& a_case) {
   const optim::LearningRate rate =
       schedule(a_case.program.at("name"), a_case.program.value("options", Json::object()));
   const Tensor steps = a_case.inputs.at("steps").tensor();
@@ -81,7 +77,7 @@ PeerArrays run(const PeerCase& a_case) {
   return {{"rates", PeerArray::of(rates)}};
 }
 
-const PeerKind kSchedules("schedules", run);
+const PeerKind kSchedules("schedules", run_schedule);
 
 }  // namespace
 }  // namespace muster::inline v0_1

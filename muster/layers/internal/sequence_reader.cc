@@ -148,7 +148,12 @@ LayerOutputs read_sequence(const SequenceOptions& options, const SequenceReader&
     outputs.tensors = {result.last};
     context.add_activity_loss(options.activity_regularizer, result.last);
   }
-  if (options.return_state) outputs.state = std::move(result.state);
+  if (options.return_state) {
+    outputs.state = std::move(result.state);
+    // The state is given too, and counts as Keras counts it.
+    for (const Tensor& state : outputs.state)
+      context.add_activity_loss(options.activity_regularizer, state);
+  }
   return outputs;
 }
 

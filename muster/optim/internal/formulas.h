@@ -10,6 +10,13 @@
 
 namespace muster::inline v0_1::optim::internal {
 
+// sqrt(x + epsilon) where kUnderRoot, else sqrt(x) + epsilon.
+template <typename Ops, bool kUnderRoot, typename V, typename T>
+[[gnu::always_inline]] inline V root_with_epsilon(const V& x, T epsilon) {
+  if constexpr (kUnderRoot) return Ops::root_of_sum(x, epsilon);
+  return Ops::root_plus(x, epsilon);
+}
+
 // w -= learning_rate * g
 struct Sgd {
   static constexpr int kSlots = 0;
@@ -115,7 +122,9 @@ using AmsGrad = AmsGradOf<false>;
 using AmsGradW = AmsGradOf<true>;
 
 // a += g * g;  w -= learning_rate * g / (sqrt(a) + epsilon)
-struct Adagrad {
+// Keras since 2.11: w -= learning_rate * g / sqrt(a + epsilon)
+template <bool kKeras>
+struct AdagradOf {
   static constexpr int kSlots = 1;
   template <typename T>
   using Step = AdagradStep<T>;
@@ -123,9 +132,12 @@ struct Adagrad {
   MUSTER_FORMULA apply(V& w, const V& gradient, V& a, const AdagradStep<T>& step) {
     const V g = Ops::scaled(gradient, step.gradient_scale);
     Ops::add_square(a, g);
-    Ops::subtract_quotient(w, step.learning_rate, g, Ops::root_plus(a, step.epsilon));
+    Ops::subtract_quotient(w, step.learning_rate, g,
+                           root_with_epsilon<Ops, kKeras>(a, step.epsilon));
   }
 };
+using Adagrad = AdagradOf<false>;
+using KerasAdagrad = AdagradOf<true>;
 
 // m += (g - m) * (1 - beta_1);  v = max(beta_2 * v, |g|);  w -= m * alpha / (v + epsilon)
 // PyTorch: v = max(beta_2 * v, |g| + epsilon);  w -= m * alpha / v
@@ -172,12 +184,14 @@ struct Nadam {
 // rms += (g * g - rms) * (1 - rho);  centered: mg += (g - mg) * (1 - rho), d = rms - mg * mg, which
 // is no less than 0 but for rounding; else d = rms.
 // kNone:        w -= learning_rate * g / (sqrt(d) + epsilon)
+// kNoneKeras:   w -= learning_rate * g / sqrt(d + epsilon)
 // kTensorFlow:  u = momentum * u + learning_rate * g / sqrt(d + epsilon);  w -= u
 // kPyTorch:     u = momentum * u + g / (sqrt(d) + epsilon);  w -= learning_rate * u
-enum class RmsMomentum { kNone, kTensorFlow, kPyTorch };
+enum class RmsMomentum { kNone, kNoneKeras, kTensorFlow, kPyTorch };
 template <bool kCentered, RmsMomentum kMomentum>
 struct RmsProp {
-  static constexpr bool kMoves = kMomentum != RmsMomentum::kNone;
+  static constexpr bool kUnderRoot = kMomentum == RmsMomentum::kNoneKeras;
+  static constexpr bool kMoves = kMomentum != RmsMomentum::kNone && !kUnderRoot;
   static constexpr int kSlots = 1 + kMoves + kCentered;
   template <typename T>
   using Step = RmsPropStep<T>;
@@ -186,7 +200,8 @@ struct RmsProp {
   MUSTER_FORMULA apply(V& w, const V& gradient, V& rms, const RmsPropStep<T>& step) {
     const V g = Ops::scaled(gradient, step.gradient_scale);
     Ops::approach(rms, Ops::square(g), step.one_minus_rho);
-    Ops::subtract_quotient(w, step.learning_rate, g, Ops::root_plus(rms, step.epsilon));
+    Ops::subtract_quotient(w, step.learning_rate, g,
+                           root_with_epsilon<Ops, kUnderRoot>(rms, step.epsilon));
   }
   template <typename Ops, typename V, typename T>
   MUSTER_FORMULA apply(V& w, const V& gradient, V& rms, V& other, const RmsPropStep<T>& step) {
@@ -194,7 +209,8 @@ struct RmsProp {
     Ops::approach(rms, Ops::square(g), step.one_minus_rho);
     if constexpr (kCentered) {
       const V variance = variance_of<Ops>(g, rms, other, step);
-      Ops::subtract_quotient(w, step.learning_rate, g, Ops::root_plus(variance, step.epsilon));
+      Ops::subtract_quotient(w, step.learning_rate, g,
+                             root_with_epsilon<Ops, kUnderRoot>(variance, step.epsilon));
     } else {
       move<Ops>(w, g, rms, other, step);
     }
@@ -228,6 +244,8 @@ struct RmsProp {
 };
 using PlainRmsProp = RmsProp<false, RmsMomentum::kNone>;
 using CenteredRmsProp = RmsProp<true, RmsMomentum::kNone>;
+using KerasRmsProp = RmsProp<false, RmsMomentum::kNoneKeras>;
+using KerasCenteredRmsProp = RmsProp<true, RmsMomentum::kNoneKeras>;
 using MovingRmsProp = RmsProp<false, RmsMomentum::kTensorFlow>;
 using CenteredMovingRmsProp = RmsProp<true, RmsMomentum::kTensorFlow>;
 using PyTorchRmsProp = RmsProp<false, RmsMomentum::kPyTorch>;

@@ -153,6 +153,12 @@ inline std::vector<OptimizerCase> rmsprop_cases() {
         {label, rmsprop(options),
          [d_of](Scalar& s, double g, int) { s.w -= 0.01 * g / (std::sqrt(d_of(s, g)) + 1e-2); },
          2e-5});
+    options.convention = Convention::kKeras;
+    cases.push_back(
+        {label + ", Keras", rmsprop(options),
+         [d_of](Scalar& s, double g, int) { s.w -= 0.01 * g / std::sqrt(d_of(s, g) + 1e-2); },
+         2e-5});
+    options.convention = Convention::kTensorFlow;
     options.momentum = 0.7;
     cases.push_back({label + ", momentum", rmsprop(options),
                      [d_of](Scalar& s, double g, int) {
@@ -179,6 +185,15 @@ inline std::vector<OptimizerCase> ada_cases() {
            [](Scalar& s, double g, int) {
              s.squares += g * g;
              s.w -= 0.05 * g / (std::sqrt(0.3 + s.squares) + 1e-2);
+           }},
+          {"adagrad, Keras",
+           adagrad({.learning_rate = 0.05,
+                    .initial_accumulator_value = 0.3,
+                    .epsilon = 1e-2,
+                    .convention = Convention::kKeras}),
+           [](Scalar& s, double g, int) {
+             s.squares += g * g;
+             s.w -= 0.05 * g / std::sqrt(0.3 + s.squares + 1e-2);
            }},
           {"adadelta", adadelta({.learning_rate = 0.5, .rho = 0.8, .epsilon = 1e-2}),
            [](Scalar& s, double g, int) {
