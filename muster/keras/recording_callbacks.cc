@@ -53,8 +53,10 @@ void TensorBoard::on_train_begin(const FitInfo& /*info*/) {
   };
   train_ = writer("train");
   validation_ = writer("validation");
-  // What a run that was stopped wrote behind the place where this one goes on is hidden.
-  train_->add_session_log(formats::SessionStatus::kStart, model().step());
+  // What a run that was stopped wrote behind the place where this one goes on is hidden; of a run
+  // that begins, also what another one wrote for epoch 0.
+  const int64_t step = model().step();
+  train_->add_session_log(formats::SessionStatus::kStart, step == 0 ? 0 : step + 1);
   if (const auto graph = model().graph(); options_.write_graph && graph)
     train_->add_graph(*graph, model().step());
 }

@@ -61,8 +61,8 @@ class MUSTER_PART_EXPORT EventWriter {
   void add_values(std::vector<formats::SummaryValue> values, int64_t step);
   // Adds the graph of the model; TensorBoard shows the first of a run.
   void add_graph(formats::GraphDef graph, int64_t step);
-  // Adds a note on the run. kStart at `step` makes TensorBoard hide what an earlier run wrote for
-  // later steps.
+  // Adds a note on the run. kStart at `step`, the first one it makes, lets TensorBoard hide what an
+  // earlier run wrote for that step and later ones.
   void add_session_log(formats::SessionStatus status, int64_t step,
                        const std::string& checkpoint_path = {});
   // Adds `event` as it is; only a wall_time of 0 becomes the time now.

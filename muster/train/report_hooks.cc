@@ -117,7 +117,8 @@ SummaryHook::SummaryHook(std::shared_ptr<summary::EventWriter> writer, int64_t s
 
 void SummaryHook::begin(const RunInfo& info) {
   skipped_steps_ = roll_backs_ = 0;
-  writer_->add_session_log(formats::SessionStatus::kStart, info.start_step);
+  // What was written for the step that the run continues from stands.
+  writer_->add_session_log(formats::SessionStatus::kStart, info.start_step + 1);
   if (!writes_) return;
   if (info.graph != nullptr && !info.graph->nodes.empty())
     writer_->add_graph(*info.graph, info.start_step);
@@ -128,7 +129,7 @@ void SummaryHook::begin(const RunInfo& info) {
 
 void SummaryHook::write_non_finite(const StepInfo& info) {
   if (info.skipped_steps == skipped_steps_ && info.roll_backs == roll_backs_) return;
-  // Steps behind the one that was gone back to are made again.
+  // This is the first step behind the one that was gone back to.
   if (info.roll_backs != roll_backs_) {
     writer_->add_session_log(formats::SessionStatus::kStart, info.global_step);
     last_rate_.reset();

@@ -222,7 +222,8 @@ TEST(SummaryHookTest, WritesLossAndRatesByStep) {
   EXPECT_EQ(seen["loss"], (Points{{11, 11}, {15, 15}, {18, 18}}));
   EXPECT_EQ(seen["global_step/sec"], (Points{{15, 4}, {19, 4}}));
   EXPECT_EQ(seen["examples/sec"], (Points{{15, 8}, {19, 8}}));
-  EXPECT_THAT(sessions, ElementsAre(std::pair{formats::SessionStatus::kStart, int64_t{10}},
+  // A reader drops what a run before wrote for this step and those behind it.
+  EXPECT_THAT(sessions, ElementsAre(std::pair{formats::SessionStatus::kStart, int64_t{11}},
                                     std::pair{formats::SessionStatus::kCheckpoint, int64_t{19}}));
 }
 

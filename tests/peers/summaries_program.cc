@@ -99,7 +99,8 @@ class Pause : public Hook {
   Seconds pause_;
 };
 
-void train(const std::string& folder, int64_t units, double rate, Seconds pause) {
+void train(const std::string& folder, int64_t units, double rate, Seconds pause,
+           int64_t steps = kSteps) {
   Estimator estimator(model_fn,
                       {.model_dir = folder,
                        .save_summary_steps = 5,
@@ -120,7 +121,7 @@ void train(const std::string& folder, int64_t units, double rate, Seconds pause)
   (void)train_and_evaluate(
       estimator,
       {.input_fn = input,
-       .max_steps = kSteps,
+       .max_steps = steps,
        .hooks = {std::make_shared<Pause>(pause), hooks::profiler({.every = {.steps = 30}})}},
       {.input_fn = input, .steps = 4});
 }
@@ -146,6 +147,8 @@ int main(int argc, char** argv) {
             0);
         writer.close();
         train(flags.model_dir + "/first", 8, 0.05, Seconds(0));
+        // This one ends with a step whose summaries are written, and goes on.
+        train(flags.model_dir + "/second", 16, 0.1, Seconds(0), 41);
         train(flags.model_dir + "/second", 16, 0.1, Seconds(0));
       },
       {.description = "Writes each kind of summary.",

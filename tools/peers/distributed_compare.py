@@ -167,7 +167,7 @@ def weights_of(run, step):
 def run_scenario(side, name, options):
     strategy, cluster, event, flags = SCENARIOS[name]
     served = strategy == "parameter_server"  # its workers begin at different times, and share the steps
-    flags = [f"--max_steps={400 if served else 100}", "--save_steps=20"] + flags
+    flags = ["--max_steps=800", "--save_steps=100"] + flags if served else ["--max_steps=100", "--save_steps=20"] + flags
     if event or served:
         flags.append(f"--pause={PAUSE}")
     folder = pathlib.Path(options.folder).resolve() / side / name.replace(" ", "_").replace(",", "")
@@ -179,7 +179,8 @@ def run_scenario(side, name, options):
         run.start_all()
         begun = time.monotonic()
         if event:
-            if not run.wait(options.wait, lambda: len(run.steps(watched)) >= STEP):
+            run.wait(options.wait, lambda: len(run.steps(watched)) >= STEP)
+            if len(run.steps(watched)) < STEP:
                 print("  it did not come to the step of the event", flush=True)
             for task in run.configs if what == "all" else [struck]:
                 run.kill(task)

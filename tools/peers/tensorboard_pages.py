@@ -21,6 +21,7 @@ import urllib.request
 
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 READY, LIVE = 60, 25  # seconds: until TensorBoard has read the runs; that the third run lasts
 # Page: words that must stand on it.
@@ -177,6 +178,14 @@ def check_hparams(board, check):
     check.that(states == {"STATUS_SUCCESS"}, f"hparams: sessions ended as {states}")
 
 
+def check_restart(runs, check):
+    """TensorBoard without its quick loader drops what a run wrote for steps that are made again, and nothing else."""
+    reader = EventAccumulator(str(runs / "second"))
+    reader.Reload()
+    steps = [point.step for point in reader.Scalars("loss")]
+    check.that(steps == sorted(set(steps)) and 41 in steps, f"a run that went on at step 41: {steps}")
+
+
 def check_pages(board, folder, check):
     options = webdriver.ChromeOptions()
     for argument in ["headless=new", "no-sandbox", "disable-dev-shm-usage", "enable-unsafe-swiftshader",
@@ -247,6 +256,7 @@ def main():
             board.wait_for({"first", "second", "first/eval", "second/eval"})
             time.sleep(3)
             check_data(board, check)
+            check_restart(runs, check)
             check_pages(board, pages, check)
             check_live(board, options.program, runs, check)
         finally:
