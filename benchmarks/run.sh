@@ -7,7 +7,7 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bin=build/release/bin
 out=build/bench
-all=(tax summaries evaluation mnist busy resnet gpu linear tabular trees workers start servers layers optimizers predictor serve input records buckets csv columns images loopback all_reduce network)
+all=(tax summaries evaluation mnist originals busy resnet gpu linear tabular trees workers start servers layers optimizers predictor serve input records buckets csv columns images loopback all_reduce network)
 names=() quick=() images=() beside=() targets=
 for word in "$@"; do
   case $word in
@@ -97,8 +97,8 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
       "$bin/${name}_benchmark" --json="$figures" "${quick[@]}"
     elif [ "$name" = start ]; then
       "$bin/start_benchmark" "${quick[@]}"
-    elif [ "$name" = mnist ]; then
-      "$bin/mnist_benchmark" --data_dir="$out/digits" --json="$figures" "${quick[@]}"
+    elif [ "$name" = mnist ] || [ "$name" = originals ]; then
+      "$bin/${name}_benchmark" --data_dir="$out/digits" --json="$figures" "${quick[@]}"
     else
       "$bin/${name}_benchmark" --data_dir="$out/digits" --json="$figures" "${beside[@]}" "${quick[@]}"
     fi

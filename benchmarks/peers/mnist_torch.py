@@ -1,13 +1,12 @@
 """The model of examples/mnist in PyTorch, eager or compiled, on one thread, as a contestant of a benchmark
 (benchmarks/support/step_pacer.h says how contestants talk)."""
 import argparse
-import gzip
 import mmap
 import os
-import struct
 
 import torch
 
+from mnist_numpy import read_idx
 from turns import take_turns
 
 LEARNING_RATE = 0.02
@@ -25,20 +24,12 @@ def parse():
     return parser.parse_args()
 
 
-def read_idx(path):
-    opener, path = (gzip.open, path + ".gz") if os.path.exists(path + ".gz") else (open, path)
-    with opener(path, "rb") as file:
-        data = file.read()
-    dims = struct.unpack(">%dI" % data[3], data[4:4 + 4 * data[3]])
-    return torch.frombuffer(bytearray(data[4 + 4 * data[3]:]), dtype=torch.uint8).view(dims)
-
-
 class Batches:
     """Endless shuffled batches; each worker takes its part of a round."""
 
     def __init__(self, data_dir, batch, rank=0, size=1):
-        self.images = read_idx(os.path.join(data_dir, "train-images-idx3-ubyte")).unsqueeze(-1)
-        self.labels = read_idx(os.path.join(data_dir, "train-labels-idx1-ubyte")).long()
+        self.images = torch.from_numpy(read_idx(os.path.join(data_dir, "train-images-idx3-ubyte"))).unsqueeze(-1)
+        self.labels = torch.from_numpy(read_idx(os.path.join(data_dir, "train-labels-idx1-ubyte"))).long()
         self.batch, self.rank, self.size = batch, rank, size
         self.generator = torch.Generator().manual_seed(1)
         self.order, self.at = torch.empty(0), 0

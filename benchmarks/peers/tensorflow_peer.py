@@ -5,9 +5,7 @@
 """
 import argparse
 import contextlib
-import gzip
 import os
-import struct
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
@@ -15,18 +13,11 @@ os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 import numpy as np
 import tensorflow as tf
 
+from mnist_numpy import read_idx
 from turns import Turns
 
 ROWS, FEATURES, UNITS = 100_000, 13, 64  # of the table
 RATES = {"mnist": 0.02, "table": 0.01}
-
-
-def read_idx(path):
-    opener, path = (gzip.open, path + ".gz") if os.path.exists(path + ".gz") else (open, path)
-    with opener(path, "rb") as file:
-        data = file.read()
-    shape = struct.unpack(">%dI" % data[3], data[4:4 + 4 * data[3]])
-    return np.frombuffer(data, np.uint8, offset=4 + 4 * data[3]).reshape(shape)
 
 
 def digits(options):
@@ -120,6 +111,7 @@ def main():
     parser.add_argument("--task", choices=["mnist", "table"], required=True)
     parser.add_argument("--api", choices=["estimator", "keras"], default="estimator")
     parser.add_argument("--data_dir")
+    parser.add_argument("--model", choices=["cnn"])
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--momentum", type=float, default=0.0)
     options = parser.parse_args()
