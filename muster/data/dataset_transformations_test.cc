@@ -169,6 +169,25 @@ TEST(PaddedBatch, PadsToTheLargestOrTheShapeAskedFor) {
 }
 
 // One long row among many short ones would be 800 MB.
+TEST(PaddedBatch, FillsTextsOfTwoAxesWithEmptyOnes) {
+  const auto table = [](const Element& number) -> Element {
+    const int64_t rows = 1 + number.value().tensor().item<int64_t>();
+    std::string bytes;
+    std::vector<int64_t> offsets{0};
+    for (int64_t i = 0; i < 2 * rows; ++i) {
+      bytes += static_cast<char>('a' + i);
+      offsets.push_back(i + 1);
+    }
+    return Strings({2, rows}, offsets, bytes);
+  };
+  const auto batch = Dataset::range(2).map(table).padded_batch(2).iterator()->next();
+  const Strings texts = batch->value().strings();
+  EXPECT_EQ(texts.shape(), (Shape{2, 2, 2}));
+  std::string all;
+  for (int64_t i = 0; i < texts.size(); ++i) all += std::string(texts[i]) + ",";
+  EXPECT_EQ(all, "a,,b,,a,b,c,d,");
+}
+
 TEST(PaddedBatch, FewBytesDoNotBecomeManyByBeingFilledUp) {
   const Dataset rows = Dataset::range(5000).map([](const Element& x) {
     return Element(torch::zeros({number(x) == 7 ? 20'000 : 1}, at::kLong));

@@ -13,10 +13,13 @@ namespace {
 
 constexpr std::string_view kJpegStart = "\xff\xd8\xff";
 constexpr std::string_view kPngStart = "\x89PNG\r\n\x1a\n";
-// The size of the file and two zeros stand between these letters and the offset of the pixels, so
-// that no text is taken for one.
 constexpr std::string_view kBmpStart = "BM";
 constexpr size_t kBmpHeader = 26;
+// The header of 14 bytes is followed by another, which says its length first: at most this one, so
+// that no text is taken for a BMP. (Two numbers before it are for programs to use, and may be
+// anything.)
+constexpr size_t kBmpInfoAt = 14;
+constexpr uint32_t kMostBmpInfo = 124;
 
 // The name of a format that is known, but not decoded; "" for others.
 std::string_view other_format(std::string_view text) {
@@ -68,7 +71,7 @@ std::optional<ImageKind> image_kind(Bytes bytes) {
   if (text.starts_with(kPngStart)) return ImageKind::kPng;
   if (text.starts_with("GIF87a") || text.starts_with("GIF89a")) return ImageKind::kGif;
   if (text.starts_with(kBmpStart) && text.size() >= kBmpHeader &&
-      load_little_endian<uint32_t>(text.data() + 6) == 0)
+      load_little_endian<uint32_t>(text.data() + kBmpInfoAt) <= kMostBmpInfo)
     return ImageKind::kBmp;
   return std::nullopt;
 }

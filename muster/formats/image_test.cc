@@ -34,6 +34,9 @@ TEST(Image, KindsAreKnownByTheirFirstBytes) {
   EXPECT_EQ(image_kind(bytes_of(encode_gif(make_test_image(5, 7, 1)))), ImageKind::kGif);
   EXPECT_EQ(image_kind(bytes_of("BM is how this text begins, and that is all")), std::nullopt);
   EXPECT_EQ(image_kind(Bytes()), std::nullopt);
+  std::string signed_by_its_program = encode_bmp(image);
+  signed_by_its_program.replace(6, 4, "\1\2\3\4");
+  EXPECT_EQ(image_kind(bytes_of(signed_by_its_program)), ImageKind::kBmp);
   EXPECT_THAT(image_error("II+no tiff").message(),
               AllOf(HasSubstr("'a.image'"), HasSubstr("no JPEG, PNG, BMP or GIF"),
                     HasSubstr("49 49 2b 6e")));

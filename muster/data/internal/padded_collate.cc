@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -14,11 +16,6 @@
 
 namespace muster::inline v0_1::data::internal {
 namespace {
-
-std::string shape_of(const Value& value) {
-  return value.is_tensor() ? describe(value.tensor().sizes().vec())
-                           : describe(value.strings().shape());
-}
 
 // The shape all rows of leaf `v` are padded to.
 Shape padded_shape(const std::vector<Element>& elements, size_t v, const PaddingOptions& padding) {
@@ -91,19 +88,23 @@ Value pad_tensors(const std::vector<Element>& elements, size_t v, const Shape& s
 
 // Strings are padded with empty ones.
 Value pad_strings(const std::vector<Element>& elements, size_t v, const Shape& shape) {
-  if (shape.size() > 1) {
-    throw invalid_argument(fmt::format("padded_batch of strings of shape {} is not supported",
-                                       shape_of(elements.front().values()[v])),
-                           "strings of one axis can be padded; flatten them in map()");
-  }
-  const int64_t width = shape.empty() ? 1 : shape[0];
+  const int64_t places = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies());
   std::vector<int64_t> offsets{0};
   std::string bytes;
   for (const Element& element : elements) {
     const Strings& row = element.values()[v].strings();
-    for (int64_t i = 0; i < width; ++i) {
-      if (i < row.size()) bytes += row[i];
+    Shape at(shape.size(), 0);
+    for (int64_t place = 0; place < places; ++place) {
+      int64_t source = 0;
+      bool inside = true;
+      for (size_t axis = 0; axis < shape.size(); ++axis) {
+        inside = inside && at[axis] < row.shape()[axis];
+        source = source * row.shape()[axis] + at[axis];
+      }
+      if (inside) bytes += row[source];
       offsets.push_back(static_cast<int64_t>(bytes.size()));
+      for (size_t axis = shape.size(); axis > 0 && ++at[axis - 1] == shape[axis - 1]; --axis)
+        at[axis - 1] = 0;
     }
   }
   Shape batch = shape;
