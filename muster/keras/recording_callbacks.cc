@@ -53,8 +53,8 @@ void TensorBoard::on_train_begin(const FitInfo& /*info*/) {
   };
   train_ = writer("train");
   validation_ = writer("validation");
-  // What a run that was stopped wrote behind the place where this one goes on is hidden; of a run
-  // that begins, also what another one wrote for epoch 0.
+  // What a run that was stopped wrote after the place where this one goes on is hidden. Where this
+  // one begins, what another one wrote for epoch 0 is hidden too.
   const int64_t step = model().step();
   train_->add_session_log(formats::SessionStatus::kStart, step == 0 ? 0 : step + 1);
   if (const auto graph = model().graph(); options_.write_graph && graph)

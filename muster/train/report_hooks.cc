@@ -129,7 +129,7 @@ void SummaryHook::begin(const RunInfo& info) {
 
 void SummaryHook::write_non_finite(const StepInfo& info) {
   if (info.skipped_steps == skipped_steps_ && info.roll_backs == roll_backs_) return;
-  // This is the first step behind the one that was gone back to.
+  // This is the first step after the one that was gone back to.
   if (info.roll_backs != roll_backs_) {
     writer_->add_session_log(formats::SessionStatus::kStart, info.global_step);
     last_rate_.reset();

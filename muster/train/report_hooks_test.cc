@@ -222,7 +222,7 @@ TEST(SummaryHookTest, WritesLossAndRatesByStep) {
   EXPECT_EQ(seen["loss"], (Points{{11, 11}, {15, 15}, {18, 18}}));
   EXPECT_EQ(seen["global_step/sec"], (Points{{15, 4}, {19, 4}}));
   EXPECT_EQ(seen["examples/sec"], (Points{{15, 8}, {19, 8}}));
-  // A reader drops what a run before wrote for this step and those behind it.
+  // A reader drops what a run before wrote for this step and later ones.
   EXPECT_THAT(sessions, ElementsAre(std::pair{formats::SessionStatus::kStart, int64_t{11}},
                                     std::pair{formats::SessionStatus::kCheckpoint, int64_t{19}}));
 }
