@@ -172,6 +172,16 @@ TEST_F(SuperviseTest, ATaskThatHangsIsTheRootCauseOfThoseThatLostItOrWaited) {
                                      "after the others"));
 }
 
+// As a chief does that was stopped (SIGSTOP) when it had nothing left to do but wait.
+TEST_F(SuperviseTest, ATaskThatHangsAndEndsWellWhenToldToIsWhatTheOthersLost) {
+  const Outcome outcome = supervise_scripts(
+      {"trap 'exit 0' TERM; touch ready; for i in {1..3000}; do sleep 0.01; done",
+       "wait_for ready; echo 'E 12:03:45 PeerLost: worker 0 was lost' >&2; exit 138"},
+      {.survivor_time = milliseconds(500), .grace = seconds(20)});
+  EXPECT_EQ(outcome.exit_code, 138);
+  EXPECT_EQ(outcome.root_cause, 0u);
+}
+
 TEST_F(SuperviseTest, AnEvaluatorIsWaitedForWhenTheOthersAreDone) {
   const Outcome outcome =
       supervise_beside("touch trained", "wait_for trained; sleep 0.3; touch evaluated");

@@ -146,12 +146,15 @@ Measured strike_once(const Cell& cell) {
   {
     Program program(command(model), variables(cell));
     wait_for_phase(cell, program);
-    std::vector<pid_t> processes = program.children();
+    const bool stops_launcher = cell.victim == "launcher" && cell.signal == SIGSTOP;
+    // A launcher that stands still cannot end, nor can the child that looks after its tasks; they
+    // can.
+    std::vector<pid_t> processes =
+        stops_launcher ? std::vector{program.task("worker", 0), program.task("worker", 1)}
+                       : program.children();
+    if (!stops_launcher) processes.push_back(program.pid());
     const auto begin = Clock::now();
     send(cell, program);
-    const bool stops_launcher = cell.victim == "launcher" && cell.signal == SIGSTOP;
-    // A launcher that stands still cannot end; its tasks can.
-    if (!stops_launcher) processes.push_back(program.pid());
     const bool ended = gone(processes);
     measured.seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     if (stops_launcher) program.signal(SIGCONT);

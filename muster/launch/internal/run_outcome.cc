@@ -55,6 +55,11 @@ Outcome judge(const std::vector<const ProcessSpec*>& specs, std::vector<TaskExit
       outcome.root_cause = i;
     }
   }
+  // A task that stood still, and ended well as soon as it was told to, is what the others lost.
+  constexpr int kBlamesAnother = 5;
+  const auto stuck = std::ranges::find_if(outcome.tasks, &TaskExit::stuck);
+  if (best == kBlamesAnother && stuck != outcome.tasks.end())
+    outcome.root_cause = stuck - outcome.tasks.begin();
   const auto code_of = [&](std::size_t task) { return outcome.tasks[task].status.shell_code(); };
   if (stop_signal != 0 && best != 1) {
     outcome.root_cause = who_could_not_save(outcome.tasks);
@@ -64,8 +69,8 @@ Outcome judge(const std::vector<const ProcessSpec*>& specs, std::vector<TaskExit
   } else if (outcome.root_cause) {
     // A task that was stuck ended because we killed it, so its own exit code says nothing; the
     // tasks that waited for it ask for a restart.
-    const bool stuck = outcome.tasks[*outcome.root_cause].stuck;
-    outcome.exit_code = stuck ? kExitRestart : code_of(*outcome.root_cause);
+    const bool hung = outcome.tasks[*outcome.root_cause].stuck;
+    outcome.exit_code = hung ? kExitRestart : code_of(*outcome.root_cause);
   }
   return outcome;
 }
