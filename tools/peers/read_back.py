@@ -3,7 +3,7 @@
     python tools/peers/read_back.py BIN FOLDER
 
 BIN has the programs of a build, files_program among them. Which others read depends on what this Python can import:
-NumPy always, TensorFlow in build/peers/tensorflow, PyTorch and safetensors in build/peers/torch. Ends with 1 if
+NumPy always, TensorFlow in build/peers/tensorflow, PyTorch and safetensors in build/peers/today. Ends with 1 if
 something differs.
 """
 
