@@ -32,7 +32,8 @@ def convolution(random):
         options.pop("dilation_rate", None)
     maybe(random, options, "activation", ACTIVATIONS)
     maybe(random, options, "use_bias", [False])
-    shape = volume(random, axes)
+    # A dilated kernel larger than the image gives nothing in Keras, and is refused by Muster.
+    shape = volume(random, axes, low=5 if "dilation_rate" in options else 4)
     shape[-1] *= groups
     return regularized(
         random,
@@ -83,7 +84,8 @@ def pooling(random):
         options["strides"] = size(random, axes, [1, 2, 3])
     maybe(random, options, "padding", ["valid", "same"], 0.6)
     shape = {"shape": volume(random, axes)}
-    if random.random() < 0.3:
+    # Of equal ones the first has the gradient; in three dimensions TensorFlow's kernel gives it to each of them.
+    if random.random() < 0.3 and name != "MaxPooling3D":
         shape["values"] = [0.0, 1.0, 2.0]
     return layer_of(name, options, shape, dtype="float32")
 

@@ -158,7 +158,9 @@ def data(program, numbers):
     predictions = predictions.astype(np.float32)
     if program["not_finite"]:
         flat = predictions.reshape(-1)
-        flat[numbers.randint(flat.size)] = [np.nan, np.inf, -np.inf][numbers.randint(3)]
+        # Cross-entropies of infinity are NaN or infinity, as it happens; Muster refuses it as a probability.
+        odd = [np.nan] if name in CROSS else [np.nan, np.inf, -np.inf]
+        flat[numbers.randint(flat.size)] = odd[numbers.randint(len(odd))]
     return labels, predictions
 
 
