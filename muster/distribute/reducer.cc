@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "muster/base/error.h"
 #include "muster/distribute/internal/backward.h"
@@ -37,9 +38,18 @@ struct Reducer::Hook : torch::autograd::FunctionPostHook {
   size_t parameter;
 };
 
+struct Reducer::Accumulators {
+  // How LibTorch shares a node depends on its version.
+  std::vector<decltype(torch::autograd::impl::grad_accumulator(std::declval<const Tensor&>()))>
+      nodes;
+};
+
 Reducer::Reducer(Communicator& communicator, const FlatParameters& parameters, int head,
                  const plan::BucketOptions& options, DType wire)
-    : communicator_(communicator), parameters_(parameters), head_size_(head) {
+    : communicator_(communicator),
+      parameters_(parameters),
+      head_size_(head),
+      accumulators_(std::make_unique<Accumulators>()) {
   const auto& all = parameters_.parameters();
   const auto head_numbers = static_cast<int64_t>(head) + static_cast<int64_t>(all.size());
   const int64_t head_padded = (head_numbers + kHeadAlignment - 1) / kHeadAlignment * kHeadAlignment;
@@ -80,7 +90,7 @@ Reducer::Reducer(Communicator& communicator, const FlatParameters& parameters, i
                          .view(all[p].variable->spec().shape));
     auto accumulator = torch::autograd::impl::grad_accumulator(all[p].variable->value());
     accumulator->add_post_hook(std::make_unique<Hook>(this, p));
-    accumulators_.push_back(std::move(accumulator));
+    accumulators_->nodes.push_back(std::move(accumulator));
     by_tensor_.emplace(all[p].variable->value().unsafeGetTensorImpl(), p);
   }
   ready_.assign(all.size(), false);
@@ -91,7 +101,7 @@ Reducer::Reducer(Communicator& communicator, const FlatParameters& parameters, i
 
 Reducer::~Reducer() {
   // Whoever still holds a loss holds its accumulators too.
-  for (const auto& accumulator : accumulators_) {
+  for (const auto& accumulator : accumulators_->nodes) {
     std::erase_if(accumulator->post_hooks(), [this](const auto& hook) {
       const auto* ours = dynamic_cast<const Hook*>(hook.get());
       return ours != nullptr && ours->reducer == this;

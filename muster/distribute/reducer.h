@@ -29,10 +29,6 @@
 #include "muster/plan/buckets.h"
 #include "muster/tensor/gradient_destination.h"
 
-namespace torch::autograd {
-struct Node;
-}
-
 namespace muster::inline v0_1::distribute {
 
 // Throws InvalidArgument, naming the option, for a dtype gradients cannot travel in.
@@ -119,7 +115,8 @@ class Reducer final : public GradientDestinations {
   std::vector<double> head_;
   std::vector<bool> used_;
   // Kept: a hook lives as long as its accumulator.
-  std::vector<std::shared_ptr<torch::autograd::Node>> accumulators_;
+  struct Accumulators;
+  std::unique_ptr<Accumulators> accumulators_;
 };
 
 }  // namespace muster::inline v0_1::distribute
