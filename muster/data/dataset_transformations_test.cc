@@ -168,7 +168,6 @@ TEST(PaddedBatch, PadsToTheLargestOrTheShapeAskedFor) {
   EXPECT_THAT(error.what(), AllOf(HasSubstr("[3]"), HasSubstr("[2]")));
 }
 
-// One long row among many short ones would be 800 MB.
 TEST(PaddedBatch, FillsTextsOfTwoAxesWithEmptyOnes) {
   const auto table = [](const Element& number) -> Element {
     const int64_t rows = 1 + number.value().tensor().item<int64_t>();
@@ -188,6 +187,7 @@ TEST(PaddedBatch, FillsTextsOfTwoAxesWithEmptyOnes) {
   EXPECT_EQ(all, "a,,b,,a,b,c,d,");
 }
 
+// One long row among many short ones would be 800 MB.
 TEST(PaddedBatch, FewBytesDoNotBecomeManyByBeingFilledUp) {
   const Dataset rows = Dataset::range(5000).map([](const Element& x) {
     return Element(torch::zeros({number(x) == 7 ? 20'000 : 1}, at::kLong));
