@@ -168,6 +168,26 @@ std::set<std::string> optimizers_in(const std::set<std::string>& names) {
   return optimizers;
 }
 
+// What Muster calls a variable of a model: TensorFlow's name, but for those of its recurrent
+// Estimators, "rnn_model/rnn/stacked_rnn_cells/lstm_cell_1/kernel" of the second layer, and
+// "sequence_features/words_embedding/embedding_weights".
+std::string variable_here(const std::set<std::string>& names, std::string_view name) {
+  constexpr std::string_view kModel = "rnn_model/";
+  constexpr std::string_view kLayers = "rnn_model/rnn/";
+  constexpr std::string_view kStacked = "stacked_rnn_cells/";
+  if (!has(names, "rnn_model/logits/kernel")) return std::string(name);
+  if (name.starts_with("dense_features/") || name.starts_with("sequence_features/")) {
+    return fmt::format("{}{}", kModel, name);
+  }
+  if (!name.starts_with(kLayers)) return std::string(name);
+  std::string_view rest = name.substr(kLayers.size());
+  if (rest.starts_with(kStacked)) rest.remove_prefix(kStacked.size());
+  for (const std::string_view cell : {"simple_rnn_cell", "lstm_cell", "gru_cell"}) {
+    if (rest.starts_with(cell)) return fmt::format("rnn_model/rnn{}", rest.substr(cell.size()));
+  }
+  return std::string(name);
+}
+
 // Numbers of an optimizer that are no slots: its rates and the powers of its betas.
 bool is_of_optimizer(const std::set<std::string>& names, std::string_view name) {
   const std::string_view last = after_last_slash(name);
@@ -180,12 +200,13 @@ std::map<std::string, std::string> muster_names(const std::set<std::string>& nam
   const std::set<std::string> optimizers = optimizers_in(names);
   std::map<std::string, std::string> named;
   for (const std::string& name : names) {
-    if (const auto slot = slot_of(names, name)) {
+    if (auto slot = slot_of(names, name)) {
+      slot->variable = variable_here(names, slot->variable);
       named[name] = slot->name();
     } else if (const auto optimizer = counted_by(names, name, optimizers)) {
       named[name] = *optimizer + "/iterations";
     } else if (!is_of_optimizer(names, name)) {
-      named[name] = name;
+      named[name] = variable_here(names, name);
     }
   }
   return named;

@@ -9,7 +9,7 @@
 namespace muster::inline v0_1::tensorflow {
 
 // Muster's names of the variables of a checkpoint, by TensorFlow's: those that are no optimizer's
-// keep their names. `names` are all that the checkpoint has. Of variables that Muster has no use
+// keep their names, but for recurrent layers and embeddings of tf.estimator's RNN models. `names` are all that the checkpoint has. Of variables that Muster has no use
 // for (hyperparameters of an optimizer, powers of Adam's betas) there is none. Where an Estimator
 // has two optimizers of one kind, "training/Adam/..." are those of its network, "dnn_Adam", and
 // "training/Adam_1/..." those of its linear part, "linear_Adam".

@@ -40,6 +40,22 @@ TEST(VariableNames, OfTheOptimizersOfKeras) {
                                    Pair("iteration", "SGD/iterations")));
 }
 
+// As tf.estimator's RNNClassifier saves them.
+TEST(VariableNames, OfRecurrentModels) {
+  const std::string lstm = "rnn_model/rnn/lstm_cell/bias";
+  const std::string second = "rnn_model/rnn/stacked_rnn_cells/gru_cell_1/kernel";
+  const std::string table = "sequence_features/w_embedding/embedding_weights";
+  EXPECT_THAT(
+      muster_names({lstm, second, table, "rnn_model/logits/kernel",
+                    "training/Adagrad/" + lstm + "/accumulator"}),
+      UnorderedElementsAre(Pair(lstm, "rnn_model/rnn/bias"), Pair(second, "rnn_model/rnn_1/kernel"),
+                           Pair(table, "rnn_model/" + table),
+                           Pair("rnn_model/logits/kernel", "rnn_model/logits/kernel"),
+                           Pair("training/Adagrad/" + lstm + "/accumulator",
+                                "Adagrad/accumulator/rnn_model/rnn/bias")));
+  EXPECT_THAT(muster_names({table}), ElementsAre(Pair(table, table)));
+}
+
 // As tf.estimator's DNNLinearCombinedClassifier saves them.
 TEST(VariableNames, OfTwoOptimizersOfOneKind) {
   const std::set<std::string> names = {"dnn/w",

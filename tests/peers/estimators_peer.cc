@@ -144,6 +144,8 @@ struct PeerEstimator {
   const Json& program;
   std::vector<FeatureColumn> columns;      // of the linear part
   std::vector<FeatureColumn> dnn_columns;  // of the network
+  std::vector<FeatureColumn> sequence_columns;
+  std::vector<FeatureColumn> context_columns;
   RunConfig config;
 
   const Json& head() const { return program.at("head"); }
@@ -191,6 +193,15 @@ struct PeerEstimator {
     options.optimizer = optimizer_of(program.at("optimizer"));
     return options;
   }
+  template <typename Options>
+  Options recurrent(Options options) const {
+    options.sequence_feature_columns = sequence_columns;
+    options.context_feature_columns = context_columns;
+    options.units = program.at("units").get<std::vector<int64_t>>();
+    options.cell_type = program.at("cell_type").get<std::string>();
+    options.optimizer = optimizer_of(program.at("optimizer"));
+    return options;
+  }
   Estimator estimator() const;
 };
 
@@ -235,6 +246,12 @@ Estimator PeerEstimator::estimator() const {
   }
   if (kind == "BaselineEstimator") {
     return BaselineEstimator(peer_head(h), baseline(BaselineEstimatorOptions()), config);
+  }
+  if (kind == "RNNClassifier") {
+    return RNNClassifier(recurrent(of_classes<RNNClassifierOptions>(h)), config);
+  }
+  if (kind == "RNNEstimator") {
+    return RNNEstimator(peer_head(h), recurrent(RNNEstimatorOptions()), config);
   }
   throw std::runtime_error("no estimator is called " + kind);
 }
@@ -291,14 +308,19 @@ PeerArrays run_estimator(const PeerCase& a_case) {
   const PeerEstimator model{.program = program,
                             .columns = columns_of("columns"),
                             .dnn_columns = columns_of("dnn_columns"),
+                            .sequence_columns = columns_of("sequence_columns"),
+                            .context_columns = columns_of("context_columns"),
                             .config = {.model_dir = directory.path(), .save_summary_steps = 0}};
   Estimator estimator = model.estimator();
   const Dataset rows = Dataset::from_tensor_slices(Element::tuple(
       {peer_features(program.at("features"), {}, false), labels_of(program.at("labels"))}));
   const auto ready = [&](const Dataset& batches) {
     if (!program.value("resolved", false)) return batches;
-    std::vector<FeatureColumn> all = model.columns;
-    all.insert(all.end(), model.dnn_columns.begin(), model.dnn_columns.end());
+    std::vector<FeatureColumn> all;
+    for (const auto* some :
+         {&model.columns, &model.dnn_columns, &model.sequence_columns, &model.context_columns}) {
+      all.insert(all.end(), some->begin(), some->end());
+    }
     return batches.map(feature_column::resolve(all));
   };
   const bool fixed = program.at("estimator").get<std::string>().starts_with("Baseline");

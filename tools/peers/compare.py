@@ -47,6 +47,8 @@ def value(number):
 def array(numbers):
     numbers = np.asarray(numbers)
     dtype = "string" if numbers.dtype.kind in "OSU" else numbers.dtype.name
+    if dtype == "float32":  # The fewest digits that say which float32 it is.
+        numbers = np.array([float(str(n)) for n in numbers.reshape(-1)]).reshape(numbers.shape)
     return {"dtype": dtype, "shape": list(numbers.shape), "values": [value(n) for n in numbers.reshape(-1).tolist()]}
 
 

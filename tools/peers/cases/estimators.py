@@ -6,6 +6,7 @@ A case has files beside it: the checkpoint that both begin with, NAME.ckpt-0.ind
 
 import itertools
 import os
+import re
 import tempfile
 
 import numpy as np
@@ -201,7 +202,7 @@ def fill(columns, features):
             if part is not column:
                 fill([part], features)
     for key, feature in features.items():
-        if feature["dtype"] == "float32" and not key.endswith("_weights"):
+        if feature["dtype"] not in ("string", "int64") and not key.endswith("_weights"):
             continue
         for row in feature["rows"]:
             if not row:
@@ -221,7 +222,7 @@ def draw_features(random, columns, rows, head):
             features[key] = {"dtype": "float32", "dense": True,
                              "rows": [[round(random.uniform(-2, 2), 2) for _ in range(width)] for _ in range(rows)]}
     for key, feature in features.items():
-        if feature["dtype"] == "string" or key.startswith("i"):
+        if feature["dtype"] == "string" or key.startswith(("i", "q")):
             continue
         # Numbers that a network is trained on.
         feature["rows"] = [[value if not isinstance(value, str) and abs(value) < 4 else 2 for value in row]
@@ -237,7 +238,7 @@ def draw_features(random, columns, rows, head):
 def draw_head(random, kind):
     if kind.endswith("Estimator"):
         if random.random() < 0.2:
-            heads = [head_options(random, one, name=one[:3]) for one in random.sample(HEADS, 2)]
+            heads = [head_options(random, one, name=one[:6]) for one in random.sample(HEADS, 2)]
             reduction = random.choice([None, "sum"])
             for head in heads:
                 head.pop("loss_reduction", None)
@@ -259,6 +260,8 @@ def draw_head(random, kind):
 def generate(random):
     kind = random.choice(["Linear", "DNN", "DNN", "DNNLinearCombined", "DNNLinearCombined", "Baseline"]) + random.choice(
         ["Classifier", "Regressor", "Estimator"])
+    if random.random() < 0.15:
+        kind = random.choice(["RNNClassifier", "RNNEstimator"])
     head = draw_head(random, kind)
     rows = random.choice([4, 7, 12])
     program = {"estimator": kind, "head": head, "batch": random.choice([1, 3, 4, 12]), "steps": 50,
@@ -274,6 +277,8 @@ def generate(random):
             program["optimizer"] = None  # Ftrl with the rate of the number of columns
         if random.random() < 0.5:
             program["sparse_combiner"] = random.choice(["sum", "mean", "sqrtn"])
+    elif kind.startswith("RNN"):
+        columns = generate_recurrent(random, program, rows)
     elif kind.startswith("Baseline"):
         program["optimizer"] = draw_optimizer(random, sparse=False)
     else:
@@ -283,13 +288,10 @@ def generate(random):
         program["optimizer"] = draw_optimizer(random, sparse=has_table(columns))
         if random.random() < 0.6:
             program["activation_fn"] = random.choice(sorted(ACTIVATIONS))
-        if random.random() < 0.3:
+        # The mean that is subtracted takes a bias with it where the activation is linear. Its gradient is then rounding
+        # alone, which some optimizers divide by its own size.
+        if random.random() < 0.4 and keeps_noise_small(program["optimizer"]):
             program["batch_norm"] = True
-            if not keeps_noise_small(program["optimizer"]):
-                # The mean that is subtracted takes a bias with it where the activation is linear. Its gradient is then
-                # rounding alone, which these optimizers divide by its own size.
-                program["activation_fn"] = random.choice(["tanh", "sigmoid", "softplus", "softsign"])
-                program["batch"] = max(program["batch"], 4)
         if kind.startswith("DNNLinear"):
             program["columns"] = linear_columns(random, random.randint(1, 2))
             columns += program["columns"]
@@ -311,6 +313,22 @@ def generate(random):
             has_table(program.get("dnn_columns", [])) and updates_without_gradient(program["optimizer"])):
         fill(columns, program["features"])
     return program
+
+
+def generate_recurrent(random, program, rows):
+    """Adds to a program of an RNNClassifier or RNNEstimator what it has beside a head."""
+    program["sequence_columns"] = table.distinct(
+        [table.sequence_column(random, False) for _ in range(random.randint(1, 2))])
+    program["context_columns"] = dense_columns(random, 1) if random.random() < 0.4 else []
+    program["units"] = random.choice([[1], [3], [2, 3]])
+    program["cell_type"] = random.choice(["simple_rnn", "lstm", "gru"])
+    # The steps after the end of a sequence are ones without an id: see fill().
+    plain = not has_table(program["sequence_columns"] + program["context_columns"])
+    program["optimizer"] = draw_optimizer(random, sparse=False) if plain else random.choice(
+        ["Adagrad", {"name": "SGD", "learning_rate": 0.05}])
+    # A batch whose longest sequence is shorter than that of the data set ends TensorFlow's with an error.
+    program["batch"] = program["eval_batch"] = rows
+    return program["sequence_columns"] + program["context_columns"]
 
 
 def reduction(head):
@@ -367,7 +385,12 @@ def make_estimator(program, folder, model_dir):
     if "sparse_combiner" in program:
         options["linear_sparse_combiner" if combined else "sparse_combiner"] = program["sparse_combiner"]
     config = tf.estimator.RunConfig(save_checkpoints_steps=1000, save_summary_steps=1000, log_step_count_steps=1000)
-    return getattr(tf.estimator, kind)(model_dir=model_dir, config=config, **options)
+    if "units" in program:
+        options.update({key: program[key] for key in ("units", "cell_type")})
+        options["sequence_feature_columns"] = table.make_columns(program["sequence_columns"], folder)
+        options["context_feature_columns"] = table.make_columns(program["context_columns"], folder)
+    module = tf.estimator.experimental if kind.startswith("RNN") else tf.estimator
+    return getattr(module, kind)(model_dir=model_dir, config=config, **options)
 
 
 def make_labels(labels):
@@ -424,14 +447,16 @@ def optimizer_name(optimizer):
 def muster_name(name, program):
     """The name that a variable of TensorFlow's checkpoint has in Muster; none for numbers that options give."""
     if not name.startswith("training"):
-        return name
+        if name.startswith(("dense_features/", "sequence_features/")):
+            return "rnn_model/" + name
+        return re.sub("^rnn_model/rnn/(stacked_rnn_cells/)?(simple_rnn|lstm|gru)_cell", "rnn_model/rnn", name)
     _, optimizer, *path = name.split("/")
     if len(path) < 2:
         return None
     if program.get("linear_optimizer") and optimizer_name(program["linear_optimizer"]) == optimizer_name(
             program["optimizer"]):
         optimizer = path[0] + "_" + optimizer.removesuffix("_1")
-    return "/".join([optimizer, path[-1]] + path[:-1])
+    return "/".join([optimizer, path[-1], muster_name("/".join(path[:-1]), program)])
 
 
 def run(program):
