@@ -40,6 +40,8 @@ std::shared_ptr<keras::Callback> callback_of(const Json& given) {
     take(given, "patience", options.patience);
     take(given, "min_delta", options.min_delta);
     take(given, "restore_best_weights", options.restore_best_weights);
+    take(given, "baseline", options.baseline);
+    take(given, "start_from_epoch", options.start_from_epoch);
     return std::make_shared<keras::EarlyStopping>(options);
   }
   if (name == "ReduceLROnPlateau") {
@@ -49,6 +51,7 @@ std::shared_ptr<keras::Callback> callback_of(const Json& given) {
     take(given, "factor", options.factor);
     take(given, "min_delta", options.min_delta);
     take(given, "cooldown", options.cooldown);
+    take(given, "min_lr", options.min_lr);
     return std::make_shared<keras::ReduceLROnPlateau>(options);
   }
   const auto rates = given.at("rates").get<std::vector<double>>();
@@ -61,6 +64,7 @@ keras::FitOptions fit_options(const PeerCase& a_case) {
   keras::FitOptions options{.verbose = keras::Verbose::kSilent};
   options.shuffle = false;
   take(program, "epochs", options.epochs);
+  take(program, "initial_epoch", options.initial_epoch);
   take(program, "batch_size", options.batch_size);
   take(program, "validation_split", options.validation_split);
   take(program, "validation_freq", options.validation_freq);

@@ -100,6 +100,8 @@ def generate(random):
             "min_delta": random.choice([0, 0.05]),
             "restore_best_weights": random.random() < 0.5,
         }
+        maybe(random, program["callback"], "baseline", [0.5, 5.0], 0.3)
+        maybe(random, program["callback"], "start_from_epoch", [1, 3], 0.3)
     elif choice < 0.4:
         program["callback"] = {
             "class": "ReduceLROnPlateau",
@@ -109,11 +111,14 @@ def generate(random):
             "min_delta": random.choice([0.0001, 0.05]),
             "cooldown": random.choice([0, 1]),
         }
+        maybe(random, program["callback"], "min_lr", [0.004, 0.0004], 0.3)
     elif choice < 0.55:
         program["callback"] = {
             "class": "LearningRateScheduler",
             "rates": [random.choice([0.001, 0.01, 0.1]) for _ in range(6)],
         }
+    if program["epochs"] > 1 and "validation_freq" not in program:
+        maybe(random, program, "initial_epoch", [1], 0.2)
     return program
 
 
@@ -168,6 +173,7 @@ def run(program):
         inputs["sample_weight"] = options["sample_weight"] = numbers.rand(program["rows"]).astype(np.float32)
     if "class_weight" in program:
         options["class_weight"] = dict(enumerate(program["class_weight"]))
+    options["initial_epoch"] = program.get("initial_epoch", 0)
     if "validation_rows" in program:
         inputs["val_x"], inputs["val_y"] = options["validation_data"] = data(
             program, numbers, program["validation_rows"]
