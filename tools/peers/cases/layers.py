@@ -212,7 +212,7 @@ def run_layer(program, numbers, dtype):
         expected[f"moving_{i}"] = weight.numpy()
     if program["layer"]["class"] == "BatchNormalization" and program["training"]:
         without_bessel(program, inputs, expected)
-    if program["layer"]["class"] == "LayerNormalization" and dtype == "float32":
+    if program["layer"]["class"] in ("LayerNormalization", "GroupNormalization") and dtype == "float32":
         # LibTorch computes x / s - mean / s, with s the root of variance + epsilon: it rounds in proportion to |x| / s,
         # where x - mean may be 0. As little as s may be is the root of epsilon.
         largest = max(np.abs(value).max() for name, value in inputs.items() if name.startswith("input"))
