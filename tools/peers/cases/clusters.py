@@ -1,4 +1,4 @@
-"""tf.compat.v1.estimator.experimental.KMeans from given centers: the centers after some steps, distances and the score."""
+"""tf.compat.v1.estimator.experimental.KMeans from given centers: centers after some steps, distances and score."""
 
 import tempfile
 
@@ -45,9 +45,8 @@ def run(program):
             num_clusters=len(program["initial_clusters"]), model_dir=folder,
             initial_clusters=np.array(program["initial_clusters"], np.float32), **options)
         kmeans.train(training, max_steps=program["steps"])
-        distances = np.stack(list(kmeans.transform(once)))
-        if "distance_metric" not in program:  # Its root is given there.
-            distances = np.square(distances)
+        # transform() gives the root of these.
+        distances = np.stack([each["all_distances"] for each in kmeans.predict(once)])
         return {}, {"centers": kmeans.cluster_centers(), "distances": distances,
                     "index": np.array(list(kmeans.predict_cluster_index(once)), np.int64),
                     "score": np.float64(kmeans.score(once))}

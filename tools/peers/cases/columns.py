@@ -1,8 +1,8 @@
 """Feature columns: what DenseFeatures, the linear model of the estimators and SequenceFeatures compute of a batch.
 
-A column is a dict {"type": a function of tf.feature_column, ...its arguments}. A feature is {"dtype", "rows"}, and "dense"
-where rows have equal lengths; a row of null is a feature that an example lacks, which "examples" alone have: there
-the features are written as tf.Examples, and parsed by make_parse_example_spec().
+A column is a dict {"type": a function of tf.feature_column, ...its arguments}. A feature is {"dtype", "rows"}, and
+"dense" where rows have equal lengths; a row of null is a feature that an example lacks, which "examples" alone have:
+there the features are written as tf.Examples, and parsed by make_parse_example_spec().
 """
 
 import os
@@ -118,7 +118,7 @@ def crossed_column(random, examples):
                 keys.append(column)
         elif len(keys) == 0:
             keys.append(crossed_column(random, examples))
-    # A key that is crossed with a column of the same key is read as texts and as integers: Muster's resolve() refuses it.
+    # A key that is crossed with a column of the same key is read as texts and as integers: resolve() refuses it.
     own = set().union(*[keys_of(key) for key in keys if isinstance(key, dict)])
     keys = [key for key in keys if isinstance(key, dict) or key not in own]
     if len(keys) < 2:
@@ -297,8 +297,8 @@ def draw_features(random, columns, batch, examples):
 
 
 def keep_inside(columns, features):
-    """Makes ids of identity columns without a default_value small enough: what is too large is an error of Muster's, and
-    nothing where TensorFlow does not look it up."""
+    """Makes ids of identity columns without a default_value small enough: what is too large is an error of Muster's,
+    and nothing where TensorFlow does not look it up."""
     if isinstance(columns, list):
         for column in columns:
             keep_inside(column, features)
@@ -359,7 +359,9 @@ def make_column(spec, folder):
     if "normalizer_fn" in spec:
         normalizer = NORMALIZERS[spec["normalizer_fn"]]
         # That of a sequence is given the SparseTensor.
-        spec["normalizer_fn"] = normalizer if kind == "numeric_column" else lambda x: x.with_values(normalizer(x.values))
+        spec["normalizer_fn"] = normalizer
+        if kind != "numeric_column":
+            spec["normalizer_fn"] = lambda x: x.with_values(normalizer(x.values))
     if "lines" in spec:
         spec["vocabulary_file"] = os.path.join(folder, f"vocabulary_{len(os.listdir(folder))}.txt")
         with open(spec["vocabulary_file"], "w") as file:
@@ -442,8 +444,9 @@ def run(program):
                 value = random.uniform(-1, 1, variable.shape).round(3).astype(np.float32)
                 variable.load(value, session)
                 parts = variable.op.name.split("/")
-                name = "/".join(parts[parts.index("layer") + 1:]) if "layer" in parts else parts[-1] + "/embedding_weights"
-                inputs[name] = value
+                shared = "layer" not in parts
+                name = [parts[-1], "embedding_weights"] if shared else parts[parts.index("layer") + 1:]
+                inputs["/".join(name)] = value
             given = session.run(given)
     if program["layer"] == "SequenceFeatures":
         return inputs, {"values": given[0], "lengths": given[1].astype(np.int64)}
