@@ -3,26 +3,15 @@
 // are what ./dev peers makes; one that is not there is left out, with a line.
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "benchmarks/support/mnist_model.h"
+#include "benchmarks/support/python_peer.h"
 
 namespace muster::bench {
 namespace {
-
-// An environment that `./dev peers NAME` made: its Python, as the program of the contestant.
-bool in_environment(const std::string& name, Contestant* contestant) {
-  const std::string python = std::string("build/peers/") + name + "/bin/python";
-  if (!std::filesystem::exists(python)) return false;
-  contestant->argv[0] = std::filesystem::absolute(python);
-  // These packages bring a BLAS of their own.
-  std::erase_if(contestant->environment,
-                [](const auto& v) { return v.first == "LD_LIBRARY_PATH"; });
-  return true;
-}
 
 struct Peer {
   std::string name, environment;
@@ -46,11 +35,7 @@ void run_batch(Settings settings) {
   std::vector<Contestant> contestants{contestant("Muster, Estimator::train", settings)};
   for (const Peer& each : kPeers) {
     Contestant other = peer(each.name, each.arguments, settings);
-    if (!in_environment(each.environment, &other)) {
-      fmt::print("{} is left out: ./dev peers {} makes its environment.\n", each.name,
-                 each.environment);
-      continue;
-    }
+    if (!in_environment(each.environment, &other)) continue;
     if (!each.keras_backend.empty())
       other.environment.emplace_back("KERAS_BACKEND", each.keras_backend);
     contestants.push_back(std::move(other));

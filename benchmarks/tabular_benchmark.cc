@@ -167,6 +167,19 @@ Contestant pytorch(std::vector<std::string> arguments) {
   return contestant;
 }
 
+// tf.estimator's own DNNClassifier, and PyTorch of today, compiled.
+void add_originals(std::vector<Contestant>* contestants) {
+  Contestant original = python_peer("tf.estimator 2.15", {"tensorflow_peer.py", "--task=table"});
+  Contestant compiled =
+      python_peer("PyTorch 2.15, compiled",
+                  {"tabular_torch.py", "--optimizer=adagrad", "--classifier", "--compile"});
+  for (auto& [environment, peer] :
+       {std::pair{"tensorflow", &original}, std::pair{"today", &compiled}}) {
+    peer->rows = kBatch;
+    if (in_environment(environment, peer)) contestants->push_back(*peer);
+  }
+}
+
 void run_on_one_core(const Options& options) {
   const bool has_pytorch = has_python("torch", "python3-torch");
   for (const std::string name : kOptimizers) {
@@ -184,6 +197,7 @@ void run_on_one_core(const Options& options) {
     std::vector<Contestant> contestants{
         self("Muster, DNNClassifier", {"--way=classifier", optimizer})};
     if (has_pytorch) contestants.push_back(pytorch({optimizer, "--classifier"}));
+    if (name == "adagrad") add_originals(&contestants);
     compare_with_others(
         options, "dnn_classifier_" + name,
         fmt::format("One core: DNNClassifier, 13 features, 64-64, batch 64, {}", name),

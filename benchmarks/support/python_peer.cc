@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 namespace muster::bench {
 
@@ -16,6 +17,18 @@ Contestant python_peer(const std::string& name, const std::vector<std::string>& 
                                         {"PYTHONDONTWRITEBYTECODE", "1"}}};
   contestant.argv.insert(contestant.argv.end(), arguments.begin() + 1, arguments.end());
   return contestant;
+}
+
+bool in_environment(const std::string& name, Contestant* contestant) {
+  const std::filesystem::path python = "build/peers/" + name + "/bin/python";
+  if (!std::filesystem::exists(python)) {
+    fmt::print("{} is left out: ./dev peers {} makes its environment.\n", contestant->name, name);
+    return false;
+  }
+  contestant->argv[0] = std::filesystem::absolute(python);
+  std::erase_if(contestant->environment,
+                [](const auto& variable) { return variable.first == "LD_LIBRARY_PATH"; });
+  return true;
 }
 
 bool has_python(const std::string& module, const std::string& package) {

@@ -12,6 +12,10 @@ namespace muster::bench {
 // have.
 Contestant python_peer(const std::string& name, const std::vector<std::string>& arguments);
 
+// Makes it run by the Python of an environment that `./dev peers NAME` made, whose packages bring
+// a BLAS of their own. False, with a line that says so, where there is none.
+bool in_environment(const std::string& name, Contestant* contestant);
+
 // Whether `module` can be imported; prints that its rows are left out, and which Debian `package`
 // has it, when it cannot.
 bool has_python(const std::string& module, const std::string& package);

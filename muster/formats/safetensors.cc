@@ -4,6 +4,7 @@
 #include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <utility>
 #include <variant>
@@ -185,6 +186,23 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   int values_ = 0;                    // of the member
 };
 
+// What people give for safetensors that other programs wrote, by the first bytes of the file.
+std::optional<Error> error_of_other_format(std::string_view first_bytes, const std::string& who) {
+  if (first_bytes.starts_with("\x89HDF")) {
+    return invalid_argument(
+        "not supported: " + who + "is an HDF5 file, as Keras writes .h5 and .weights.h5",
+        "let Keras write a checkpoint of TensorFlow, which is read: "
+        "tf.train.Checkpoint(model=model).write(PATH)");
+  }
+  if (first_bytes.starts_with("PK\x03\x04")) {
+    return invalid_argument(
+        "not supported: " + who + "is a zip archive, as Keras writes .keras and PyTorch .pt",
+        "of Keras: tf.train.Checkpoint(model=model).write(PATH); of PyTorch: "
+        "safetensors.torch.save_file(model.state_dict(), PATH)");
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<int> safetensors_bits(std::string_view dtype) {
@@ -311,6 +329,7 @@ Result<SafetensorsReader> SafetensorsReader::open_alone(std::shared_ptr<FileRead
     return read.error();
   const auto length = load_little_endian<uint64_t>(word.data());
   if (length > kSafetensorsHeaderLimit || length > size.value() - 8) {
+    if (std::optional<Error> other = error_of_other_format(word, who)) return *other;
     return corrupt(who + "is no safetensors file or is cut short: it announces a header of " +
                        std::to_string(length) + " bytes in a file of " +
                        std::to_string(size.value()),

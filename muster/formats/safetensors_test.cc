@@ -193,6 +193,14 @@ TEST(Safetensors, RefusesHostileHeaders) {
   EXPECT_THAT(open_tensors(huge + "{}").error().message(), HasSubstr("1152921504606846976"));
 }
 
+TEST(Safetensors, NamesTheFormatsThatPeopleTakeForIt) {
+  const auto error_of = [&](const std::string& first_bytes) {
+    return open_tensors(first_bytes + std::string(100, 'x')).error().what();
+  };
+  EXPECT_THAT(error_of("\x89HDF\r\n\x1a\n"), HasSubstr("not supported: 'test' is an HDF5 file"));
+  EXPECT_THAT(error_of("PK\x03\x04"), HasSubstr("not supported: 'test' is a zip archive"));
+}
+
 TEST(Safetensors, FullDiskReachesTheCaller) {
   TempDirectory temp;
   FaultFileSystem files(local_file_system(), {.no_space_from = 2});
