@@ -189,7 +189,7 @@ TEST(UnauthenticatedPeers, UnfinishedProofsCostLittleAndHoldUpNobody) {
   const int port = net::split_address(group.address()).port;
   const int threads = threads_of_this_process();
   const int files = open_files();
-  const int64_t memory = status_of_this_process("VmRSS");
+  [[maybe_unused]] const int64_t memory = status_of_this_process("VmRSS");
   std::vector<RawConnection> connections;
   for (int i = 0; i < kConnections; ++i) {
     connections.emplace_back(port);
