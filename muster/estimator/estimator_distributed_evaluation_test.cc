@@ -338,7 +338,8 @@ TEST(DistributedEvaluationTest, AWorkerThatDiesIsNamedWithinSeconds) {
         const ModelFn slow = [&](const Features& features, const Labels& labels, Mode mode,
                                  ModelContext& context) {
           if (mode == Mode::kEval) {
-            if (++calls == 20) task.store().set("evaluating/" + std::to_string(task.rank()), "");
+            // By then many heartbeats have told what this worker does.
+            if (++calls == 100) task.store().set("evaluating/" + std::to_string(task.rank()), "");
             // An evaluation long enough to be killed in the middle of; nothing waits for its end.
             std::this_thread::sleep_for(10ms);
           }
@@ -348,7 +349,8 @@ TEST(DistributedEvaluationTest, AWorkerThatDiesIsNamedWithinSeconds) {
             {{"TF_CONFIG", task.setting("TF_CONFIG" + std::to_string(task.rank()))}});
         // The end of its connection tells of it; who stands still for seconds on a busy machine is
         // no such.
-        const auto strategy = distribute::multi_worker_mirrored({.heartbeat_timeout = Seconds(60)});
+        const auto strategy = distribute::multi_worker_mirrored(
+            {.heartbeat_interval = Seconds(0.05), .heartbeat_timeout = Seconds(60)});
         Estimator estimator(slow,
                             config_of(task.directory() + "/m", strategy, strategy, environment));
         const Error error = error_of([&] {
