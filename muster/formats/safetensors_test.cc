@@ -194,8 +194,8 @@ TEST(Safetensors, RefusesHostileHeaders) {
 }
 
 TEST(Safetensors, NamesTheFormatsThatPeopleTakeForIt) {
-  const auto error_of = [&](const std::string& first_bytes) {
-    return open_tensors(first_bytes + std::string(100, 'x')).error().what();
+  const auto error_of = [](const std::string& first_bytes) {
+    return std::string(open_tensors(first_bytes + std::string(100, 'x')).error().what());
   };
   EXPECT_THAT(error_of("\x89HDF\r\n\x1a\n"), HasSubstr("not supported: 'test' is an HDF5 file"));
   EXPECT_THAT(error_of("PK\x03\x04"), HasSubstr("not supported: 'test' is a zip archive"));
