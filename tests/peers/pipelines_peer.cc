@@ -224,7 +224,7 @@ Dataset dataset_of(const Json& program) {
     try {
       data = apply_stage(data, stage);
     } catch (const Error&) {
-      // A number that is known to be wrong is refused before the elements, not behind them.
+      // A number that is known to be wrong is refused before the elements, not after them.
       if (stage.at("op") != "cardinality") throw;
       data =
           data.take(stage.at("n")).concatenate(Dataset::range(1).map([](const Element&) -> Element {
@@ -241,7 +241,7 @@ std::string element_text(const Element& element) {
   return element.structure().describe() + " " + fmt::format("{}", fmt::join(values, "; "));
 }
 
-// The elements up to an error, which is one; behind `stop` of them in a second iterator, which
+// The elements up to an error, which is one; after `stop` of them in a second iterator, which
 // goes on where the first one was saved.
 std::vector<std::string> read_texts(const Dataset& data, size_t stop) {
   std::vector<std::string> found;
