@@ -24,7 +24,8 @@ def generate(random):
         program["initial_clusters"] = program["initial_clusters"][:1]
     # A step of a mini-batch counts its points twice there: the graph reads the counts after it has added to them.
     program["use_mini_batch"] = False
-    if len(program["initial_clusters"]) == 1 and random.random() < 0.4:
+    # In one dimension all directions may cancel: a center of 0 has none, and a score of its own in TensorFlow.
+    if width > 1 and len(program["initial_clusters"]) == 1 and random.random() < 0.4:
         program["distance_metric"] = "cosine"
     program["batch"] = rows
     return program
