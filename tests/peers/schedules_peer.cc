@@ -11,41 +11,37 @@ namespace {
 
 using Json = nlohmann::json;
 
+// Fills what options of schedules have, each where it has it.
+template <typename Options>
+Options schedule_options(const Json& given) {
+  Options made;
+  if constexpr (requires { made.initial_learning_rate; })
+    take(given, "initial_learning_rate", made.initial_learning_rate);
+  if constexpr (requires { made.decay_steps; }) take(given, "decay_steps", made.decay_steps);
+  if constexpr (requires { made.decay_rate; }) take(given, "decay_rate", made.decay_rate);
+  if constexpr (requires { made.staircase; }) take(given, "staircase", made.staircase);
+  if constexpr (requires { made.alpha; }) take(given, "alpha", made.alpha);
+  return made;
+}
+
 optim::LearningRate schedule(const std::string& name, const Json& given) {
   if (name == "PiecewiseConstantDecay") {
     return optim::piecewise_constant_decay(
         {.boundaries = given.at("boundaries"), .values = given.at("values")});
   }
-  if (name == "ExponentialDecay") {
-    optim::ExponentialDecayOptions options;
-    take(given, "initial_learning_rate", options.initial_learning_rate);
-    take(given, "decay_steps", options.decay_steps);
-    take(given, "decay_rate", options.decay_rate);
-    take(given, "staircase", options.staircase);
-    return optim::exponential_decay(options);
-  }
-  if (name == "InverseTimeDecay") {
-    optim::InverseTimeDecayOptions options;
-    take(given, "initial_learning_rate", options.initial_learning_rate);
-    take(given, "decay_steps", options.decay_steps);
-    take(given, "decay_rate", options.decay_rate);
-    take(given, "staircase", options.staircase);
-    return optim::inverse_time_decay(options);
-  }
+  if (name == "ExponentialDecay")
+    return optim::exponential_decay(schedule_options<optim::ExponentialDecayOptions>(given));
+  if (name == "InverseTimeDecay")
+    return optim::inverse_time_decay(schedule_options<optim::InverseTimeDecayOptions>(given));
   if (name == "PolynomialDecay") {
-    optim::PolynomialDecayOptions options;
-    take(given, "initial_learning_rate", options.initial_learning_rate);
-    take(given, "decay_steps", options.decay_steps);
+    auto options = schedule_options<optim::PolynomialDecayOptions>(given);
     take(given, "end_learning_rate", options.end_learning_rate);
     take(given, "power", options.power);
     take(given, "cycle", options.cycle);
     return optim::polynomial_decay(options);
   }
   if (name == "CosineDecay") {
-    optim::CosineDecayOptions options;
-    take(given, "initial_learning_rate", options.initial_learning_rate);
-    take(given, "decay_steps", options.decay_steps);
-    take(given, "alpha", options.alpha);
+    auto options = schedule_options<optim::CosineDecayOptions>(given);
     if (!given.contains("warmup_target")) return optim::cosine_decay(options);
     // Keras rises from the initial rate to the target; the cosine begins there.
     const double start = options.initial_learning_rate;
@@ -55,12 +51,10 @@ optim::LearningRate schedule(const std::string& name, const Json& given) {
                                  .then = optim::cosine_decay(options)});
   }
   if (name == "CosineDecayRestarts") {
-    optim::CosineDecayRestartsOptions options;
-    take(given, "initial_learning_rate", options.initial_learning_rate);
+    auto options = schedule_options<optim::CosineDecayRestartsOptions>(given);
     take(given, "first_decay_steps", options.first_decay_steps);
     take(given, "t_mul", options.t_mul);
     take(given, "m_mul", options.m_mul);
-    take(given, "alpha", options.alpha);
     return optim::cosine_decay_restarts(options);
   }
   throw std::runtime_error("no schedule is called " + name);

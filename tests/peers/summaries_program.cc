@@ -90,6 +90,8 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
   return EstimatorSpec::train(loss, sgd.minimize(loss));
 }
 
+// A run that is looked at while it trains has to last: without a pause it is over before
+// TensorBoard reads its first step.
 class Pause : public Hook {
  public:
   explicit Pause(Seconds pause) : pause_(pause) {}

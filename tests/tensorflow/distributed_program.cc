@@ -39,7 +39,8 @@ std::optional<int64_t> few_batches(const std::string& few) {
   return std::nullopt;
 }
 
-// Writes step and loss of each step of this task, and makes a step last as long as it is told.
+// Writes step and loss of each step of this task. A pause after each step makes the run last, so
+// that a signal can strike a task at a step that was read from this file.
 class Steps : public Hook {
  public:
   Steps(const std::string& path, Seconds pause) : file_(path, std::ios::app), pause_(pause) {}

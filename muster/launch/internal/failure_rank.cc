@@ -17,12 +17,12 @@ int failure_rank(const TaskExit& exit, const ProcessSpec& spec) {
   if (exit.status.signal != 0) return 1;
   switch (exit.status.code) {
     case kExitRestart:
-      return blames_another(exit.last_error) ? 5 : 3;
+      return blames_another(exit.last_error) ? kBlamesAnother : 3;
     case kExitInterrupted:
     case kExitTerminated:
       return 2;
     default:
-      return repeats_another(exit.last_error) ? 5 : 1;
+      return repeats_another(exit.last_error) ? kBlamesAnother : 1;
   }
 }
 

@@ -9,6 +9,9 @@ namespace muster::inline v0_1::launch::internal {
 // Whether an exit asks for the same command again: 138, a stop that was asked for, or a kill.
 bool asks_for_restart(const ExitStatus& status);
 
+// The rank of a failure of a task that says it lost another.
+inline constexpr int kBlamesAnother = 5;
+
 // The rank of a failure, 1 the highest; 0 for success.
 int failure_rank(const TaskExit& exit, const ProcessSpec& spec);
 

@@ -56,7 +56,6 @@ Outcome judge(const std::vector<const ProcessSpec*>& specs, std::vector<TaskExit
     }
   }
   // A task that stood still, and ended well as soon as it was told to, is what the others lost.
-  constexpr int kBlamesAnother = 5;
   const auto stuck = std::ranges::find_if(outcome.tasks, &TaskExit::stuck);
   if (best == kBlamesAnother && stuck != outcome.tasks.end())
     outcome.root_cause = stuck - outcome.tasks.begin();
@@ -99,7 +98,7 @@ std::vector<std::string> reasons(const Outcome& outcome,
   // Whoever ended too early did not fail, and yet the others lost it.
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const TaskExit& other = outcome.tasks[i];
-    if (failure_rank(exit, spec) == 5 && other.status.ok() && other.order < exit.order)
+    if (failure_rank(exit, spec) == kBlamesAnother && other.status.ok() && other.order < exit.order)
       lines.push_back(fmt::format("{} had ended before, with exit code 0", specs[i]->name));
   }
   if (!on_screen) add_words();
