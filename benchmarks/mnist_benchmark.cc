@@ -30,6 +30,7 @@ void run_one_core(Settings settings, bool pytorch) {
   }
   settings.way = kLibTorch;
   contestants.push_back(contestant("LibTorch alone, tuned by hand", settings));
+  if (!settings.beside.empty()) contestants.push_back(other_build(contestants[0], settings));
   if (cpu_features().multiplies_bfloat16()) {
     settings.way = kEstimator;
     settings.precision = "bfloat16";
@@ -52,6 +53,7 @@ void run_two_workers(Settings settings) {
   std::vector<Contestant> contestants{
       contestant("Muster, Estimator::train", settings),
       peer("PyTorch tuned by hand, DDP over Gloo", {"mnist_ddp.py"}, settings)};
+  if (!settings.beside.empty()) contestants.push_back(other_build(contestants[0], settings));
   for (Contestant& contestant : contestants) {
     contestant.workers = 2;
     contestant.rows = 2 * settings.batch;

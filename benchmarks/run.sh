@@ -97,7 +97,7 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
       "$bin/${name}_benchmark" --json="$figures" "${quick[@]}"
     elif [ "$name" = start ]; then
       "$bin/start_benchmark" "${quick[@]}"
-    elif [ "$name" = mnist ] || [ "$name" = originals ]; then
+    elif [ "$name" = originals ]; then
       "$bin/${name}_benchmark" --data_dir="$out/digits" --json="$figures" "${quick[@]}"
     else
       "$bin/${name}_benchmark" --data_dir="$out/digits" --json="$figures" "${beside[@]}" "${quick[@]}"
