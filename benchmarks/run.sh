@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs all benchmarks, or the named ones, on what is built in build/release; ./dev bench builds first, what
 # run.sh --targets [NAME...] says.
-# The report (Markdown, as docs/performance.md holds it) goes to the terminal and build/bench/report.md,
+# The report (Markdown, as benchmarks/figures.md holds it) goes to the terminal and build/bench/report.md,
 # the figures to build/bench/figures.jsonl.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
