@@ -213,13 +213,13 @@ constexpr Number kNumbers[] = {
      "kPatience = std::chrono::seconds(5);"},
 
     // Of parameter servers.
-    {"parameter_servers.md", "pieces of 256 KiB in it", "muster/plan/partitioner.h",
+    {"parameter_servers.md", "one part for each 256 KiB", "muster/plan/partitioner.h",
      "bytes = 256 << 10"},
-    {"parameter_servers.md", "the at most four groups", "muster/ps/internal/shard_server.cc",
+    {"parameter_servers.md", "form up to four groups", "muster/ps/internal/shard_server.cc",
      "kGroups = 4;"},
-    {"parameter_servers.md", "every piece of 16 MiB", "muster/checkpoint/checkpoint_parts.cc",
+    {"parameter_servers.md", "Every piece of 16 MiB", "muster/checkpoint/checkpoint_parts.cc",
      "kPieceBytes = uint64_t{16} << 20;"},
-    {"parameter_servers.md", "`idle_timeout` (60)", "muster/ps/parameter_server.h",
+    {"parameter_servers.md", "| `idle_timeout` | 60 s |", "muster/ps/parameter_server.h",
      "idle_timeout{60};"},
     {"parameter_servers.md", "`rejoin_timeout` (60)", "muster/ps/parameter_server.h",
      "rejoin_timeout{60};"},
