@@ -60,16 +60,17 @@ TEST(DocumentedLimits, OfReliability) {
   expect("a save", communication.save_timeout.count());
   expect("building the model, or evaluating", coordinator.busy_timeout / 3600, "h");
   expect("one collective", communication.timeout.count());
-  expect("SIGTERM or Ctrl-C, while others stand still", control::JoinOptions().stop_timeout);
-  expect("`muster run`: a task failed, others run on", seconds(supervise.survivor_time));
-  expect("and then", seconds(supervise.grace));
-  expect("`muster run` itself was told to stop", seconds(supervise.stop_time));
-  expect("a task ended well, the others do nothing", seconds(supervise.idle_time));
-  expect("an evaluator does not say that it takes over the last checkpoint",
+  expect("SIGTERM or Ctrl-C while the other tasks hang", control::JoinOptions().stop_timeout);
+  expect("`muster run`: one task has failed, the others run", seconds(supervise.survivor_time));
+  expect("`muster run`: a task runs after SIGTERM", seconds(supervise.grace));
+  expect("`muster run` itself is stopped", seconds(supervise.stop_time));
+  expect("`muster run`: one task has ended with 0, the others are idle",
+         seconds(supervise.idle_time));
+  expect("an evaluator does not confirm that it takes the last checkpoint",
          seconds(LeaseWatch::kHeartbeatTimeout));
   expect("an evaluator sees no chief at work", config.evaluator_timeout.count());
   EXPECT_THAT(text, HasSubstr(fmt::format(
-                        "| {:g} s of trying again; {:g} s where the server was never reached |",
+                        "| {:g} s of retries; {:g} s if the server was never reached |",
                         store.retry_timeout.count(), store.connect_retry_timeout.count())));
 }
 
