@@ -242,8 +242,8 @@ constexpr Number kNumbers[] = {
      "std::min(kSlurmTells, most / 4)"},
     {"hyperparameters.md", "the first three fail with the same exit code", "muster/jobs/search.cc",
      "kAlike = 3;"},
-    {"hyperparameters.md", "or more than half of all, and at least three", "muster/jobs/search.cc",
-     "std::max<int64_t>(2, planned() / 2)"},
+    {"hyperparameters.md", "at least three trials and more than half of all fail",
+     "muster/jobs/search.cc", "std::max<int64_t>(2, planned() / 2)"},
     {"vertex.md", "it asks every 5 s", "muster/jobs/vertex_target.cc",
      "kLookForEntries = std::chrono::seconds(5);"},
 };
