@@ -111,12 +111,12 @@ TEST(DocumentedLimits, OfBuckets) {
   for (const std::string& limit :
        {fmt::format("to {} MiB, {} at once", store.block_bytes >> 20, store.blocks_ahead),
         fmt::format("and {} MiB for all of a store", store.read_ahead_bytes >> 20),
-        fmt::format("in parts of {} MiB, up to {} beside each other", store.part_bytes >> 20,
+        fmt::format("in parts of {} MiB, up to {} at a time", store.part_bytes >> 20,
                     store.parts_in_flight),
-        fmt::format("after {:g} s at first and at most {:g} s", store.first_delay.count(),
+        fmt::format("waits {:g} s at first and at most {:g} s", store.first_delay.count(),
                     store.longest_delay.count()),
-        fmt::format("stood still for {:g} s", store.stall_timeout.count()),
-        fmt::format("hears so after {:g} s", store.connect_retry_timeout.count())}) {
+        fmt::format("stalls for {:g} s", store.stall_timeout.count()),
+        fmt::format("fails after {:g} s", store.connect_retry_timeout.count())}) {
     EXPECT_THAT(text, HasSubstr(limit));
   }
 }
