@@ -164,9 +164,9 @@ constexpr Number kNumbers[] = {
      "muster/stores/internal/http_client_retry.cc", "kSecondsBetweenWarnings = 10;"},
 
     // What a table becomes, and what a pipeline reads and holds.
-    {"train.md", "one value in 20 at most is no number, and there are 40 numbers or more",
+    {"train.md", "at most one value in 20 is not a number, and at least 40 values are numbers",
      "apps/train/column_profile.cc", "numbers_ * 20 >= values_ * 19 && numbers_ >= 40"},
-    {"train.md", "whole numbers, 12 different ones at most", "apps/train/table_plan.cc",
+    {"train.md", "whole numbers with at most 12 different values", "apps/train/table_plan.cc",
      "kFewNumbers = 12;"},
     {"train.md", "the 254 most frequent ones", "apps/train/table_plan.cc", "kMostWords = 254;"},
     {"train.md", "at most 20 different whole numbers, each in 5 rows on average",
@@ -178,7 +178,7 @@ constexpr Number kNumbers[] = {
      "kShuffledRows = 4000;"},
     {"data.md", "the first 16 MiB of the files", "muster/data/csv_inference.cc",
      "kMostBytes = uint64_t{16} << 20;"},
-    {"data.md", "at 1,000 rows at least", "muster/data/csv_inference.cc", "kLeastRows = 1000;"},
+    {"data.md", "at least 1,000 rows", "muster/data/csv_inference.cc", "kLeastRows = 1000;"},
     {"data.md", "more than 1,032 times as long", "muster/base/parse_limits.h",
      "kMostUnpacked = 1032;"},
     {"data.md", "longer than 64 MiB", "muster/data/internal/padding_limit.cc",
