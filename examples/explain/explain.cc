@@ -31,11 +31,11 @@ void program(const Flags& flags) {
   });
   print_result(saved.evaluate([&] { return rows("eval.csv").batch(256).map(resolve(columns)); }));
 
-  // What it learned, and what it cannot do without.
-  const auto texts = [&] { return rows("train.csv").batch(256); };  // of the hash buckets
+  // The weights of the model, and the features that it needs most.
+  const auto texts = [&] { return rows("train.csv").batch(256); };  // name the hash buckets
   std::cout << explain(saved, columns, {.data = texts}).to_table(10) << "\n";
   const auto evaluate = [&](const InputFn& input) {
-    return saved.evaluate(input, {.name = "shuffled"});  // its events are not those of the model
+    return saved.evaluate(input, {.name = "shuffled"});  // events of its own
   };
   std::cout << permutation_importance(evaluate, [&] { return rows("eval.csv").batch(256); },
                                       {.metric = "auc", .transform = resolve(columns)})

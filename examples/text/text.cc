@@ -1,11 +1,11 @@
-// A small GPT reads a text byte by byte, and then writes on where `--prompt` ends. On one process,
-// or unchanged on the workers of a cluster:
+// A small GPT learns a text byte by byte, and then continues the text of `--prompt`. It runs on one
+// process or, unchanged, on the workers of a cluster:
 //
 //   text --text=README.md
 //   muster run --workers=2 -- text --text=README.md
 //
 // Expected: on some hundred kilobytes of text the loss falls from 5.5 to about 2.5 within 500 steps
-// and to about 1.6 within 1500, and what it writes has words and lines as the text has.
+// and to about 1.6 within 1500. Its output then has words and lines like the text.
 #include <fmt/format.h>
 #include <muster/muster.h>
 #include <torch/types.h>
@@ -29,8 +29,8 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
   return EstimatorSpec::train(loss, adam.minimize(loss));
 }
 
-// Pieces of the text, in another order each time, and the byte behind each of theirs. They begin
-// anywhere, so that a byte is seen in all positions.
+// Pieces of the text in random order, with the next byte for each of their bytes. Pieces begin
+// anywhere, so that the model sees each byte in all positions.
 Dataset pieces_of(const std::string& text) {
   const Tensor tokens = torch::tensor(applications::ByteTokenizer().encode(text), torch::kLong);
   const int64_t pieces = tokens.size(0) - kContext;
@@ -73,9 +73,9 @@ int main(int argc, char** argv) {
             {.max_new_tokens = 200, .context = kContext, .temperature = 0.8, .top_k = 40});
         fmt::print("{}\n", tokenizer.decode(written));
       },
-      {.description = "Trains a small GPT on the bytes of a text, and lets it write.",
+      {.description = "Trains a small GPT on the bytes of a text, and continues a prompt.",
        .defaults = {.model_dir = "text_model", .batch_size = 16},
        .uses = {"model_dir", "max_steps", "batch_size", "seed"},
        .flags = {{"text", &file, "the file to learn from"},
-                 {"prompt", &prompt, "what it goes on from"}}});
+                 {"prompt", &prompt, "the text that it continues"}}});
 }

@@ -1,4 +1,4 @@
-// From CSV files to an export: who of the Titanic's passengers was saved. Expected: 80 % are right.
+// From CSV files to an export: predicts who survived on the Titanic. Expected accuracy: 80 %.
 #include <muster/muster.h>
 
 using namespace muster;
@@ -27,7 +27,7 @@ void program(const Flags& flags) {
   const auto exporter = final_exporter("titanic", serving_input_receiver(columns));
   const auto result =
       train_and_evaluate(saved, {training}, {.input_fn = testing, .exporters = {exporter}});
-  if (result) print_result(*result);  // the chief has it
+  if (result) print_result(*result);  // only the chief has it
 }
 
 int main(int argc, char** argv) {

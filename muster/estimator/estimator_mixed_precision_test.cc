@@ -22,7 +22,7 @@ using testing::latest;
 using testing::quiet_config;
 using testing::same_bits;
 
-// The policy decides what the model computes in, and nothing else.
+// The policy decides the dtype in which the model computes, and nothing else.
 Layer classifier(const std::string& policy) {
   return mixed_precision(policy,
                          Sequential({Dense(16, {.activation = activations::relu}),

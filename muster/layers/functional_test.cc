@@ -26,7 +26,7 @@ Tensor single(at::IntArrayRef shape, double phase = 0.3) {
   return numbers(shape, phase).to(kFloat32);
 }
 
-// A model of an image and what is known about it: two inputs, two outputs.
+// A model of an image and facts about it: two inputs, two outputs.
 Functional pet_model() {
   const SymbolicTensor image = Input({28, 28, 1}, {.name = "image"});
   const SymbolicTensor facts = Input({3}, {.name = "facts"});

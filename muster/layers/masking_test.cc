@@ -59,7 +59,7 @@ TEST(RemoveMask, GivesItsInputWithoutTheMask) {
             "layer remove_mask_2: expected one tensor, was given 2");
 }
 
-// A convolution sees padding as any other step.
+// A convolution treats padding like any other step.
 Layer classifier_of_sentences() {
   return Sequential({Embedding(1000, 16, {.mask_zero = true}), RemoveMask(), Conv1D(8, 5),
                      GlobalMaxPooling1D(), Dense(1)});

@@ -129,7 +129,7 @@ TEST_F(MergeTest, DotSumsAlongItsAxes) {
   EXPECT_EQ(message_of([] { Dot({1, 0}); }), "Dot: axes is 1, 0");
 }
 
-// Adds what two convolutions make of the images to the images themselves.
+// Adds the output of two convolutions to the images.
 class ResidualBlockImpl final : public UnaryLayerImpl {
  public:
   explicit ResidualBlockImpl(int64_t channels)

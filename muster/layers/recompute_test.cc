@@ -41,7 +41,7 @@ Layer blocks(const Wrap& wrap) {
   return Sequential({block(8), block(8), Dense(4), block(3)});
 }
 
-// Of each block only what goes in and comes out stays in memory until backward.
+// Only the input and output of each block stay in memory until the backward pass.
 Layer deep_model(int blocks) {
   std::vector<Layer> layers;
   for (int i = 0; i < blocks; ++i) {

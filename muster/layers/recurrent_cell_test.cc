@@ -114,7 +114,7 @@ TEST(StackedRNNCells, AreTheLayersOneBehindAnother) {
   }
 }
 
-// Halves what it had, and adds its input times a weight; gives the negative of that.
+// Halves its state and adds its input times a weight; the output is the negative of the new state.
 class HalvingCell final : public RNNCellImpl {
  public:
   HalvingCell() : RNNCellImpl("halving_cell", "") {}

@@ -104,10 +104,10 @@ Trained train(const StrategyPtr& strategy, const NamedLoss& each, Reduction redu
     // Losses that are left apart are reduced by whoever asked for it.
     sgd.minimize(reduction == Reduction::kNone ? losses::reduce(loss, Reduction::kMean) : loss);
   };
-  const ReduceOp told =
+  const ReduceOp reduce_op =
       reduction == Reduction::kNone ? ReduceOp::kMean : losses::over_replicas(reduction);
   for (const auto& batch : strategy->distribute(points(13).batch(6))) {
-    strategy->run({.loss_reduction = told}, step, batch);
+    strategy->run({.loss_reduction = reduce_op}, step, batch);
     trained.losses.push_back(scope.last_step().loss);
   }
   trained.kernel = scope.variable("dense/kernel").clone();

@@ -22,7 +22,7 @@ Dataset passengers() {
                      {"city", Strings({"Oslo", "Rome", "Oslo", "Bern"})}}));
 }
 
-// Learns from the training data once, and returns the same examples with numbers alone.
+// Learns from the training data once, and returns the same examples as numbers only.
 Dataset prepare(const Dataset& examples) {
   const auto column = [&](const char* name) {
     return examples.batch(1000).map([name](const Element& batch) { return batch.at(name); });
