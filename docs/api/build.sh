@@ -8,10 +8,13 @@ mapfile -t headers < <(grep -v '^muster/base/export\.h$' cmake/face/headers.txt)
 
 rm -rf "$out"
 mkdir -p "$out"
+# The first entry of the menu leads back to the guides: ./dev docs puts the reference into the folder api of the site.
+doxygen -l "$out/layout"
+sed -i 's|<navindex>|&<tab type="user" visible="yes" url="../index.html" title="Guides"/>|' "$out/layout"
 {
   cat docs/api/Doxyfile
   printf 'STRIP_FROM_PATH = %s\nSTRIP_FROM_INC_PATH = %s\n' "$PWD" "$PWD"
-  printf 'OUTPUT_DIRECTORY = %s\nWARN_LOGFILE = %s/warnings\nGENERATE_TAGFILE = %s/tags\n' "$out" "$out" "$out"
+  printf 'LAYOUT_FILE = %s/layout\nOUTPUT_DIRECTORY = %s\nWARN_LOGFILE = %s/warnings\nGENERATE_TAGFILE = %s/tags\n' "$out" "$out" "$out" "$out"
   printf 'INPUT = docs/api/index.md docs/api/namespaces.dox %s\n' "${headers[*]}"
 } | doxygen - >"$out/log" 2>&1 || {
   cat "$out/log" "$out/warnings" >&2
