@@ -69,7 +69,7 @@ void program(const Flags& flags) {
   const auto result =
       train_and_evaluate(classifier, {.input_fn = train_input, .max_steps = flags.max_steps},
                          {.input_fn = test_input, .steps = std::nullopt});
-  if (result) print_result(*result);  // the chief has it, other workers have nothing to say
+  if (result) print_result(*result);  // only the chief has a result
 }
 
 int main(int argc, char** argv) {

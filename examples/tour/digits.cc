@@ -18,7 +18,7 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
   return EstimatorSpec::train(loss, adam.minimize(loss), {{"accuracy", accuracy}});
 }
 
-// Images come as bytes; the model wants numbers from 0 to 1.
+// Converts images from bytes to numbers from 0 to 1.
 std::tuple<Tensor, Tensor> scale(Tensor images, Tensor labels) {
   return {images.to(kFloat32).div(255), labels};
 }
@@ -39,7 +39,7 @@ void program(const Flags& flags) {
   const auto result =
       train_and_evaluate(classifier, {.input_fn = train_input, .max_steps = flags.max_steps},
                          {.input_fn = test_input, .steps = std::nullopt});
-  if (result) print_result(*result);  // the chief has it, other workers have nothing to say
+  if (result) print_result(*result);  // only the chief has a result
 }
 
 int main(int argc, char** argv) {

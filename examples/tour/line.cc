@@ -1,4 +1,4 @@
-// Learns the line y = 2x + 1 from 1,000 points: the smallest program there is.
+// Learns the line y = 2x + 1 from 1,000 points: the smallest program.
 #include <muster/muster.h>
 #include <torch/types.h>
 

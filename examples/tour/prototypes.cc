@@ -1,4 +1,4 @@
-// A model of one's own: one learned image for each digit, and the nearest one wins.
+// A model without layers: it learns one image for each digit. The nearest image is the prediction.
 #include <muster/muster.h>
 #include <torch/types.h>
 
@@ -24,19 +24,19 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode
   return EstimatorSpec::train(loss, adam.minimize(loss));
 }
 
-// Bytes to numbers, under a name.
+// Converts images to numbers, as the feature "image".
 Element named(Tensor images, Tensor labels) {
   return Element::tuple({Element::dict({{"image", images.to(kFloat32) / 255}}), labels});
 }
 
-// Makes a batch a little lighter or darker; the same key does the same.
+// Makes a batch a little lighter or darker. The same key makes the same change.
 Element relit(const Features& batch, Tensor labels, RandomKey key) {
   Random random(key);
   const Tensor changed = batch["image"] + 0.05 * random.normal();
   return Element::tuple({Element::dict({{"image", changed}}), labels});
 }
 
-// Ends training when the loss, averaged over some 50 steps, has become small.
+// Ends training when the average loss of about 50 steps is below `bound`.
 class StopWhenGood : public Hook {
  public:
   explicit StopWhenGood(double bound) : bound_(bound) {}
