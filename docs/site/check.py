@@ -45,7 +45,7 @@ CONTRAST = """
       const [a, b] = [numbers(over), numbers(under)], alpha = a[3] ?? 1;
       return 'rgb(' + [0, 1, 2].map((i) => a[i] * alpha + b[i] * (1 - alpha)).join(',') + ')';
     };
-    return [...document.querySelectorAll('p, li, td, h1, h2')].filter((node) => node.closest('article, .contents')).slice(0, 400).map((node) => {
+    return [...document.querySelectorAll('p, li, td, h1, h2, p a, li a')].filter((node) => node.closest('article, .contents')).slice(0, 400).map((node) => {
       const under = ground(node);
       const [a, b] = [light(blended(getComputedStyle(node).color, under)), light(under)];
       return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
@@ -142,7 +142,8 @@ class Browser:
             time.sleep(0.3)
             links = self.driver.find_elements(By.CSS_SELECTOR, "a.md-search-result__link")
             if links:
-                return [urllib.parse.urlsplit(link.get_attribute("href")).path for link in links[:12]]
+                paths = [urllib.parse.urlsplit(link.get_attribute("href")).path for link in links]
+                return list(dict.fromkeys(paths))[:5]
         return []
 
 

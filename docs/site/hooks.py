@@ -21,7 +21,7 @@ def on_config(config):
 
 
 def entries_there(entries, folder):
-    """The navigation without pages that are not there: docs/site/pages.py --look names these."""
+    """The navigation without pages that are not there; docs_test names these."""
     kept = []
     for entry in entries:
         value = entry if isinstance(entry, str) else next(iter(entry.values()))

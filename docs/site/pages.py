@@ -1,19 +1,14 @@
-"""Gathers the pages of the site in build/docs/pages, from the files of the repository as they are.
+"""Gathers the pages of the site in build/docs/pages: python3 docs/site/pages.py, in the root of the repository.
 
-    python3 docs/site/pages.py          writes the pages
-    python3 docs/site/pages.py --look   checks alone: every docs/*.md is in the navigation, every link's target exists
-
-A page is a copy in which links lead to where the site has their target: another page, a picture, the API page of a public
-header, or a page that shows a source file. Names of the API in `code` become links to the API's pages, if
-build/docs/tags (docs/api/build.sh) is there. Run it in the root of the repository. Ends with 1 and the places when a
-page is missing in the navigation, or a link's target in the repository.
+A page is a copy of a document in which links lead to the places of the site: to another page, a picture, the API page
+of a public header, or a page that shows a source file. Names of the API in `code` become links to the pages of
+docs/api/build.sh. docs_test checks that every page is in the navigation and every link's target is there.
 """
 
 import pathlib
 import posixpath
 import re
 import shutil
-import sys
 
 OUT, TAGS = pathlib.Path("build/docs/pages"), pathlib.Path("build/docs/tags")
 # Pages of the repository's root: file, page.
@@ -60,24 +55,6 @@ def page_files():
     files = {name: page for name, page in ROOT_PAGES.items() if pathlib.Path(name).exists()}
     files.update({str(path): path.name for path in sorted(pathlib.Path("docs").glob("*.md"))})
     return files
-
-
-def in_navigation():
-    """The pages that docs/site/mkdocs.yml names."""
-    text = pathlib.Path("docs/site/mkdocs.yml").read_text(encoding="utf-8")
-    return set(re.findall(r"[\w.]+\.md\b", text[text.index("\nnav:"):]))
-
-
-def faults_of(files, pages):
-    named = in_navigation()
-    faults = [f"docs/site/mkdocs.yml: {page} ({file}) is not in the navigation"
-              for file, page in files.items() if page not in named]
-    faults += [f"docs/site/mkdocs.yml: the navigation names {page}, which no file is"
-               for page in sorted(named - set(files.values()))]
-    for page in pages:
-        faults += [f"{page.path}: a link leads to {target}, which is not there"
-                   for target, path, _ in page.links() if not pathlib.Path(path).exists()]
-    return faults
 
 
 def api_names():
@@ -206,11 +183,6 @@ def write(path, text):
 def main():
     files = page_files()
     pages = [Page(file) for file in files]
-    faults = faults_of(files, pages)
-    if faults:
-        print("\n".join(faults), file=sys.stderr)
-    if sys.argv[1:] == ["--look"]:
-        sys.exit(1 if faults else 0)
     shutil.rmtree(OUT, ignore_errors=True)
     site = Site(files)
     for page in pages:
