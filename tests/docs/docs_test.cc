@@ -133,8 +133,8 @@ TEST(DocsTest, LinksLeadSomewhere) {
   }
 }
 
-// docs/site/mkdocs.yml names the pages of the site: every guide, and no page that is not there. Those of the root are
-// named as docs/site/pages.py says.
+// docs/site/mkdocs.yml names the pages of the site: every guide, and no page that is not there.
+// Those of the root are named as docs/site/pages.py says.
 TEST(DocsTest, EveryGuideIsInTheNavigationOfTheSite) {
   const std::string site = read(root() / "docs/site/mkdocs.yml");
   ASSERT_NE(site.find("\nnav:"), std::string::npos);
@@ -142,7 +142,8 @@ TEST(DocsTest, EveryGuideIsInTheNavigationOfTheSite) {
   for (const auto& found : matches(site.substr(site.find("\nnav:")), R"((\w+\.md)\b)"))
     named.insert(found[1]);
   std::set<std::string> pages;
-  for (const auto& found : matches(read(root() / "docs/site/pages.py"), R"re("\w+\.md": "(\w+\.md)")re"))
+  for (const auto& found :
+       matches(read(root() / "docs/site/pages.py"), R"re("\w+\.md": "(\w+\.md)")re"))
     pages.insert(found[1]);
   EXPECT_TRUE(pages.contains("index.md"));
   for (const std::string& name : documents()) {
