@@ -6,4 +6,5 @@ bash docs/api/build.sh
 # Links into the API's pages are files that mkdocs does not make: docs/site/check.py follows all links of the site.
 mkdocs build --quiet --clean --config-file docs/site/mkdocs.yml 2> >(grep -v 'contains a link to .*api/' >&2)
 cp -r build/docs/html build/docs/site/api
+/usr/bin/python3 docs/site/api_guides.py
 printf 'docs: build/docs/site/index.html\n'

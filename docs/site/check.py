@@ -2,9 +2,9 @@
 
     /usr/bin/python3 docs/site/check.py [SITE] [SCREENSHOTS]
 
-Every link of every page leads to a file and a heading that are there. In Chromium the pages ask for nothing but files,
-search finds what it must, no page is wider than a phone, and both colour schemes are there and readable. Screenshots go to
-build/docs/screenshots. Ends with 1 when something is not so.
+Every link of every page must lead to a file and a heading. In Chromium the pages must request only files, the search
+must find known pages, no page may be wider than a phone, and the text must have contrast in both colour schemes.
+Screenshots go to build/docs/screenshots. Ends with 1 if a check fails.
 """
 
 import functools
@@ -23,8 +23,8 @@ from selenium.webdriver.common.by import By
 PHONE, DESK = (390, 844), (1360, 900)  # pixels
 WAIT = 20  # seconds, for an answer of the search
 # What a reader looks for: words typed, a page among the first five found.
-SEARCHES = {"TF_CONFIG": "estimators.html", "parameter server": "parameter_servers.html", "checkpoint": "checkpoints.html",
-            "muster::Estimator": "api/classmuster_1_1Estimator.html"}
+SEARCHES = {"TF_CONFIG": "estimators.html", "parameter server": "parameter_servers.html",
+            "checkpoint": "checkpoints.html", "muster::Estimator": "api/classmuster_1_1Estimator.html"}
 SHOTS = ["index.html", "choosing.html", "gallery.html", "strategies.html", "data.html", "performance.html",
          "source/examples/tour/line.cc.html", "api/index.html", "api/classmuster_1_1Estimator.html"]
 CONTRAST = """
@@ -45,7 +45,8 @@ CONTRAST = """
       const [a, b] = [numbers(over), numbers(under)], alpha = a[3] ?? 1;
       return 'rgb(' + [0, 1, 2].map((i) => a[i] * alpha + b[i] * (1 - alpha)).join(',') + ')';
     };
-    return [...document.querySelectorAll('p, li, td, h1, h2, p a, li a')].filter((node) => node.closest('article, .contents')).slice(0, 400).map((node) => {
+    const nodes = [...document.querySelectorAll('p, li, td, h1, h2, p a, li a')];
+    return nodes.filter((node) => node.closest('article, .contents')).slice(0, 400).map((node) => {
       const under = ground(node);
       const [a, b] = [light(blended(getComputedStyle(node).color, under)), light(under)];
       return (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
@@ -184,7 +185,7 @@ def main():
     grounds = []
     for _ in range(2):
         grounds.append(browser.driver.execute_script("return getComputedStyle(document.body).backgroundColor"))
-        browser.driver.execute_script("document.querySelector('form[data-md-component=palette] label:not([hidden])').click()")
+        browser.driver.find_element(By.CSS_SELECTOR, "form[data-md-component=palette] label:not([hidden])").click()
         time.sleep(0.5)
     check.that(len(set(grounds)) == 2, f"a button changes between light and dark: {' '.join(grounds)}")
     for words, page in SEARCHES.items():
@@ -195,7 +196,8 @@ def main():
     outside = sorted(url for url in browser.asked if not url.startswith(("file:", "data:", "about:", "blob:")))
     check.that(not outside, f"{len(browser.asked)} requests, all to files {' '.join(outside)}")
     severe = [entry["message"] for entry in browser.driver.get_log("browser") if entry["level"] == "SEVERE"]
-    check.that(not severe, "no errors in the browser's log" + "".join(f"\n        {line}" for line in sorted(set(severe))))
+    lines = "".join(f"\n        {line}" for line in sorted(set(severe)))
+    check.that(not severe, f"no errors in the browser's log{lines}")
     browser.driver.quit()
     print(f"screenshots: {shots}")
     sys.exit(1 if check.failed else 0)

@@ -5,16 +5,22 @@ of a public header, or a page that shows a source file. Names of the API in `cod
 docs/api/build.sh. docs_test checks that every page is in the navigation and every link's target is there.
 """
 
+import collections
+import json
 import pathlib
 import posixpath
 import re
 import shutil
 
 OUT, TAGS = pathlib.Path("build/docs/pages"), pathlib.Path("build/docs/tags")
+MENTIONS = pathlib.Path("build/docs/mentions.json")  # for docs/site/api_guides.py
+# Pages that name much and explain little.
+OVERVIEWS = {"docs/choosing.md", "docs/faq.md", "docs/gallery.md", "docs/glossary.md"}
 # Pages of the repository's root: file, page.
 ROOT_PAGES = {"README.md": "index.md", "ARCHITECTURE.md": "architecture.md", "CONTRIBUTING.md": "contributing.md",
               "RELEASING.md": "releasing.md", "SECURITY.md": "security_policy.md", "CHANGELOG.md": "changelog.md"}
-LANGUAGES = {".cc": "cpp", ".h": "cpp", ".py": "python", ".sh": "sh", ".json": "json", ".yaml": "yaml", ".cmake": "cmake"}
+LANGUAGES = {".cc": "cpp", ".h": "cpp", ".py": "python", ".sh": "sh", ".json": "json", ".yaml": "yaml",
+             ".cmake": "cmake"}
 FENCE = re.compile(r"^(?P<marker>`{3,})[^\n]*\n.*?^(?P=marker)`*[ \t]*$", re.M | re.S)
 CODE = re.compile(r"(?<!`)(?P<marker>`+)(?!`)(?:.(?!\n\n))+?(?<!`)(?P=marker)(?!`)", re.S)
 LINK = re.compile(r"\[[^\[\]]*\]\((?P<target>[^()\s]+(?:\([^()\s]*\))?)\)")
@@ -58,7 +64,7 @@ def page_files():
 
 
 def api_names():
-    """Where the API's pages have a name: {"Estimator::train": "api/….html#…"}; names of several places are left out."""
+    """The places of the API's names: {"Estimator::train": "api/….html#…"}, without names of several places."""
     places = {}
     if not TAGS.exists():
         return places
@@ -96,6 +102,7 @@ class Site:
     def __init__(self, files):
         self.files, self.names, self.headers = files, api_names(), public_headers()
         self.sources = set()
+        self.mentions = collections.defaultdict(collections.Counter)  # page of the API: how often a document names it
 
     def place_of(self, path, heading):
         """Where the site has a file of the repository, seen from its top."""
@@ -128,7 +135,10 @@ class Site:
             place = name and self.names.get(name[1])
             bare = name and "::" not in name[1] and not name[1][0].isupper()
             line = text[text.rfind("\n", 0, found.start()) + 1:found.start()]
-            if not place or bare or name[1] in seen or line.startswith("#"):
+            if not place or bare:
+                continue
+            self.mentions[place.removeprefix("api/").partition("#")[0]][page.path] += 1
+            if name[1] in seen or line.startswith("#"):
                 continue
             if any(begin <= found.start() < end for begin, end in inside):
                 continue
@@ -152,6 +162,21 @@ class Site:
             return f"# {path}\n\n" + "\n".join(f"- `{name}`" for name in names) + "\n"
         text = file.read_text(encoding="utf-8", errors="replace")
         return f"# {path}\n\n````{LANGUAGES.get(file.suffix, 'text')}\n{text.rstrip()}\n````\n"
+
+
+    def write_mentions(self):
+        """The guides that name a page of the API most often, four of them at most: {page: [[guide, title], ...]}."""
+        found = {}
+        for page, counts in self.mentions.items():
+            guides = [name for name, _ in counts.most_common() if name.startswith("docs/") and name not in OVERVIEWS]
+            found[page] = [[html_of(self.files[name]), title_of(name)] for name in guides[:4]]
+        named = {page: guides for page, guides in sorted(found.items()) if guides}
+        MENTIONS.write_text(json.dumps(named), encoding="utf-8")
+
+
+def title_of(file):
+    with open(file, encoding="utf-8") as lines:
+        return next(lines).lstrip("# ").strip()
 
 
 def html_of(place):
@@ -187,6 +212,7 @@ def main():
     site = Site(files)
     for page in pages:
         write(OUT / files[page.path], site.page(page))
+    site.write_mentions()
     for path in sorted(site.sources):
         if pathlib.Path(path).exists():
             write(OUT / f"source/{path}.md".replace("/.", "/dot."), site.source_page(path))
