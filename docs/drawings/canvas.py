@@ -57,8 +57,8 @@ class Canvas:
         self.parts.append(f'<path d="{path}" class="line" stroke-width="1.2"{dash}/>')
 
     def write(self, path):
-        head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {self.width} {self.height}" width="{self.width}" '
-                f'height="{self.height}" role="img" font-size="14" '
+        size = f'viewBox="0 0 {self.width} {self.height}" width="{self.width}" height="{self.height}"'
+        head = (f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-size="14" '
                 'font-family="system-ui, \'DejaVu Sans\', Helvetica, Arial, sans-serif">')
         style = f"<style>{styles(0)}@media (prefers-color-scheme: dark){{{styles(1)}}}</style>"
         marker = ('<defs><marker id="head" viewBox="0 0 10 10" refX="9" refY="5" markerWidth="7" markerHeight="7" '

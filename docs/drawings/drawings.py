@@ -64,7 +64,7 @@ def step():
 
 def save():
     """A save of the chief, while the others wait."""
-    draw = Canvas(900, 290, "A save: the chief writes a file under another name, renames it, and names it in the file checkpoint")
+    draw = Canvas(900, 290, "A save: the chief writes, syncs and renames a file, and names it in the file checkpoint")
     draw.words(24, 76, "chief", bold=True, anchor="start")
     draw.words(24, 224, "other", bold=True, anchor="start")
     draw.words(24, 242, "workers", bold=True, anchor="start")

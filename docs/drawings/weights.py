@@ -43,7 +43,8 @@ def main():
     side = size * SCALE
     images = rows_of(path, name, size)
     width, height = len(images) * (side + GAP) + GAP, side + 2 * GAP
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">',
+    box = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
+    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" {box}>',
              f"<title>{name}</title>", f'<rect width="{width}" height="{height}" rx="6" fill="#161b22"/>']
     for i, row in enumerate(images):
         data = base64.b64encode(png_of(row, size)).decode()
