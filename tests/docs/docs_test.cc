@@ -152,6 +152,22 @@ TEST(DocsTest, EveryGuideIsInTheNavigationOfTheSite) {
   EXPECT_EQ(named, pages);
 }
 
+// docs/gallery.md has a section for each program of examples/, and links its source.
+TEST(DocsTest, EveryExampleIsInTheGallery) {
+  const std::string gallery = read(root() / "docs/gallery.md");
+  int programs = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(root() / "examples")) {
+    if (entry.path().extension() != ".cc") continue;
+    if (read(entry.path()).find("int main(") == std::string::npos) continue;
+    const std::string name = entry.path().stem().string();
+    EXPECT_NE(gallery.find("\n### " + name + "\n"), std::string::npos) << name;
+    const std::string place = entry.path().lexically_relative(root()).generic_string();
+    EXPECT_NE(gallery.find("(../" + place + ")"), std::string::npos) << place;
+    ++programs;
+  }
+  EXPECT_GE(programs, 30);
+}
+
 // [Suite.Test](file_test.cc): the file has that test.
 TEST(DocsTest, TestsThatAreNamedExist) {
   const char* const link = R"(\[`?(\w+)\.(\w+)`?\]\(([^)\s]+_test\.cc)\))";
