@@ -7,6 +7,7 @@
 #include "muster/layers/convolution.h"
 #include "muster/layers/dense.h"
 #include "muster/layers/dropout.h"
+#include "muster/layers/internal/conv_pool_kernels.h"
 #include "muster/layers/internal/test_layers.h"
 #include "muster/layers/pooling.h"
 #include "muster/layers/reshape.h"
@@ -136,6 +137,32 @@ TEST(Sequential, NotANumberWins) {
       EXPECT_TRUE(model(x, fixture.context).eq(3).all().item<bool>());
     }
   }
+}
+
+// A batch that does not fit into the cache is read ahead: its gradients have the bits of those that
+// its halves, which do fit, add up.
+TEST(ConvPool, GradientsOfALargeBatchAreThoseOfItsHalves) {
+  const internal::ConvPool shape{28, 28, 1, 3, 3, 32};
+  constexpr int64_t kImages = 128;
+  const Tensor x = torch::randn({kImages, shape.input_size()});
+  const Tensor kernel = torch::randn({shape.taps(), shape.filters});
+  const Tensor bias = torch::randn({shape.filters});
+  const Tensor dy = torch::randn({kImages, shape.output_size()});
+  const Tensor y = torch::empty_like(dy), choice = torch::empty(dy.sizes(), at::kInt);
+  internal::conv_pool_forward(shape, kImages, x.data_ptr<float>(), kernel.data_ptr<float>(),
+                              bias.data_ptr<float>(), y.data_ptr<float>(),
+                              choice.data_ptr<int32_t>());
+  const auto gradients = [&](int64_t part) {
+    const Tensor kernels = torch::zeros_like(kernel), biases = torch::zeros_like(bias);
+    for (int64_t begin = 0; begin < kImages; begin += part) {
+      internal::conv_pool_backward(shape, part, x[begin].data_ptr<float>(),
+                                   dy[begin].data_ptr<float>(), choice[begin].data_ptr<int32_t>(),
+                                   kernels.data_ptr<float>(), biases.data_ptr<float>());
+    }
+    return torch::cat({kernels.flatten(), biases});
+  };
+  EXPECT_TRUE(torch::equal(gradients(kImages), gradients(kImages / 2)));
+  EXPECT_TRUE(gradients(kImages).ne(0).all().item<bool>());
 }
 
 TEST(Sequential, ZeroRowsGiveZeroGradients) {

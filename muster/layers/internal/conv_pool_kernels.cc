@@ -112,12 +112,18 @@ MUSTER_INLINE void add_to(float* memory, const Float& value) {
   std::memcpy(memory, &sum, sizeof(sum));
 }
 
+// Gradients and choices of more values than this lie outside of the second-level cache. Then
+// backward asks for those of the next image while it works on one: without, a batch of 256 images
+// of 28x28 takes 1.7 times as long for each image as one of 64. In the cache it would cost a tenth.
+constexpr int64_t kMostValuesInCache = 1 << 19;
+
 // Works on one image, kLanes filters and kTaps taps. It keeps the sums of an image apart from the
-// total, because shorter sums round less.
-template <int kLanes, int kTaps>
+// total, because shorter sums round less. The values of the next image are `ahead`
+// values further on.
+template <int kLanes, bool kPrefetches, int kTaps>
 MUSTER_INLINE void backward_image(const ConvPool& s, const int64_t* offsets, const float* image,
                                   const float* output_gradient, const int32_t* choice,
-                                  float* kernel_gradient, float* bias_gradient) {
+                                  float* kernel_gradient, float* bias_gradient, int64_t ahead) {
   using V = Vectors<kLanes>;
   const int64_t below = s.width * s.channels;
   typename V::Float sums[kTaps] = {};
@@ -129,6 +135,10 @@ MUSTER_INLINE void backward_image(const ConvPool& s, const int64_t* offsets, con
       std::memcpy(&gradient, output_gradient, sizeof(gradient));
       typename V::Int which;
       std::memcpy(&which, choice, sizeof(which));
+      if constexpr (kPrefetches) {
+        __builtin_prefetch(output_gradient + ahead, /*rw=*/0, /*locality=*/1);
+        __builtin_prefetch(choice + ahead, /*rw=*/0, /*locality=*/1);
+      }
       output_gradient += s.filters;
       choice += s.filters;
       const typename V::Float none = {};
@@ -151,32 +161,47 @@ MUSTER_INLINE void backward_image(const ConvPool& s, const int64_t* offsets, con
   if (bias_gradient) add_to(bias_gradient, bias_sum);
 }
 
-template <int kLanes>
-MUSTER_INLINE void backward(const ConvPool& s, const int64_t* offsets, int64_t n,
-                            const float* images, const float* output_gradient,
-                            const int32_t* choice, float* kernel_gradient, float* bias_gradient) {
+template <int kLanes, bool kPrefetches>
+MUSTER_INLINE void backward_images(const ConvPool& s, const int64_t* offsets, int64_t n,
+                                   const float* images, const float* output_gradient,
+                                   const int32_t* choice, float* kernel_gradient,
+                                   float* bias_gradient) {
   const int64_t taps = s.taps();
   for (int64_t image = 0; image < n; ++image) {
+    const int64_t ahead = image + 1 < n ? s.output_size() : 0;
     for (int64_t f = 0; f < s.filters; f += kLanes) {
       const float* gradient = output_gradient + f;
       float* bias = bias_gradient + f;  // with the first group of taps
       int64_t t = 0;
       for (; t + 9 <= taps; t += 9, bias = nullptr) {
-        backward_image<kLanes, 9>(s, offsets + t, images, gradient, choice + f,
-                                  kernel_gradient + t * s.filters + f, bias);
+        backward_image<kLanes, kPrefetches, 9>(s, offsets + t, images, gradient, choice + f,
+                                               kernel_gradient + t * s.filters + f, bias, ahead);
       }
       for (; t + 3 <= taps; t += 3, bias = nullptr) {
-        backward_image<kLanes, 3>(s, offsets + t, images, gradient, choice + f,
-                                  kernel_gradient + t * s.filters + f, bias);
+        backward_image<kLanes, kPrefetches, 3>(s, offsets + t, images, gradient, choice + f,
+                                               kernel_gradient + t * s.filters + f, bias, ahead);
       }
       for (; t < taps; ++t, bias = nullptr) {
-        backward_image<kLanes, 1>(s, offsets + t, images, gradient, choice + f,
-                                  kernel_gradient + t * s.filters + f, bias);
+        backward_image<kLanes, kPrefetches, 1>(s, offsets + t, images, gradient, choice + f,
+                                               kernel_gradient + t * s.filters + f, bias, ahead);
       }
     }
     images += s.input_size();
     output_gradient += s.output_size();
     choice += s.output_size();
+  }
+}
+
+template <int kLanes>
+MUSTER_INLINE void backward(const ConvPool& s, const int64_t* offsets, int64_t n,
+                            const float* images, const float* output_gradient,
+                            const int32_t* choice, float* kernel_gradient, float* bias_gradient) {
+  if (n * s.output_size() > kMostValuesInCache) {
+    backward_images<kLanes, true>(s, offsets, n, images, output_gradient, choice, kernel_gradient,
+                                  bias_gradient);
+  } else {
+    backward_images<kLanes, false>(s, offsets, n, images, output_gradient, choice, kernel_gradient,
+                                   bias_gradient);
   }
 }
 
