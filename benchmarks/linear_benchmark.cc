@@ -1,6 +1,7 @@
 // Linear classifiers on one core. First, how long it takes from rows in memory to a model of a
 // given log-loss, beside scikit-learn, xgboost and a loop by hand. Then examples a second on rows
-// of 13 numbers and 26 categories, beside a bare loop over the same arrays.
+// of 13 numbers and 26 categories, beside a bare loop over the same arrays; and on these and on the
+// rows of the first part, beside tf.estimator's own LinearClassifier and others.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -8,6 +9,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "benchmarks/linear/clicks.h"
 #include "benchmarks/linear/sparse_rows.h"
@@ -22,7 +25,7 @@ namespace {
 constexpr double kMostMilliseconds = 5, kMostTimes = 1.3;
 
 struct Options {
-  std::string json;
+  std::string json, only;
   bool quick = false;
   std::string way;  // of a contestant; empty: the program
   SparseRows rows;  // likewise
@@ -99,9 +102,66 @@ void run_clicks(const Options& options, int64_t batch) {
       ratio.median, ratio.low, ratio.high, kMostTimes, plan.samples(), plan.steps_per_sample());
 }
 
+// Muster's is the first of the contestants, each of which makes steps of `batch` rows.
+void run_originals(const Options& options, const std::string& name, const std::string& title,
+                   std::vector<Contestant> contestants, int64_t batch) {
+  for (Contestant& contestant : contestants) contestant.rows = batch;
+  const Plan plan = options.quick ? Plan{.launches = 1, .pairs = 6, .turns = 2, .steps = 100}
+                                  : Plan{.launches = 2, .pairs = 8, .turns = 2, .steps = 100};
+  compare_with_first("originals_" + name, fmt::format("{}, batch {}", title, batch), contestants,
+                     plan, options.json);
+}
+
+void run_original_rows(const Options& options) {
+  constexpr int64_t kBatch = 512;
+  const Scratch scratch;
+  const SparseRows rows = find_or_write_sparse_rows(scratch.path);
+  const std::string batch = fmt::format("--batch={}", kBatch);
+  std::vector<Contestant> contestants{
+      self("Muster, LinearClassifier", {"--way=batches", "--train=" + rows.train, batch})};
+  add_peer("tf.estimator 2.15", "tensorflow",
+           {"tensorflow_peer.py", "--task=sparse_rows", "--data=" + rows.train, batch}, kBatch,
+           &contestants);
+  add_peer("scikit-learn, SGDClassifier", "tables",
+           {"linear_peer.py", "batches", rows.train, std::to_string(kBatch)}, kBatch, &contestants);
+  run_originals(options, "rows",
+                fmt::format("a linear classifier of 14 ids out of 123{}",
+                            rows.real ? " (a9a)" : ", generated"),
+                std::move(contestants), kBatch);
+}
+
+void run_original_clicks(const Options& options) {
+  constexpr int64_t kBatch = 512;
+  const Scratch scratch;
+  write_clicks(scratch.path);
+  const std::string batch = fmt::format("--batch={}", kBatch), data = "--data=" + scratch.path;
+  std::vector<Contestant> contestants{self("Muster, LinearClassifier", {"--way=clicks", batch})};
+  const auto add = [&](const char* name, const char* environment,
+                       const std::vector<std::string>& words) {
+    std::vector<std::string> arguments = words;
+    arguments.insert(arguments.end(), {data, batch});
+    add_peer(name, environment, arguments, kBatch, &contestants);
+  };
+  add("tf.estimator 2.15", "tensorflow", {"tensorflow_peer.py", "--task=clicks"});
+  add("Keras 2.15", "tensorflow", {"tables_keras.py", "--task=clicks"});
+  add("Keras 3 on TensorFlow", "today", {"tables_keras.py", "--task=clicks"});
+  add("PyTorch 2.15, Adagrad", "today", {"clicks_torch.py"});
+  run_originals(options, "clicks",
+                fmt::format("a linear classifier of {} numbers and {} categories", kClickNumbers,
+                            kClickCategories),
+                std::move(contestants), kBatch);
+}
+
 void run(const Options& options) {
-  run_sparse_rows(options);
-  for (const int64_t batch : {512, 4096}) run_clicks(options, batch);
+  const auto wanted = [&](const char* part) {
+    return options.only.empty() || options.only == part;
+  };
+  if (wanted("rows")) run_original_rows(options);
+  if (wanted("clicks")) run_original_clicks(options);
+  if (wanted("loss")) run_sparse_rows(options);
+  for (const int64_t batch : {512, 4096}) {
+    if (wanted("loops")) run_clicks(options, batch);
+  }
 }
 
 void take_part_or_run(const Options& options) {
@@ -110,6 +170,7 @@ void take_part_or_run(const Options& options) {
   if (options.way == "ids") return fit_by_estimator(options.rows);
   if (options.way == "dense") return fit_by_dense_estimator(options.rows);
   if (options.way == "hand") return fit_by_hand(options.rows);
+  if (options.way == "batches") return train_on_batches(options.rows, options.batch);
   if (options.way == "clicks") return train_clicks_by_estimator(options.batch);
   train_clicks_by_hand(options.batch);
 }
@@ -122,6 +183,8 @@ int main(int argc, char** argv) {
   CLI::App app{"Linear classifiers, beside scikit-learn, xgboost and loops by hand."};
   app.add_option("--json", options.json, "Where to append the figures as lines of JSON");
   app.add_flag("--quick", options.quick, "Few samples, to see that it works");
+  app.add_option("--only", options.only, "Only this part")
+      ->check(CLI::IsMember({"rows", "clicks", "loss", "loops"}));
   app.add_option("--way", options.way)->group("");
   app.add_option("--train", options.rows.train)->group("");
   app.add_option("--test", options.rows.test)->group("");

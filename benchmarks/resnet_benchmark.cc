@@ -1,9 +1,10 @@
 // Applications on one core: ResNet-50 and ResNet-18 on images of 128x128 in batches of 16, and a
 // small GPT on 8 texts of 128 bytes, by SGD with momentum. Each --model is a comparison that takes
 // some minutes: steps by an Estimator and by keras::Model::fit() beside PyTorch with torchvision's
-// models in channels-last memory, beside a loop written by hand over the same layers, in bfloat16;
-// the largest memory; photos that are decoded beside the steps; predictions; and two workers beside
-// two that only meet at a barrier.
+// networks in channels-last memory; the same, and an LSTM, beside PyTorch of today and Keras; steps
+// beside a loop written by hand over the same layers, and in bfloat16; the largest memory; photos
+// that are decoded beside the steps; predictions; and two workers beside two that only meet at a
+// barrier.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -26,22 +27,23 @@ struct Options {
   bool quick = false;
 };
 
-// A step of a large network takes seconds, and the steps in front of a turn as long.
+// A step of a large network takes a second, and the steps before a turn as long.
 Plan plan_of(const Options& options) {
-  return options.quick ? Plan{.launches = 1, .pairs = 4, .turns = 1, .steps = 3, .warm_up = 1}
-                       : Plan{.launches = 1, .pairs = 8, .turns = 1, .steps = 8, .warm_up = 2};
+  Plan plan{.launches = 1, .pairs = 8, .turns = 1, .steps = 8, .warm_up = 2, .lead_in = 2};
+  if (options.quick) plan.pairs = 6, plan.steps = 3;
+  return plan;
 }
 
 // Where steps take a tenth of a second, samples are many enough to see half a percent.
 Plan fine_plan(const Options& options) {
-  return options.quick ? plan_of(options)
+  return options.quick ? Plan{.launches = 1, .pairs = 6, .turns = 2, .steps = 15, .warm_up = 5}
                        : Plan{.launches = 2, .pairs = 20, .turns = 2, .steps = 15, .warm_up = 5};
 }
 
-bool has_pytorch() { return has_python("torchvision", "python3-torchvision"); }
+bool has_pytorch() { return has_python("torch", "python3-torch"); }
 
 Contestant pytorch(const Entry& entry, std::vector<std::string> flags = {}) {
-  flags.insert(flags.begin(), {"resnet_torch.py", "--model=" + entry.network,
+  flags.insert(flags.begin(), {"networks_torch.py", "--model=" + entry.network,
                                fmt::format("--side={}", entry.side)});
   Contestant peer = python_peer("PyTorch, channels last", flags);
   peer.rows = entry.rows();
@@ -49,6 +51,10 @@ Contestant pytorch(const Entry& entry, std::vector<std::string> flags = {}) {
 }
 
 std::string title_of(const Entry& entry) {
+  if (entry.network == "lstm") {
+    return fmt::format("LSTM of 128 units, {} sequences of {} steps of 128 features", kSequences,
+                       kSteps);
+  }
   if (entry.network == "gpt")
     return fmt::format("GPT of 4 blocks, width 256, {} texts of {} bytes", kTexts, kTime);
   return fmt::format("{}, images of {}x{}, batch {}",
@@ -74,6 +80,23 @@ void measure_network(const std::string& network, const Options& options) {
   contestants.push_back(contestant("Muster, keras::Model::fit", entry));
   if (has_pytorch()) contestants.push_back(pytorch(entry));
   measure(network, "One core: " + title_of(entry), contestants, plan_of(options), options);
+}
+
+// The same beside PyTorch and Keras of ./dev peers.
+void measure_originals(const std::string& network, const Options& options) {
+  const Entry entry{.network = network};
+  const std::string model = "--model=" + network;
+  std::vector<Contestant> contestants{contestant("Muster, Estimator::train", entry)};
+  const auto add = [&](const char* name, const char* environment,
+                       const std::vector<std::string>& arguments) {
+    add_peer(name, environment, arguments, entry.rows(), &contestants);
+  };
+  add("PyTorch 2.15, eager", "today", {"networks_torch.py", model});
+  add("PyTorch 2.15, compiled", "today", {"networks_torch.py", model, "--compile"});
+  if (network == "lstm") add("Keras 2.15", "tensorflow", {"networks_keras.py", model});
+  add("Keras 3 on TensorFlow", "today", {"networks_keras.py", model});
+  compare_with_first("originals_" + network, title_of(entry), contestants,
+                     network == "lstm" ? fine_plan(options) : plan_of(options), options.json);
 }
 
 // What an Estimator costs beside the loop it replaces. Both begin with the same weights and
@@ -194,7 +217,10 @@ void run(const Options& options) {
       {"memory", [&] { measure_memory(options); }},
       {"photos", [&] { measure_photos(options); }},
       {"predict", [&] { measure_predictions(options); }},
-      {"workers", [&] { measure_workers(options); }}};
+      {"workers", [&] { measure_workers(options); }},
+      {"original_resnet50", [&] { measure_originals("resnet50", options); }},
+      {"original_gpt", [&] { measure_originals("gpt", options); }},
+      {"original_lstm", [&] { measure_originals("lstm", options); }}};
   for (const auto& [name, part] : parts) {
     if (options.model.empty() || options.model == name) part();
   }
@@ -218,7 +244,8 @@ int main(int argc, char** argv) {
                  "Folder of the same programs, built from other source, for predict");
   app.add_option("--model", options.model, "Only this one")
       ->check(CLI::IsMember({"resnet50", "resnet18", "gpt", "loop", "fit", "bfloat16", "memory",
-                             "photos", "predict", "workers"}));
+                             "photos", "predict", "workers", "original_resnet50", "original_gpt",
+                             "original_lstm"}));
   app.add_flag("--take_part", take_part)->group("");
   resnet::add_options(app, entry);
   CLI11_PARSE(app, argc, argv);

@@ -8,16 +8,17 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 bin=build/release/bin
 out=build/bench
 all=(tax summaries evaluation mnist originals busy resnet gpu linear tabular trees workers start servers layers optimizers predictor serve input records buckets csv columns images loopback all_reduce network)
-names=() quick=() images=() beside=() targets=
+names=() quick=() images=() beside=() part=() targets=
 for word in "$@"; do
   case $word in
     --targets) targets=yes ;;
     --quick) quick=(--quick) ;;
     --images=*) images=("$word") ;;
+    --only=* | --model=*) part=("$word") ;;
     --beside=*) beside=("$word/build/release/bin") ;;
     *)
       if [[ " ${all[*]} " != *" $word "* ]]; then
-        printf 'error: there is no benchmark "%s"\nhint: take some of: %s, --images=DIR, --beside=DIR, and --quick\n' \
+        printf 'error: there is no benchmark "%s"\nhint: take some of: %s, --images=DIR, --beside=DIR, --only=PART, --model=PART, and --quick\n' \
           "$word" "${all[*]}" >&2
         exit 2
       fi
@@ -84,12 +85,12 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
       printf '\n### TFRecords from a bucket, and saving to one, beside curl\n\n'
       "$bin/buckets_benchmark" "${quick[@]}" | sed 's/^/    /'
     elif [ "$name" = images ] || [ "$name" = resnet ]; then
-      "$bin/${name}_benchmark" --json="$figures" "${images[@]}" "${quick[@]}"
+      "$bin/${name}_benchmark" --json="$figures" "${images[@]}" "${part[@]}" "${quick[@]}"
     elif [ "$name" = loopback ]; then
       printf '\n### What TCP itself costs two workers\n\n'
       "$bin/loopback_benchmark" | sed 's/^/    /'
     elif [ "$name" = all_reduce ] || [ "$name" = linear ] || [ "$name" = tabular ] || [ "$name" = trees ]; then
-      "$bin/${name}_benchmark" --json="$figures" "${quick[@]}"
+      "$bin/${name}_benchmark" --json="$figures" "${part[@]}" "${quick[@]}"
     elif [ "$name" = network ]; then
       printf '\n### all_reduce between two hosts, over a link of 1 Gbit/s\n'
       benchmarks/network.sh "$bin" "$out/digits" "$figures" "${quick[@]}"
@@ -98,7 +99,7 @@ commit=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)
     elif [ "$name" = start ]; then
       "$bin/start_benchmark" "${quick[@]}"
     elif [ "$name" = originals ]; then
-      "$bin/${name}_benchmark" --data_dir="$out/digits" --json="$figures" "${quick[@]}"
+      "$bin/${name}_benchmark" --data_dir="$out/digits" --json="$figures" "${part[@]}" "${quick[@]}"
     else
       "$bin/${name}_benchmark" --data_dir="$out/digits" --json="$figures" "${beside[@]}" "${quick[@]}"
     fi

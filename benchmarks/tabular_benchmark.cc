@@ -1,7 +1,8 @@
 // Training examples a second with a small network on a table: 13 features, two hidden layers of 64,
 // one number; batches of 64, on one core. By a model function, mean squared error, beside PyTorch
 // and a loop over LibTorch alone, with three optimizers; and by a DNNClassifier, beside PyTorch.
-// Then two workers with a DNNClassifier, beside two that only meet at a barrier.
+// A DNNClassifier and a wide and deep model of the census beside tf.estimator's own, Keras, and
+// PyTorch of today. Two workers with a DNNClassifier, beside two that only meet at a barrier.
 #include <fmt/format.h>
 #include <muster/muster.h>
 #include <torch/torch.h>
@@ -15,6 +16,7 @@
 #include "benchmarks/support/python_peer.h"
 #include "benchmarks/support/step_pacer.h"
 #include "benchmarks/support/step_pacer_hook.h"
+#include "benchmarks/tabular/census.h"
 #include "muster/base/error.h"
 #include "muster/tensor/threads.h"
 
@@ -26,7 +28,7 @@ constexpr double kLearningRate = 0.01;
 constexpr uint64_t kSeed = 1;
 
 struct Options {
-  std::string json, way, optimizer = "sgd";
+  std::string json, only, way, optimizer = "sgd", data;
   bool quick = false;
   bool barrier = false;  // of a DNNClassifier: it meets others, and exchanges nothing with them
 };
@@ -158,6 +160,8 @@ void compare_with_others(const Options& options, const std::string& benchmark,
                beside.contestant.name, ratio.median, ratio.low, ratio.high,
                beside.contestant.name == "PyTorch" ? "; aim: 1.6" : "");
   }
+  fmt::print("{} samples of {} steps.\n", plan_of(options).samples(),
+             plan_of(options).steps_per_sample());
 }
 
 Contestant pytorch(std::vector<std::string> arguments) {
@@ -167,17 +171,48 @@ Contestant pytorch(std::vector<std::string> arguments) {
   return contestant;
 }
 
-// tf.estimator's own DNNClassifier, and PyTorch of today, compiled.
-void add_originals(std::vector<Contestant>* contestants) {
-  Contestant original = python_peer("tf.estimator 2.15", {"tensorflow_peer.py", "--task=table"});
-  Contestant compiled =
-      python_peer("PyTorch 2.15, compiled",
-                  {"tabular_torch.py", "--optimizer=adagrad", "--classifier", "--compile"});
-  for (auto& [environment, peer] :
-       {std::pair{"tensorflow", &original}, std::pair{"today", &compiled}}) {
-    peer->rows = kBatch;
-    if (in_environment(environment, peer)) contestants->push_back(*peer);
+// DNNClassifier, and a wide and deep model, beside tf.estimator's own and others.
+void run_originals(const Options& options, const std::string& name, const std::string& title,
+                   const std::vector<Contestant>& contestants) {
+  const Plan plan = options.quick ? Plan{.launches = 1, .pairs = 6, .turns = 2, .steps = 200}
+                                  : Plan{.launches = 2, .pairs = 8, .turns = 2, .steps = 200};
+  compare_with_first("originals_" + name, title, contestants, plan, options.json);
+}
+
+void run_classifier(const Options& options) {
+  std::vector<Contestant> contestants{
+      self("Muster, DNNClassifier", {"--way=classifier", "--optimizer=adagrad"})};
+  add_peer("tf.estimator 2.15", "tensorflow", {"tensorflow_peer.py", "--task=table"}, kBatch,
+           &contestants);
+  add_peer("PyTorch 2.15, eager", "today",
+           {"tabular_torch.py", "--optimizer=adagrad", "--classifier"}, kBatch, &contestants);
+  add_peer("PyTorch 2.15, compiled", "today",
+           {"tabular_torch.py", "--optimizer=adagrad", "--classifier", "--compile"}, kBatch,
+           &contestants);
+  run_originals(options, "table", "DNNClassifier, 13 features, 64-64, batch 64, Adagrad",
+                contestants);
+}
+
+void run_census(const Options& options) {
+  const char* folder = std::getenv("MUSTER_TEST_DATA");
+  if (folder == nullptr) {
+    fmt::print("MUSTER_TEST_DATA is not set: the census is left out.\n");
+    return;
   }
+  const std::string data = fmt::format("--data={}/tabular/census/adult_train.csv", folder);
+  std::vector<Contestant> contestants{
+      self("Muster, DNNLinearCombinedClassifier", {"--way=census", data})};
+  contestants[0].rows = kCensusBatch;
+  const std::string batch = fmt::format("--batch={}", kCensusBatch);
+  add_peer("tf.estimator 2.15", "tensorflow", {"tensorflow_peer.py", "--task=census", data, batch},
+           kCensusBatch, &contestants);
+  for (const auto& [name, environment] :
+       {std::pair{"Keras 2.15", "tensorflow"}, std::pair{"Keras 3 on TensorFlow", "today"}}) {
+    add_peer(name, environment, {"tables_keras.py", "--task=census", data, batch}, kCensusBatch,
+             &contestants);
+  }
+  run_originals(options, "census",
+                fmt::format("wide and deep on the census, batch {}", kCensusBatch), contestants);
 }
 
 void run_on_one_core(const Options& options) {
@@ -197,7 +232,6 @@ void run_on_one_core(const Options& options) {
     std::vector<Contestant> contestants{
         self("Muster, DNNClassifier", {"--way=classifier", optimizer})};
     if (has_pytorch) contestants.push_back(pytorch({optimizer, "--classifier"}));
-    if (name == "adagrad") add_originals(&contestants);
     compare_with_others(
         options, "dnn_classifier_" + name,
         fmt::format("One core: DNNClassifier, 13 features, 64-64, batch 64, {}", name),
@@ -230,10 +264,13 @@ void run_on_two_cores(const Options& options) {
 }
 
 void run(const Options& options) {
-  run_on_one_core(options);
-  run_on_two_cores(options);
-  fmt::print("{} samples of {} steps on one core.\n", plan_of(options).samples(),
-             plan_of(options).steps_per_sample());
+  const auto wanted = [&](const char* part) {
+    return options.only.empty() || options.only == part;
+  };
+  if (wanted("classifier")) run_classifier(options);
+  if (wanted("census")) run_census(options);
+  if (wanted("libtorch")) run_on_one_core(options);
+  if (wanted("workers")) run_on_two_cores(options);
 }
 
 Options parse(int argc, char** argv) {
@@ -241,7 +278,10 @@ Options parse(int argc, char** argv) {
   CLI::App app("A benchmark; ./dev bench runs all of them.");
   app.add_option("--json", options.json, "Where to append the figures as lines of JSON");
   app.add_flag("--quick", options.quick, "Few samples, to see that it works");
+  app.add_option("--only", options.only, "Only this part")
+      ->check(CLI::IsMember({"classifier", "census", "libtorch", "workers"}));
   app.add_option("--way", options.way)->group("");
+  app.add_option("--data", options.data)->group("");
   app.add_option("--optimizer", options.optimizer)->group("");
   app.add_flag("--barrier", options.barrier)->group("");
   try {
@@ -257,6 +297,7 @@ void take_part_or_run(const Options& options) {
   set_threads(1);
   if (options.way == "estimator") return train_with_estimator(options);
   if (options.way == "classifier") return train_classifier(options);
+  if (options.way == "census") return train_on_census(options.data);
   train_with_libtorch(options);
 }
 

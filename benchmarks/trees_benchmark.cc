@@ -1,6 +1,6 @@
-// Boosted trees on one core, beside xgboost's `hist`, on a table of 50 numbers and on the census:
-// seconds from the table in memory to a model with the area under the ROC curve, on rows held out,
-// that all of them reach.
+// Boosted trees on one core, beside XGBoost's `hist`, LightGBM and scikit-learn, on a table of 50
+// numbers and on the census: seconds from the table in memory to a model with the area under the
+// ROC curve, on rows held out, that all of them reach.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -15,6 +15,7 @@
 #include <fstream>
 #include <limits>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
 #include <vector>
@@ -236,16 +237,23 @@ class Contestant {
   std::string command_;
 };
 
+// Modules of ./dev peers tables where that environment is, else those of Debian.
 std::vector<Contestant> all_contestants() {
   const std::string self = std::filesystem::read_symlink("/proc/self/exe");
   std::vector<Contestant> contestants{{"Muster", "2>/dev/null " + self}};
-  for (const auto& [module, package] :
-       {std::pair{"xgboost", "python3-xgboost"}, std::pair{"lightgbm", "python3-lightgbm"}}) {
-    if (!has_python(module, package)) continue;
-    contestants.emplace_back(module,
-                             fmt::format("PYTHONDONTWRITEBYTECODE=1 {} {}/trees_peer.py {} "
-                                         "--depth={} --often={}",
-                                         BENCH_PYTHON, BENCH_PEERS, module, kDepth, kOften));
+  const std::string environment = "build/peers/tables/bin/python";
+  const bool there = std::filesystem::exists(environment);
+  struct Peer {
+    const char *name, *module, *package;
+  };
+  for (const auto& [name, module, package] : {Peer{"XGBoost", "xgboost", "python3-xgboost"},
+                                              {"LightGBM", "lightgbm", "python3-lightgbm"},
+                                              {"scikit-learn", "sklearn", "python3-sklearn"}}) {
+    if (!there && !has_python(module, package)) continue;
+    contestants.emplace_back(
+        name, fmt::format("PYTHONDONTWRITEBYTECODE=1 {} {}/trees_peer.py {} "
+                          "--depth={} --often={}",
+                          there ? environment : BENCH_PYTHON, BENCH_PEERS, module, kDepth, kOften));
   }
   return contestants;
 }
@@ -281,20 +289,30 @@ void run_on(const std::string& benchmark, const std::string& title, const std::s
   fmt::print("\n### Boosted trees: {}, trees of depth {}, to an AUC of {:.4f}, one core\n\n", title,
              kDepth, target);
   fmt::print(
-      "| | trees | seconds | speed | CPU seconds | speed by CPU | AUC |\n"
+      "| | trees | seconds | speed (95 % interval) | CPU seconds | speed by CPU | AUC |\n"
       "|---|---:|---:|---:|---:|---:|---:|\n");
   std::ofstream json(json_path.empty() ? "/dev/null" : json_path, std::ios::app);
   const Contestant& first = contestants.front();
   for (const Contestant& one : contestants) {
     const double median = estimate(one.seconds).median;
     const double cpu_median = estimate(one.cpu).median;
-    fmt::print("| {} | {} | {:.2f} | {:.2f} | {:.2f} | {:.2f} | {:.4f} |\n", one.name, one.trees,
-               median, 1 / estimate_ratio(one.seconds, first.seconds).median, cpu_median,
-               1 / estimate_ratio(one.cpu, first.cpu).median, one.area);
-    json << fmt::format(
-        "{{\"benchmark\": \"{}\", \"name\": \"{}\", \"trees\": {}, \"seconds\": {}, \"cpu\": "
-        "{}, \"auc\": {}}}\n",
-        benchmark, one.name, one.trees, median, cpu_median, one.area);
+    const Estimate speed = estimate_ratio(first.seconds, one.seconds);
+    fmt::print("| {} | {} | {:.2f} | {:.2f} ({:.2f} to {:.2f}) | {:.2f} | {:.2f} | {:.4f} |\n",
+               one.name, one.trees, median, speed.median, speed.low, speed.high, cpu_median,
+               estimate_ratio(first.cpu, one.cpu).median, one.area);
+    json << nlohmann::ordered_json{{"benchmark", benchmark},
+                                   {"contestant", one.name},
+                                   {"trees", one.trees},
+                                   {"seconds", median},
+                                   {"cpu", cpu_median},
+                                   {"auc", one.area},
+                                   {"reference", first.name},
+                                   {"speed", speed.median},
+                                   {"speed_low", speed.low},
+                                   {"speed_high", speed.high},
+                                   {"samples", one.seconds.size()}}
+                .dump()
+         << '\n';
   }
   fmt::print(
       "\n{} rounds, in turns; reading the table into bins is in the time. Aim: no slower than the "
@@ -309,7 +327,7 @@ void run(const Settings& settings) {
     write_census(std::string(data) + "/tabular/census", scratch.path);
     run_on("trees_census", "the census", scratch.path,
            static_cast<int64_t>(kCensusNumbers.size() + kCensusTexts.size()),
-           settings.quick ? 1 : 7 * settings.rounds, settings.json);
+           settings.quick ? 6 : 7 * settings.rounds, settings.json);
   } else {
     fmt::print("MUSTER_TEST_DATA is not set: the census is left out.\n");
   }
@@ -318,7 +336,7 @@ void run(const Settings& settings) {
   write_rows(scratch.path + "/train", rows, 1);
   write_rows(scratch.path + "/test", std::max<int64_t>(rows / 10, 50'000), 2);
   run_on("trees", fmt::format("{} rows of {} numbers", rows, kColumns), scratch.path, kColumns,
-         settings.quick ? 1 : settings.rounds, settings.json);
+         settings.quick ? 6 : settings.rounds, settings.json);
 }
 
 }  // namespace
@@ -326,7 +344,7 @@ void run(const Settings& settings) {
 
 int main(int argc, char** argv) {
   muster::bench::Settings settings;
-  CLI::App app{"Trains boosted trees on tables, beside xgboost."};
+  CLI::App app{"Trains boosted trees on tables, beside XGBoost, LightGBM and scikit-learn."};
   app.add_option("--data", settings.data, "be a contestant that reads this directory");
   app.add_option("--columns", settings.columns)->group("");
   app.add_option("--trees", settings.trees)->group("");

@@ -6,11 +6,13 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <fstream>
 #include <utility>
 #include <vector>
 
 #include "benchmarks/support/step_pacer.h"
 #include "benchmarks/support/step_pacer_hook.h"
+#include "muster/base/error.h"
 #include "muster/base/random.h"
 #include "muster/tensor/libtorch.h"
 
@@ -93,6 +95,19 @@ struct Table {
 };
 
 }  // namespace
+
+void write_clicks(const std::string& folder) {
+  const Clicks clicks;
+  const auto write = [&](const char* name, const Tensor& values) {
+    std::ofstream file(folder + "/" + name, std::ios::binary);
+    file.write(static_cast<const char*>(values.data_ptr()),
+               values.numel() * static_cast<int64_t>(values.element_size()));
+    if (!file.flush()) throw internal_error("cannot write " + folder + "/" + name);
+  };
+  write("numbers", torch::cat(clicks.numbers, 1).contiguous());
+  write("ids", torch::cat(clicks.ids, 1).contiguous());
+  write("labels", clicks.labels);
+}
 
 void train_clicks_by_estimator(int64_t batch) {
   using namespace feature_column;

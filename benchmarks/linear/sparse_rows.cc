@@ -10,6 +10,7 @@
 
 #include "benchmarks/support/scratch.h"
 #include "benchmarks/support/step_pacer.h"
+#include "benchmarks/support/step_pacer_hook.h"
 #include "muster/base/error.h"
 #include "muster/base/file_system.h"
 #include "muster/base/random.h"
@@ -225,6 +226,16 @@ SparseRows find_or_write_sparse_rows(const std::string& directory) {
 
 void fit_by_estimator(const SparseRows& rows) { fit_in_turns(rows, /*dense=*/false); }
 void fit_by_dense_estimator(const SparseRows& rows) { fit_in_turns(rows, /*dense=*/true); }
+
+void train_on_batches(const SparseRows& rows, int64_t batch) {
+  const Element train = in_memory(rows.train, /*dense=*/false);
+  Estimator classifier = LinearClassifier(
+      {.feature_columns = {feature_column::categorical_column_with_identity("x", kIds)},
+       .optimizer = "Ftrl"},
+      {.model_dir = std::getenv("BENCH_MODEL_DIR"), .save_checkpoints_steps = 0});
+  classifier.train([&] { return Dataset::from_tensor_slices(train).repeat().batch(batch); },
+                   {.hooks = {std::make_shared<StepPacerHook>()}});
+}
 
 void fit_by_hand(const SparseRows& rows) {
   const ByHand train(rows.train), test(rows.test);

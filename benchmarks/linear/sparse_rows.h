@@ -23,4 +23,7 @@ void fit_by_estimator(const SparseRows& rows);  // ids, as the file has them
 void fit_by_dense_estimator(const SparseRows& rows);
 void fit_by_hand(const SparseRows& rows);
 
+// A contestant whose step is a batch of this size by Ftrl, in the order of the file, without end.
+void train_on_batches(const SparseRows& rows, int64_t batch);
+
 }  // namespace muster::bench

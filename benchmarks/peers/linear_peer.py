@@ -1,17 +1,18 @@
 """Logistic regression on rows in the format of LIBSVM by scikit-learn or xgboost, on one thread, as
 a contestant of benchmarks/linear_benchmark.cc. Each step trains the model anew, with the fewest
-passes that reach the loss that is asked for; learning rates were tuned by hand for a9a."""
+passes that reach the loss that is asked for; learning rates were tuned by hand for a9a. Or, where a
+batch is asked for in place of a loss, a step is one batch of SGDClassifier.partial_fit()."""
 import sys
-import time
 import warnings
 
 import numpy
 from sklearn.datasets import load_svmlight_file
 from sklearn.exceptions import ConvergenceWarning
 
+from turns import take_turns
+
 IDS = 123
 MOST_PASSES = 60
-LEAD_IN = 5  # steps of a turn that do not count, as in benchmarks/support/step_pacer.h
 
 
 def read(path):
@@ -55,23 +56,35 @@ def gblinear(rows, labels, test):
     return fit, lambda model: model.predict(test_table)
 
 
-def take_turns(step, loss):
-    print("ready", flush=True)
-    for line in sys.stdin:
-        for _ in range(LEAD_IN):
-            step()
-        times = []
-        cpu = time.process_time_ns()
-        last = time.monotonic_ns()
-        for _ in range(int(line)):
-            step()
-            now = time.monotonic_ns()
-            times.append(now - last)
-            last = now
-        print(time.process_time_ns() - cpu, loss, *times, flush=True)
+def train_in_turns(fit, passes, loss):
+    def step():
+        fit(passes)
+        return loss
+
+    take_turns(step)
+
+
+def train_on_batches(path, size):
+    from sklearn.linear_model import SGDClassifier
+
+    rows, labels = read(path)
+    batches = [(rows[begin:begin + size], labels[begin:begin + size])
+               for begin in range(0, len(labels) - size + 1, size)]
+    model = SGDClassifier(loss="log_loss", learning_rate="constant", eta0=0.05, shuffle=False)
+    at = 0
+
+    def step():
+        nonlocal at
+        model.partial_fit(*batches[at % len(batches)], classes=(0, 1))
+        at += 1
+        return 0.0
+
+    take_turns(step)
 
 
 def main():
+    if sys.argv[1] == "batches":
+        return train_on_batches(sys.argv[2], int(sys.argv[3]))
     kind, train, test_path, target = sys.argv[1:5]
     warnings.simplefilter("ignore", ConvergenceWarning)
     rows, labels = read(train)
@@ -79,8 +92,7 @@ def main():
     fit, positive = {"sgd": sgd, "lbfgs": lbfgs, "gblinear": gblinear}[kind](rows, labels, test)
     for passes in range(1, MOST_PASSES + 1):
         if log_loss(expected, positive(fit(passes))) <= float(target):
-            take_turns(lambda: fit(passes), float(target))
-            return
+            return train_in_turns(fit, passes, float(target))
     sys.exit(f"the loss is above {target} after {MOST_PASSES} passes")
 
 

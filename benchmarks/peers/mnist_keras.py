@@ -1,40 +1,29 @@
-"""The model of examples/mnist in Keras 3, by fit() on one thread, as a contestant of a benchmark
-(benchmarks/support/step_pacer.h says how contestants talk). The backend is what KERAS_BACKEND says."""
+"""The model of examples/mnist in Keras, 2.15 or 3, on one thread, as a contestant of a benchmark
+(benchmarks/support/step_pacer.h says how contestants talk): a step trains on a batch, evaluates,
+or predicts one image."""
 import argparse
-import contextlib
 import os
 
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-BACKEND = os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-if BACKEND == "jax":
-    os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1"
+from keras_turns import BACKEND, fit_in_turns
 
 import keras
 import numpy as np
 
-from mnist_numpy import read_idx
-from turns import Turns
+from mnist_numpy import read_digits
+from turns import take_turns
 
 LEARNING_RATE = 0.02
+EVALUATION_BATCH = 100
 
 
 def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data_dir", required=True)
+    parser.add_argument("--way", choices=["train", "evaluate", "predict"], default="train")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--momentum", type=float, default=0.0)
     parser.add_argument("--model", default="cnn")
     return parser.parse_args()
-
-
-def one_thread():
-    if BACKEND == "torch":
-        import torch
-        torch.set_num_threads(1)
-    elif BACKEND == "tensorflow":
-        import tensorflow as tf
-        tf.config.threading.set_intra_op_parallelism_threads(1)
-        tf.config.threading.set_inter_op_parallelism_threads(1)
 
 
 def batches(images, labels, size):
@@ -56,29 +45,28 @@ def batches(images, labels, size):
     return endless()
 
 
-class Over(Exception):
-    """No turn follows. Keras looks at stop_training at the end of an epoch alone."""
+def evaluate_in_turns(model, images, labels):
+    scaled = images.astype(np.float32) * (1 / 255)
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+        scaled = tf.data.Dataset.from_tensor_slices((scaled, labels)).batch(EVALUATION_BATCH).prefetch(1)
+        labels = None
+    size = None if labels is None else EVALUATION_BATCH
+    take_turns(lambda: model.evaluate(scaled, labels, batch_size=size, verbose=0)[0])
 
 
-class TakeTurns(keras.callbacks.Callback):
-    def __init__(self):
-        super().__init__()
-        self.turns = Turns()
-
-    def on_train_begin(self, logs=None):
-        self.take_turn(0.0)
-
-    def on_train_batch_end(self, batch, logs=None):
-        self.take_turn(float(logs["loss"]))  # a backend that works ahead has made the step now
-
-    def take_turn(self, loss):
-        if not self.turns.next(loss):
-            raise Over()
+def predict_in_turns(model, images):
+    """By a compiled call of the model; Model.predict() takes milliseconds for one image."""
+    if BACKEND == "tensorflow":
+        import tensorflow as tf
+        call = tf.function(lambda image: tf.argmax(model(tf.cast(image, tf.float32) / 255.0, training=False), -1))
+        take_turns(lambda: call(tf.constant(images[:1])).numpy()[0])
+    else:
+        take_turns(lambda: model.predict_on_batch(images[:1].astype(np.float32) * (1 / 255)).argmax())
 
 
 def main():
     options = parse()
-    one_thread()
     model = keras.Sequential([
         keras.Input((28, 28, 1)),
         keras.layers.Conv2D(32, 3, activation="relu"),
@@ -88,11 +76,16 @@ def main():
         keras.layers.Dense(10),
     ])
     model.compile(keras.optimizers.SGD(LEARNING_RATE, momentum=options.momentum),
-                  keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-    images = read_idx(os.path.join(options.data_dir, "train-images-idx3-ubyte"))[..., None]
-    labels = read_idx(os.path.join(options.data_dir, "train-labels-idx1-ubyte")).astype(np.int32)
-    with contextlib.suppress(Over):
-        model.fit(batches(images, labels, options.batch), steps_per_epoch=10**9, verbose=0, callbacks=[TakeTurns()])
+                  keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+                  metrics=["accuracy"] if options.way == "evaluate" else None)
+    images, labels = read_digits(options.data_dir, "train" if options.way == "train" else "t10k")
+    images, labels = images[..., None], labels.astype(np.int32)
+    if options.way == "train":
+        fit_in_turns(model, batches(images, labels, options.batch))
+    elif options.way == "evaluate":
+        evaluate_in_turns(model, images, labels)
+    else:
+        predict_in_turns(model, images)
 
 
 if __name__ == "__main__":

@@ -1,20 +1,23 @@
 """The model of examples/mnist in PyTorch, eager or compiled, on one thread, as a contestant of a benchmark
-(benchmarks/support/step_pacer.h says how contestants talk)."""
+(benchmarks/support/step_pacer.h says how contestants talk): a step trains on a batch, evaluates,
+or predicts one image."""
 import argparse
 import mmap
 import os
 
 import torch
 
-from mnist_numpy import read_idx
+from mnist_numpy import read_digits
 from turns import take_turns
 
 LEARNING_RATE = 0.02
+EVALUATION_BATCH = 100
 
 
 def parse():
     parser = argparse.ArgumentParser()
     parser.add_argument("--data_dir", required=True)
+    parser.add_argument("--way", choices=["train", "evaluate", "predict"], default="train")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--momentum", type=float, default=0.0)
     parser.add_argument("--tuned", action="store_true")
@@ -24,12 +27,16 @@ def parse():
     return parser.parse_args()
 
 
+def digits(data_dir, part):
+    images, labels = read_digits(data_dir, part)
+    return torch.from_numpy(images).unsqueeze(-1), torch.from_numpy(labels).long()
+
+
 class Batches:
     """Endless shuffled batches; each worker takes its part of a round."""
 
     def __init__(self, data_dir, batch, rank=0, size=1):
-        self.images = torch.from_numpy(read_idx(os.path.join(data_dir, "train-images-idx3-ubyte"))).unsqueeze(-1)
-        self.labels = torch.from_numpy(read_idx(os.path.join(data_dir, "train-labels-idx1-ubyte"))).long()
+        self.images, self.labels = digits(data_dir, "train")
         self.batch, self.rank, self.size = batch, rank, size
         self.generator = torch.Generator().manual_seed(1)
         self.order, self.at = torch.empty(0), 0
@@ -121,13 +128,42 @@ def make_step(model, options, batches, after=lambda: None):
     return step
 
 
+def make_evaluation(model, options):
+    images, labels = digits(options.data_dir, "t10k")
+
+    @torch.inference_mode()
+    def evaluate():
+        loss = right = 0
+        for x, y in zip(images.split(EVALUATION_BATCH), labels.split(EVALUATION_BATCH)):
+            logits = model(x)
+            loss += torch.nn.functional.cross_entropy(logits, y, reduction="sum").item()
+            right += (logits.argmax(-1) == y).sum().item()
+        return loss / len(labels)
+
+    return evaluate
+
+
+def make_prediction(model, options):
+    image = digits(options.data_dir, "t10k")[0][:1]
+
+    @torch.inference_mode()
+    def predict():
+        return model(image).argmax(-1).item()
+
+    return predict
+
+
 def main():
     torch.set_num_threads(1)
     options = parse()
     model = Tuned() if options.tuned else Plain()
     if options.compile:
         model = torch.compile(model)
-    take_turns(make_step(model, options, Batches(options.data_dir, options.batch)))
+    if options.way == "train":
+        take_turns(make_step(model, options, Batches(options.data_dir, options.batch)))
+    else:
+        model.eval()
+        take_turns((make_evaluation if options.way == "evaluate" else make_prediction)(model, options))
 
 
 if __name__ == "__main__":

@@ -37,10 +37,14 @@ def main():
     model = torch.nn.Sequential(torch.nn.Linear(FEATURES, UNITS), torch.nn.ReLU(),
                                 torch.nn.Linear(UNITS, UNITS), torch.nn.ReLU(),
                                 torch.nn.Linear(UNITS, 1))
-    if options.compile:
-        model = torch.compile(model)
     update = optimizer_of(options.optimizer, model.parameters())
     order, at = None, ROWS
+
+    def loss_at(x, y):
+        return loss_of(model(x), y)
+
+    if options.compile:
+        loss_at = torch.compile(loss_at)
 
     def step():
         nonlocal order, at
@@ -49,7 +53,7 @@ def main():
         rows = order[at:at + BATCH]
         at += BATCH
         update.zero_grad(set_to_none=True)
-        loss = loss_of(model(features[rows]), targets[rows])
+        loss = loss_at(features[rows], targets[rows])
         loss.backward()
         update.step()
         return loss.detach()

@@ -1,4 +1,4 @@
-"""xgboost's `hist`, or LightGBM, on one thread, as a contestant of benchmarks/trees_benchmark.cc:
+"""xgboost's `hist`, LightGBM, or scikit-learn, on one thread, as a contestant of benchmarks/trees_benchmark.cc:
 prints the seconds from the table in memory to the model, those of the CPU, and the areas under the
 ROC curve after every few trees."""
 import argparse
@@ -53,6 +53,19 @@ def with_lightgbm(features, labels, test, trees, depth):
     return since(start), lambda first: model.predict(test, num_iteration=first)
 
 
+def with_sklearn(features, labels, test, trees, depth):
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    start = clocks()
+    model = HistGradientBoostingClassifier(max_iter=trees, max_depth=depth, max_leaf_nodes=2 ** depth,
+                                           learning_rate=0.1, l2_regularization=1, min_samples_leaf=1, max_bins=255,
+                                           early_stopping=False)
+    model.fit(features, labels)
+    seconds = since(start)
+    stages = [stage.ravel() for stage in model.staged_decision_function(test)]
+    return seconds, lambda first: stages[first - 1]
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("module")
@@ -62,7 +75,7 @@ def main():
     given = parser.parse_args()
     features, labels = read(given.data + "/train", given.columns)
     test, expected = read(given.data + "/test", given.columns)
-    train = with_xgboost if given.module == "xgboost" else with_lightgbm
+    train = {"xgboost": with_xgboost, "lightgbm": with_lightgbm, "sklearn": with_sklearn}[given.module]
     seconds, scores_of_first = train(features, labels, test, given.trees, given.depth)
     print(*seconds, *(area(expected, scores_of_first(first))
                       for first in range(given.often, given.trees + 1, given.often)))

@@ -2,8 +2,6 @@
 import sys
 import time
 
-LEAD_IN = 5  # steps of a turn that do not count, as in benchmarks/support/step_pacer.h
-
 
 def take_turns(step):
     """Makes steps as long as it is asked to; `step` gives the loss, a number or a tensor of one."""
@@ -42,5 +40,6 @@ class Turns:
         line = sys.stdin.readline()
         if not line:
             return False
-        self.left, self.lead_in, self.times = int(line), LEAD_IN, []
+        self.left, self.lead_in = map(int, line.split())
+        self.times = []
         return True

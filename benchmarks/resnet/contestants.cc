@@ -18,6 +18,7 @@ namespace muster::bench::resnet {
 namespace {
 
 constexpr int64_t kExamples = 64, kClasses = 1000, kVocabulary = 256;
+constexpr int64_t kFeatures = 128, kUnits = 128, kLabels = 10;  // of the LSTM
 constexpr double kLearningRate = 0.01, kMomentum = 0.9;
 constexpr uint64_t kSeed = 1;
 const char* const kName = "net";  // of the model; it decides initial values
@@ -27,6 +28,7 @@ Layer make_network(const Entry& entry) {
     return applications::GPT(
         {.vocabulary_size = kVocabulary, .context = kTime, .layers = 4, .heads = 4, .width = 256});
   }
+  if (entry.network == "lstm") return Sequential({LSTM(kUnits), Dense(kLabels)});
   const applications::ResNetOptions options{.input_shape = {entry.side, entry.side, 3},
                                             .classes = kClasses,
                                             .classifier_activation = Activation::kLinear,
@@ -63,12 +65,14 @@ Dataset photos(const Entry& entry) {
 // The batches of a model, without end: (x, labels).
 Dataset batches(const Entry& entry) {
   if (!entry.photos.empty()) return photos(entry);
-  const bool gpt = entry.network == "gpt";
+  const bool gpt = entry.network == "gpt", lstm = entry.network == "lstm";
   auto generator = at::make_generator<at::CPUGeneratorImpl>(1);
-  const Tensor x = gpt ? torch::randint(kVocabulary, {kExamples, kTime}, generator, at::kLong)
-                       : torch::randn({kExamples, entry.side, entry.side, 3}, generator);
+  const Tensor x = gpt    ? torch::randint(kVocabulary, {kExamples, kTime}, generator, at::kLong)
+                   : lstm ? torch::randn({kExamples, kSteps, kFeatures}, generator)
+                          : torch::randn({kExamples, entry.side, entry.side, 3}, generator);
   const Tensor labels =
-      gpt ? x.roll(-1, 1) : torch::randint(kClasses, {kExamples}, generator, at::kLong);
+      gpt ? x.roll(-1, 1)
+          : torch::randint(lstm ? kLabels : kClasses, {kExamples}, generator, at::kLong);
   return Dataset::from_tensor_slices(Element::tuple({x, labels}))
       .shuffle(kExamples)
       .repeat()

@@ -1,5 +1,5 @@
-// The contestants of resnet_benchmark that are this program: networks of applications, trained and
-// asked in several ways.
+// The contestants of resnet_benchmark that are this program: networks of applications and an LSTM,
+// trained and asked in several ways.
 // Thread safety: one call in a process.
 #pragma once
 
@@ -16,11 +16,12 @@ class App;
 namespace muster::bench::resnet {
 
 inline constexpr int64_t kBatch = 16, kTexts = 8, kTime = 128;
+inline constexpr int64_t kSequences = 32, kSteps = 64;  // of the LSTM
 
 // What a contestant is told on its command line.
 struct Entry {
   std::string way = "estimator";      // or fit, loop, predict
-  std::string network = "resnet50";   // or resnet18, gpt
+  std::string network = "resnet50";   // or resnet18, gpt, lstm
   std::string precision = "float32";  // a policy of mixed_precision()
   int64_t side = 128;                 // of images, in pixels
   bool recompute = false;             // each block of a residual network
@@ -30,7 +31,9 @@ struct Entry {
   std::string photos{};
   bool decoded = false;
 
-  int64_t rows() const { return network == "gpt" ? kTexts : kBatch; }
+  int64_t rows() const {
+    return network == "gpt" ? kTexts : network == "lstm" ? kSequences : kBatch;
+  }
 };
 
 // This program with `entry`, as the contestant `name`.

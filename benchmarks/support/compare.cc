@@ -28,7 +28,8 @@ extern char** environ;
 namespace muster::bench {
 namespace {
 
-constexpr int kPatience = 120;  // seconds a contestant may take to answer
+// Seconds a contestant may take to answer. torch.compile takes minutes for a network of 50 layers.
+constexpr int kPatience = 600;
 
 struct Turn {
   double seconds = 0;
@@ -105,8 +106,8 @@ class Player {
     if (out_ >= 0) close(out_);
     out_ = -1;
   }
-  void go(int steps) {
-    const std::string line = fmt::format("{}\n", steps);
+  void go(int steps, int lead_in) {
+    const std::string line = fmt::format("{} {}\n", steps, lead_in);
     if (write(out_, line.data(), line.size()) < 0) throw died();
   }
   std::string line() {
@@ -227,8 +228,8 @@ class Team {
     close(barrier_);
   }
 
-  Turn take(int steps) {
-    for (auto& player : players_) player->go(steps);
+  Turn take(int steps, int lead_in) {
+    for (auto& player : players_) player->go(steps, lead_in);
     Turn turn;
     for (size_t p = 0; p < players_.size(); ++p) {
       std::istringstream line(players_[p]->line());
@@ -287,7 +288,7 @@ std::vector<Result> compare(const std::vector<Contestant>& contestants, const Pl
     std::vector<double> losses;
     for (size_t c = 0; c < contestants.size(); ++c) {
       teams.push_back(std::make_unique<Team>(contestants[c], directory.path, static_cast<int>(c)));
-      losses.push_back(teams[c]->take(plan.warm_up).loss);
+      losses.push_back(teams[c]->take(plan.warm_up, plan.lead_in).loss);
     }
     check_same(results, losses);
     for (int pair = 0; pair < plan.pairs; ++pair) {
@@ -296,9 +297,10 @@ std::vector<Result> compare(const std::vector<Contestant>& contestants, const Pl
         for (size_t i = 0; i < teams.size(); ++i) {
           // There and back, so that nobody always comes after the same neighbour.
           const size_t c = turn % 2 == 0 ? i : teams.size() - 1 - i;
-          Turn taken = teams[c]->take(plan.steps);
+          Turn taken = teams[c]->take(plan.steps, plan.lead_in);
           sums[c].seconds += taken.seconds;
           sums[c].cpu += taken.cpu;
+          results[c].loss += taken.loss / static_cast<double>(plan.samples() * plan.turns);
           auto& steps = results[c].steps;
           steps.insert(steps.end(), taken.steps.begin(), taken.steps.end());
         }
@@ -404,6 +406,7 @@ void print_table(const std::string& benchmark, const std::string& title,
                                    {"step_ms_p50", 1e3 * p50},
                                    {"step_ms_p95", 1e3 * p95},
                                    {"cpu_ms", 1e3 * cpu},
+                                   {"loss", result.loss},
                                    {"reference", results[reference].contestant.name},
                                    {"speed", speed.median},
                                    {"speed_low", speed.low},
@@ -414,6 +417,21 @@ void print_table(const std::string& benchmark, const std::string& title,
   }
   fmt::print("\n");
   std::fflush(stdout);
+}
+
+void compare_with_first(const std::string& benchmark, const std::string& title,
+                        const std::vector<Contestant>& contestants, const Plan& plan,
+                        const std::string& json_path) {
+  const std::vector<Result> results = compare(contestants, plan);
+  print_table(benchmark, "One core: " + title, results, 0, json_path);
+  for (size_t other = 1; other < results.size(); ++other) {
+    const Estimate ratio = estimate_ratio(results[other].seconds, results[0].seconds);
+    fmt::print("{} against {}: {:.2f} times as fast (95 % interval {:.2f} to {:.2f}).\n",
+               results[0].contestant.name, results[other].contestant.name, ratio.median, ratio.low,
+               ratio.high);
+  }
+  fmt::print("{} samples of {} steps.\n", plan.samples(), plan.steps_per_sample());
+  print_memory(benchmark, "Peak memory: " + title, results, 0, json_path);
 }
 
 }  // namespace muster::bench

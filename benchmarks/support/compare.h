@@ -34,6 +34,7 @@ struct Plan {
   int turns = 4;     // of which a sample consists
   int steps = 50;    // of a turn
   int warm_up = 60;  // steps before the first sample
+  int lead_in = 5;   // steps before each turn that do not count
 
   int64_t samples() const { return static_cast<int64_t>(launches) * pairs; }
   int64_t steps_per_sample() const { return static_cast<int64_t>(turns) * steps; }
@@ -45,6 +46,7 @@ struct Result {
   std::vector<double> cpu{};      // seconds a step, over all workers and all threads
   std::vector<double> steps{};    // seconds of every single step of the first worker
   double peak_mib = 0;            // the largest memory of its processes together (VmHWM)
+  double loss = 0;                // the mean of those that its turns ended with
 };
 
 // Sample i of all contestants was taken in the same moment: ratios of them are paired. Throws
@@ -77,5 +79,11 @@ void print_memory(const std::string& benchmark, const std::string& title,
 void print_table(const std::string& benchmark, const std::string& title,
                  const std::vector<Result>& results, size_t reference,
                  const std::string& json_path);
+
+// Compares contestants of one core, and prints the table, how many times as fast the first one was
+// as each other one, and their memory. `benchmark` as print_table() takes it.
+void compare_with_first(const std::string& benchmark, const std::string& title,
+                        const std::vector<Contestant>& contestants, const Plan& plan,
+                        const std::string& json_path);
 
 }  // namespace muster::bench

@@ -56,14 +56,17 @@ Dataset make_data(const Settings& settings) {
 
 // ---- by an Estimator ----
 
-EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode,
+EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode mode,
                        ModelContext& context) {
   auto model = context.model("cnn", [&] {
     return mixed_precision(context.param<std::string>("precision"),
                            make_model(context.param<std::string>("model")));
   });
   Tensor logits = model(features["image"]);
+  if (mode == Mode::kPredict) return EstimatorSpec::predict({{"class", logits.argmax(-1)}});
   Tensor loss = losses::sparse_categorical_crossentropy(labels, logits, {.from_logits = true});
+  if (mode == Mode::kEval)
+    return EstimatorSpec::eval(loss, {{"accuracy", metrics::accuracy(labels, logits.argmax(-1))}});
   for (int64_t i = 0; i < context.param<int64_t>("scalars"); ++i) {
     context.summary().scalar(fmt::format("logits/{}", i),
                              [&] { return logits.select(1, i % logits.size(1)).mean(); });
@@ -74,24 +77,57 @@ EstimatorSpec model_fn(const Features& features, const Labels& labels, Mode,
   return EstimatorSpec::train(loss, optimizer.minimize(loss));
 }
 
+Estimator make_estimator(const Settings& settings, RunConfig config) {
+  config.model_dir = std::getenv("BENCH_MODEL_DIR");
+  config.random_seed = kSeed;
+  return Estimator(model_fn, std::move(config),
+                   {{"learning_rate", kLearningRate},
+                    {"momentum", settings.momentum},
+                    {"scalars", std::max(settings.scalars, int64_t{0})},
+                    {"model", settings.model},
+                    {"precision", settings.precision}});
+}
+
 void train_with_estimator(const Settings& settings) {
   distribute::CommunicationOptions communication;
   if (!settings.overlap) communication.bytes_per_pack = 0;
-  Estimator classifier(model_fn,
-                       {.model_dir = std::getenv("BENCH_MODEL_DIR"),
-                        .random_seed = kSeed,
-                        .save_summary_steps = settings.scalars < 0   ? 100
-                                              : settings.scalars > 0 ? 10
-                                                                     : 0,
-                        .save_checkpoints_steps = 0,
-                        .train_distribute = distribute::multi_worker_mirrored(communication)},
-                       {{"learning_rate", kLearningRate},
-                        {"momentum", settings.momentum},
-                        {"scalars", std::max(settings.scalars, int64_t{0})},
-                        {"model", settings.model},
-                        {"precision", settings.precision}});
+  Estimator classifier = make_estimator(
+      settings, {.save_summary_steps = settings.scalars < 0   ? 100
+                                       : settings.scalars > 0 ? 10
+                                                              : 0,
+                 .save_checkpoints_steps = 0,
+                 .train_distribute = distribute::multi_worker_mirrored(communication)});
   classifier.train([&] { return make_data(settings); },
                    {.hooks = {std::make_shared<StepPacerHook>()}});
+}
+
+// An Estimator with a checkpoint of one step, for what is asked of a trained model.
+Estimator trained_estimator(const Settings& settings) {
+  Estimator classifier = make_estimator(settings, {.progress_line = false});
+  classifier.train([&] { return make_data(settings); }, {.steps = 1});
+  return classifier;
+}
+
+// A step is an evaluation over the test images.
+void evaluate_with_estimator(const Settings& settings) {
+  Estimator classifier = trained_estimator(settings);
+  const Dataset test = data::mnist(settings.data_dir, "test").batch(100).map(to_features);
+  double loss = 0;
+  for (StepPacer pacer; pacer.next(loss);)
+    loss = classifier.evaluate([&] { return test; }).at("loss");
+}
+
+// A step is the class of one image, given as bytes.
+void predict_with_estimator(const Settings& settings) {
+  Estimator classifier = trained_estimator(settings);
+  const Predictor predictor(classifier);
+  const auto batch = data::mnist(settings.data_dir, "test").batch(1).iterator()->next();
+  const Tensor image = batch->part(0).value().tensor();
+  double found = 0;
+  for (StepPacer pacer; pacer.next(found);) {
+    const Tensor floats = image.to(kFloat32).mul_(1.0f / 255);
+    found = predictor.predict_batch({{"image", floats}}).at("class").item<double>();
+  }
 }
 
 // ---- by hand ----
@@ -215,6 +251,8 @@ Settings parse(int argc, char** argv) {
                  "Folder of the same programs, built from other source")
       ->check(CLI::ExistingDirectory);
   app.add_flag("--quick", settings.quick, "Few samples, to see that it works");
+  app.add_option("--only", settings.only,
+                 "Only this part; a benchmark of several parts names them");
   app.add_option("--way", settings.way)->group("");
   app.add_option("--batch", settings.batch)->group("");
   app.add_option("--model", settings.model)->group("");
@@ -234,6 +272,10 @@ void take_part(const Settings& settings) {
   set_threads(1);
   if (settings.way == kEstimator) {
     train_with_estimator(settings);
+  } else if (settings.way == kEvaluate) {
+    evaluate_with_estimator(settings);
+  } else if (settings.way == kPredict) {
+    predict_with_estimator(settings);
   } else if (settings.way == kLayers) {
     train_layers(settings);
   } else {

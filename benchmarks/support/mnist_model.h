@@ -1,5 +1,6 @@
 // The model of examples/mnist, trained in three ways, each as a contestant's process: by an
-// Estimator, by a loop over Muster's layers, and by a loop over LibTorch alone.
+// Estimator, by a loop over Muster's layers, and by a loop over LibTorch alone. An Estimator also
+// evaluates and predicts with it.
 // Thread safety: one call in a process.
 #pragma once
 
@@ -17,7 +18,8 @@ struct Settings {
   std::string json{};         // where lines of JSON go
   std::string beside{};       // programs of another build, whose Estimator is measured as well
   bool quick = false;         // few samples: to see that it works
-  std::string way{};          // of a contestant: kEstimator, kLayers, kLibTorch; empty: the program
+  std::string only{};         // one part of the benchmark; empty: all
+  std::string way{};          // of a contestant: kEstimator and so on; empty: the program
   std::string transport{};    // of an Estimator on several workers: "tcp", "shared_memory"; empty:
                               // its own choice
   std::string model = "cnn";  // of examples/mnist; "mlp": 784-4096-4096-1024-10, 25 million
@@ -33,6 +35,9 @@ struct Settings {
 inline constexpr const char* kEstimator = "estimator";
 inline constexpr const char* kLayers = "layers";
 inline constexpr const char* kLibTorch = "libtorch";
+// Of a trained Estimator: a step evaluates 10,000 images, or predicts one.
+inline constexpr const char* kEvaluate = "evaluate";
+inline constexpr const char* kPredict = "predict";
 
 // This program as a contestant; `name` is the row's.
 Contestant contestant(const std::string& name, const Settings& settings);

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <utility>
 
 namespace muster::bench {
 
@@ -29,6 +30,14 @@ bool in_environment(const std::string& name, Contestant* contestant) {
   std::erase_if(contestant->environment,
                 [](const auto& variable) { return variable.first == "LD_LIBRARY_PATH"; });
   return true;
+}
+
+void add_peer(const std::string& name, const std::string& environment,
+              const std::vector<std::string>& arguments, int64_t rows,
+              std::vector<Contestant>* contestants) {
+  Contestant peer = python_peer(name, arguments);
+  peer.rows = rows;
+  if (in_environment(environment, &peer)) contestants->push_back(std::move(peer));
 }
 
 bool has_python(const std::string& module, const std::string& package) {

@@ -16,6 +16,12 @@ Contestant python_peer(const std::string& name, const std::vector<std::string>& 
 // a BLAS of their own. False, with a line that says so, where there is none.
 bool in_environment(const std::string& name, Contestant* contestant);
 
+// Adds the peer of such an environment to the contestants, if it is there. `rows` are examples of a
+// step; `arguments` as python_peer() takes them.
+void add_peer(const std::string& name, const std::string& environment,
+              const std::vector<std::string>& arguments, int64_t rows,
+              std::vector<Contestant>* contestants);
+
 // Whether `module` can be imported; prints that its rows are left out, and which Debian `package`
 // has it, when it cannot.
 bool has_python(const std::string& module, const std::string& package);

@@ -6,8 +6,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <ctime>
 
 #include "muster/base/error.h"
@@ -41,8 +43,9 @@ bool StepPacer::next(double loss) {
   }
   char line[32];
   if (std::fgets(line, sizeof line, stdin) == nullptr) return false;
-  left_ = std::max(1L, std::atol(line));
-  lead_in_ = kLeadIn;
+  char* rest = nullptr;
+  left_ = std::max(1L, std::strtol(line, &rest, 10));
+  lead_in_ = std::max(1L, std::strtol(rest, nullptr, 10));
   times_.clear();
   times_.reserve(static_cast<size_t>(left_));
   return true;

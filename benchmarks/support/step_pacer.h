@@ -3,9 +3,10 @@
 // side. Thread safety: one thread.
 //
 // While it slept, a contestant lost its caches, and its allocator gave memory back: each turn
-// begins with kLeadIn steps that do not count.
+// begins with steps that do not count.
 //
-// On standard input comes a number of steps; on standard output goes "ready" once, then for every
+// On standard input comes a number of steps, and how many go before them that do not count (at
+// least 1); on standard output goes "ready" once, then for every
 // turn one line: CPU nanoseconds of the process, the last loss, and the nanoseconds of every step
 // that counts.
 // The end of the input is the end of the benchmark.
@@ -27,8 +28,6 @@ class StepPacer {
   void answer(double loss);
 
   bool ready_ = false;
-  static constexpr int64_t kLeadIn = 5;
-
   int64_t lead_in_ = 0;
   int64_t left_ = 0;
   int64_t last_ = 0;
