@@ -6,11 +6,13 @@
 #include <memory>
 #include <optional>
 
+#include "muster/base/export.h"
+
 namespace muster::inline v0_1 {
 
 class Error;
 
-class Work {
+class MUSTER_PART_EXPORT Work {
  public:
   struct State;
 

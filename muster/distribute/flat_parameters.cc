@@ -9,26 +9,33 @@
 #include "muster/base/strings.h"
 #include "muster/distribute/internal/loss_leaves.h"
 #include "muster/distribute/internal/new_slot.h"
+#include "muster/distribute/internal/padded_elements.h"
 #include "muster/tensor/cache_colored.h"
 #include "muster/tensor/libtorch.h"
 #include "muster/tensor/weight_dtype.h"
 
 namespace muster::inline v0_1::distribute {
-namespace {
 
-constexpr int64_t kAlignment = 64;  // bytes: a cache line, and what vector loads like best
-
-int64_t padded_elements(int64_t elements, DType dtype) {
-  const int64_t step = kAlignment / static_cast<int64_t>(c10::elementSize(dtype));
-  return (elements + step - 1) / step * step;
-}
-
-}  // namespace
-
+using internal::padded_elements;
 FlatParameters::FlatParameters(VariableTable& table, const optim::TrainOp& train_op,
                                const Allocate& allocate) {
   assign(table, train_op);
   lay_out(allocate);
+}
+
+GradientLayout FlatParameters::layout() const {
+  GradientLayout layout;
+  for (const Parameter& parameter : parameters_) {
+    layout.parameters.push_back({.name = parameter.variable->name(),
+                                 .weight = parameter.variable->value(),
+                                 .buffer = parameter.buffer,
+                                 .offset = parameter.offset,
+                                 .elements = parameter.elements,
+                                 .padded = parameter.padded});
+  }
+  for (const Buffer& buffer : buffers_)
+    layout.buffers.push_back({.dtype = buffer.dtype, .elements = buffer.elements});
+  return layout;
 }
 
 void FlatParameters::name_optimizers(const optim::TrainOp& train_op) {

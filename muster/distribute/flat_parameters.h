@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "muster/base/export.h"
+#include "muster/distribute/gradient_layout.h"
 #include "muster/distribute/loss_scales.h"
 #include "muster/distribute/plateaus.h"
 #include "muster/distribute/row_tables.h"
@@ -48,6 +49,8 @@ class MUSTER_PART_EXPORT FlatParameters {
 
   const std::vector<Parameter>& parameters() const { return parameters_; }
   const std::vector<Buffer>& buffers() const { return buffers_; }
+  // Gives the places of the gradients in buffers of the same layout.
+  GradientLayout layout() const;
   // Throws InvalidArgument unless `train_op` has the entries of the one the layout was made for.
   void check_entries(const optim::TrainOp& train_op) const;
   // Gives the parameters of entry `entry` of the train_op.

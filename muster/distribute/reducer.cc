@@ -44,17 +44,17 @@ struct Reducer::Accumulators {
       nodes;
 };
 
-Reducer::Reducer(Communicator& communicator, const FlatParameters& parameters, int head,
+Reducer::Reducer(Communicator& communicator, GradientLayout layout, int head,
                  const plan::BucketOptions& options, DType wire)
     : communicator_(communicator),
-      parameters_(parameters),
+      layout_(std::move(layout)),
       head_size_(head),
       accumulators_(std::make_unique<Accumulators>()) {
-  const auto& all = parameters_.parameters();
+  const auto& all = layout_.parameters;
   const auto head_numbers = static_cast<int64_t>(head) + static_cast<int64_t>(all.size());
   const int64_t head_padded = (head_numbers + kHeadAlignment - 1) / kHeadAlignment * kHeadAlignment;
-  for (size_t b = 0; b < parameters_.buffers().size(); ++b) {
-    const FlatParameters::Buffer& buffer = parameters_.buffers()[b];
+  for (size_t b = 0; b < layout_.buffers.size(); ++b) {
+    const GradientLayout::Buffer& buffer = layout_.buffers[b];
     const int64_t front = b == 0 ? head_padded : 0;
     const auto element = static_cast<int64_t>(c10::elementSize(buffer.dtype));
     memory_.push_back(
@@ -72,26 +72,26 @@ Reducer::Reducer(Communicator& communicator, const FlatParameters& parameters, i
   // The head is a parameter like the others, whose gradient is never announced: its bucket leaves
   // last.
   const auto head_number = static_cast<int64_t>(all.size());
-  std::vector<plan::FlatParameter> layout{
+  std::vector<plan::FlatParameter> cut{
       {.parameter = head_number, .bytes = head_padded * memory_[0].element_size(), .dtype = 0}};
   for (size_t p = 0; p < all.size(); ++p) {
     const auto element = static_cast<int64_t>(
-        c10::elementSize(parameters_.buffers()[static_cast<size_t>(all[p].buffer)].dtype));
-    layout.push_back({.parameter = static_cast<int64_t>(p),
-                      .bytes = all[p].padded * element,
-                      .dtype = all[p].buffer});
+        c10::elementSize(layout_.buffers[static_cast<size_t>(all[p].buffer)].dtype));
+    cut.push_back({.parameter = static_cast<int64_t>(p),
+                   .bytes = all[p].padded * element,
+                   .dtype = all[p].buffer});
   }
-  buckets_ = plan::plan_buckets(layout, options);
+  buckets_ = plan::plan_buckets(cut, options);
   progress_ = std::make_unique<plan::BucketProgress>(buckets_, plan::launch_order(buckets_, {}));
 
   for (size_t p = 0; p < all.size(); ++p) {
     views_.push_back(gradients_[static_cast<size_t>(all[p].buffer)]
                          .slice(0, all[p].offset, all[p].offset + all[p].elements)
-                         .view(all[p].variable->spec().shape));
-    auto accumulator = torch::autograd::impl::grad_accumulator(all[p].variable->value());
+                         .view(all[p].weight.sizes()));
+    auto accumulator = torch::autograd::impl::grad_accumulator(all[p].weight);
     accumulator->add_post_hook(std::make_unique<Hook>(this, p));
     accumulators_->nodes.push_back(std::move(accumulator));
-    by_tensor_.emplace(all[p].variable->value().unsafeGetTensorImpl(), p);
+    by_tensor_.emplace(all[p].weight.unsafeGetTensorImpl(), p);
   }
   ready_.assign(all.size(), false);
   taken_.assign(all.size(), false);
@@ -136,9 +136,9 @@ Tensor Reducer::take(const Tensor& parameter) {
 
 void Reducer::on_gradient(size_t parameter) {
   if (!active_) return;  // a backward of the model function's own
-  Tensor& gradient = parameters_.parameters()[parameter].variable->value().mutable_grad();
+  Tensor& gradient = layout_.parameters[parameter].weight.mutable_grad();
   if (!gradient.defined()) return;
-  internal::check_dense(*parameters_.parameters()[parameter].variable, gradient);
+  internal::check_dense(layout_.parameters[parameter].name, gradient);
   // Copying a gradient that autograd has just written costs less than letting it add into a zeroed
   // buffer.
   if (ready_[parameter]) {
@@ -156,6 +156,12 @@ void Reducer::on_gradient(size_t parameter) {
   const auto ready = progress_->ready(static_cast<int64_t>(parameter));
   held_.insert(held_.end(), ready.begin(), ready.end());
   if (others_ == most_others_) launch_held();
+}
+
+void Reducer::take_earlier() {
+  for (size_t p = 0; p < ready_.size(); ++p) {
+    if (!ready_[p]) on_gradient(p);
+  }
 }
 
 void Reducer::launch_held() {
@@ -257,11 +263,10 @@ void Reducer::note_spans() const {
 }
 
 std::string Reducer::describe_bucket(int bucket) const {
-  const auto& all = parameters_.parameters();
+  const auto& all = layout_.parameters;
   std::vector<std::string> names;
   for (const int64_t p : buckets_[static_cast<size_t>(bucket)].parameters) {
-    if (p < static_cast<int64_t>(all.size()))
-      names.push_back(all[static_cast<size_t>(p)].variable->name());
+    if (p < static_cast<int64_t>(all.size())) names.push_back(all[static_cast<size_t>(p)].name);
   }
   const std::string number = fmt::format("bucket {} of {}", bucket + 1, buckets_.size());
   if (names.empty()) return number + " (the numbers of the step)";

@@ -23,8 +23,9 @@
 #include <unordered_map>
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/collectives/communicator.h"
-#include "muster/distribute/flat_parameters.h"
+#include "muster/distribute/gradient_layout.h"
 #include "muster/distribute/span_recorder.h"
 #include "muster/plan/buckets.h"
 #include "muster/tensor/gradient_destination.h"
@@ -36,11 +37,11 @@ void check_wire_dtype(const std::string& option, DType dtype);
 
 // Sums the gradients of all replicas while backward runs, bucket by bucket, and the numbers of the
 // step with the last of them.
-class Reducer final : public GradientDestinations {
+class MUSTER_PART_EXPORT Reducer final : public GradientDestinations {
  public:
   // `head`: how many numbers of the step travel along; `wire`: how float32 gradients do. The
-  // communicator and the parameters must outlive the reducer; the graph of a loss need not.
-  Reducer(Communicator& communicator, const FlatParameters& parameters, int head,
+  // communicator must outlive the reducer; the graph of a loss need not.
+  Reducer(Communicator& communicator, GradientLayout layout, int head,
           const plan::BucketOptions& options, DType wire = kFloat32);
   ~Reducer() override;
   Reducer(const Reducer&) = delete;
@@ -56,6 +57,9 @@ class Reducer final : public GradientDestinations {
   // While the backward between begin() and pause() runs, on its thread: the parameter's place in
   // the flat buffer.
   Tensor take(const Tensor& parameter) override;
+  // Takes the gradients that weights have from before begin(), and that no backward since has
+  // added to: those of backwards that the reducer was not told of.
+  void take_earlier();
   // After the last one, or when no other will come: sends what has not left yet, with `head` in
   // front, and waits for the sums.
   void finish(const std::vector<double>& head);
@@ -69,6 +73,8 @@ class Reducer final : public GradientDestinations {
   // and which parameters had a gradient on some replica.
   const std::vector<double>& head() const { return head_; }
   const std::vector<Tensor>& gradients() const { return gradients_; }
+  // The same for one parameter of the layout, in its shape.
+  const Tensor& gradient(size_t parameter) const { return views_[parameter]; }
   const std::vector<bool>& used() const { return used_; }
 
  private:
@@ -82,7 +88,7 @@ class Reducer final : public GradientDestinations {
   void adopt_observed_order();
 
   Communicator& communicator_;
-  const FlatParameters& parameters_;
+  const GradientLayout layout_;
   int head_size_;
   std::vector<Tensor> memory_;     // per buffer, with the head in front of the first
   std::vector<Tensor> wire_;       // per buffer, of its layout; undefined where it travels itself

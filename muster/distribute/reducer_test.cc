@@ -39,7 +39,7 @@ struct ReducingReplica {
     flat = std::make_unique<FlatParameters>(
         table, optim::sgd().minimize(no_loss()),
         [&](int64_t bytes) { return communicator.allocate(bytes); });
-    reducer = std::make_unique<Reducer>(communicator, *flat, 2, buckets, wire);
+    reducer = std::make_unique<Reducer>(communicator, flat->layout(), 2, buckets, wire);
   }
   Tensor sum(const std::string& name, double factor) {
     return (table.find(name)->value() * factor).sum().to(kFloat64);

@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <limits>
 #include <memory>
 
 #include "muster/base/error.h"
-#include "muster/base/log.h"
-#include "muster/collectives/measure.h"
 #include "muster/distribute/agree.h"
+#include "muster/distribute/bucket_choice.h"
 #include "muster/distribute/internal/backward.h"
 #include "muster/distribute/internal/finite_penalty.h"
 #include "muster/distribute/internal/mismatch.h"
@@ -63,13 +61,15 @@ class ReducingUpdater final : public Updater {
     backward_ = std::make_unique<internal::Backward>(table, place_.is_chief());
     parameters_ = std::make_unique<FlatParameters>(
         table, train_op, [&](int64_t bytes) { return communicator_.allocate(bytes); });
+    const GradientLayout layout = parameters_->layout();
     table_ = &table;
     regularized_ = std::ranges::any_of(table.variables(), [](const auto& variable) {
       return static_cast<bool>(variable->spec().regularizer);
     });
-    reducer_ = std::make_unique<Reducer>(communicator_, *parameters_,
-                                         regularized_ ? kHeadNumbers : kPenalty, bucket_options(),
-                                         wire_.wire_dtype);
+    reducer_ = std::make_unique<Reducer>(
+        communicator_, layout, regularized_ ? kHeadNumbers : kPenalty,
+        choose_buckets(communicator_, layout.bytes(), wire_.bytes_per_pack, place_.is_chief()),
+        wire_.wire_dtype);
   }
 
   void add(const optim::TrainOp& train_op, double seed, Turn turn) override {
@@ -180,41 +180,6 @@ class ReducingUpdater final : public Updater {
     // The replica it comes from can say which number is to blame; the others wait for that.
     if (std::isfinite(accumulated.loss)) group_.await_failure();
     throw error;
-  }
-
-  // The size of the buckets for the parameters there are.
-  plan::BucketOptions bucket_options() {
-    plan::BucketOptions buckets;
-    if (wire_.bytes_per_pack == 0) {
-      buckets.first_bucket_bytes = buckets.bucket_bytes = std::numeric_limits<int64_t>::max();
-      return buckets;
-    }
-    if (wire_.bytes_per_pack) {
-      buckets.bucket_bytes = *wire_.bytes_per_pack;
-      buckets.first_bucket_bytes = std::min(buckets.first_bucket_bytes, buckets.bucket_bytes);
-      return buckets;
-    }
-    // Where their size shows in the bits, it may not be another one in each run.
-    if (!communicator_.sums_in_rank_order()) return buckets;
-    int64_t bytes = 0;
-    for (const auto& buffer : parameters_->buffers()) {
-      bytes += buffer.elements * static_cast<int64_t>(c10::elementSize(buffer.dtype));
-    }
-    const plan::CommunicationCost cost = measure_all_reduce(communicator_);
-    buckets = plan::choose_buckets(cost, bytes);
-    const std::optional<int64_t> at_once = communicator_.tune(cost);
-    if (place_.is_chief()) {
-      log::info(
-          fmt::format("gradients of {:.1f} MB, in buckets of {:.1f} MB: a message takes {:.1f} us, "
-                      "a MB {:.0f} us{}",
-                      static_cast<double>(bytes) * 1e-6,
-                      static_cast<double>(std::min(buckets.bucket_bytes, bytes)) * 1e-6,
-                      cost.latency * 1e6, cost.seconds_per_byte * 1e12,
-                      at_once ? fmt::format("; up to {:.1f} KB are summed in one exchange",
-                                            static_cast<double>(*at_once) * 1e-3)
-                              : ""));
-    }
-    return buckets;
   }
 
   const ReplicaPlace place_;

@@ -56,6 +56,8 @@ class MUSTER_PART_EXPORT Replica {
   Group& group() const { return *parts_.group; }
   // How it exchanges values with them.
   Exchange& exchange() const { return *parts_.exchange; }
+  // What carries both; nullptr when it is alone.
+  Communicator* communicator() const { return parts_.communicator.get(); }
   // Its variables.
   VariableTable& variables() { return table_; }
   const VariableTable& variables() const { return table_; }

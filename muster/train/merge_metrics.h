@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "muster/base/export.h"
 #include "muster/distribute/exchange.h"
 #include "muster/metrics/metric.h"
 
@@ -10,7 +11,7 @@ namespace muster::inline v0_1 {
 
 // Gives each metric with what all replicas measured, merged in the order of the replicas. They
 // must bring the same kinds of metrics; all call it together. It is one message.
-std::vector<Metric> merge_over_replicas(distribute::Exchange& exchange,
-                                        const std::vector<Metric>& metrics);
+MUSTER_PART_EXPORT std::vector<Metric> merge_over_replicas(distribute::Exchange& exchange,
+                                                           const std::vector<Metric>& metrics);
 
 }  // namespace muster::inline v0_1

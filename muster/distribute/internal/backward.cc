@@ -43,11 +43,11 @@ Tensor first_gradient(const Tensor& loss, double value) {
 
 }  // namespace
 
-void check_dense(const Variable& variable, const Tensor& gradient) {
+void check_dense(const std::string& name, const Tensor& gradient) {
   if (!gradient.defined() || gradient.layout() == at::kStrided) return;
   throw invalid_argument(
-      fmt::format("not supported: the gradient of the variable {} is {}, not dense",
-                  variable.name(), c10::str(gradient.layout())),
+      fmt::format("not supported: the gradient of the variable {} is {}, not dense", name,
+                  c10::str(gradient.layout())),
       "leave sparse(true) out of LibTorch's embedding; of Muster's Embedding(rows, width) only the "
       "rows that a step used travel and are updated");
 }
@@ -102,7 +102,7 @@ void Backward::run(const optim::TrainOp& train_op, const FlatParameters& paramet
                               all ? std::vector<Tensor>() : variables);
   }
   for (const auto& parameter : parameters.parameters())
-    check_dense(*parameter.variable, parameter.variable->value().grad());
+    check_dense(parameter.variable->name(), parameter.variable->value().grad());
   losses_checked_ = true;
 }
 

@@ -10,7 +10,7 @@ namespace muster::inline v0_1::distribute::internal {
 
 // Throws InvalidArgument for a gradient that is no dense tensor: embeddings of LibTorch that were
 // made with sparse(true) have such.
-void check_dense(const Variable& variable, const Tensor& gradient);
+void check_dense(const std::string& name, const Tensor& gradient);
 
 class Backward {
  public:
