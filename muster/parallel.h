@@ -1,0 +1,7 @@
+// Loops over LibTorch's own modules and optimizers on several workers. Opt-in: this header includes
+// LibTorch's modules, which <muster/muster.h> does not.
+#pragma once
+
+#include "muster/parallel/cluster.h"
+#include "muster/parallel/data_parallel.h"
+#include "muster/parallel/loop_checkpoint.h"

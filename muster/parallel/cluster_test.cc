@@ -1,0 +1,82 @@
+#include "muster/parallel/cluster.h"
+
+#include <gtest/gtest.h>
+
+#include "muster/base/error_of.h"
+#include "muster/metrics/metrics.h"
+#include "muster/tensor/libtorch.h"
+#include "tests/support/cluster_workers.h"
+
+namespace muster::inline v0_1 {
+namespace {
+
+using testing::alone;
+using testing::run_workers;
+
+TEST(ClusterTest, AProcessWithoutALauncherIsAloneAndReducesToItsOwnValues) {
+  Cluster cluster(alone());
+  EXPECT_EQ(cluster.rank(), 0);
+  EXPECT_EQ(cluster.size(), 1);
+  EXPECT_TRUE(cluster.is_chief());
+  const Tensor value = torch::arange(3);
+  EXPECT_TRUE(cluster.all_reduce(value).equal(value));
+  EXPECT_TRUE(cluster.broadcast(value).equal(value));
+  EXPECT_EQ(cluster.gather(value).size(), 1);
+  cluster.barrier();
+  cluster.join();
+  EXPECT_FALSE(cluster.should_stop());
+}
+
+TEST(ClusterTest, ReducesBroadcastsAndGathersOverWorkers) {
+  run_workers(3, [](Cluster& cluster) {
+    const double mine = cluster.rank() + 1;
+    const Tensor value = torch::full({2}, mine);
+    EXPECT_TRUE(cluster.all_reduce(value).equal(torch::full({2}, 6.0)));
+    EXPECT_TRUE(cluster.all_reduce(value, ReduceOp::kMean).equal(torch::full({2}, 2.0)));
+    EXPECT_TRUE(cluster.broadcast(value).equal(torch::full({2}, 1.0)));
+    const auto all = cluster.gather(torch::full({cluster.rank() + 1}, mine));
+    for (int r = 0; r < 3; ++r)
+      EXPECT_TRUE(all[size_t(r)].equal(torch::full({r + 1}, double(r + 1))));
+    const Metric mean = cluster.all_reduce(metrics::mean(value));
+    EXPECT_EQ(mean.result(), 2);
+    cluster.barrier();
+  });
+}
+
+TEST(ClusterTest, ARequestToStopReachesAllAfterTheSameCall) {
+  const testing::LocalCluster workers(2);
+  testing::run_ranks(2, [&](int rank) {
+    int calls = 0;
+    ClusterOptions options = testing::options_of(workers, rank);
+    options.cancelled = [&] { return rank == 1 && calls >= 2; };
+    Cluster cluster(options);
+    while (!cluster.should_stop()) {
+      cluster.barrier();
+      ++calls;
+    }
+    EXPECT_EQ(calls, 3);
+  });
+}
+
+TEST(ClusterTest, AnExceptionOnOneWorkerEndsTheOthers) {
+  const testing::LocalCluster workers(2);
+  testing::run_ranks(2, [&](int rank) {
+    const Error error = error_of([&] {
+      Cluster cluster(testing::options_of(workers, rank));
+      if (rank == 1) throw invalid_argument("a row of the table is empty");
+      cluster.barrier();
+    });
+    if (rank == 0) {
+      EXPECT_NE(error.message().find("worker 1"), std::string::npos) << error.message();
+    }
+  });
+}
+
+TEST(ClusterTest, RefusesSeveralReplicasInAProcess) {
+  ClusterOptions options = alone();
+  options.communication.local_replicas = 2;
+  EXPECT_EQ(error_of([&] { const Cluster cluster(options); }).kind(), ErrorKind::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace muster::inline v0_1
