@@ -1,11 +1,12 @@
 // Training examples a second with the model of examples/mnist. On one core: by an Estimator, beside
 // a loop over LibTorch alone and PyTorch, eager, as one writes it and tuned by hand. On two
-// workers: by an Estimator, beside DistributedDataParallel over Gloo.
+// workers: by an Estimator and by data_parallel(), beside DistributedDataParallel over Gloo.
 #include <fmt/format.h>
 
 #include <cstdio>
 
 #include "benchmarks/support/mnist_model.h"
+#include "benchmarks/support/python_peer.h"
 #include "muster/base/cpu_features.h"
 #include "muster/base/error.h"
 
@@ -30,6 +31,8 @@ void run_one_core(Settings settings, bool pytorch) {
   }
   settings.way = kLibTorch;
   contestants.push_back(contestant("LibTorch alone, tuned by hand", settings));
+  settings.way = kDataParallel;
+  contestants.push_back(contestant("LibTorch alone, through data_parallel()", settings));
   if (!settings.beside.empty()) contestants.push_back(other_build(contestants[0], settings));
   if (cpu_features().multiplies_bfloat16()) {
     settings.way = kEstimator;
@@ -53,6 +56,12 @@ void run_two_workers(Settings settings) {
   std::vector<Contestant> contestants{
       contestant("Muster, Estimator::train", settings),
       peer("PyTorch tuned by hand, DDP over Gloo", {"mnist_ddp.py"}, settings)};
+  settings.way = kLibTorch;
+  contestants.push_back(contestant("LibTorch tuned by hand, a barrier only", settings));
+  settings.way = kDataParallel;
+  contestants.push_back(contestant("LibTorch tuned by hand, data_parallel()", settings));
+  Contestant today = peer("PyTorch of today, DDP over Gloo", {"mnist_ddp.py"}, settings);
+  if (in_environment("today", &today)) contestants.push_back(std::move(today));
   if (!settings.beside.empty()) contestants.push_back(other_build(contestants[0], settings));
   for (Contestant& contestant : contestants) {
     contestant.workers = 2;

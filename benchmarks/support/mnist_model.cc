@@ -1,6 +1,7 @@
 #include "benchmarks/support/mnist_model.h"
 
 #include <muster/muster.h>
+#include <muster/parallel.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -139,8 +140,10 @@ struct Batch {
 // What a loop of one's own has at hand: this worker's batches, and where the workers meet.
 class Loop {
  public:
-  explicit Loop(const Settings& settings)
-      : size_(from_environment("WORLD_SIZE", 1)),
+  // `meets`: at a barrier after each step.
+  explicit Loop(const Settings& settings, bool meets = true)
+      : meets_(meets),
+        size_(from_environment("WORLD_SIZE", 1)),
         rank_(from_environment("RANK", 0)),
         iterator_(make_data(settings).iterator(
             {.seed = kSeed, .sharding = {.num_replicas = size_, .replica = rank_}})),
@@ -162,12 +165,13 @@ class Loop {
     double loss = 0;
     for (int64_t made = 1; pacer.next(loss); ++made) {
       const Tensor result = step(next());
-      if (size_ > 1) barrier_.wait();
+      if (meets_ && size_ > 1) barrier_.wait();
       if (made % 10 == 0) loss = result.item<double>();
     }
   }
 
  private:
+  bool meets_;
   int size_;
   int rank_;
   std::unique_ptr<Iterator> iterator_;
@@ -218,28 +222,49 @@ void train_layers(const Settings& settings) {
 
 // What one writes with LibTorch when one knows its layouts: channels-last input by strides, relu
 // after pooling, flatten without a copy, matrices as addmm wants them.
-void train_libtorch(const Settings& settings) {
-  Loop loop(settings);
-  const LayersByHand layers("cnn", make_model("cnn"), loop.first().images, kSeed);
-  const auto copy = [&](const char* name) { return layers.value(name).detach().clone(); };
-  Tensor kernel = copy("cnn/conv2d/kernel").permute({3, 2, 0, 1}).contiguous().requires_grad_();
-  Tensor bias = copy("cnn/conv2d/bias").requires_grad_();
-  Tensor dense = copy("cnn/dense/kernel").requires_grad_();
-  Tensor dense_bias = copy("cnn/dense/bias").requires_grad_();
-  Tensor logits = copy("cnn/dense_1/kernel").requires_grad_();
-  Tensor logits_bias = copy("cnn/dense_1/bias").requires_grad_();
-  Updates update({kernel, bias, dense, dense_bias, logits, logits_bias}, settings.momentum);
-  loop.run([&](const Batch& batch) {
-    const Tensor images = batch.images.permute({0, 3, 1, 2});
-    Tensor x = torch::relu(torch::max_pool2d(torch::conv2d(images, kernel, bias), 2));
+struct TunedNet : torch::nn::Module {
+  explicit TunedNet(const LayersByHand& layers) {
+    const auto add = [&](const std::string& name, const std::function<Tensor(Tensor)>& in_layout) {
+      return register_parameter(name, in_layout(layers.value("cnn/" + name).detach().clone()));
+    };
+    const auto as_it_is = [](Tensor value) { return value; };
+    kernel = add("conv2d/kernel", [](const Tensor& value) {
+      return value.permute({3, 2, 0, 1}).contiguous();
+    });
+    bias = add("conv2d/bias", as_it_is);
+    dense = add("dense/kernel", as_it_is);
+    dense_bias = add("dense/bias", as_it_is);
+    logits = add("dense_1/kernel", as_it_is);
+    logits_bias = add("dense_1/bias", as_it_is);
+  }
+  Tensor forward(const Tensor& images) {
+    Tensor x = torch::conv2d(images.permute({0, 3, 1, 2}), kernel, bias);
+    x = torch::relu(torch::max_pool2d(x, 2));
     x = x.permute({0, 2, 3, 1}).view({images.size(0), -1});
     x = torch::relu(torch::addmm(dense_bias, x, dense));
-    x = torch::addmm(logits_bias, x, logits);
-    const Tensor loss = torch::cross_entropy_loss(x, batch.labels.to(at::kLong));
-    loss.backward();
-    update();
-    return loss.detach();
-  });
+    return torch::addmm(logits_bias, x, logits);
+  }
+  Tensor kernel, bias, dense, dense_bias, logits, logits_bias;
+};
+
+void train_libtorch(const Settings& settings) {
+  Loop loop(settings, /*meets=*/settings.way != kDataParallel);
+  const LayersByHand layers("cnn", make_model("cnn"), loop.first().images, kSeed);
+  const auto net = std::make_shared<TunedNet>(layers);
+  Updates update(net->parameters(), settings.momentum);
+  const auto train = [&](auto&& forward) {
+    loop.run([&](const Batch& batch) {
+      const Tensor loss =
+          torch::cross_entropy_loss(forward(batch.images), batch.labels.to(at::kLong));
+      loss.backward();
+      update();
+      return loss.detach();
+    });
+  };
+  if (settings.way != kDataParallel)
+    return train([&](const Tensor& images) { return net->forward(images); });
+  Cluster cluster;
+  train(cluster.data_parallel(net));
 }
 
 Settings parse(int argc, char** argv) {

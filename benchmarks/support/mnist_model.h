@@ -35,6 +35,7 @@ struct Settings {
 inline constexpr const char* kEstimator = "estimator";
 inline constexpr const char* kLayers = "layers";
 inline constexpr const char* kLibTorch = "libtorch";
+inline constexpr const char* kDataParallel = "data_parallel";
 // Of a trained Estimator: a step evaluates 10,000 images, or predicts one.
 inline constexpr const char* kEvaluate = "evaluate";
 inline constexpr const char* kPredict = "predict";
