@@ -63,8 +63,8 @@ class MUSTER_EXPORT Predictor {
   Tensors predict_features(const Element& batch) const;
 
   // Switches to the newest checkpoint or version if it is not the current one; returns whether it
-  // did. It is loaded in the background of other calls: the old one answers requests until then,
-  // and no request fails. Throws the errors of the constructor; the old one then stays in use.
+  // did. Requests get answers from the old one until the new one is loaded, and none fails. Throws
+  // the errors of the constructor; the old one then stays in use.
   bool reload();
   // Returns the current model: the prefix of a checkpoint, or the folder of a version.
   std::string source() const;
