@@ -18,12 +18,14 @@ namespace muster::inline v0_1 {
 // an image shrinks, the weights keep their width (no antialiasing), so details may be lost; kArea
 // loses none.
 //   kBilinear       1 - d, up to 1; beyond the outermost centers only the pixel there
-//   kBicubic        1.5 d^3 - 2.5 d^2 + 1 up to 1, -0.5 d^3 + 2.5 d^2 - 4 d + 2 up to 2 (Keys,
-//   1981) kLanczos3       3 sin(pi d) sin(pi d / 3) / (pi d)^2, up to 3 kLanczos5       5 sin(pi d)
-//   sin(pi d / 5) / (pi d)^2, up to 5 kGaussian       exp(-2 d^2), up to 1.5 kMitchellCubic  (7 d^3
-//   - 12 d^2 + 16 / 3) / 6 up to 1,
-//                   (-7 / 3 d^3 + 12 d^2 - 20 d + 32 / 3) / 6 up to 2 (Mitchell and Netravali,
-//                   1988)
+//   kBicubic        1.5 d^3 - 2.5 d^2 + 1 up to 1,
+//                   -0.5 d^3 + 2.5 d^2 - 4 d + 2 up to 2 (Keys, 1981)
+//   kLanczos3       3 sin(pi d) sin(pi d / 3) / (pi d)^2, up to 3
+//   kLanczos5       5 sin(pi d) sin(pi d / 5) / (pi d)^2, up to 5
+//   kGaussian       exp(-2 d^2), up to 1.5
+//   kMitchellCubic  (7 d^3 - 12 d^2 + 16 / 3) / 6 up to 1,
+//                   (-7 / 3 d^3 + 12 d^2 - 20 d + 32 / 3) / 6 up to 2
+//                   (Mitchell and Netravali, 1988)
 enum class Interpolation {
   kNearest,
   kBilinear,

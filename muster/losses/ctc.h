@@ -26,9 +26,8 @@ struct CtcLossOptions {
 // labels; a loss for each sequence, [batch].
 //   labels: [batch, labels], an integer dtype; entries after the length of a row are not read.
 //   predictions: [batch, time, classes], floating point.
-//   label_length, logit_length: [batch] or [batch, 1], an integer dtype: the number of labels of
-//   each
-//     row, and the number of its time steps.
+//   label_length, logit_length: [batch] or [batch, 1], an integer dtype: how many labels and how
+//     many time steps each row has.
 // Throws InvalidArgument for shapes that do not fit, for a length out of range, for a label that is
 // outside [0, classes) or is the blank, and for a row with more labels than its time steps allow:
 // each label needs one, and two equal neighbours need a blank between them. The checks read labels
