@@ -67,8 +67,8 @@ concept ParamType = std::same_as<T, bool> || std::same_as<T, int> || std::same_a
 
 class MUSTER_EXPORT ModelContext {
  public:
-  // Read access to the JSON object of the Estimator. It converts to JSON: `const nlohmann::json&
-  // params = context.params();`
+  // Read access to the JSON object of the Estimator. It converts to JSON:
+  // `const nlohmann::json& params = context.params();`
   class Params {
    public:
     explicit Params(const nlohmann::json& object) : object_(&object) {}
