@@ -265,11 +265,11 @@ TEST_F(JobsElsewhereTest, AnotherSystemThatIsNotThereIsAPlainError) {
 TEST_F(JobsElsewhereTest, ASubmissionThatWasCutOffCanBeForgotten) {
   tool("sbatch", "kill -9 $PPID");
   EXPECT_NE(muster("submit --to=slurm --name=cut true").code, 0);
-  EXPECT_THAT(muster("jobs status cut").text, HasSubstr("its submission did not end"));
+  EXPECT_THAT(muster("jobs status cut").text, HasSubstr("its submission was interrupted"));
   for (const char* command : {"cancel", "logs"}) {
     const ShellOutput ran = muster(std::string("jobs ") + command + " cut");
     EXPECT_EQ(ran.code, 2);
-    EXPECT_THAT(ran.text, AllOf(HasSubstr("its submission did not end"), HasSubstr("slurm")));
+    EXPECT_THAT(ran.text, AllOf(HasSubstr("its submission was interrupted"), HasSubstr("slurm")));
   }
   EXPECT_EQ(muster("jobs remove cut").code, 0);
 }
@@ -314,8 +314,9 @@ TEST_F(JobsElsewhereTest, ASubmissionWithoutAnAnswerIsRecognised) {
   tool("squeue", "echo 'Unable to contact slurm controller' >&2; exit 1");
   const ShellOutput removed = muster("jobs remove killed");
   EXPECT_EQ(removed.code, 0);
-  EXPECT_THAT(removed.text, AllOf(HasSubstr("its submission did not end; Slurm does not answer"),
-                                  HasSubstr("killed is forgotten")));
+  EXPECT_THAT(removed.text,
+              AllOf(HasSubstr("its submission was interrupted; Slurm does not answer"),
+                    HasSubstr("the record of killed is removed")));
   tool("sbatch", "sed -n 's/#SBATCH --comment=//p' \"$2\" > comment; echo lost");
   tool("squeue", "echo '16 another'; echo \"17 $(cat comment)\"");
   // Where Slurm shows the job, its number is all that was missing.

@@ -159,7 +159,7 @@ TEST_F(SearchCommandTest, ASecondInterruptSaysThatTrialsRunOn) {
     std::this_thread::sleep_for(10ms);  // another process prints when it comes to it
   ASSERT_EQ(kill(search, SIGINT), 0);
   first.join();
-  EXPECT_THAT(read("out"), HasSubstr("ended at once, and trials run on: the same command"));
+  EXPECT_THAT(read("out"), HasSubstr("ended at once; its trials continue to run"));
   write("go", "");
   EXPECT_EQ(muster(command).code, 0);
 }
@@ -263,7 +263,7 @@ TEST_F(SearchCommandTest, ASearchThatIsCancelledIsEndingUntilItsTrialsHaveSaved)
   EXPECT_THAT(muster(command).text, HasSubstr("is that of the job tune, which is ending"));
   const ShellOutput dry = muster("submit --dry-run " + command.substr(7));
   EXPECT_EQ(dry.code, 0);
-  EXPECT_THAT(dry.text, AllOf(HasSubstr("this search would not be run: the job directory tune is "
+  EXPECT_THAT(dry.text, AllOf(HasSubstr("this search cannot be run: the job directory tune is "
                                         "that of the job tune, which is ending"),
                               HasSubstr("# a search: 1 trials")));
   write("go", "");
@@ -357,7 +357,7 @@ TEST_F(SearchCommandTest, CorrectedArgumentsBeginTheSearchAnewInItsFolder) {
   EXPECT_THAT(other.text, HasSubstr("hint: it began with --epochs=5, and no --epochs=6: give the "
                                     "same again, or another --job-dir\n"));
   EXPECT_THAT(muster("submit --dry-run " + command.substr(7) + "--epochs=6").text,
-              HasSubstr("this search would not be run: the folder tune holds a search"));
+              HasSubstr("this search cannot be run: the folder tune holds a search"));
 }
 
 // Interrupted before it had measured anything: what it left is put aside, and is not counted.

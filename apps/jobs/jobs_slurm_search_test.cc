@@ -108,7 +108,7 @@ TEST_F(SlurmSearchTest, WhileATrialMayComeItsSearchIsNotOver) {
                                           "slurm did not end, and it may still come"),
                                 HasSubstr("wait for some minutes")));
   EXPECT_THAT(muster("jobs remove tune").text,
-              HasSubstr("error: trials of tune run, or may still begin"));
+              HasSubstr("error: trials of tune are running, or may still start"));
   write("shown", "");
   EXPECT_EQ(muster("jobs cancel tune").code, 0);
   EXPECT_EQ(read("asked"), "submit 17\ncancel 17\n");

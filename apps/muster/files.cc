@@ -52,9 +52,8 @@ Status check_is_no_stream(std::string_view path) {
       !path.starts_with("/dev/fd/"))
     return {};
   return invalid_argument(
-      fmt::format("not supported: '{}', for what comes in or goes out", path),
-      "muster cat FROM prints a file, also into a pipe; keep what comes in in a file first: "
-      "cat > FILE" +
+      fmt::format("not supported: '{}' for standard input or output", path),
+      "to print a file, use muster cat FROM; to copy standard input, first save it: cat > FILE" +
           std::string(path == "-" ? "; a file of this name is ./-" : ""));
 }
 
@@ -140,7 +139,7 @@ std::vector<Copy> plan_copies(FileSystem& files, const std::vector<std::string>&
     for (FoundPath& found : matches(files, each)) {
       if (found.info.is_directory && !recursive) {
         throw invalid_argument(fmt::format("{} is a folder", found.path),
-                               "muster cp -r copies a folder with all that is in it");
+                               "to copy a folder with its content, use muster cp -r");
       }
       sources.push_back(std::move(found));
     }
@@ -157,13 +156,13 @@ std::vector<Copy> plan_copies(FileSystem& files, const std::vector<std::string>&
   const bool of_folder = std::ranges::any_of(
       sources, [](const FoundPath& source) { return source.info.is_directory; });
   if (there.ok() && !is_folder && (into || of_folder))
-    throw invalid_argument(fmt::format("{} is a file", target), "name a folder to copy into");
+    throw invalid_argument(fmt::format("{} is a file", target), "name a folder as the target");
   std::vector<Copy> copies;
   std::set<std::string> targets;
   const auto add = [&](const FoundPath& source, const std::string& path) {
     if (is_same_file(source.path, path))
       throw invalid_argument(fmt::format("{} would be copied to itself", path),
-                             "name another place");
+                             "name another target");
     if (!is_remote(path)) check_is_no_special_file(local_path(path).value(), path).value();
     if (!targets.insert(path).second) {
       throw invalid_argument(fmt::format("two files would be copied to {}", path),
@@ -182,7 +181,7 @@ std::vector<Copy> plan_copies(FileSystem& files, const std::vector<std::string>&
     if (is_in_folder(at, source.path))
       throw invalid_argument(
           fmt::format("the folder {} would be copied into itself, to {}", source.path, at),
-          "name a place outside of it");
+          "name a target outside of it");
     const size_t below = join_path(source.path, "").size();
     for (const FoundPath& file : files_below(files, source.path))
       add(file, path_inside(at, file.path.substr(below), "'" + source.path + "'").value());

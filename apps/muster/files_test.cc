@@ -292,7 +292,7 @@ TEST_F(FilesTest, StreamsAreNotCopied) {
           error_of([&] { copy_paths(files, {stream}, dir / "b", false); }),
           error_of([&] { read_paths(files, {stream}, 0, std::nullopt, [](Bytes) {}); })}) {
       EXPECT_THAT(error.message(), HasSubstr("not supported: '" + stream + "'"));
-      EXPECT_THAT(error.hint(), HasSubstr("muster cat FROM prints a file"));
+      EXPECT_THAT(error.hint(), HasSubstr("use muster cat FROM"));
     }
   }
 }

@@ -51,7 +51,7 @@ serve::HttpServerOptions http_options(const ServeFlags& flags) {
 std::string advice(const std::string& directory) {
   FileSystem& files = file_systems();
   if (files.exists(join_path(directory, "signatures.json")).value_or(false)) {
-    return "it is a version itself: name the folder above it";
+    return "it is the folder of a version: name its parent folder";
   }
   for (const std::string& name : files.list_directory(directory).value_or({})) {
     const std::string inside = join_path(directory, name);
@@ -126,14 +126,14 @@ int run(const ServeFlags& flags) {
   sigwait(&stop, &signal);
   // A second one ends the process at once.
   pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);
-  log::info(fmt::format("{}: no more connections; open requests have {:g} s",
+  log::info(fmt::format("{}: accepting no more connections; open requests have {:g} s to end",
                         signal == SIGINT ? "Ctrl-C" : "SIGTERM", flags.drain_time));
   api.stop_wanting();
   int code = 0;
   if (server.stop(from_seconds(flags.drain_time))) {
     log::info("all requests are answered");
   } else {
-    log::warning("some connections did not end in time; they are cut");
+    log::warning("some connections did not end in time and are closed");
     code = 1;
   }
   log::flush();
@@ -157,7 +157,7 @@ int main(int argc, char** argv) {
   muster::install_last_words([] { return muster::app::report(muster::current_error()); });
   try {
     muster::app::ServeFlags flags;
-    CLI::App app("Answers requests over HTTP with an exported model.", "muster serve");
+    CLI::App app("Serves an exported model over HTTP.", "muster serve");
     muster::app::add_serve_flags(app, flags);
     if (!muster::command::parse(app, {argv + std::min(argc, 1), argv + argc})) return 0;
     if (!flags.log_format.empty())

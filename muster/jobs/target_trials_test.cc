@@ -178,7 +178,7 @@ TEST_F(TargetTrialsTest, TheLastErrorOfALogIsWhatATrialSays) {
   target_.lines = {"E 12:03:45 NotFound: there is no digits", "  hint: make it"};
   EXPECT_EQ(trials_.last_words(3), "NotFound: there is no digits");
   target_.lines = {"E 12:03:45 InvalidArgument: --epoch is not a flag of mnist",
-                   "  hint: did you mean --epochs? mnist --help shows what there is"};
+                   "  hint: did you mean --epochs? mnist --help lists all flags"};
   EXPECT_EQ(trials_.last_words(3),
             "InvalidArgument: --epoch is not a flag of mnist; did you mean --epochs?");
   EXPECT_EQ(trials_.log_of(3), "muster jobs logs --task=trial-3 fit");

@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
       "Examples:\n"
       "  build/my_project --epochs=20\n"
       "  muster run --workers=2 -- build/my_project --model_dir=two\n"
-      "The same command again continues where the last run stopped.";
+      "Run the same command again to continue where the last run stopped.";
   options.defaults = {.model_dir = "model",
                       .epochs = 20,
                       .batch_size = 100,
