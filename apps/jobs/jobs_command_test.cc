@@ -326,7 +326,7 @@ TEST_F(JobsCommandTest, TheSameCommandGoesOnUnderItsName) {
               HasSubstr("/run, and that of this one "));
   const ShellOutput again = muster(command);
   EXPECT_EQ(again.code, 0) << again.text;
-  EXPECT_THAT(again.text, HasSubstr("the same job fit had ended"));
+  EXPECT_THAT(again.text, HasSubstr("an earlier job fit with the same command had ended"));
   EXPECT_EQ(status("fit")["state"], "succeeded");
   // So is a job directory.
   std::filesystem::create_directory(directory_ / "run");

@@ -126,8 +126,8 @@ TEST_F(JobsElsewhereTest, ASilentControllerIsToldOfAndAskedOnce) {
   tool("squeue", "echo x >> asked; sleep 3.5; echo 'Unable to contact' >&2; exit 1");
   const ShellOutput list = muster("jobs list");
   EXPECT_EQ(list.code, 0);
-  EXPECT_THAT(list.text, HasSubstr("asking Slurm (squeue); it has not answered for 3 s, giving "
-                                   "up after 30 s\n"));
+  EXPECT_THAT(list.text,
+              HasSubstr("waiting for Slurm (squeue); no answer for 3 s, giving up after 30 s\n"));
   EXPECT_EQ(read("asked"), "x\n");
 }
 

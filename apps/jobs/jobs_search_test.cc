@@ -226,8 +226,8 @@ TEST_F(SearchCommandTest, ASearchThatWasKilledStartsNoTrialBesideItself) {
   std::thread second([&] {
     const ShellOutput ran = muster(command);
     EXPECT_EQ(ran.code, 0) << ran.text;
-    EXPECT_THAT(ran.text, AllOf(HasSubstr("trials of tune outlived it, and are ended: 2"),
-                                HasSubstr("the search goes on: 0 of 2 trials have ended")));
+    EXPECT_THAT(ran.text, AllOf(HasSubstr("ending trials that continued to run after tune: 2"),
+                                HasSubstr("continuing the search: 0 of 2 trials have ended")));
   });
   const auto starts = [&](const std::string& trial) {
     return std::ranges::count(read("pids-" + trial), '\n');
@@ -345,8 +345,8 @@ TEST_F(SearchCommandTest, CorrectedArgumentsBeginTheSearchAnewInItsFolder) {
                     HasSubstr("# what is started for trial 2\n")));
   const ShellOutput ran = muster(command + "--epochs=5");
   EXPECT_EQ(ran.code, 0) << ran.text;
-  EXPECT_THAT(ran.text, AllOf(HasSubstr("no trial of the search before in tune has measured "
-                                        "anything: the search begins anew, with trial 2"),
+  EXPECT_THAT(ran.text, AllOf(HasSubstr("no trial of the earlier search in tune has a measurement: "
+                                        "the search starts again, with trial 2"),
                               HasSubstr("the best is trial 3, in tune/3")));
   EXPECT_EQ(status("tune")["state"], "succeeded");
   EXPECT_EQ(status("tune")["trials"].size(), 2u);

@@ -60,7 +60,7 @@ TEST_F(SlurmSearchTest, ATrialWhoseSubmissionWasCutOffIsEndedBeforeItBeginsAnew)
   write("works", "");
   const ShellOutput ran = muster(command_);
   EXPECT_EQ(ran.code, 0) << ran.text;
-  EXPECT_THAT(ran.text, HasSubstr("trials of tune outlived it, and are ended: 1"));
+  EXPECT_THAT(ran.text, HasSubstr("ending trials that continued to run after tune: 1"));
   EXPECT_EQ(read("asked"), "submit 17\ncancel 17\nsubmit 18\n");
   EXPECT_EQ(status("tune")["state"], "succeeded");
 }

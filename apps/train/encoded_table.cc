@@ -273,7 +273,7 @@ EncodedSplit encode_split(const std::string& path, const TableFormat& format, co
   const EncodedTable all = train.table();
   EncodedSplit split{with_known_classes(all, plan), with_known_classes(eval.table(), plan)};
   if (split.train.rows < all.rows) {
-    log::warning(fmt::format("{} rows have a '{}' that is none of {}, and are left out",
+    log::warning(fmt::format("ignored {} rows whose '{}' is not one of {}",
                              all.rows - split.train.rows, printable(plan.label),
                              join_quoted(plan.classes, 5)));
   }

@@ -329,11 +329,11 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
   }
   put_positive_last(flags.positive, plan.classes);
   if (scan.without_label > 0)
-    plan.notes.push_back(fmt::format("{} rows have no '{}' and are left out{}", scan.without_label,
+    plan.notes.push_back(fmt::format("ignored {} rows without '{}'{}", scan.without_label,
                                      plan.label, what_stands_there(scan.no_labels)));
   if (scan.without_weight > 0)
     plan.notes.push_back(
-        fmt::format("{} rows have no '{}' and are left out", scan.without_weight, plan.weight));
+        fmt::format("ignored {} rows without '{}'", scan.without_weight, plan.weight));
   TableNotes notes(decimals);
   notes.look_at_label(plan.label, first.profiles[label], no_classes);
   notes.look_at_numbers(plan.label, labels);
@@ -351,7 +351,7 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
       continue;
     }
     if (profile.is_numeric() && profile.not_numbers() > 0) {
-      plan.notes.push_back(fmt::format("{} values of '{}' are no numbers, and count as missing",
+      plan.notes.push_back(fmt::format("{} values of '{}' are not numbers and count as missing",
                                        profile.not_numbers(), name));
     }
     notes.look_at(name, profile);

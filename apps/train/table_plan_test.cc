@@ -64,7 +64,7 @@ TEST_F(TablePlanTest, FindsOutWhatColumnsAre) {
   EXPECT_THAT(columns.at("flag").words, ElementsAre("no", "yes"));
   EXPECT_EQ(columns.at("stray").kind, ColumnKind::kNumber);
   EXPECT_EQ(columns.at("stray").missing, 1);
-  EXPECT_THAT(made.notes, ElementsAre("1 values of 'stray' are no numbers, and count as missing"));
+  EXPECT_THAT(made.notes, ElementsAre("1 values of 'stray' are not numbers and count as missing"));
   std::map<std::string, std::string> left_out;
   for (const LeftOut& column : made.left_out) left_out[column.name] = column.why;
   ASSERT_EQ(left_out.size(), 6u);
@@ -99,7 +99,7 @@ TEST_F(TablePlanTest, LeavesOutRowsAndColumnsAsItIsTold) {
                               {.exclude = "town, age", .weight = "rooms"});
   EXPECT_EQ(made.rows, 55);
   EXPECT_EQ(made.without_label, 5);
-  EXPECT_THAT(made.notes, Contains(HasSubstr("5 rows have no 'label' and are left out: '?' in 5")));
+  EXPECT_THAT(made.notes, Contains(HasSubstr("ignored 5 rows without 'label': '?' in 5")));
   for (const PlannedColumn& column : made.columns) {
     EXPECT_NE(column.name, "town");
     EXPECT_NE(column.name, "age");
@@ -133,14 +133,14 @@ TEST_F(TablePlanTest, AFrequentWordIsAClass) {
     const TablePlan rare = plan(labels(word, 50));
     EXPECT_THAT(rare.classes, ElementsAre("no", "yes")) << word;
     EXPECT_EQ(rare.without_label, 4);
-    EXPECT_THAT(rare.notes, Contains(HasSubstr("4 rows have no 'label' and are left out: '" + word +
+    EXPECT_THAT(rare.notes, Contains(HasSubstr("ignored 4 rows without 'label': '" + word +
                                                "' in 4, taken for missing; --missing=empty")));
   }
   // What no person writes never is one, and is told.
   for (const std::string word : {"?", "nan"}) {
     const TablePlan made = plan(labels(word, 4));
     EXPECT_EQ(made.classes.size(), 2u);
-    EXPECT_THAT(made.notes, ElementsAre(AllOf(HasSubstr("50 rows have no 'label'"),
+    EXPECT_THAT(made.notes, ElementsAre(AllOf(HasSubstr("ignored 50 rows without 'label'"),
                                               HasSubstr("'" + word + "' in 50"),
                                               HasSubstr("--missing=empty"))));
     EXPECT_THAT(

@@ -95,7 +95,7 @@ void predict(const TrainFlags& flags, const std::string& model_dir) {
   }
   const EncodedTable rows = encode_file(flags.predict, format_of(flags), *plan, false);
   if (rows.strange > 0) {
-    log::warning(fmt::format("{} values of columns of numbers are no numbers, and count as missing",
+    log::warning(fmt::format("{} values in numeric columns are not numbers and count as missing",
                              rows.strange));
   }
   const auto model = make_table_model(*plan, {}, config_of(flags, model_dir));

@@ -287,7 +287,7 @@ class ClusterCoordinator::Impl {
       begin(training);
     } catch (const Error& error) {
       if (!ended || replica_ != nullptr || error.kind() != ErrorKind::kTimeout) throw;
-      log::info("the run of this job has ended, and its servers are gone: there is nothing to do");
+      log::info("the run of this job has ended and its servers have stopped: nothing to do");
       over_ = true;
       return false;
     }

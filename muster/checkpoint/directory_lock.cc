@@ -81,7 +81,7 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
       throw invalid_argument(fmt::format("model_dir '{}' is in use by {}", directory, who),
                              "wait for it to end, or give this run a model_dir of its own");
     }
-    if (!told) log::info(fmt::format("waiting for {} to leave {}", who, directory));
+    if (!told) log::info(fmt::format("waiting for {} to stop using {}", who, directory));
     told = true;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }

@@ -173,7 +173,7 @@ void Lease::beat() {
       if (options_.before_beat) options_.before_beat(content_);
       write_unless_taken_locked();
     } catch (const Error& error) {
-      log::warning_once(error.message() + "; it is tried again");
+      log::warning_once(error.message() + "; it will be retried");
     }
   }
 }

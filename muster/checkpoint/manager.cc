@@ -137,7 +137,8 @@ void CheckpointManager::drop_foreign_names(CheckpointState* state) const {
     const std::string fault = fault_of_path(name);
     if (!fault.empty()) {
       log::warning_once(fmt::format(
-          "the state file '{}' names '{}', which is not in its directory ({}) and is left alone",
+          "the state file '{}' names '{}', which is not in its directory ({}); this entry is "
+          "ignored",
           path_of(std::string(internal::kStateFile)), printable_beginning(name), fault));
     }
     return fault.empty();
@@ -201,8 +202,8 @@ std::optional<CheckpointState> CheckpointManager::read_state(const Listing& list
   if (!exists(state.latest)) {
     if (!state.latest.empty()) {
       log::warning_once(fmt::format(
-          "'{}', the newest checkpoint that the state file names, is not "
-          "there; {} is the newest that is",
+          "'{}', the newest checkpoint in the state file, does not exist; the newest that exists "
+          "is {}",
           printable_beginning(path_of(state.latest), kMostShown), state.all.back().name));
     }
     state.latest = state.all.back().name;
@@ -253,7 +254,7 @@ CheckpointManager::Listing CheckpointManager::list() const {
   // Where no checkpoint is left, the last was deleted: that the state file still names it is fine.
   if (!listing.state.all.empty()) {
     log::warning_once(fmt::format(
-        "the state file '{}' {}; the checkpoints found in the directory are used, {} the newest",
+        "the state file '{}' {}; using the checkpoints found in the directory, {} the newest",
         path_of(std::string(internal::kStateFile)), why, listing.state.latest));
   }
   return listing;
@@ -274,7 +275,7 @@ std::vector<std::string> CheckpointManager::remove_retired(
     }
     Status removed = internal::remove_checkpoint(fs_, model_dir_, name);
     if (removed.ok() || removed.error().kind() == ErrorKind::kNotFound) continue;
-    log::warning("cannot delete an old checkpoint, the next save tries again: " +
+    log::warning("cannot delete an old checkpoint; the next save will retry: " +
                  removed.error().message());
     kept.push_back(name);
   }
@@ -369,8 +370,8 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
   const std::string state_path = path_of(std::string(internal::kStateFile));
   if (is_folder(fs_, state_path)) {
     log::warning_once(fmt::format(
-        "'{}' is a folder, where checkpoints would be listed: the newest is the one with the most "
-        "steps. Move it away, and the next save writes the list",
+        "'{}' is a folder, not the list of checkpoints; the checkpoint with the highest step is "
+        "used as the newest. Move the folder away; the next save then writes the list",
         state_path));
   } else if (Status written = fs_.write_atomically(state_path, state.to_text()); !written.ok()) {
     // Unless the new state is there after all, a checkpoint that nothing names only takes space.
@@ -484,8 +485,8 @@ std::optional<std::string> CheckpointManager::find_latest(
       try {
         read(prefix);
         if (!skipped.empty()) {
-          log::warning(fmt::format("the checkpoint '{}' is used in place of {} damaged one{}",
-                                   prefix, skipped.size(), skipped.size() == 1 ? "" : "s"));
+          log::warning(fmt::format("using the checkpoint '{}' instead of {} damaged one{}", prefix,
+                                   skipped.size(), skipped.size() == 1 ? "" : "s"));
         }
         return prefix;
       } catch (const Error& error) {

@@ -44,7 +44,7 @@ void wait_for_others(const std::string& directory, FileSystem& fs,
     const auto waited = SteadyClock::now() - begun;
     if (!first) {
       first = there;
-      log::info(fmt::format("waiting for {} to leave {}", there->holder, directory));
+      log::info(fmt::format("waiting for {} to stop using {}", there->holder, directory));
     }
     const bool lives = watch.changes() > 1;
     if (waited >=

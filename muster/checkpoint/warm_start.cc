@@ -250,8 +250,8 @@ class WarmStart {
     }
     log::event("warm_started",
                {{"checkpoint", prefix_}, {"taken", taken}, {"initialised", report.initialised}},
-               fmt::format("warm start from {}: {} variables taken, {} stay initialised", prefix_,
-                           report.taken.size(), report.initialised.size()));
+               fmt::format("warm start from {}: {} variables loaded, {} keep their initial values",
+                           prefix_, report.taken.size(), report.initialised.size()));
     for (const auto& entry : report.taken) {
       std::string more;
       if (entry.previous_name != entry.name) more += " from " + entry.previous_name;

@@ -79,7 +79,7 @@ TEST(MakeCommunicator, RanksOfAHostThatCannotShareMemoryMeanTcpForAll) {
       EXPECT_TRUE(same_bits(buffer, expected_sum(4, 999, kFloat32)));
     });
     const std::string lines = ::testing::internal::GetCapturedStderr();
-    EXPECT_THAT(lines, HasSubstr("4 ranks communicate over"));
+    EXPECT_THAT(lines, HasSubstr("4 replicas train together, connected over"));
     if (locked < 4) {
       EXPECT_THAT(lines,
                   HasSubstr(fmt::format("(no shared memory inside of hosts: on the host of rank "

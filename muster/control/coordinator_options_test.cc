@@ -109,7 +109,8 @@ TEST(Group, AnOpenCoordinatorSaysSo) {
     return ::testing::internal::GetCapturedStderr();
   };
   EXPECT_THAT(log_of({.insecure = true}),
-              ::testing::HasSubstr("MUSTER_INSECURE=1: whoever reaches 10.0.0.1:1 can join"));
+              ::testing::HasSubstr(
+                  "MUSTER_INSECURE=1: every peer that can connect to 10.0.0.1:1 can join"));
   EXPECT_EQ(log_of({.token = "a token of the test", .insecure = true}), "");
   EXPECT_EQ(log_of({.insecure = true, .tls = cluster::TlsIdentity()}), "");
 }

@@ -225,11 +225,11 @@ class CsvRows final : public internal::RowReader {
     double exact = 0;
     if (!internal::read_number(field, marks_, &exact) || !is_lost_in_float(exact)) return;
     target.told = true;
-    log::warning_once(fmt::format(
-        "input: column {} is read as float32, which rounds whole numbers above 16,777,216, so that "
-        "neighbours become one; identifiers, dates and times are told apart as "
-        "CsvKind::kInt64 or kFloat64",
-        shown(target.column.name)));
+    log::warning_once(
+        fmt::format("input: column {} is read as float32, which rounds whole numbers above "
+                    "16,777,216, so that different numbers become equal; for identifiers, dates "
+                    "and times use CsvKind::kInt64 or kFloat64",
+                    shown(target.column.name)));
   }
 
   Error refused(const Target& target) {
@@ -292,8 +292,8 @@ class CsvFormat final : public FileFormat {
     CsvTable table = internal::open_csv(files, path, options_);
     // Many writers leave a file without a byte for a part without rows.
     if (table.empty && !told_empty_.exchange(true)) {
-      log::info(
-          fmt::format("input: {} is empty, and gives no rows; others like it are not told", path));
+      log::info(fmt::format(
+          "input: {} is empty and has no rows; further empty files are not logged", path));
     }
     return std::make_unique<CsvRows>(std::move(table), options_);
   }

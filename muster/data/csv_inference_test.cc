@@ -57,9 +57,10 @@ TEST_F(CsvInferenceTest, AColumnThatIsNearlyNumbersIsNamed) {
     EXPECT_THAT(kinds_of(infer_csv(path, options)), HasSubstr("b:int64"));
     return ::testing::internal::GetCapturedStderr();
   };
-  EXPECT_THAT(warning("4O", 20),
-              HasSubstr("column 'a' is read as texts, since 1 of its first 20 values is no number: "
-                        "'4O'"));
+  EXPECT_THAT(
+      warning("4O", 20),
+      HasSubstr(
+          "column 'a' is read as text, because 1 of its first 20 values is not a number: '4O'"));
   EXPECT_EQ(warning("4O", 19), "");
   EXPECT_EQ(warning("40", 20), "");
   EXPECT_EQ(warning("", 20), "");
@@ -75,10 +76,12 @@ TEST_F(CsvInferenceTest, AWordThatComesAgainAmongNumbersIsNamed) {
     infer_csv(path, options);
     return ::testing::internal::GetCapturedStderr();
   };
-  EXPECT_THAT(warning("a,b\n1,1\nNA,2\nNA,3\n2.5,4\n"),
-              AllOf(HasSubstr("column 'a' is read as texts, since 2 of its first 4 values are no "
-                              "number: 'NA'"),
-                    HasSubstr("add it to na_values")));
+  EXPECT_THAT(
+      warning("a,b\n1,1\nNA,2\nNA,3\n2.5,4\n"),
+      AllOf(
+          HasSubstr(
+              "column 'a' is read as text, because 2 of its first 4 values are not a number: 'NA'"),
+          HasSubstr("add it to na_values")));
   EXPECT_EQ(warning("a,b\n1,1\nNA,2\nNA,3\n", {.na_values = {"NA"}}), "");
   EXPECT_EQ(warning("a,b\nNA,1\nNA,2\n"), "");
   EXPECT_EQ(warning("a,b\n1,1\nNA,2\nx,3\n"), "");

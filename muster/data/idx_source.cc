@@ -149,7 +149,7 @@ MnistArray read_mnist(const std::string& dir, const std::vector<MnistFile>& foun
         "remove one, or name the files: data::from_idx(images, labels)");
   }
   if (order.size() > 1) {
-    log::info(fmt::format("{}: {} is read; {} beside it {}", dir, order.front().name,
+    log::info(fmt::format("{}: reading {}; {} in the same folder {}", dir, order.front().name,
                           order.size() - 1, order.size() == 2 ? "is not" : "are not"));
   }
   return taken;

@@ -115,8 +115,9 @@ void report_left_out(const std::string& dir, const std::vector<std::string>& nam
       names.begin(),
       names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kNamesShown)));
   if (names.size() > kNamesShown) shown.push_back("...");
-  log::warning(fmt::format("image folder '{}': left out what is no image in a class folder, {}: {}",
-                           dir, names.size(), join(shown, ", ")));
+  log::warning(
+      fmt::format("image folder '{}': skipped files that are not images in a class folder, {}: {}",
+                  dir, names.size(), join(shown, ", ")));
 }
 
 }  // namespace

@@ -89,8 +89,9 @@ void ModelState::take_rows(const Variable& variable, std::map<std::string, Tenso
     found->second = values[0];
     return;
   }
-  log::info(fmt::format("{} begins anew: the checkpoint has it as {}, for batches of other sizes",
-                        spec.describe(), describe(found->second)));
+  log::info(fmt::format(
+      "{} starts with its initial value: in the checkpoint it is {}, for batches of other sizes",
+      spec.describe(), describe(found->second)));
   found->second = variable.value().detach().clone();
 }
 

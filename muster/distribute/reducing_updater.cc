@@ -204,7 +204,7 @@ class ReducingUpdater final : public Updater {
     buckets = plan::choose_buckets(cost, bytes);
     const std::optional<int64_t> at_once = communicator_.tune(cost);
     if (place_.is_chief()) {
-      log::info(
+      log::debug(
           fmt::format("gradients of {:.1f} MB, in buckets of {:.1f} MB: a message takes {:.1f} us, "
                       "a MB {:.0f} us{}",
                       static_cast<double>(bytes) * 1e-6,

@@ -63,9 +63,9 @@ class Round {
       for (size_t other = 0; other < ended_.size(); ++other) {
         if (!ended_[other]) missing.push_back(std::to_string(other));
       }
-      log::warning(fmt::format("replica {} failed ({}); not ended {:.1f} s later: replica {}",
-                               replica, text_of(errors_[replica]), waited.count(),
-                               join(missing, ", ")));
+      log::warning(
+          fmt::format("replica {} failed ({}); {:.1f} s later these have not ended: replica {}",
+                      replica, text_of(errors_[replica]), waited.count(), join(missing, ", ")));
     }
   }
 

@@ -93,8 +93,8 @@ BestList::BestList(std::string model_dir, KeepBest policy, FileSystem& fs)
   if (!kept) return;
   if (!same_but_for_count(kept->policy, policy_)) {
     log::warning(fmt::format(
-        "the best checkpoints so far were those of \"{}\" (evaluation \"{}\"): the "
-        "list begins anew, by \"{}\" (evaluation \"{}\")",
+        "the best checkpoints so far were ranked by \"{}\" (evaluation \"{}\"); a new list begins, "
+        "ranked by \"{}\" (evaluation \"{}\")",
         kept->policy.metric, kept->policy.evaluation, policy_.metric, policy_.evaluation));
     return;
   }

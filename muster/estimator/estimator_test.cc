@@ -70,7 +70,7 @@ TEST(EstimatorTest, AnotherBatchSizeOfAContinuedRunIsTold) {
   };
   continued(8, 3);
   EXPECT_EQ(continued(8, 4).find("examples a step"), std::string::npos);
-  EXPECT_THAT(continued(16, 5), HasSubstr("was trained with 8 examples a step, now it is 16"));
+  EXPECT_THAT(continued(16, 5), HasSubstr("was trained with 8 examples a step, now there are 16"));
 }
 
 TEST(EstimatorTest, AContinuedRunKeepsItsOrderAndItsData) {

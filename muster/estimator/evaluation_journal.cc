@@ -156,9 +156,8 @@ std::vector<JournalEntry> EvaluationJournal::read_new() {
     if (std::optional<JournalEntry> entry = entry_of(line)) {
       entries.push_back(*std::move(entry));
     } else {
-      log::warning_once(
-          fmt::format("{} holds a line that is no evaluation, which is passed over: {}", path_,
-                      line.substr(0, 100)));
+      log::warning_once(fmt::format("skipped a line in {} that is not an evaluation: {}", path_,
+                                    line.substr(0, 100)));
     }
   }
   return entries;

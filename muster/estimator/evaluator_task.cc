@@ -75,7 +75,7 @@ TrainAndEvaluateResult EvaluatorTask::run() {
     take_lease();
     while (!done && !lease_->lost()) done = look();
     if (!done) {
-      log::warning("another evaluator took this one for dead, and has its place");
+      log::warning("another evaluator assumed that this one is dead, and has replaced it");
       continue;
     }
     // What was kept for this task, and left the newest meanwhile: the chief saves no more. The
@@ -112,9 +112,9 @@ void EvaluatorTask::take_lease() {
     check_stop();
     if (const std::optional<LeaseContent> other = others.look()) {
       if (!std::exchange(told, true)) {
-        log::info(
-            fmt::format("{} is at work already: this one stands by, and goes on when it is gone",
-                        other->holder));
+        log::info(fmt::format(
+            "{} is running already: this evaluator waits, and takes over when that one ends",
+            other->holder));
       }
       // So that it knows what went on when it is to go on.
       training_.look();
@@ -276,10 +276,11 @@ bool EvaluatorTask::evaluate_one(EvaluationCourse& course, const CheckpointFile&
 void EvaluatorTask::skip(const CheckpointFile& file, const Error& error) {
   unreadable_.emplace(file, error);
   if (error.kind() == ErrorKind::kNotFound) {
-    log::info(fmt::format("step {} was deleted before it could be evaluated: the newest is next",
-                          file.step));
+    log::info(fmt::format(
+        "step {} was deleted before it could be evaluated; the newest checkpoint is next",
+        file.step));
   } else {
-    log::warning("skipping a damaged checkpoint, the newest that can be read is next: " +
+    log::warning("skipping a damaged checkpoint; the newest that can be read is next: " +
                  error.message());
   }
 }
@@ -327,9 +328,9 @@ std::vector<formats::SummaryValue> EvaluatorTask::lag_of(const std::string& pref
     log::event(
         "evaluator_lag", {{"global_step", file.step}, {"steps", steps}, {"seconds", seconds}},
         steps != 0
-            ? fmt::format("step {} is {} steps and {:.0f} s behind the newest "
-                          "checkpoint, of step {}",
-                          file.step, steps, seconds, newest.step)
+            ? fmt::format(
+                  "step {} is {} steps and {:.0f} s older than the newest checkpoint, of step {}",
+                  file.step, steps, seconds, newest.step)
             : fmt::format("step {} is the newest checkpoint: evaluation has caught up", file.step));
   }
   behind_ = steps != 0;
@@ -373,15 +374,15 @@ void EvaluatorTask::say_what_is_awaited() {
   told_ = now;
   if (const std::optional<RunEnd> end = training_.doubtful_end()) {
     log::info(fmt::format(
-        "waiting for {}: run_end.json tells of a run that ended at step {} ({}), which may be the "
-        "one before; without a chief it is believed {:.0f} s after this task began",
+        "waiting for {}: run_end.json says that a run ended at step {} ({}), but that may be an "
+        "earlier run; if no chief starts within {:.0f} s of this task's start, this task ends",
         awaited(), end->global_step, describe(end->reason), training_.patience()));
   } else if (training_.chief()) {
-    log::info(fmt::format("waiting for {}; {} is at work", awaited(), training_.chief()->holder));
+    log::info(fmt::format("waiting for {}; {} is running", awaited(), training_.chief()->holder));
   } else if (first) {
     log::info(fmt::format("waiting for {}", awaited()));
   } else {
-    log::info(fmt::format("waiting for {}: no chief is at work, and in {:.0f} s this task gives up",
+    log::info(fmt::format("waiting for {}: no chief is running; this task gives up in {:.0f} s",
                           awaited(),
                           impl_.config.evaluator_timeout.count() - training_.quiet_seconds()));
   }

@@ -51,7 +51,7 @@ std::optional<RunEnd> TrainingWatch::read_end() const {
     return read_run_end(impl_.directory(), fs_);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kCorrupt) throw;
-    log::warning_once(error.message() + "; it counts as no end");
+    log::warning_once(error.message() + "; it is not treated as the end of the run");
     return std::nullopt;
   }
 }

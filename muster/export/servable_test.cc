@@ -379,7 +379,7 @@ TEST_F(ServableTest, AnOlderExportHasNoDigestsAndSaysSo) {
   testing::internal::CaptureStderr();
   (void)Servable(folder);
   log::flush();
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("has no digests"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("has no checksums"));
 }
 
 // The factor of a matrix of zeros does not exist.

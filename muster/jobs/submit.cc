@@ -386,8 +386,9 @@ Claim claim_job(JobStore& store, const Target& target, JobSpec& job, Clock& cloc
 void forget_earlier(const JobStore& store, const Claim& claim) {
   if (!claim.before) return;
   store.remove_aside(*claim.before);
-  log::info(fmt::format("the same job {} had ended: its record and its logs gave way to this one",
-                        claim.before->name));
+  log::info(fmt::format(
+      "an earlier job {} with the same command had ended: its record and logs are replaced",
+      claim.before->name));
 }
 
 Claim claim_again(JobStore& store, JobRecord record, const JobSpec& job, Clock& clock,

@@ -44,8 +44,8 @@ std::optional<double> Monitor::value(const Logs& logs) const {
   std::vector<std::string> names;
   for (const auto& [name, value] : logs) names.push_back(name);
   log::warning_once(
-      fmt::format("{} looks for \"{}\", which is not among the logs of an epoch: {}; give fit() "
-                  "validation_data for names with \"val_\"",
+      fmt::format("{} needs \"{}\", which is not in the logs of an epoch: {}; for names with "
+                  "\"val_\" give fit() validation_data",
                   whose_, name_, join_quoted(names)));
   return std::nullopt;
 }

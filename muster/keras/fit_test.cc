@@ -175,7 +175,7 @@ TEST(FitTest, ABackupBehindTheLastEpochLeavesNothingToTrain) {
                   {.epochs = epochs, .callbacks = {std::make_shared<BackupAndRestore>(directory)}});
     EXPECT_THAT(::testing::internal::GetCapturedStderr(),
                 HasSubstr(fmt::format(
-                    "fit has nothing to train: {} is a backup behind epoch 2, epochs is {}",
+                    "fit has nothing to train: {} is a backup after epoch 2, epochs is {}",
                     directory, epochs)));
     EXPECT_THAT(history.epoch, ElementsAre(0, 1));
     EXPECT_EQ(model.step(), 10);
@@ -223,7 +223,7 @@ TEST(FitTest, DataThatEndsEarlyEndsTheRunWithALine) {
   ::testing::internal::CaptureStderr();
   const History history = model.fit(rows_of(30).batch(10), {.epochs = 3, .steps_per_epoch = 2});
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("the data was used up at step 1 of 2 of epoch 2"));
+              HasSubstr("the data ended at step 1 of 2 of epoch 2"));
   EXPECT_THAT(history.epoch, ElementsAre(0, 1));
   EXPECT_EQ(model.step(), 3);
 }

@@ -59,7 +59,7 @@ void ModelCheckpoint::on_epoch_end(int64_t epoch, Logs& logs) {
   monitor_.learn(model(), /*there=*/true);
   if (!monitor_.is_better(*value)) return;
   if (model().is_chief()) {
-    log::info(fmt::format("{} went from {} to {}: the model is saved", options_.monitor,
+    log::info(fmt::format("{} improved from {} to {}: saving the model", options_.monitor,
                           value_text(monitor_.best()), value_text(*value)));
   }
   const Monitor before = monitor_;

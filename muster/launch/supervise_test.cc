@@ -197,7 +197,7 @@ TEST_F(SuperviseTest, AnEvaluatorThatFailsStopsNobodyAndIsTold) {
   EXPECT_EQ(outcome.root_cause, 1u);
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/trained"));
   EXPECT_FALSE(outcome.tasks[0].after_our_signal);
-  EXPECT_THAT(read("err"), HasSubstr("evaluator: exit code 1; worker 0 goes on without it"));
+  EXPECT_THAT(read("err"), HasSubstr("evaluator: exit code 1; worker 0 continue without it"));
   EXPECT_THAT(read("err"), HasSubstr("the others ended well, but evaluator failed: exit code 1"));
 }
 
@@ -210,7 +210,7 @@ TEST_F(SuperviseTest, AWorkerThatFailsIsBlamedAndAnEvaluatorLeftAloneIsStopped) 
   EXPECT_EQ(lost.exit_code, 138);
   EXPECT_EQ(lost.root_cause, 0u);
   EXPECT_TRUE(lost.tasks[1].after_our_signal);
-  EXPECT_THAT(read("err"), HasSubstr("evaluator is left alone: sending SIGTERM"));
+  EXPECT_THAT(read("err"), HasSubstr("evaluator is the only task left: sending SIGTERM"));
   // Another failure is the end, which an evaluator sees by itself.
   const Outcome failed = supervise_beside(
       "wait_for ready; touch failed; exit 2",

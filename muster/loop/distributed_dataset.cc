@@ -172,9 +172,9 @@ DistributedDataset::Iterator DistributedDataset::begin() {
   if (restored && !resumed && before.is_object() && pass->pipeline().is_object() &&
       before != pass->pipeline()) {
     log::warning(fmt::format(
-        "the checkpoint counts {} passes of another data set than the one that is read here, {}: "
-        "this one begins anew, and the next that is distributed in its place gets the count; "
-        "distribute data sets in the order of the run that saved",
+        "the checkpoint counts {} passes of another data set than this one, {}: this data set "
+        "starts from its beginning, and the next one distributed in its place gets the count; "
+        "distribute data sets in the same order as in the run that saved",
         progress_->completed, dataset_.describe()));
     loop_->give_back(*progress_, *restored);
     progress_->begun = 0;

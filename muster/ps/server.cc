@@ -86,7 +86,7 @@ class Server {
     if (!end) {
       if (ledger_) ledger_->wait_for_goodbyes(kGoodbyeTimeout);
       wait_for_clients(ledger_ ? kLastAnswerTimeout : kGoodbyeTimeout);
-      log::info(fmt::format("{}: the run is over", name_));
+      log::info(fmt::format("{}: the run has ended", name_));
     } else if (ledger_) {
       // Whoever asks within this time learns why.
       ledger_->fail(*end);
@@ -196,7 +196,7 @@ class Server {
         shards_.worker_left(peer->rank);
     } catch (const std::exception& error) {
       log::warning(
-          fmt::format("{}: the last step of {} was not made: {}", name_, peer->task, error.what()));
+          fmt::format("{}: the last step of {} failed: {}", name_, peer->task, error.what()));
     }
     // A process that dies loses all of its connections.
     if (note_connection(*peer, -1) == 0 && peer->rank >= 0 && ledger_)

@@ -65,7 +65,7 @@ void ModelVersions::poll() {
     const std::string why =
         found.ok() ? fmt::format("there is no version in {}", directory_) : found.error().message();
     // Before anything is loaded, whoever starts the server says it.
-    if (!warned_ && newest() != nullptr) log::warning(why + "; what is loaded goes on");
+    if (!warned_ && newest() != nullptr) log::warning(why + "; the loaded version stays in use");
     warned_ = true;
     return;
   }

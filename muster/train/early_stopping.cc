@@ -39,7 +39,7 @@ class EarlyStopping : public Hook {
  private:
   void decide(int64_t step) {
     if (!decides_ || control_.stop_requested() || !should_stop_()) return;
-    log::info(fmt::format("early stopping at step {}: should_stop() said so", step));
+    log::info(fmt::format("early stopping at step {}: should_stop() returned true", step));
     control_.request_stop();
   }
 
@@ -89,8 +89,8 @@ class StopIf : public Hook {
     } else if (!heard_unnamed_ && options_.eval_dir.empty()) {
       // An evaluator beside the run may make others yet.
       log::warning_once(fmt::format(
-          "early stopping on \"{}\" looks at the evaluation without a name, and so far there is "
-          "\"{}\": where that is meant, set .eval_dir = estimator.eval_dir(\"{}\")",
+          "early stopping on \"{}\" reads the evaluation without a name, but so far there is only "
+          "\"{}\": to use that, set .eval_dir = estimator.eval_dir(\"{}\")",
           metric_, name, name));
     }
     if (dir_of(name) != history_->eval_dir()) return;
@@ -119,7 +119,7 @@ class StopIf : public Hook {
     try {
       return history_->read();
     } catch (const Error& error) {
-      log::warning_once("early stopping looks again later: " + error.message());
+      log::warning_once("early stopping will retry later: " + error.message());
       return false;
     }
   }

@@ -125,8 +125,8 @@ void Engine::take_warm_start(bool built) {
   if (restored_from_.empty()) {
     replica_.state().warm_start(*warm_start_->fs, warm_start_->settings, replica_.seed(), built);
   } else if (!built) {
-    log::info(fmt::format("the run continues from {}: nothing is taken from {}", restored_from_,
-                          warm_start_->settings.ckpt_to_initialize_from));
+    log::info(fmt::format("the run continues from {}, so it does not warm-start from {}",
+                          restored_from_, warm_start_->settings.ckpt_to_initialize_from));
   }
 }
 

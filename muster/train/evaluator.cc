@@ -252,14 +252,15 @@ void tell_of_no_end(const Dataset& dataset, const EvaluateLoop& loop, int64_t ma
       "set steps of EvaluateOptions or EvalSpec to the batches that are wanted, or leave out "
       "repeat() in the input function";
   if (endless) {
-    log::warning(fmt::format(
-        "the evaluation has no end: its steps are not set, and its data repeat without end: {}; {}",
-        dataset.describe(), remedy));
+    log::warning(
+        fmt::format("the evaluation will not end: its steps are not set, and its data repeats "
+                    "without end: {}; {}",
+                    dataset.describe(), remedy));
   } else {
-    log::info(fmt::format(
-        "the evaluation has read {} batches and goes on, since its steps are not set; if its data "
-        "never end, {}",
-        made, remedy));
+    log::info(
+        fmt::format("the evaluation has read {} batches and continues, because its steps are not "
+                    "set; if its data never ends, {}",
+                    made, remedy));
   }
 }
 

@@ -230,9 +230,8 @@ Model ModelContext::model(const std::string& name, const std::function<Layer()>&
     found->second.told_shared = true;
     if (replica_ == 0) {
       log::info(
-          fmt::format("the model function asks for the model \"{}\" more than once in a "
-                      "step: it is one layer, and what is computed by it shares its weights; "
-                      "layers of their own have names of their own",
+          fmt::format("the model function uses the model \"{}\" more than once in a step: all uses "
+                      "share its weights; for separate weights use separate names",
                       name));
     }
   }

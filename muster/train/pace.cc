@@ -76,8 +76,8 @@ class AtOwnPace final : public Pace {
     const nlohmann::json& inputs = engine.restored_inputs();
     if (begins && start.restart_is_asked && inputs.contains("train")) {
       log::info(
-          fmt::format("RunConfig.restart_input is set: each of the {} workers reads its data "
-                      "from the beginning, and not from where {} says",
+          fmt::format("RunConfig.restart_input is set: each of the {} workers reads its data from "
+                      "the beginning, not from the position in {}",
                       replica_.place().processes, engine.restored_from()));
     }
     SharedRun::Start run{.last_step = start.last_step};

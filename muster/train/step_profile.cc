@@ -154,8 +154,8 @@ std::optional<formats::Timeline> StepProfile::gather() {
   if (left_out > 0) {
     timeline.notes["left_out"] = fmt::format("{} spans", left_out);
     log::warning(
-        fmt::format("a profile of {} steps up to step {} had no room for {} spans: record "
-                    "fewer steps in a row",
+        fmt::format("the profile of {} steps up to step {} dropped {} spans, because it is full: "
+                    "record fewer steps in a row",
                     steps_, last_step_, left_out));
   }
   return timeline;

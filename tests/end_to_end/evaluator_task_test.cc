@@ -110,7 +110,7 @@ TEST(EvaluatorRun, WorksWhileOthersTrainAndStopsWithThem) {
   for (const int signal : {SIGINT, SIGTERM}) {
     Program program(muster_run({"--workers=2", "--evaluator"}, mnist(directory / "m", kEndless)));
     program.wait_for("[evaluator] I ");
-    program.wait_for("evaluates the checkpoints, so that this task does not");
+    program.wait_for("evaluates the checkpoints, so this task does not");
     // By now the chief evaluates nothing.
     const size_t before = journal_of(directory / "m").size();
     wait_for_evaluations(directory / "m", before + 2);
@@ -128,7 +128,7 @@ TEST(EvaluatorRun, AKilledEvaluatorStopsNobodyAndTheChiefEvaluatesThen) {
   until_in_time([] {
     const TempDirectory directory;
     Program program(muster_run({"--workers=2", "--evaluator"}, mnist(directory / "m", steps(400))));
-    program.wait_for("evaluates the checkpoints, so that this task does not");
+    program.wait_for("evaluates the checkpoints, so this task does not");
     if (has_checkpoint(directory / "m", 400)) return false;
     if (!program.signal_task("evaluator", 0, SIGKILL)) return false;
     EXPECT_EQ(program.wait(), 137) << program.output();
@@ -145,13 +145,13 @@ TEST(EvaluatorRun, AKilledEvaluatorStopsNobodyAndTheChiefEvaluatesThen) {
 TEST(EvaluatorRun, IsStoppedWhereAWorkerIsLost) {
   const TempDirectory directory;
   Program program(muster_run({"--workers=2", "--evaluator"}, mnist(directory / "m", kEndless)));
-  program.wait_for("evaluates the checkpoints, so that this task does not");
+  program.wait_for("evaluates the checkpoints, so this task does not");
   program.wait_for("step 1/");
   ASSERT_EQ(::kill(program.task("worker", 1), SIGKILL), 0);
   EXPECT_EQ(program.wait(), 137) << program.output();
   EXPECT_THAT(program.output(),
               AllOf(HasSubstr("stopped because worker 1 failed: killed by SIGKILL"),
-                    HasSubstr("evaluator is left alone: sending SIGTERM")));
+                    HasSubstr("evaluator is the only task left: sending SIGTERM")));
 }
 
 TEST(EvaluatorRun, EvaluatesTheLastCheckpointOfOneThatFails) {
@@ -207,7 +207,7 @@ TEST(EvaluatorProgram, WaitsForAChiefThatIsKilledAndStartedAgain) {
     beside.wait_for("waiting for the first checkpoint");
     for (int round = 0; round < 2; ++round) {
       Program chief(mnist(model_dir, steps(1000)));
-      chief.wait_for("evaluates the checkpoints, so that this task does not");
+      chief.wait_for("evaluates the checkpoints, so this task does not");
       const size_t before = journal_of(model_dir).size();
       // Behind the last one there are no more.
       if (has_checkpoint(model_dir, 1000)) return false;

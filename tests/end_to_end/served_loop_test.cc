@@ -90,7 +90,7 @@ TEST(ServedLoops, AChiefThatDiesGoesOnFromWhatTheServersHave) {
   ServedLoopRun run(/*workers=*/1, /*servers=*/1, kNeverEnding);
   run.task("chief0").wait_for("epoch 10 ");
   EXPECT_TRUE(run.replace("chief", 0));
-  run.task("chief0").wait_for("hold the state of this run");
+  run.task("chief0").wait_for("from the state that the parameter servers hold");
   run.task("chief0").wait_for("epoch ");
   EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("epoch  1 ")));
   run.stop();
@@ -113,7 +113,7 @@ TEST(ServedLoops, AChiefKilledBehindItsLastBatchSavesWhatTheOthersMake) {
   ServedLoopRun run(/*workers=*/1, /*servers=*/1, kEpochs, /*late=*/true);
   run.wait_for_checkpoint(kEpochs * 10);
   EXPECT_TRUE(run.replace("chief", 0));
-  run.task("chief0").wait_for("hold the state of this run");
+  run.task("chief0").wait_for("from the state that the parameter servers hold");
   run.start("worker", 0);
   run.expect_codes();
   expect_result(run.task("chief0").output(), kEpochs);

@@ -66,7 +66,7 @@ class Worker {
     replica_.build(*functions_.training(), client->form());
     const cluster::ResolvedCluster& cluster = options_.start.cluster;
     CallMaker maker(replica_, functions_, cluster.rank - 1, cluster.num_workers - 1);
-    log::info(fmt::format("{} makes calls for the chief, from step {} on", task_,
+    log::info(fmt::format("{} runs calls for the chief, from step {} on", task_,
                           replica_.engine().step()));
     while (!options_.start.cancelled()) {
       const auto call = client->next(kPoll);
@@ -191,8 +191,8 @@ void make_calls(const Strategy& strategy, const ps::ClosureOptions& options,
       if (error.kind() != ErrorKind::kPeerLost || options.start.cancelled() ||
           waited >= restart_timeout)
         throw;
-      log::warning(
-          fmt::format("{}; joining the run again, when all of it is there", error.message()));
+      log::warning(fmt::format("{}; this task will rejoin the run when all tasks are connected",
+                               error.message()));
       patient.start.join_timeout = std::max(1.0, restart_timeout - waited);
     }
     system_clock().sleep_for(from_seconds(kBeforeRejoin));

@@ -46,7 +46,7 @@ bool is_other_live_process(int64_t pid) {
 void remove_leftover(FileSystem& fs, const std::string& path) {
   const Status removed = fs.remove(path);
   if (!removed.ok() && removed.error().kind() != ErrorKind::kNotFound) {
-    log::warning_once("cannot remove the leftover of a save that was stopped: " +
+    log::warning_once("cannot remove the leftover of an interrupted save: " +
                       removed.error().message());
   }
 }

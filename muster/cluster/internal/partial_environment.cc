@@ -116,8 +116,8 @@ Error refusal_of(const PartialEnvironment& partial) {
 
 std::string note_of(const PartialEnvironment& partial) {
   return fmt::format(
-      "{}: this process trains alone; where it is one of several, {}; MUSTER_CLUSTER=local says "
-      "that it is none",
+      "{}: this process trains alone. If it is one of several, {}; if it should train alone, set "
+      "MUSTER_CLUSTER=local",
       partial.finding, partial.fix);
 }
 

@@ -194,7 +194,7 @@ class Bootstrap {
         auto socket = accept_unix(listener_, milliseconds(0));
         if (!socket) break;
         if (!is_same_user(socket->get())) {
-          log::warning_once("refused a process of another user, which wanted to share memory");
+          log::warning_once("refused a process of another user that tried to share memory");
           continue;
         }
         if (peers.size() >= static_cast<size_t>(missing) + kUnauthenticated) peers.pop_front();

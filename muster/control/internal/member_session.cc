@@ -209,8 +209,8 @@ void MemberSession::close() {
   }
   if (Result<net::Reply> reply = channel_.goodbye({.who = who_, .leaving = true}, kGoodbyeTimeout);
       !reply.ok()) {
-    log::debug(
-        fmt::format("goodbye of {} was not heard: {}", options_.task, reply.error().message()));
+    log::debug(fmt::format("the goodbye message of {} did not arrive: {}", options_.task,
+                           reply.error().message()));
   }
   channel_.close();
   {

@@ -109,7 +109,8 @@ bool FileCacheStream::next_of_input(StreamElement* out) {
 
 void FileCacheStream::keep_writing(const Status& written) {
   if (written.ok()) return;
-  log::warning(fmt::format("input: the file {} is given up: {}", path_, written.error().what()));
+  log::warning(
+      fmt::format("input: stopped writing the cache file {}: {}", path_, written.error().what()));
   writer_.reset();
 }
 

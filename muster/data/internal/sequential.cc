@@ -240,9 +240,9 @@ void SequentialStream::restore(IteratorStateReader& saved, int64_t run) {
   // Files can be read twice. What a program gives may be another thing every time.
   if (from_files_ == nullptr && left > 0) {
     log::info_once(fmt::format(
-        "input: the {} is read anew up to element {}, where the run goes on, and the {} "
-        "elements before it are passed over: a source that never gives the same again, "
-        "as a queue does, loses them (RunConfig.restart_input takes what comes next)",
+        "input: reading the {} from its beginning to element {}, where the run continues, and "
+        "skipping the {} elements before it: a source that never repeats its elements, such as a "
+        "queue, loses them (RunConfig.restart_input uses the next elements instead)",
         source_->kind(), in_file, left));
   }
   if (const int64_t passed = pass_again(*reader_, left); in_file_ + passed < in_file) {

@@ -29,8 +29,8 @@ void check_leaves(const Tensor& loss, const VariableTable& table, bool tells) {
   }
   if (leaves.others.empty() || !tells) return;
   log::warning(
-      fmt::format("the loss also depends on {}, which require a gradient, are no variables, "
-                  "and will not train; {}",
+      fmt::format("the loss also depends on {}, which require a gradient but are not variables, so "
+                  "they will not train; {}",
                   join(leaves.others, ", "), kTensorsMadeElsewhere));
 }
 

@@ -34,7 +34,7 @@ launch::CompletedProcess run_tool(const ToolCall& call) {
   }
   const launch::SlowNotice notice{
       .after = kSilence, .tell = [&] {
-        log::info(fmt::format("asking {} ({}); it has not answered for {} s, giving up after {} s",
+        log::info(fmt::format("waiting for {} ({}); no answer for {} s, giving up after {} s",
                               call.asks, base_name(call.argv[0]), seconds(kSilence),
                               seconds(call.deadline)));
       }};

@@ -159,10 +159,10 @@ void Fit::train_epochs(const Dataset& data) {
     end_epoch(epoch);
     if (!whole) {
       if (scope_.is_chief()) {
-        log::warning(fmt::format(
-            "the data was used up at step {} of {} of epoch {}: fit() ends here; repeat() the data "
-            "set, or leave out steps_per_epoch",
-            step_, *options_.steps_per_epoch, epoch + 1));
+        log::warning(
+            fmt::format("the data ended at step {} of {} of epoch {}: fit() ends here; repeat() "
+                        "the data set, or do not set steps_per_epoch",
+                        step_, *options_.steps_per_epoch, epoch + 1));
       }
       return;
     }
@@ -174,7 +174,7 @@ void Fit::train_epochs(const Dataset& data) {
 bool Fit::begin(const Dataset& /*data*/) {
   if (find_backup() && belongs_to_later_fit()) {
     if (scope_.is_chief()) {
-      log::info(fmt::format("fit {} is left out: {} is of fit {}, which goes on", number_ + 1,
+      log::info(fmt::format("skipping fit {}: {} belongs to fit {}, which continues", number_ + 1,
                             backups_->backup_dir(), found_fit_ + 1));
     }
     return false;

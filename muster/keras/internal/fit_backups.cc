@@ -52,17 +52,18 @@ void Fit::make_own_backups() {
   if (!job.empty()) {
     backups_ = std::make_shared<BackupAndRestore>(join_path(job, "backup-" + impl_.backup_name()));
     if (!model_.is_chief()) return;
-    log::info(fmt::format(
-        "backups go to {}, so that the same command goes on where a run was stopped; give fit() "
-        "a BackupAndRestore for another folder",
-        backups_->backup_dir()));
+    log::info(
+        fmt::format("writing backups to {}, so that the same command can continue a stopped run; "
+                    "for another folder give fit() a BackupAndRestore",
+                    backups_->backup_dir()));
     return;
   }
   // Who needs one says so when it is known that the rest is right.
   if (impl_.served() || !model_.is_chief()) return;
   log::info(
-      "fit() makes no backups, since it knows no folder of this job: what is stopped begins anew; "
-      "give it a BackupAndRestore(folder), or let the program have --model_dir or --job-dir");
+      "fit() writes no backups, because this job has no folder: a stopped run will start from the "
+      "beginning; give fit() a BackupAndRestore(folder), or give the program --model_dir or "
+      "--job-dir");
 }
 
 std::string Fit::key_of(const Callback& callback) const {
@@ -204,10 +205,10 @@ void Fit::resume() {
   }
   if (!scope_.is_chief()) return;
   if (first_epoch_ >= options_.epochs) {
-    log::info(fmt::format("fit has nothing to train: {} is a backup behind epoch {}, epochs is {}",
+    log::info(fmt::format("fit has nothing to train: {} is a backup after epoch {}, epochs is {}",
                           backups_->backup_dir(), first_epoch_, options_.epochs));
   } else {
-    log::info(fmt::format("fit goes on at {}epoch {} of {}",
+    log::info(fmt::format("fit continues at {}epoch {} of {}",
                           step_ > 0 ? fmt::format("step {} of ", step_ + 1) : "", first_epoch_ + 1,
                           options_.epochs));
   }
@@ -313,8 +314,8 @@ void Fit::end_backups() {
   const Result<bool> there = files.exists(backups_->backup_dir());
   if (there.ok() && !there.value()) return;
   if (const Status removed = files.remove_tree(backups_->backup_dir()); !removed.ok()) {
-    log::warning(fmt::format("cannot remove the backup, of a fit() that is done: {}",
-                             removed.error().message()));
+    log::warning(
+        fmt::format("cannot remove the backup of a finished fit(): {}", removed.error().message()));
     return;
   }
   // Nor do the folders stay that were made for it, where nothing else came into them.

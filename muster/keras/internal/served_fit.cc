@@ -102,8 +102,8 @@ void ServedFit::take_place(const json& note) {
   if (first_epoch_ == told) return;
   const bool several = first_epoch_ > told + 1;
   log::warning(fmt::format(
-      "the backup in {} is older than what the servers hold: {} {} made since, and {} not trained "
-      "again. What {} measured is in no History, and no callback has seen {} end",
+      "the backup in {} is older than the state of the servers: {} {} made since, and {} not "
+      "trained again. The results of {} are in no History, and no callback has seen {} end",
       backups_->backup_dir(),
       several ? fmt::format("epochs {} to {}", told + 1, first_epoch_)
               : fmt::format("epoch {}", told + 1),

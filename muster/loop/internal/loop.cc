@@ -176,8 +176,8 @@ void Loop::end_if_left(bool by_exception) noexcept {
     } else {
       if (const int64_t waiting = first().accumulated(); waiting > 0) {
         log::warning(
-            fmt::format("the scope of {} ended with {} of {} batches of an update: they are lost; "
-                        "scope.apply_accumulated() makes a smaller one of them",
+            fmt::format("the scope of {} ended after {} of {} batches of an update, which are "
+                        "lost; to use them for a smaller update, call scope.apply_accumulated()",
                         strategy_->name(), waiting, first().accumulate_steps()));
       }
       end_training(/*by_program=*/false);

@@ -72,7 +72,7 @@ void Loop::run(const RunOptions& options, const std::function<void(size_t)>& bod
         "each would train a model of its own; " +
         instead_of_own_training();
   }
-  log::warning(text + "; {.training = false} says that this is meant");
+  log::warning(text + "; if this is intended, pass {.training = false}");
 }
 
 void Loop::build_by(const std::function<void(size_t)>& body, const Batch* batch) {

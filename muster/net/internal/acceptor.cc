@@ -197,7 +197,7 @@ void Acceptor::accept_from(int listener) {
 
 std::optional<Peer> Acceptor::local_peer(int fd) {
   if (!is_same_user(fd)) {
-    log_.tell("refused a connection from this machine: it is of another user");
+    log_.tell("refused a connection from another user of this machine");
     return std::nullopt;
   }
   return Peer{.host = kThisMachine, .port = ++local_peers_};
@@ -288,11 +288,10 @@ bool Acceptor::end_one_of_most() {
 void Acceptor::endure_no_descriptors(int listener) {
   const std::string reason = std::generic_category().message(errno);
   if (!std::exchange(told_of_descriptors_, true)) {
-    log::warning(
-        fmt::format("{} cannot accept a connection: {}; it tries again and again, and closes those "
-                    "that have not shown yet that they belong to the job; allow this task more "
-                    "descriptors (ulimit -n)",
-                    server_, reason));
+    log::warning(fmt::format(
+        "{} cannot accept a connection: {}; it keeps retrying and closes unauthenticated "
+        "connections; allow this task more file descriptors (ulimit -n)",
+        server_, reason));
   }
   {
     const std::lock_guard lock(mutex_);

@@ -181,8 +181,8 @@ void ServerConnections::finish() {
       try {
         ask(server, 0, shards::Finish());
       } catch (const Error& error) {
-        log::warning(fmt::format("the run is over, and {} was not told: {}", server_name(server),
-                                 error.message()));
+        log::warning(fmt::format("the run has ended, but {} could not be notified: {}",
+                                 server_name(server), error.message()));
       }
     }
   }

@@ -183,8 +183,8 @@ Result<std::vector<DirectoryEntry>> ObjectFileSystem::list_entries(const std::st
   if (!hidden.empty()) {
     log::warning_once("objects whose names begin with '" + name.value().with_key("").uri() + "/" +
                       hidden +
-                      "' are left out: folders have no empty names, and no file is a folder too; "
-                      "each can be named by itself");
+                      "' are skipped: a folder name cannot be empty, and a file cannot also be a "
+                      "folder; you can still name each of them");
   }
   std::vector<DirectoryEntry> names;
   for (auto& [below, info] : entries) names.push_back({below, info});
