@@ -221,7 +221,7 @@ TEST_F(JobsCommandTest, AKilledKeeperIsNoticed) {
   ASSERT_TRUE(appears("ready"));
   kill(std::stoi(status("lost")["id"].get<std::string>()), SIGKILL);
   EXPECT_TRUE(becomes("lost", "failed"));
-  EXPECT_THAT(muster("jobs status lost").text, HasSubstr("the process that kept it is gone"));
+  EXPECT_THAT(muster("jobs status lost").text, HasSubstr("its supervising process has ended"));
   // Its tasks go with it; nobody may be there to take their exit status.
   const std::string pid = read("pid");
   const auto is_gone = [&] {

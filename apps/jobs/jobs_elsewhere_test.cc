@@ -78,8 +78,8 @@ TEST_F(JobsElsewhereTest, ADirectoryIsFreeWhenItsJobIsGoneAndNotWhenNobodySays) 
     tool(one.tool, one.away);
     const ShellOutput refused = muster("submit --wait " + dir + " true");
     EXPECT_EQ(refused.code, 2) << refused.text;
-    EXPECT_THAT(refused.text, AllOf(HasSubstr("is that of the job " + one.target + ", of which " +
-                                              one.target + " does not tell how it is"),
+    EXPECT_THAT(refused.text, AllOf(HasSubstr("is that of the job " + one.target +
+                                              ", whose state " + one.target + " does not report"),
                                     HasSubstr(one.said),
                                     HasSubstr("hint: give this job another --job-dir, or "
                                               "wait, and try again; muster jobs remove " +

@@ -172,7 +172,7 @@ TEST_F(SearchCommandTest, AValueThatIsSearchedIsNotGivenByHand) {
       const ShellOutput ran = muster(std::string("submit ") + how +
                                      "--config=search.yaml --job-dir=tune ./train -- " + words);
       EXPECT_EQ(ran.code, 2) << ran.text;
-      EXPECT_THAT(ran.text, HasSubstr("--x stands in the arguments, and the search gives each"));
+      EXPECT_THAT(ran.text, HasSubstr("the arguments contain --x, but the search sets it in each"));
     }
   }
   EXPECT_FALSE(std::filesystem::exists(directory_ / "ran"));
@@ -186,7 +186,7 @@ TEST_F(SearchCommandTest, FewerTrialsThanThereAreIsSaid) {
   EXPECT_EQ(muster(command).code, 0);
   const ShellOutput ran = muster(command + " --max-trials=2");
   EXPECT_EQ(ran.code, 0) << ran.text;
-  EXPECT_THAT(ran.text, HasSubstr("maxTrials is 2, and 3 trials of the search have begun before"));
+  EXPECT_THAT(ran.text, HasSubstr("maxTrials is 2, but 3 trials of the search have already begun"));
 }
 
 TEST_F(SearchCommandTest, AWrongCommandLineEndsASearch) {
@@ -374,11 +374,10 @@ TEST_F(SearchCommandTest, OtherArgumentsBeginAnInterruptedSearchAnew) {
   std::filesystem::create_directories(directory_ / "tune/before/1/older");
   const ShellOutput ran = muster(command + "--fast");
   EXPECT_EQ(ran.code, 0) << ran.text;
-  EXPECT_THAT(ran.text,
-              AllOf(HasSubstr("the search begins anew, with trial 2; what its trials wrote "
-                              "is in tune/before now\n"),
-                    HasSubstr("trial 2, number 1 of 2, begins: x=1\n"),
-                    HasSubstr("trial 3, number 2 of 2, begins: x=2\n")));
+  EXPECT_THAT(ran.text, AllOf(HasSubstr("the search starts again, with trial 2; what its trials "
+                                        "wrote is in tune/before now\n"),
+                              HasSubstr("trial 2, number 1 of 2, begins: x=1\n"),
+                              HasSubstr("trial 3, number 2 of 2, begins: x=2\n")));
   EXPECT_TRUE(std::filesystem::exists(directory_ / "tune/before/1/older"));
   EXPECT_TRUE(std::filesystem::exists(directory_ / "tune/before/1-2/model"));
   EXPECT_FALSE(std::filesystem::exists(directory_ / "tune/1"));

@@ -122,8 +122,8 @@ TEST_F(SlurmSearchTest, WhileSlurmIsAwayNothingBeginsBesideItsTrials) {
   for (const std::string& command : {command_, std::string("submit --job-dir=tune true")}) {
     const ShellOutput ran = muster(command);
     EXPECT_EQ(ran.code, 2) << ran.text;
-    EXPECT_THAT(ran.text, AllOf(HasSubstr("is that of the job tune, of which slurm does not tell "
-                                          "how it is: Slurm does not answer"),
+    EXPECT_THAT(ran.text, AllOf(HasSubstr("is that of the job tune, whose state slurm does not "
+                                          "report: Slurm does not answer"),
                                 HasSubstr("muster jobs remove tune")));
   }
   EXPECT_EQ(read("asked"), "submit 17\n");

@@ -179,7 +179,7 @@ TEST(Command, DigitsOnceAndAgain) {
   const ShellOutput first = muster(arguments);
   EXPECT_EQ(first.code, 0) << first.text;
   EXPECT_THAT(first.text, HasSubstr("100 training and 50 test images written"));
-  EXPECT_THAT(muster(arguments).text, HasSubstr("there already"));
+  EXPECT_THAT(muster(arguments).text, HasSubstr("exist already"));
   const ShellOutput other = muster(arguments + " --seed 2");
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.text, HasSubstr("hint: pass another --out, or --force"));

@@ -36,7 +36,7 @@ void add_data(CLI::App& app, Action& action) {
     action = [options] {
       const auto start = std::chrono::steady_clock::now();
       if (!write_digits(*options)) {
-        fmt::print("{}: {} training and {} test images are there already (seed {})\n", options->out,
+        fmt::print("{}: {} training and {} test images exist already (seed {})\n", options->out,
                    options->train, options->test, options->seed);
         return 0;
       }

@@ -384,7 +384,7 @@ bool write_digits(const DigitOptions& options) {
     const std::string packed = join_path(options.out, std::string(name) + ".gz");
     if (files.exists(packed).value()) {
       throw invalid_argument(
-          fmt::format("{} is there already: a data set in files of these names", packed),
+          fmt::format("{} exists already: it has a data set in files of these names", packed),
           "pass another folder with --out");
     }
   }
@@ -411,8 +411,8 @@ bool write_digits(const DigitOptions& options) {
       throw invalid_argument(
           there.is_object() && there.contains("seed")
               ? fmt::format("{} holds digits of other options: {}", options.out, there.dump())
-              : fmt::format("{} is there already, and not from this command", path),
-          "pass another --out, or --force to replace what is there");
+              : fmt::format("{} exists already, but this command did not make it", path),
+          "pass another --out, or --force to replace it");
     }
   }
   files.make_directories(options.out).value();

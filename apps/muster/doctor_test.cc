@@ -316,7 +316,8 @@ TEST(Doctor, TfConfig) {
   facts.environment = Environment{
       {"TF_CONFIG",
        R"({"cluster":{"worker":["gone:1","far:2"]},"task":{"type":"evaluator","index":0}})"}};
-  EXPECT_THAT(only(facts, "TF_CONFIG", Level::kOk).text, HasSubstr("evaluates beside the cluster"));
+  EXPECT_THAT(only(facts, "TF_CONFIG", Level::kOk).text,
+              HasSubstr("evaluates outside of the cluster"));
 }
 
 // What a program refuses to start with is a problem before, by the same rule.
@@ -329,7 +330,7 @@ TEST(Doctor, WhatKeepsUnauthenticatedPeersOut) {
     return facts;
   };
   const Finding open = only(with({}), "MUSTER_JOB_TOKEN", Level::kProblem);
-  EXPECT_THAT(open.text, HasSubstr("nothing keeps unauthenticated peers out"));
+  EXPECT_THAT(open.text, HasSubstr("peers are not authenticated"));
   EXPECT_THAT(open.fix, HasSubstr("export MUSTER_JOB_TOKEN="));
   const auto problems = [](const DoctorFacts& facts) {
     std::vector<std::string> names;

@@ -102,8 +102,9 @@ void add_export(CLI::App& app, Action& action) {
   tensorflow->footer(
       "Without --like, variables keep their names and slots of optimizers get those of\n"
       "tf.compat.v1.train: tf.train.load_checkpoint and init_checkpoint read them. With --like,\n"
-      "the Estimator or Keras model that wrote that checkpoint goes on from the new one.\n"
-      "\nExamples:\n"
+      "the Estimator or Keras model that wrote that checkpoint continues from the new one.\n"
+      "\n"
+      "Examples:\n"
       "  muster export tensorflow model theirs/model.ckpt-1000\n"
       "  muster export tensorflow model theirs/model.ckpt-1000 --like=theirs/model.ckpt-500");
   tensorflow->callback(

@@ -245,7 +245,7 @@ std::string list_paths(FileSystem& files, const std::vector<std::string>& paths,
     bytes += each.info.size;
     ++count;
   }
-  if (all.empty()) return "nothing is there\n";
+  if (all.empty()) return "the folder is empty\n";
   return table.text("") +
          fmt::format("{} file{}, {}\n", count, count == 1 ? "" : "s", human_bytes(bytes));
 }

@@ -139,7 +139,7 @@ TEST(NewProject, AFullDiskIsNamedAndLeftEmpty) {
                     "; echo code $?; find " + disk + " -mindepth 1");
     EXPECT_THAT(ran.text, ::testing::ContainsRegex("error: cannot write [0-9]+ bytes to '" + disk +
                                                    folder + "/.*': No space left on device\n"));
-    EXPECT_THAT(ran.text, HasSubstr("hint: free space on the disk"));
+    EXPECT_THAT(ran.text, HasSubstr("hint: free space on that disk"));
     EXPECT_TRUE(ran.text.ends_with("\ncode 2\n" + disk + "/shapes\n")) << ran.text;
   }
 }

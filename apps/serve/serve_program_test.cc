@@ -234,7 +234,7 @@ TEST_F(ServeProgramTest, WhatCannotBeServedIsSaid) {
   std::filesystem::remove(folder_ / "4");
   write_version(folder_.path(), 5);
   EXPECT_THAT(fault(folder_ / "5"),
-              HasSubstr("hint: it is a version itself: name the folder above"));
+              HasSubstr("hint: it is the folder of a version: name its parent folder"));
   Server first({"--name=m", folder_.path()});
   EXPECT_THAT(fault(folder_.path(), first.port()), HasSubstr("hint: take another --port"));
 }

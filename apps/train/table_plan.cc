@@ -146,7 +146,7 @@ bool is_class(const ColumnProfile& label, const TrainFlags& flags) {
 void check_classes(const ColumnProfile& label, const TrainFlags& flags) {
   if (label.different() <= kMostClasses && !label.are_many()) return;
   throw invalid_argument(
-      fmt::format("the label '{}' has {}{} different values; at most {} classes are told apart",
+      fmt::format("the label '{}' has {}{} different values; at most {} classes are supported",
                   printable(flags.label), label.are_many() ? "more than " : "", label.different(),
                   kMostClasses),
       label.is_numeric() ? "predict the number itself: --task=regression"
@@ -160,7 +160,7 @@ void put_positive_last(const std::string& positive, std::vector<std::string>& cl
         classes.empty()
             ? "--positive is given, and the label is a number"
             : fmt::format("--positive is given, and there are {} classes", classes.size()),
-        "it chooses one of two classes; leave it out");
+        "it chooses one of two classes; omit it");
   }
   const auto found = std::ranges::find(classes, positive);
   if (found == classes.end())
@@ -230,7 +230,7 @@ std::string what_stands_there(const std::map<std::string, int64_t>& no_labels) {
   std::vector<std::string> words;
   for (const auto& [word, count] : no_labels)
     words.push_back(fmt::format("'{}' in {}", printable(word), count));
-  return fmt::format(": {}, taken for missing; --missing=empty takes such words as they are",
+  return fmt::format(": {}, which count as missing; with --missing=empty they are ordinary words",
                      join(words, ", "));
 }
 
@@ -272,7 +272,7 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
     require_column(file, "exclude", name);
     if (name == flags.label) {
       throw invalid_argument("--exclude and --label name the same column, '" + name + "'",
-                             "the label is never learned from: leave it out of --exclude");
+                             "the model never learns from the label: remove it from --exclude");
     }
   }
   if (!flags.weight.empty()) require_column(file, "weight", flags.weight);

@@ -242,7 +242,7 @@ TEST_F(TrainProgramTest, AColumnThatIsTheLabelIsWarnedOf) {
   }
   written(folder_ / "t.csv", leaky);
   EXPECT_THAT(run("t.csv --label=label --model=linear --epochs=2").text,
-              HasSubstr("warning: 'bought' alone tells the label in 100 % of the rows"));
+              HasSubstr("warning: 'bought' alone predicts the label in 100 % of the rows"));
 }
 
 TEST_F(TrainProgramTest, SaysWhatIsWrong) {

@@ -78,8 +78,7 @@ std::string exported(TableModel& model, const std::string& model_dir) {
 void print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
-  throw from_errno(errno, "cannot write to standard output",
-                   "what it wrote into files is there all the same");
+  throw from_errno(errno, "cannot write to standard output", "the files are written nevertheless");
 }
 
 void predict(const TrainFlags& flags, const std::string& model_dir) {
@@ -115,7 +114,7 @@ void train_table(const TrainFlags& flags) {
   if (is_same_file(flags.csv, flags.eval)) {
     throw invalid_argument(
         fmt::format("--eval: {} is the table that is learned from", flags.eval),
-        "leave it out, and one row of five is held out; or name a file of other rows");
+        "omit it, and one row of five is held out; or name a file of other rows");
   }
   const TableFormat format = format_of(flags);
   const HeldOut held = held_out(flags.eval.empty() ? flags.eval_fraction : 0, flags.seed);

@@ -174,7 +174,7 @@ TEST(FileSystem, DirectoriesAndRemoval) {
   files.write_atomically(temp / "file", "1").value();
   EXPECT_EQ(files.make_directories(temp / "file").error().kind(), ErrorKind::kInvalidArgument);
   EXPECT_EQ(files.make_directories(temp / "file").error().hint(),
-            "name a folder, or what is not there yet");
+            "name a folder, or a path that does not exist yet");
 }
 
 TEST(FileSystem, ErrorsNameThePath) {

@@ -28,7 +28,7 @@ const char* kind_of(mode_t mode) {
 Error no_file(mode_t mode, const std::string& path, bool writes) {
   std::string hint = "name a file";
   if (writes) {
-    hint += ", or what is not there yet";
+    hint += ", or a path that does not exist yet";
   } else {
     hint += S_ISDIR(mode) ? " in it" : "; what comes out of it can be kept in one: cat ... > FILE";
   }

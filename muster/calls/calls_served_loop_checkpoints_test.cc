@@ -152,14 +152,14 @@ TEST(ServedLoop, AChiefBehindItsLastBatchThatOnlyLeavesSaysWhatIsNotTrainedOn) {
   interrupt_behind_the_chief(middle);
   // The others learn it too.
   EXPECT_THAT(message_of([&] { (void)go_on(middle, /*ends_training=*/false); }),
-              HasSubstr("was not trained on"));
+              HasSubstr("was not used for training"));
   const auto error = take_late_error();
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->kind(), ErrorKind::kInvalidArgument);
-  EXPECT_THAT(error->message(), AllOf(HasSubstr("started again behind its last batch"),
-                                      HasSubstr("what worker 0 had left behind step 1")));
+  EXPECT_THAT(error->message(), AllOf(HasSubstr("restarted after its last batch"),
+                                      HasSubstr("the data that worker 0 had left after step 1")));
   EXPECT_THAT(error->hint(),
-              AllOf(HasSubstr("scope.end_training() behind it"), HasSubstr("middle/model.ckpt-")));
+              AllOf(HasSubstr("scope.end_training() after it"), HasSubstr("middle/model.ckpt-")));
 }
 
 TEST(ServedLoop, AChiefWithoutAnyBatchIsTold) {

@@ -49,15 +49,15 @@ const ParameterServerOptions& checked(const Strategy& strategy) {
   }
   if (servers->max_staleness || servers->replicas_to_aggregate > 0) {
     throw invalid_argument(
-        fmt::format("not supported: ParameterServerOptions.{} with a ClusterCoordinator, whose "
-                    "calls wait for no other",
+        fmt::format("not supported: ParameterServerOptions.{} with a ClusterCoordinator, because "
+                    "its calls do not wait for each other",
                     servers->max_staleness ? "max_staleness" : "replicas_to_aggregate"),
         "leave it unset, or train an Estimator");
   }
   if (servers->overlap) {
     throw invalid_argument(
-        "not supported: ParameterServerOptions.overlap with a ClusterCoordinator, whose next call "
-        "may come at any time, and would find weights of long ago",
+        "not supported: ParameterServerOptions.overlap with a ClusterCoordinator, because its next "
+        "call may come at any time and would use old weights",
         "leave it unset, or train an Estimator");
   }
   return *servers;
@@ -120,7 +120,7 @@ class ClusterCoordinator::Impl {
 
   RemoteFunctions& before_serving(const char* what) {
     if (!served_) return functions_;
-    throw invalid_argument(fmt::format("{} was called behind serve()", what),
+    throw invalid_argument(fmt::format("{} was called after serve()", what),
                            "call it before, in every task");
   }
 
@@ -410,7 +410,7 @@ class ClusterCoordinator::Impl {
   [[noreturn]] void end_on_request() {
     Error told = told_to_stop("");
     guarded_by_run([&] {
-      if (host_ != nullptr) watch_->cancel("the chief was told to stop");
+      if (host_ != nullptr) watch_->cancel("the chief was asked to stop");
       if (writer_ && saved_step_ != step()) save({});
       told = told_to_stop(writer_ ? fmt::format("after saving step {}", saved_step_)
                                   : fmt::format("at step {}, which was not saved", step()));

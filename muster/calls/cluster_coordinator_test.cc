@@ -357,7 +357,7 @@ TEST(ClusterCoordinator, ASaveThatMayFailIsTriedAgain) {
   });
   log::flush();
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("the run goes on, and tries again with the next save (1 of the 1 "));
+              HasSubstr("the run continues and retries at the next save (1 of 1 "));
   store.clear();
 }
 
@@ -390,7 +390,7 @@ TEST(ClusterCoordinator, RefusesDefinitionsThatDoNotFit) {
   EXPECT_THAT(message_of([&] { coordinator.define("h", nothing, {.training = true}); }),
               HasSubstr("\"g\" and \"h\""));
   EXPECT_THAT(message_of([&] { coordinator.serve(); }), HasSubstr("called no"));
-  EXPECT_THAT(message_of([&] { coordinator.define("i", nothing); }), HasSubstr("behind serve()"));
+  EXPECT_THAT(message_of([&] { coordinator.define("i", nothing); }), HasSubstr("after serve()"));
 }
 
 TEST(ClusterCoordinator, ABatchNeedsADataSetAndMinimizeAFunctionThatTrains) {
@@ -441,7 +441,7 @@ TEST(ClusterCoordinator, OtherFunctionsInOneTaskEndAll) {
 
 TEST(ClusterCoordinator, AChiefWithoutWorkersGivesUp) {
   const LocalCluster cluster(2, /*chief=*/true, /*servers=*/1);
-  const std::string reason = "no worker is there to make calls";
+  const std::string reason = "no worker has been available for calls";
   std::vector<std::optional<Error>> errors(2);
   // On a busy machine the time may be over before the server is there; then it is given more.
   for (double time = 1; time < 60; time *= 4) {

@@ -62,7 +62,8 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
     const int number = errno;
     if (number == EINTR) continue;
     if (number != EWOULDBLOCK) {
-      log::debug(fmt::format("{} cannot be locked: two programs in it are not told apart", path));
+      log::debug(
+          fmt::format("{} cannot be locked: two programs that use it cannot be detected", path));
       return;
     }
     const bool stop = cancelled && cancelled();
@@ -79,7 +80,7 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
       }
       // To start this program again would only wait once more: whoever started two must decide.
       throw invalid_argument(fmt::format("model_dir '{}' is in use by {}", directory, who),
-                             "wait for it to end, or give this run a model_dir of its own");
+                             "wait for it to end, or give this run its own model_dir");
     }
     if (!told) log::info(fmt::format("waiting for {} to stop using {}", who, directory));
     told = true;

@@ -123,7 +123,7 @@ Result<bool> Lease::taken_locked() {
   if (!text.ok()) {
     failed_look_ = std::chrono::steady_clock::now();
     return Error(text.error().kind(),
-                 "nobody can tell whose the lease is: " + text.error().message(),
+                 "the owner of the lease is unknown: " + text.error().message(),
                  text.error().hint());
   }
   const std::optional<Written> there = parse(text.value());

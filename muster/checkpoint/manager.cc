@@ -126,7 +126,7 @@ void CheckpointManager::ensure_writable() {
                 fmt::format("cannot write checkpoints to model_dir '{}': {}", model_dir_,
                             done.error().message()),
                 done.error().hint().empty()
-                    ? "pass the name of a folder you may write to; it is made when there is none"
+                    ? "pass a folder that you may write to; it is created if it does not exist"
                     : done.error().hint());
   }
 }
@@ -504,7 +504,7 @@ std::optional<std::string> CheckpointManager::find_latest(
         fmt::format("none of the {} checkpoints in '{}' can be read", skipped.size(), model_dir_);
     for (const std::string& why : skipped) message += "\n" + why;
     throw corrupt(std::move(message),
-                  "restore one of these files from a copy, or start anew in an empty model_dir");
+                  "restore one of these files from a copy, or start again in an empty model_dir");
   }
 }
 

@@ -27,7 +27,7 @@ std::string this_process() {
 Error in_use(const std::string& directory, const std::string& who) {
   // To start this program again would only wait once more: whoever started two must decide.
   return invalid_argument(fmt::format("model_dir '{}' is in use by {}", directory, who),
-                          "wait for it to end, or give this run a model_dir of its own");
+                          "wait for it to end, or give this run its own model_dir");
 }
 
 // Returns when nobody holds the right.
@@ -75,7 +75,7 @@ void StoreClaim::check() const {
   throw Error(
       ErrorKind::kUnavailable,
       fmt::format("model_dir '{}' was taken by another program while it was in use", directory_),
-      "another program writes there now: give each run a model_dir of its own");
+      "another program writes there now: give each run its own model_dir");
 }
 
 }  // namespace muster::inline v0_1

@@ -95,8 +95,8 @@ class WarmStart {
           fmt::format("vars_to_warm_start: \"{}\" matches none of the model's variables: {}",
                       pattern, join_quoted(known_, kNamesShown)),
           settings_.vars_to_warm_start.trainable_only()
-              ? "an expression matches from the beginning of a name; one that stands alone chooses "
-                "of variables that train, in a list {\"...\"} of all"
+              ? "an expression must match from the beginning of a name; a single expression "
+                "chooses only trainable variables, a list {\"...\"} chooses from all"
               : "an expression matches from the beginning of a name");
     }
     for (const auto& [name, previous] : settings_.var_name_to_prev_var_name) {

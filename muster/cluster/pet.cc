@@ -112,8 +112,8 @@ ResolvedCluster resolve_pet(const Surroundings& around, const ResolveOptions& /*
   const Node node = node_of(around.environment);
   if (node.processes > 1) {
     throw invalid_argument(
-        fmt::format("PET_NPROC_PER_NODE is {}, and nobody started {} processes", node.processes,
-                    node.processes),
+        fmt::format("PET_NPROC_PER_NODE is {}, but no launcher started {} processes",
+                    node.processes, node.processes),
         "programs whose main() is run_main() start them; for this one say torchrun --no_python "
         "PROGRAM, or ask for one process a node (numProcPerNode: 1)");
   }

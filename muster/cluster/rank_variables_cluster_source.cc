@@ -51,8 +51,8 @@ std::optional<PartialEnvironment> rank_variables_left(const Surroundings& around
                                      PlaceVariable{"MASTER_ADDR", Counts::kNothing, true, false}};
   return find_partial_environment(
       around.environment, kVariables,
-      "set RANK, WORLD_SIZE and, to the host of rank 0, MASTER_ADDR in every process "
-      "(a pod of an Indexed Job has JOB_COMPLETION_INDEX in place of RANK)");
+      "set RANK, WORLD_SIZE and, to the host of rank 0, MASTER_ADDR in every process (a pod of an "
+      "Indexed Job has JOB_COMPLETION_INDEX instead of RANK)");
 }
 
 }  // namespace

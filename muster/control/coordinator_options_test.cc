@@ -54,7 +54,7 @@ TEST(Group, ACoordinatorThatOthersCanReachNeedsAToken) {
   EXPECT_THAT(error.hint(), ::testing::HasSubstr("export MUSTER_JOB_TOKEN="));
   const cluster::ResolvedCluster first = resolve({{"worker", {"10.0.0.1:1", "b:1"}}}, "worker", 0);
   EXPECT_THAT(error_of([&] { server_options(first); }).message(),
-              ::testing::HasSubstr("nothing keeps unauthenticated peers out"));
+              ::testing::HasSubstr("peers are not authenticated"));
   for (const auto& let_in :
        {cluster::Job{.token = "a token of the test"}, cluster::Job{.insecure = true},
         cluster::Job{.tls = cluster::TlsIdentity()}}) {

@@ -250,13 +250,12 @@ class CsvRows final : public internal::RowReader {
     }
     return corrupt(
         fmt::format("{}: {} is no {}", where, value, to_string(column.kind)),
-        fmt::format(
-            "correct the row; or say the kind of the column in CsvOptions::columns: {{.name "
-            "= \"{}\", .kind = CsvKind::kString}} (a kind that is not given is inferred "
-            "from the first CsvOptions::infer_rows rows: let it look at more); or, if the text "
-            "stands for a missing value, add it to CsvOptions::na_values; numbers such as 1.234,5 "
-            "need CsvOptions::decimal and thousands",
-            name));
+        fmt::format("correct the row; or set the kind of the column in CsvOptions::columns: "
+                    "{{.name = \"{}\", .kind = CsvKind::kString}} (otherwise the kind is inferred "
+                    "from the first CsvOptions::infer_rows rows: increase that number); or, if the "
+                    "text means a missing value, add it to CsvOptions::na_values; numbers such as "
+                    "1.234,5 need CsvOptions::decimal and thousands",
+                    name));
   }
 
   Element finish(int64_t done, int64_t room) override {

@@ -93,12 +93,12 @@ void warn_of_marks(const std::string& name, const Seen& seen, const formats::Num
       seen.written * 20 < looked_at * 19)
     return;
   const bool comma = marks.decimal == '.' && seen.with_comma * 20 >= looked_at * 19;
-  log::warning(fmt::format(
-      "input: column {} is read as text, although it looks like numbers: {}. {}",
-      internal::shown(name), internal::shown(seen.first_text),
-      comma ? "With a decimal comma set CsvOptions::decimal = ',' (and thousands = '.')"
-            : "Say what their marks are in CsvOptions::decimal and thousands; signs and units "
-              "beside them are for a map()"));
+  log::warning(
+      fmt::format("input: column {} is read as text, although it looks like numbers: {}. {}",
+                  internal::shown(name), internal::shown(seen.first_text),
+                  comma ? "With a decimal comma set CsvOptions::decimal = ',' (and thousands = '.')"
+                        : "Set their marks in CsvOptions::decimal and thousands; remove signs and "
+                          "units in a map()"));
 }
 
 // A few texts among numbers are more likely slips of a pen than a column of texts, and one word

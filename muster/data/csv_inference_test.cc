@@ -121,7 +121,7 @@ TEST_F(CsvInferenceTest, NumbersHaveTheMarksTheyAreSaidToHave) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(kinds_of(infer_csv(path, {.delimiter = ';'})), "a:string? b:float32 c:string? ");
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              AllOf(HasSubstr("column 'c' is read as texts, though they look like numbers"),
+              AllOf(HasSubstr("column 'c' is read as text, although it looks like numbers"),
                     HasSubstr("CsvOptions::decimal = ','")));
   EXPECT_THAT(error_of([&] { csv({path}, {.decimal = ';'}); }).message(),
               HasSubstr("decimal is ';'"));

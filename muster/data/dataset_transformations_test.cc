@@ -352,7 +352,7 @@ TEST(Explain, SaysHowStagesRun) {
                                .explain();
   EXPECT_THAT(text, AllOf(HasSubstr("a full permutation, of indices"),
                           HasSubstr("elements read and mapped where the batch is made"),
-                          HasSubstr("2 ahead on a thread of its own")));
+                          HasSubstr("2 ahead on its own thread")));
 }
 
 TEST(Times, CountElementsOfEveryStage) {

@@ -99,10 +99,10 @@ std::vector<int64_t> labels_of(const std::string& dir, const std::vector<std::st
     }
     const auto found = std::find(classes.begin(), classes.end(), folders[i]);
     if (found == classes.end()) {
-      throw invalid_argument(fmt::format("'{}' has the sub-folder '{}', which is none of the {} "
-                                         "classes given: {}",
-                                         dir, folders[i], classes.size(), join(classes, ", ")),
-                             "rename or remove it, or add it to ImageFolderOptions.classes");
+      throw invalid_argument(
+          fmt::format("'{}' has the sub-folder '{}', which is not one of the {} given classes: {}",
+                      dir, folders[i], classes.size(), join(classes, ", ")),
+          "rename or remove it, or add it to ImageFolderOptions.classes");
     }
     labels.push_back(found - classes.begin());
   }

@@ -286,7 +286,7 @@ TEST_F(LostSources, AreSaidWhereIgnoreErrorsLeavesThemOut) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(read(files).size(), 12u);
   std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said, HasSubstr("leaves out an element: NotFound: there is no file missing"));
+  EXPECT_THAT(said, HasSubstr("dropped an element: NotFound: there is no file missing"));
   EXPECT_THAT(said, HasSubstr("left out 2 of 8 elements"));
   EXPECT_THAT(said, ::testing::Not(HasSubstr("damaged")));
   EXPECT_EQ(said.find("left out"), said.rfind("left out")) << "no number twice: " << said;

@@ -72,7 +72,7 @@ class ShapeExchange {
                       dtype_name(static_cast<DType>(all_[r][kType].item<int64_t>())),
                       fmt::join(shape, ", "), place_of(other[kDevice].item<int64_t>())),
           fmt::format("all replicas bring the same dtype and sizes{}, on devices of one kind",
-                      free ? ", but for that axis" : ""));
+                      free ? ", except along that axis" : ""));
     }
   }
 

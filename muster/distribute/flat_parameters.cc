@@ -219,9 +219,8 @@ namespace {
 
 // What optimizers that take turns do.
 std::string in_turns() {
-  return "one that makes no step this time, because another one has its turn, stands there as "
-         "optimizer.no_step(filter), with the filter of its minimize(): its weights and moments "
-         "stay as they are";
+  return "if an optimizer makes no step this time, describe it as optimizer.no_step(filter), with "
+         "the filter of its minimize(): its weights and moments are then unchanged";
 }
 
 }  // namespace

@@ -169,9 +169,9 @@ void ModelState::check_versions() const {
         fmt::format("not supported: the model function changed the variable {}, which does not "
                     "train, and {} replicas would each have another value of it",
                     variable->name(), place_.replicas()),
-        "change it in TrainOp::updates, by what is equal on every replica, or set its "
-        "synchronization to kOnRead: then each has its own value, and a checkpoint holds them "
-        "and what its aggregation makes of them");
+        "change it in TrainOp::updates, by values that are equal on every replica, or set its "
+        "synchronization to kOnRead: each replica then has its own value, and a checkpoint holds "
+        "all of them and their aggregate");
   }
 }
 

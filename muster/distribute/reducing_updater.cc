@@ -164,10 +164,10 @@ class ReducingUpdater final : public Updater {
   // sum, so all come to tell what they have.
   void check_reduction(double means, const Accumulated& accumulated) {
     if (means == 0 || means == place_.replicas()) return;
-    check_same(group_, place_, {{"loss_reduction", accumulated.mean() ? "mean" : "sum"}},
-               {.said = "the tasks of this run differ in a step",
-                .hint = "give run() the same options on every task, and change them behind the "
-                        "same step"});
+    check_same(
+        group_, place_, {{"loss_reduction", accumulated.mean() ? "mean" : "sum"}},
+        {.said = "the tasks of this run differ in a step",
+         .hint = "give run() the same options on every task, and change them after the same step"});
   }
 
   // Whether loss and weight are; where that is not to be reported, it throws.

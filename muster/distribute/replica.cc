@@ -109,7 +109,7 @@ StepResult Replica::train_step(const StepInput& input) {
     throw invalid_argument(
         fmt::format("in batch {} of {} of an update other optimizers rest than in those before",
                     accumulated_.batches + 1, accumulate_steps_),
-        "let optimizers take turns behind an update: every accumulate_steps batches");
+        "switch optimizers only after an update: every accumulate_steps batches");
   }
   const bool counts = input.rows > 0;
   const double weight = counts ? input.weight : 0;

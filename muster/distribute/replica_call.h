@@ -58,10 +58,10 @@ decltype(auto) call(Fn& fn, const Args&... args) {
   using Unpacked = decltype(std::tuple_cat(unpacked(args)...));
   using OnlyFeatures = decltype(std::tuple_cat(without_labels(args)...));
   constexpr bool kAsIs = std::is_invocable_v<Fn&, const Args&...>;
-  static_assert(kAsIs || kTakes<Fn, Unpacked> || kTakes<Fn, OnlyFeatures>,
-                "run() calls the function with what it is given: a PerReplica<T> as const T&, a "
-                "Batch as (const Features&, const Labels&) or as const Features& alone; this "
-                "function takes something else");
+  static_assert(
+      kAsIs || kTakes<Fn, Unpacked> || kTakes<Fn, OnlyFeatures>,
+      "run() passes its arguments to the function: a PerReplica<T> as const T&, a Batch as (const "
+      "Features&, const Labels&) or as const Features&; this function has other parameters");
   if constexpr (kAsIs) {
     return fn(args...);
   } else if constexpr (kTakes<Fn, Unpacked>) {

@@ -70,15 +70,16 @@ void tell(const cluster::ResolvedCluster& cluster, const Error& error,
   if (cluster.is_chief) {
     const control::CoordinatorServer server(control::server_options(cluster));
     tell_coordinator(cluster, request);
-    Patience patience(cancelled, "telling the other tasks why");
+    Patience patience(cancelled, "notifying the other tasks of the error");
     while (!server.all_know_of_start_failure() && patience.pause()) {
     }
     // The last answer may still be on its way.
     patience.pause();
     return;
   }
-  Patience patience(cancelled, fmt::format("{} does not answer yet; trying to tell it why",
-                                           plan::readable_task(cluster.workers[0].name())));
+  Patience patience(cancelled,
+                    fmt::format("{} does not answer yet; trying to notify it of the error",
+                                plan::readable_task(cluster.workers[0].name())));
   while (!tell_coordinator(cluster, request) && patience.pause()) {
   }
 }

@@ -72,12 +72,10 @@ bool KeepBest::higher() const {
   if (higher_is_better) return *higher_is_better;
   const Better better = better_by_name(metric);
   if (better != Better::kUnknown) return better == Better::kHigher;
-  throw invalid_argument(
-      fmt::format(
-          "RunConfig.keep_best.metric is \"{}\", whose name does not tell whether higher or "
-          "lower values are better",
-          metric),
-      "say so: .higher_is_better = true, or false");
+  throw invalid_argument(fmt::format("RunConfig.keep_best.metric is \"{}\"; its name does not show "
+                                     "whether higher or lower values are better",
+                                     metric),
+                         "set .higher_is_better = true or false");
 }
 
 std::vector<BestCheckpoint> best_checkpoints(const std::string& model_dir, FileSystem& fs) {

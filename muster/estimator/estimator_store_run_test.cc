@@ -165,8 +165,8 @@ TEST_F(StoreRun, SavesThatFailAreTriedAgain) {
   EXPECT_EQ(train(45, quiet_config(kRun)).global_step, 45);
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(said, HasSubstr("cannot save the checkpoint 'mem://runs/mine/model.ckpt-10'"));
-  EXPECT_THAT(said, HasSubstr("1 of the 2 that may fail in a row"));
-  EXPECT_THAT(said, HasSubstr("2 of the 2 that may fail in a row"));
+  EXPECT_THAT(said, HasSubstr("1 of 2 allowed failures in a row"));
+  EXPECT_THAT(said, HasSubstr("2 of 2 allowed failures in a row"));
   EXPECT_THAT(said, HasSubstr("the checkpoints up to model.ckpt-0 are untouched"));
   EXPECT_THAT(saved_steps(), ElementsAre(0, 30, 40, 45));
   EXPECT_EQ(testing::largest_difference(testing::latest(kRun), testing::latest(directory / "m")),

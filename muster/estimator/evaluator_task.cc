@@ -401,7 +401,7 @@ void EvaluatorTask::give_up() const {
                           name_, training_.quiet_seconds(), awaited(), model_dir_,
                           training_.last_chief().empty()
                               ? std::string()
-                              : fmt::format("; {} is gone, and has left no run_end.json",
+                              : fmt::format("; {} has ended without a run_end.json",
                                             training_.last_chief())),
               fmt::format("start the training again, and this task with it; it waits for "
                           "RunConfig.evaluator_timeout, which is {:g} s",
@@ -411,7 +411,7 @@ void EvaluatorTask::give_up() const {
 std::string EvaluatorTask::awaited() const {
   const std::vector<CheckpointFile>& files = training_.checkpoints();
   if (files.empty()) return "the first checkpoint";
-  return fmt::format("a checkpoint behind step {}", files.back().step);
+  return fmt::format("a checkpoint after step {}", files.back().step);
 }
 
 std::string EvaluatorTask::path_of(const CheckpointFile& file) const {

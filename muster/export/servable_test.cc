@@ -283,7 +283,7 @@ TEST_F(ServableTest, ReceiversSayWhatIsWrong) {
 TEST_F(ServableTest, OutputsSayWhatIsWrong) {
   const auto said = [](const auto& make) { return error_of([&] { make(); }).message(); };
   const Tensor two = torch::zeros({1, 2});
-  EXPECT_THAT(said([] { PredictOutput({{"a", Tensor()}}); }), HasSubstr("\"a\" is not there"));
+  EXPECT_THAT(said([] { PredictOutput({{"a", Tensor()}}); }), HasSubstr("\"a\" is undefined"));
   EXPECT_THAT(said([&] { ClassificationOutput(two, {"one"}); }), HasSubstr("1 classes"));
   EXPECT_THAT(said([] { ClassificationOutput(torch::zeros({2})); }), HasSubstr("float32[2]"));
   EXPECT_THAT(said([] { RegressionOutput(torch::zeros({})); }), HasSubstr("value is"));

@@ -70,8 +70,8 @@ TEST(ResolveTest, LargeNumbersAreExactUntilTheyAreSmall) {
   resolve({plain})(batch);
   ids_of(bucketized_column(plain, {20180131}), batch);
   const std::string told = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(told, HasSubstr("'day' takes numbers above 16,777,216 as float32"));
-  EXPECT_THAT(told, HasSubstr("its dtype is float32: the export would round them"));
+  EXPECT_THAT(told, HasSubstr("'day' converts numbers above 16,777,216 to float32"));
+  EXPECT_THAT(told, HasSubstr("its dtype is float32: the exported model would round them"));
 }
 
 TEST(ResolveTest, EmptyTextsAndMinusOneAreMissingUnlessLengthsSayOtherwise) {

@@ -188,7 +188,7 @@ class FileSystems final : public FileSystem {
       if (!entries_.contains(scheme)) return std::nullopt;
     }
     const std::string rest = path.substr(mark + 2);
-    return invalid_argument("'" + path + "' has one slash behind '" + scheme + ":', not two",
+    return invalid_argument("'" + path + "' has one slash after '" + scheme + ":', not two",
                             "write " + scheme + (scheme == "file" ? ":///" : "://") + rest +
                                 ", or ./" + path + " for a file of this machine");
   }

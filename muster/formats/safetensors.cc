@@ -312,7 +312,7 @@ Result<SafetensorsReader> SafetensorsReader::open(std::shared_ptr<FileReader> fi
   const std::string name = file->name();
   Result<SafetensorsReader> reader = open_alone(std::move(file));
   if (!reader.ok() || reader.value().parts().empty()) return reader;
-  return invalid_argument("'" + name + "' has parts in files beside it",
+  return invalid_argument("'" + name + "' has parts in other files of its folder",
                           "open it by its path, so that they are found");
 }
 

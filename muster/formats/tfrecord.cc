@@ -154,7 +154,7 @@ Result<RecordState> TfrecordReader::poll(Bytes* payload) {
   const Bytes body = bytes.value().subspan(kHeader, length);
   if (load_little_endian<uint32_t>(body.data() + length) != masked_crc32c(body)) {
     Error error = damaged("wrong checksum of the content of",
-                          "this record is damaged; those behind it can be read");
+                          "this record is damaged; later records can be read");
     stream_->consume(length + kTfrecordOverhead);
     return error;
   }

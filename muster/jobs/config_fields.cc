@@ -73,7 +73,7 @@ ConfigFields::ConfigFields(const ConfigFile& file, const ConfigValue& map,
     const ConfigMember* first = this->member(*known);
     if (first == &member) continue;
     file.note({.place = member.place,
-               .message = fmt::format("{} stands here, and as {} in line {}", member.key,
+               .message = fmt::format("{} is set here, and as {} in line {}", member.key,
                                       first->key, first->place.line),
                .hint = "keep one of the two",
                .about = {path_of(*known)}});
@@ -192,7 +192,7 @@ std::vector<const ConfigValue*> ConfigFields::list(const std::string& key) const
   const ConfigValue* value = find(key);
   if (value == nullptr) return {};
   if (value->kind != Kind::kList) {
-    wrong(*value, "a list", "write each of its values on a line of its own behind '- '");
+    wrong(*value, "a list", "write each of its values on its own line after '- '");
     return {};
   }
   std::vector<const ConfigValue*> items;

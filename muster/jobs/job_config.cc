@@ -44,7 +44,7 @@ void refuse_other_kinds(const ConfigFile& file, const ConfigValue& root) {
     }
   }
   if (const ConfigMember* services = member_of(root, {"services"})) {
-    refuse(*services, "a Docker Compose file", "write a pool of workers in place of the services");
+    refuse(*services, "a Docker Compose file", "write a pool of workers instead of the services");
   }
   if (const ConfigMember* cluster = member_of(root, {"cluster", "sparseCluster"})) {
     refuse(*cluster, "a TF_CONFIG",

@@ -189,7 +189,7 @@ JobStatus LocalTarget::status(const JobRecord& record) {
   // It may have been cancelled before it could read signals.
   status.state = cancelled ? JobState::kCancelled : JobState::kFailed;
   if (!cancelled)
-    status.detail = "the process that kept it is gone: it was killed, or the machine restarted";
+    status.detail = "its supervising process has ended: it was killed, or the machine restarted";
   for (TaskStatus& task : status.tasks) {
     if (!is_final(task.state)) task.state = status.state;
   }

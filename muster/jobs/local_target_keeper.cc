@@ -153,7 +153,7 @@ int keep_local_job(const std::string& folder) {
   const FileDescriptor lock = internal::lock_folder(folder);
   if (!lock.is_open()) {
     throw invalid_argument(fmt::format("another process keeps the job in {}", folder),
-                           "submit the job anew");
+                           "submit the job again");
   }
   // Others see from now on that the job is kept, so it need not end with its submission any more.
   prctl(PR_SET_PDEATHSIG, 0);

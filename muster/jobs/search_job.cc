@@ -32,7 +32,7 @@ constexpr int kShownTrials = 3;            // by --dry-run
 constexpr Duration kEndTime = std::chrono::seconds(120);
 
 std::string summary_of(const Search& search, const JobSpec& job) {
-  if (!search.done()) return "the search is interrupted; the same command goes on with it";
+  if (!search.done()) return "the search was interrupted; the same command continues it";
   std::string text;
   if (!search.gave_up().empty()) text = search.gave_up() + "\n";
   if (const Trial* best = search.best()) {
@@ -70,7 +70,7 @@ void check_left(const JobRecord& earlier, const Target& target) {
     throw invalid_argument(
         fmt::format("the job directory {} is that of the search {}, which runs on {}",
                     earlier.job_dir, earlier.name, state->keeper.host),
-        fmt::format("go on with it there, or end it there: muster jobs cancel {}", earlier.name));
+        fmt::format("continue it there, or cancel it there: muster jobs cancel {}", earlier.name));
   }
   if (ended || earlier.target == target.name()) return;
   throw invalid_argument(
@@ -280,8 +280,8 @@ JobStatus search_status(const JobRecord& record, Target& target) {
     return status;
   }
   status.state = JobState::kFailed;
-  status.detail = fmt::format(
-      "the process that ran the search is gone{}; the same command goes on with it", run_on);
+  status.detail =
+      fmt::format("the process of the search has ended{}; the same command continues it", run_on);
   return status;
 }
 

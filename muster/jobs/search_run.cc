@@ -138,7 +138,7 @@ class SearchRun {
     log::info(ended < search_.planned()
                   ? fmt::format("continuing the search: {} of {} trials have ended", ended,
                                 search_.planned())
-                  : fmt::format("all {} trials of the search have ended; it goes on with more "
+                  : fmt::format("all {} trials of the search have ended; to continue it, increase "
                                 "maxTrials (--max-trials)",
                                 ended));
     if (const std::string why = search_.gave_up(); !why.empty()) {

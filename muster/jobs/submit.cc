@@ -148,8 +148,8 @@ void check_same_command(const JobStore& store, const JobRecord& wanted, const St
         fmt::format("the job {} is of the same command, and its submission to {} did not end: {}",
                     record.name, record.target,
                     state == JobState::kUnknown
-                        ? "it is not there, and may still come"
-                        : fmt::format("it is there, and {}", to_string(state))),
+                        ? "it does not exist, but may still appear"
+                        : fmt::format("it exists, and {}", to_string(state))),
         state == JobState::kUnknown
             ? fmt::format("wait for some minutes, and look: muster jobs status {0}; muster jobs "
                           "remove {0} forgets it",
@@ -207,14 +207,14 @@ void check_job_dir(const JobStore& store, const std::string& job_dir, const Stat
     const JobState state = status.state;
     if (state == JobState::kUnknown && !was_submitted(record)) {
       throw_taken(job_dir, record, fmt::format("whose submission to {} did not end", record.target),
-                  fmt::format("look whether that one is there: muster jobs status {0}; muster jobs "
-                              "remove {0} forgets it",
+                  fmt::format("check whether that job exists: muster jobs status {0}; to remove "
+                              "its record: muster jobs remove {0}",
                               record.name));
     }
     if (state == JobState::kUnknown && !status.forgotten) {
       throw_taken(
           job_dir, record,
-          fmt::format("of which {} does not tell how it is{}{}", record.target,
+          fmt::format("whose state {} does not report{}{}", record.target,
                       status.detail.empty() ? "" : ": ", status.detail),
           fmt::format("wait, and try again; muster jobs remove {} forgets that one, or says "
                       "how",

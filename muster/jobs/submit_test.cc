@@ -166,11 +166,11 @@ TEST(SubmitTest, ADirectoryIsThatOfAJobWhoseTargetDoesNotAnswer) {
       return error.message() + "; " + error.hint();
     }
   };
-  EXPECT_THAT(why_taken({.detail = "it is away"}),
-              AllOf(HasSubstr("the job directory " + dir +
-                              " is that of the job fit, of which "
-                              "looking does not tell how it is: it is away; "),
-                    HasSubstr("wait, and try again"), HasSubstr("muster jobs remove fit")));
+  EXPECT_THAT(
+      why_taken({.detail = "it is away"}),
+      AllOf(HasSubstr("the job directory " + dir +
+                      " is that of the job fit, whose state looking does not report: it is away; "),
+            HasSubstr("wait, and try again"), HasSubstr("muster jobs remove fit")));
   EXPECT_EQ(why_taken({.forgotten = true}), "");
   for (const JobState ended : {JobState::kSucceeded, JobState::kFailed, JobState::kCancelled})
     EXPECT_EQ(why_taken({.state = ended}), "");

@@ -409,7 +409,7 @@ TEST(VertexTarget, ATokenIsSpokenOfAndCanBeLeftOut) {
   const auto shows_token = [&] {
     return target.describe(job, record).find("\"MUSTER_JOB_TOKEN\"") != std::string::npos;
   };
-  EXPECT_THAT(target.check(job), Contains(HasSubstr("can read this one's token")));
+  EXPECT_THAT(target.check(job), Contains(HasSubstr("can read this job's token")));
   EXPECT_TRUE(shows_token());
   using Variables = std::vector<std::pair<std::string, std::string>>;
   const Variables certificates = {{"MUSTER_TLS_CERT", "/run/cert.pem"},

@@ -157,7 +157,8 @@ TEST(FitBackupsTest, CtrlCSaysWhetherTheSameCommandGoesOn) {
   EXPECT_EQ(kept.hint(), "run the same command again to continue");
   const Error lost = stopped({.verbose = Verbose::kSilent});
   EXPECT_THAT(lost.message(), HasSubstr("at step 1, which was not saved"));
-  EXPECT_THAT(lost.hint(), HasSubstr("nothing was saved, so the same command begins anew"));
+  EXPECT_THAT(lost.hint(),
+              HasSubstr("nothing was saved, so the same command starts from the beginning"));
 }
 
 TEST(FitBackupsTest, NoFolderStaysThatWasMadeForThem) {

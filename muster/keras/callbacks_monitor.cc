@@ -31,9 +31,8 @@ void Monitor::learn(const Model& model, bool there) {
   }
   if (!there && metric == known.end()) return;
   throw invalid_argument(
-      fmt::format(
-          "{} follows \"{}\", of which nobody says whether higher or lower values are better",
-          whose_, name_),
+      fmt::format("{} monitors \"{}\", but it is unknown whether higher or lower values are better",
+                  whose_, name_),
       "give it .mode = keras::MonitorMode::kMax, or kMin; or say it of the metric: "
       "keras::MetricChoice(\"name\", function, Better::kHigher)");
 }

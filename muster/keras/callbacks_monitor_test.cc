@@ -119,11 +119,11 @@ TEST(MonitorTest, WhatNobodyKnowsIsRefusedBehindTheFirstBatch) {
                                         .verbose = Verbose::kSilent});
     });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-    EXPECT_THAT(error.message(), HasSubstr("follows \"val_mine\""));
+    EXPECT_THAT(error.message(), HasSubstr("monitors \"val_mine\""));
     EXPECT_THAT(error.hint(), HasSubstr("MonitorMode::kMax"));
     EXPECT_EQ(model.step(), 1);
   }
-  EXPECT_THAT(error_of([] { best_of("told", {1, 2}); }).message(), HasSubstr("follows \"told\""));
+  EXPECT_THAT(error_of([] { best_of("told", {1, 2}); }).message(), HasSubstr("monitors \"told\""));
   EXPECT_EQ(best_of("told", {1, 2}, MonitorMode::kMax), 1);
 }
 

@@ -197,7 +197,7 @@ TEST(FitTest, ABackupInALaterEpochIsRefused) {
                     rows_of(50).batch(10),
                     {.epochs = 2, .callbacks = {std::make_shared<BackupAndRestore>(directory)}});
               }).what(),
-              HasSubstr("stands in epoch 3, and epochs is 2"));
+              HasSubstr("is in epoch 3, but epochs is 2"));
   EXPECT_TRUE(local_file_system().exists(directory).value()) << "it is not lost";
   // Whoever goes on with it counts the steps that were made before.
   Model other = compiled();

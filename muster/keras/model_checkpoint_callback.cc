@@ -34,7 +34,7 @@ ModelCheckpoint::ModelCheckpoint(std::string path, ModelCheckpointOptions option
   }
   if (options_.save_freq && options_.save_best_only) {
     throw invalid_argument("ModelCheckpoint: both save_freq and save_best_only are set",
-                           "the best is known behind an epoch: leave out save_freq");
+                           "the best value is known only after an epoch: do not set save_freq");
   }
   check_max_failed_saves(options_.max_failed_saves, "ModelCheckpointOptions.max_failed_saves");
   if (options_.initial_value_threshold) monitor_.set_best(*options_.initial_value_threshold);

@@ -69,7 +69,7 @@ TEST(Certificates, NobodyElseCanReadTheKey) {
   }
   // What is there is not written over.
   EXPECT_THAT(error_of([&] { write_certificates(made, directory / "tls"); }).message(),
-              HasSubstr("is there already"));
+              HasSubstr("is exist already"));
 }
 
 TEST(Certificates, AHostIsANameOrANumber) {

@@ -85,9 +85,8 @@ std::string too_many_cores(const RunOptions& options, const Machine& machine) {
   const int64_t asked = int64_t{options.cores_per_task} * task_count(options);
   if (asked <= machine.usable) return "";
   return fmt::format(
-      "--cores-per-task={} for {} task{} makes {} cores, and there are {}: no task gets cores of "
-      "its "
-      "own, and their threads take turns; a fair share is {}",
+      "--cores-per-task={} for {} task{} needs {} cores, but there are {}: tasks will share cores; "
+      "an equal share is {}",
       options.cores_per_task, task_count(options), task_count(options) == 1 ? "" : "s", asked,
       machine.usable, std::max(1, machine.usable / task_count(options)));
 }
@@ -158,11 +157,12 @@ void check_run_options(const RunOptions& options) {
   }
   if (options.cores_per_task < 0) {
     throw invalid_argument(fmt::format("--cores-per-task is {}", options.cores_per_task),
-                           "pass a number of cores, or leave it out for a fair share");
+                           "pass a number of cores, or omit it for an equal share");
   }
   if (options.threads < 0) {
-    throw invalid_argument(fmt::format("--threads is {}", options.threads),
-                           "pass the threads of one task, or leave it out for its cores");
+    throw invalid_argument(
+        fmt::format("--threads is {}", options.threads),
+        "pass the number of threads of one task, or omit it to use its number of cores");
   }
   if (options.command.empty()) {
     throw invalid_argument("no program to run",

@@ -94,7 +94,7 @@ TEST_F(SuperviseRestartsTest, AServerThatIsStartedAgainWhenTheRunIsOverIsNoFailu
   processes[2].serves = true;
   processes[2].restarts = 5;
   EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(400)}).exit_code, 0);
-  EXPECT_THAT(read("err"), HasSubstr("ps 0 was started again, and the run is over without it"));
+  EXPECT_THAT(read("err"), HasSubstr("ps 0 was restarted, but the run has ended without it"));
 }
 
 // One that was started again while the chief trains is wanted.

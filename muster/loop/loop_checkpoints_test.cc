@@ -127,8 +127,8 @@ TEST(LoopCheckpointsTest, ASaveThatMayFailIsTriedAgain) {
     for (int i = 0; i < 2; ++i) EXPECT_EQ(step_and_save(), "");
     log::flush();
     EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-                AllOf(HasSubstr("model.ckpt-2"), HasSubstr("1 of the 2 that may fail in a row"),
-                      HasSubstr("2 of the 2 that may fail in a row")));
+                AllOf(HasSubstr("model.ckpt-2"), HasSubstr("1 of 2 allowed failures in a row"),
+                      HasSubstr("2 of 2 allowed failures in a row")));
     EXPECT_EQ(CheckpointManager(dir).latest(), dir + "/model.ckpt-1");
     store.set_plan({});
     EXPECT_EQ(step_and_save(), dir + "/model.ckpt-4") << "and it is counted anew";

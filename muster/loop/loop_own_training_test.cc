@@ -182,7 +182,7 @@ TEST(OwnTrainingTest, ALoopWithoutRunIsRefused) {
   };
   const Error error = error_of([&] { (void)train(mirrored({.replicas = 2}), false); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-  EXPECT_THAT(error.message(), HasSubstr("calls backward() itself, and no run()"));
+  EXPECT_THAT(error.message(), HasSubstr("calls backward() instead of run()"));
   EXPECT_THAT(error.hint(), HasSubstr("give it to run()"));
   EXPECT_EQ(train(one_device(), false), 4);
   // Who brings gradients together knows what it does.

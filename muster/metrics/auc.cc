@@ -110,11 +110,9 @@ std::string caution_of(std::span<const double> histogram, const AucOptions& opti
     positive += histogram[b];
     negative += histogram[buckets + b];
   }
-  if (positive == 0)
-    return "no label is positive: there is no curve, and 0 stands for an area that is not defined";
+  if (positive == 0) return "no label is positive: the area is undefined, shown as 0";
   if (negative == 0 && options.curve == Curve::kRoc) {
-    return "all labels are positive: there is no curve, and 0 stands for an area that is not "
-           "defined";
+    return "all labels are positive: the area is undefined, shown as 0";
   }
   if (!options.thresholds.empty() || internal::undecided_pairs(histogram) <= kUndecidedAtMost)
     return "";

@@ -155,7 +155,7 @@ TEST(Auc, SaysWhereThresholdsDoNotSeeTheOrder) {
 TEST(Precision, SaysWhereItIsNotDefined) {
   const Tensor y = tensor_of({0, 1}, {2}), none = tensor_of({0, 0}, {2});
   const Tensor low = tensor_of({0.1, 0.4}, {2}), high = tensor_of({0.1, 0.6}, {2});
-  EXPECT_THAT(caution_of(precision(y, low)), HasSubstr("nothing is predicted to be positive"));
+  EXPECT_THAT(caution_of(precision(y, low)), HasSubstr("nothing is predicted positive"));
   EXPECT_EQ(caution_of(precision(y, high)), "");
   EXPECT_THAT(caution_of(precision(y, high, {}, {.thresholds = {0.3, 0.9}})),
               HasSubstr("at the threshold 0.9 nothing is predicted"));

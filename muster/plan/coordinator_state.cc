@@ -226,7 +226,7 @@ std::vector<MissingTask> CoordinatorState::missing(double now) const {
     const Membership::Member* joiner = joiners_.find(entry.task);
     const bool left = joiner != nullptr && joiner->state == Membership::State::kLeft;
     result.push_back({entry.task, entry.address, now - roster_.at(entry.task).missing_since,
-                      left ? "which was told to stop" : ""});
+                      left ? "which was asked to stop" : ""});
   }
   return result;
 }

@@ -116,7 +116,7 @@ TEST(RunMainTest, ARequiredFlagThatIsMissingEndsTheProgramWithItsName) {
 TEST(RunMainTest, ARequiredFlagIsOneThatTheProgramHas) {
   const Outcome unused = run({}, [](const Flags&) {}, {.uses = {"seed"}, .required = {"data_dir"}});
   EXPECT_EQ(unused.code, 2);
-  EXPECT_THAT(unused.err, HasSubstr("ProgramOptions::required names data_dir"));
+  EXPECT_THAT(unused.err, HasSubstr("ProgramOptions::required has data_dir"));
 }
 
 // As at the end of a scope, which cannot throw.
@@ -349,7 +349,7 @@ TEST(RunMainTest, OnlyTheSharedFlagsAProgramUsesAreItsFlags) {
   const Outcome wrong = run({}, nothing, {.uses = {"model_dir", "modeldir"}});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_FALSE(wrong.called);
-  EXPECT_THAT(wrong.err, HasSubstr("names modeldir, which is no shared flag"));
+  EXPECT_THAT(wrong.err, HasSubstr("has modeldir, which is not a shared flag"));
 }
 
 TEST(RunMainTest, AProgramAddsFlagsOfItsOwn) {

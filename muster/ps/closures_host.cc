@@ -161,7 +161,7 @@ class Host final : public ClosureHost {
     if (!over_) {
       log::warning(fmt::format(
           "{} was lost: {}; {}", lost.task, lost.reason,
-          at_work ? "the call it was making begins again elsewhere" : "the others go on"));
+          at_work ? "the call it was making begins again elsewhere" : "the others continue"));
     }
     release(rank);
   }

@@ -127,7 +127,7 @@ class Server {
   bool told_to_stop() const { return start_.cancelled && start_.cancelled(); }
 
   Error stopped() const {
-    return Error(ErrorKind::kCancelled, fmt::format("{} was told to stop", name_),
+    return Error(ErrorKind::kCancelled, fmt::format("{} was asked to stop", name_),
                  "run the same command again to continue from the last checkpoint");
   }
 

@@ -409,7 +409,7 @@ TEST_F(S3StoreTest, AFlushThatWasDoneAllTheSameIsFound) {
   ASSERT_EQ(what(writer->append(bytes_of("mine"))), "");
   flush_in_vain();
   service_.objects()["log"] = content + "one twoours";
-  EXPECT_THAT(what(writer->flush()), HasSubstr("was written by somebody else"));
+  EXPECT_THAT(what(writer->flush()), HasSubstr("was written by another program"));
 }
 
 TEST_F(S3StoreTest, AFlushThatFailsLosesNothing) {

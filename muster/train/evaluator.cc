@@ -226,8 +226,9 @@ bool ended_by_hook(const HookList& hooks, const Replica& replica) {
   if (!hooks.stop()) return false;
   if (replica.num_replicas_in_sync() == 1) return true;
   throw invalid_argument(
-      fmt::format("a hook wants to end an evaluation on {} replicas, which share its batches",
-                  replica.num_replicas_in_sync()),
+      fmt::format(
+          "a hook requested the end of an evaluation on {} replicas, which share its batches",
+          replica.num_replicas_in_sync()),
       "limit it with EvaluateOptions.steps, or evaluate on one replica");
 }
 
@@ -249,8 +250,8 @@ void tell_of_no_end(const Dataset& dataset, const EvaluateLoop& loop, int64_t ma
   const bool endless = dataset.cardinality() == kInfinite;
   if (loop.steps || made != (endless ? 0 : kMany)) return;
   const char* remedy =
-      "set steps of EvaluateOptions or EvalSpec to the batches that are wanted, or leave out "
-      "repeat() in the input function";
+      "set steps of EvaluateOptions or EvalSpec to a number of batches, or remove repeat() from "
+      "the input function";
   if (endless) {
     log::warning(
         fmt::format("the evaluation will not end: its steps are not set, and its data repeats "

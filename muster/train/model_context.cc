@@ -95,7 +95,7 @@ T read_as(const ModelContext::Params& params, const std::string& name) {
   const json& value = params[name];
   if (std::optional<T> read = Reader<T>::read(value)) return *std::move(read);
   throw invalid_argument(
-      fmt::format("the Estimator's parameter '{}' is {}; the model function wants {}", name,
+      fmt::format("the Estimator's parameter '{}' is {}; the model function needs {}", name,
                   value.dump(-1, ' ', false, json::error_handler_t::replace), Reader<T>::name()),
       "give the Estimator such a value, or ask for another type: context.param<...>(\"" + name +
           "\")");

@@ -219,10 +219,10 @@ void OwnTraining::compare(const BackwardWatch& watch, const Batch* batch, bool m
 }
 
 std::string instead_of_own_training() {
-  return "let Muster make the step, which adds up what all replicas found: call minimize(loss) of "
-         "an optim::sgd() or another optimizer of Muster's in place of backward() and "
-         "torch::optim, on layers, or in an Estimator on a torch_module(); gradients that train "
-         "nothing come from torch::autograd::grad()";
+  return "let Muster make the step, which reduces the gradients of all replicas: instead of "
+         "backward() and torch::optim call minimize(loss) of an optim::sgd() or another optimizer "
+         "of Muster, on layers, or in an Estimator on a torch_module(); for gradients that train "
+         "nothing use torch::autograd::grad()";
 }
 
 std::optional<std::string> hint_of_own_backward(const std::string& said) {

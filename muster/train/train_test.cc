@@ -194,10 +194,10 @@ TEST(ModelContextTest, AParameterOfAnotherTypeIsNamed) {
   const ModelContext context(Mode::kTrain, variables, 1, params);
   const auto said = [](auto call) { return message_of(call); };
   EXPECT_EQ(said([&] { (void)context.param<double>("lr"); }),
-            "the Estimator's parameter 'lr' is \"fast\"; the model function wants a number");
+            "the Estimator's parameter 'lr' is \"fast\"; the model function needs a number");
   EXPECT_THAT(said([&] { (void)context.param("lr", 0.5); }), HasSubstr("is \"fast\""));
   EXPECT_THAT(said([&] { (void)context.param<int64_t>("units"); }),
-              HasSubstr("is 2.5; the model function wants a whole number"));
+              HasSubstr("is 2.5; the model function needs a whole number"));
   EXPECT_THAT(said([&] { (void)context.param<int>("many"); }), HasSubstr("to 2147483647"));
   EXPECT_EQ(context.param<int64_t>("many"), 10'000'000'000);
   EXPECT_THAT(said([&] { (void)context.param<std::vector<double>>("layers"); }),

@@ -144,10 +144,10 @@ TEST(Checkpoint, ADamagedOneIsSkippedAndSaidAndTheResultIsTheSame) {
     write_file(checkpoint_path(directory / "model", 30), damaged);
     const Ran ran = run(mnist(directory / "model", flags));
     EXPECT_EQ(ran.code, 0) << ran.output;
-    EXPECT_THAT(ran.output, AllOf(HasSubstr("skipping a damaged checkpoint: "),
-                                  HasSubstr("model.ckpt-30.safetensors"),
-                                  HasSubstr("in place of 1 damaged one"),
-                                  HasSubstr("model.ckpt-20: continuing after step 20")));
+    EXPECT_THAT(ran.output,
+                AllOf(HasSubstr("skipping a damaged checkpoint: "),
+                      HasSubstr("model.ckpt-30.safetensors"), HasSubstr("instead of 1 damaged one"),
+                      HasSubstr("model.ckpt-20: continuing after step 20")));
     EXPECT_TRUE(checkpoint_bytes(directory / "model", 30) == good);
   };
   again(good.substr(0, good.size() / 2));

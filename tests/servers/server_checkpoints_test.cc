@@ -283,8 +283,8 @@ TEST(ServerCheckpointsTest, ARunGoesOnWithoutACheckpointThatAServerCannotWrite) 
   train_there(run, 2, 45);
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(said, AllOf(HasSubstr("ps 1 cannot save its part: "),
-                          HasSubstr("1 of the 2 that may fail in a row"),
-                          HasSubstr("2 of the 2 that may fail in a row")));
+                          HasSubstr("1 of 2 allowed failures in a row"),
+                          HasSubstr("2 of 2 allowed failures in a row")));
   // Of each two parts and the table of them; nothing of what could not be saved.
   std::vector<std::string> expected;
   for (const char* name : {"model.ckpt-0.", "model.ckpt-30", "model.ckpt-40", "model.ckpt-45"})

@@ -134,7 +134,7 @@ TEST_F(EncryptedTest, BytesThatChangeOnTheWayAreRefused) {
   const Status written = files->write_atomically("s3://bucket/f", content_of(100'000));
   ASSERT_FALSE(written.ok());
   EXPECT_THAT(written.error().what(),
-              AllOf(HasSubstr("BadDigest"), HasSubstr("changed on the way")));
+              AllOf(HasSubstr("BadDigest"), HasSubstr("damaged on the way")));
   EXPECT_THAT(bucket_.objects(), IsEmpty());
 }
 

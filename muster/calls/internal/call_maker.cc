@@ -55,7 +55,7 @@ class Worker {
     replica_.engine().finish();
     log::info(fmt::format("{} made {} calls", task_, made_));
     if (!options_.start.cancelled()) return;
-    throw Error(ErrorKind::kCancelled, fmt::format("{} was told to stop", task_),
+    throw Error(ErrorKind::kCancelled, fmt::format("{} was asked to stop", task_),
                 "started again, it makes calls again");
   }
 

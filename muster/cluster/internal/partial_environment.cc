@@ -108,9 +108,7 @@ const PartialEnvironment* plainest(std::span<const PartialEnvironment> partials)
 
 Error refusal_of(const PartialEnvironment& partial) {
   return invalid_argument(
-      partial.finding +
-          ": this looks like one of several processes, and would train alone beside the "
-          "others",
+      partial.finding + ": this looks like one of several processes, but it would train alone",
       partial.fix + "; MUSTER_CLUSTER=local trains alone");
 }
 

@@ -50,7 +50,7 @@ void FileCacheStream::check(Bytes first) const {
   if (difference.empty()) return;
   throw invalid_argument(
       fmt::format("{} was written by another pipeline: {}", path_, difference),
-      "remove the file, so that it is written anew, or give this cache() a path of its own");
+      "remove the file, so that it is written again, or give this cache() its own path");
 }
 
 bool FileCacheStream::open() {

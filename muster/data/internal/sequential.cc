@@ -230,7 +230,7 @@ void SequentialStream::restore(IteratorStateReader& saved, int64_t run) {
   if (in_file == 0) return;
   if (!open()) {
     throw invalid_argument(
-        fmt::format("the saved position is element {} behind the last file", in_file));
+        fmt::format("the saved position is element {} after the last file", in_file));
   }
   if (place >= 0 && reader_->tell().has_value()) {
     reader_->seek(place);

@@ -27,8 +27,8 @@ Error LocalGroup::error_of(const plan::ProgressWatch::Stuck& stuck, int waiting,
     return Error(ErrorKind::kTimeout,
                  fmt::format("saving a checkpoint at step {} took more than {:.1f} s {}",
                              stuck.step, patience_.save, place),
-                 "see whether the disk of model_dir is slow or full, or what a hook does; "
-                 "save_timeout of the strategy is the patience");
+                 "check whether the disk of model_dir is slow or full, or whether a hook takes "
+                 "long; save_timeout of the strategy is the limit");
   }
   if (stuck.phase == plan::Phase::kBuilding || stuck.phase == plan::Phase::kEvaluating) {
     return Error(ErrorKind::kTimeout,

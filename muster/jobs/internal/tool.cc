@@ -29,7 +29,7 @@ launch::CompletedProcess run_tool(const ToolCall& call) {
   try {
     argv.at(0) = found(argv.at(0));
   } catch (const Error& error) {
-    throw not_found(fmt::format("{}: the command {} is not there", call.what, call.argv[0]),
+    throw not_found(fmt::format("{}: the command {} was not found", call.what, call.argv[0]),
                     call.install);
   }
   const launch::SlowNotice notice{

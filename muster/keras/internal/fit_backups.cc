@@ -123,19 +123,17 @@ void Fit::check_begun_alike(const std::string& note, bool same_fit) const {
                                     : fmt::format("{}: {}, and was {}", key, is, was));
   }
   if (differences.empty()) return;
-  throw invalid_argument(
-      fmt::format("fit: the backup in {} is of another run than this one: {}",
-                  backups_->backup_dir(), join(differences, "; ")),
-      fmt::format(
-          "call fit() as that run did, to go on; give this one a folder of its own (another "
-          "--model_dir, --job-dir or BackupAndRestore); or remove {}. "
-          "load_weights(\"{}\") begins with its weights alone",
-          backups_->backup_dir(), backups_->backup_dir()));
+  throw invalid_argument(fmt::format("fit: the backup in {} is of another run than this one: {}",
+                                     backups_->backup_dir(), join(differences, "; ")),
+                         fmt::format("to continue, call fit() as that run did; or give this run "
+                                     "another folder (--model_dir, --job-dir or BackupAndRestore); "
+                                     "or remove {}. To use only its weights: load_weights(\"{}\")",
+                                     backups_->backup_dir(), backups_->backup_dir()));
 }
 
 Error Fit::no_backup(const std::string& found) {
   return invalid_argument(fmt::format("fit: {} in the backup_dir is no backup of fit()", found),
-                          "give BackupAndRestore a folder of its own");
+                          "give BackupAndRestore its own folder");
 }
 
 bool Fit::find_backup() {
@@ -166,9 +164,9 @@ void Fit::resume() {
   take_place(note);
   if (first_epoch_ >= options_.epochs && step_ > 0) {
     throw invalid_argument(
-        fmt::format("fit: the backup in {} stands in epoch {}, and epochs is {}",
+        fmt::format("fit: the backup in {} is in epoch {}, but epochs is {}",
                     backups_->backup_dir(), first_epoch_ + 1, options_.epochs),
-        "go on with as many epochs as the run that was stopped, or more; or remove the backup");
+        "continue with at least as many epochs as the stopped run; or remove the backup");
   }
   saved_ = impl_.step();
   made_folders_ = note.value("made_folders", made_folders_);

@@ -24,7 +24,7 @@ bool ServedFit::begin(const Dataset& data) {
   }
   if (backups_ == nullptr) {
     throw invalid_argument(
-        "fit: on parameter servers the run needs a folder for its backups, and nobody named one",
+        "fit: on parameter servers the run needs a folder for its backups, but none was given",
         "give it a BackupAndRestore(folder) among its callbacks; or let the program have "
         "--model_dir "
         "or --job-dir (run_main()), below which backups go by themselves");
@@ -44,7 +44,7 @@ bool ServedFit::begin(const Dataset& data) {
     if (impl_.bystander()) return false;
     // The weights that the program goes on with are nowhere any more.
     throw Error(ErrorKind::kUnavailable,
-                "fit() has ended in this job's run, and the servers with its weights are gone",
+                "fit() has ended in this job's run, and the servers with its weights have stopped",
                 "start the whole run again, with a backup_dir, or a job, of another name");
   }
   const auto& notes = servers_->restored_notes();

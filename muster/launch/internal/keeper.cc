@@ -191,7 +191,7 @@ Keeper::Keeper() : mark_(random_secret().substr(0, 16)) {
   pipe_ = ends[1];
   if (pid_ < 0) {
     close(pipe_);
-    throw from_errno(number, "cannot start the process that ends what tasks leave behind",
+    throw from_errno(number, "cannot start the process that ends leftover processes of tasks",
                      "raise the limit of processes: ulimit -u");
   }
 }

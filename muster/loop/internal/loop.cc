@@ -251,8 +251,8 @@ void Loop::each(const char* own_call, const std::function<void(Replica&, size_t)
 void Loop::check_own_training() const {
   if (!watch_ || watch_->accumulated() == 0 || reduced_) return;
   throw invalid_argument(
-      fmt::format("a loop over a distributed data set calls backward() itself, and no run(): each "
-                  "of the {} replicas would train a model of its own",
+      fmt::format("a loop over a distributed data set calls backward() instead of run(): each of "
+                  "the {} replicas would train a different model",
                   first().num_replicas_in_sync()),
       "put the step into a function and give it to run(); " + instead_of_own_training());
 }

@@ -68,8 +68,8 @@ void Loop::run(const RunOptions& options, const std::function<void(size_t)>& bod
   std::string text = "run() made no step: its function called no Optimizer::minimize()";
   if (call.own_backward) {
     text +=
-        ", and backward() itself: what that trains is in no checkpoint, and on several replicas "
-        "each would train a model of its own; " +
+        ", and calls backward() itself: the trained values are in no checkpoint, and several "
+        "replicas would train different models; " +
         instead_of_own_training();
   }
   log::warning(text + "; if this is intended, pass {.training = false}");

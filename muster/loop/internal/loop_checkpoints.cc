@@ -79,8 +79,7 @@ CheckpointWriter& Loop::writer(const std::string& model_dir,
                 fmt::format("another program saved {} in model_dir '{}' since restore() looked "
                             "there; nothing was saved at step {}",
                             base_name(prefix), model_dir, step_),
-                "start again: restore() continues from there; or give this run a model_dir of its "
-                "own");
+                "start again: restore() continues from there; or give this run its own model_dir");
   }
   return writer;
 }

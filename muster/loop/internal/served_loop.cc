@@ -223,14 +223,14 @@ void ServedLoop::refuse_to_lose(bool has_read) const {
   }
   const int64_t saved = checkpoint.empty() ? 0 : checkpoint_step(checkpoint);
   const std::string why =
-      "the chief was started again behind its last batch, and has none to build the model of";
+      "the chief was restarted after its last batch, so it has no batch to build the model from";
   std::string instead =
-      "call scope.serve(step) in front of the loop and scope.end_training() behind it, in every "
-      "task: the chief then builds the model without a batch";
+      "call scope.serve(step) before the loop and scope.end_training() after it, in every task: "
+      "the chief then builds the model without a batch";
   if (!checkpoint.empty()) {
     instead += fmt::format(
-        "; or move '{}' away, so that the run goes on from a checkpoint before it, where the chief "
-        "has batches left",
+        "; or move '{}' away, so that the run continues from an earlier checkpoint, where the "
+        "chief has batches left",
         checkpoint);
   }
   if (joined && step_ > saved) {
@@ -246,9 +246,10 @@ void ServedLoop::refuse_to_lose(bool has_read) const {
         plan::readable_task(start_.cluster.workers.at(static_cast<size_t>(rank)).name()));
   }
   if (others.empty()) return;
-  throw invalid_argument(fmt::format("{}: what {} had left behind step {} was not trained on", why,
-                                     muster::join(others, ", "), saved),
-                         instead);
+  throw invalid_argument(
+      fmt::format("{}: the data that {} had left after step {} was not used for training", why,
+                  muster::join(others, ", "), saved),
+      instead);
 }
 
 bool ServedLoop::takes_part() const { return built() || place_ == Place::kJoined; }

@@ -24,7 +24,7 @@ constexpr double kPoll = 1;        // seconds that the ledger lets a request wai
 constexpr double kTellEvery = 10;  // seconds
 
 Error told_to_stop(const std::string& what) {
-  return Error(ErrorKind::kCancelled, "told to stop while " + what);
+  return Error(ErrorKind::kCancelled, "asked to stop while " + what);
 }
 
 std::map<std::string, TensorSpec> specs_in(const shards::Tensors& list) {
@@ -392,7 +392,7 @@ int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others
       break;
     case End::kTold:
       if (!connections_.is_chief()) return step_;
-      ask_ledger(ledger::Stop{connections_.task() + " was told to stop"});
+      ask_ledger(ledger::Stop{connections_.task() + " was asked to stop"});
       break;
   }
   bool stopping = end == End::kTold;
@@ -411,7 +411,7 @@ int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others
     if (connections_.told_to_stop() && !stopping) {
       if (!connections_.is_chief()) return step_;
       stopping = true;
-      ask_ledger(ledger::Stop{connections_.task() + " was told to stop"});
+      ask_ledger(ledger::Stop{connections_.task() + " was asked to stop"});
     }
     look_at_servers();
     if (others_go_on) others_go_on(step_);

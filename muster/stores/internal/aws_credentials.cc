@@ -79,10 +79,9 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::get() {
   Result<std::optional<AwsCredentials>> found = find();
   // Who gave them before and gives none now is out of order for a while.
   if (found.ok() && !found.value() && found_) {
-    found = Error(
-        ErrorKind::kUnavailable,
-        "the credentials of " + found_->source + " come to their end, and nobody gives new ones",
-        "see whether what gave them still answers");
+    found = Error(ErrorKind::kUnavailable,
+                  "the credentials of " + found_->source + " expire, and no new ones are available",
+                  "see whether what gave them still answers");
   }
   if (!found.ok()) {
     ask_again_seconds_ = now + kAskAgainAfter;

@@ -386,7 +386,7 @@ Status GcsService::copy(const ObjectName& from, const ObjectInfo& info, const Ob
     if (done != json.value().end() && *done == true) return {};
     const std::string before = std::exchange(token, text_of_field(json.value(), "rewriteToken"));
     if (token.empty()) {
-      return invalid_argument("the service neither ends nor goes on copying '" + from.uri() + "'",
+      return invalid_argument("the service makes no progress copying '" + from.uri() + "'",
                               "copy it with the service's tools");
     }
   }

@@ -224,7 +224,7 @@ Result<nlohmann::json> parse_secret_json(const std::string& text, const std::str
   const std::string verdict = what + " is not valid JSON";
   // "... at line 1, column 9: what was expected, and the text there".
   if (message.starts_with(verdict)) message.resize(message.find(": ", verdict.size()));
-  return Error(json.error().kind(), message, "write it anew, as its service gives it");
+  return Error(json.error().kind(), message, "write it again, as its service returns it");
 }
 
 Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {

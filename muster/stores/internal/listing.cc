@@ -71,12 +71,12 @@ Status list_pages(ObjectService& service, const ObjectName& directory, bool flat
     const Seen seen = take(page.value());
     if (next.empty() || seen == Seen::kEnough) return {};
     if (!asked.insert(std::hash<std::string>()(next)).second)
-      return wrong_list(directory, "does not go on: its pages name each other");
+      return wrong_list(directory, "makes no progress: its pages name each other");
     idle = seen == Seen::kNothingNew ? idle + 1 : 0;
     if (idle == kMostIdlePages) {
       return wrong_list(
           directory,
-          fmt::format("does not go on: {} pages in a row bring nothing new", kMostIdlePages));
+          fmt::format("makes no progress: {} pages in a row have no new names", kMostIdlePages));
     }
     if (++pages == kMostPages || names > kMostNames) {
       return wrong_list(directory, fmt::format("has no end: there are {} names on {} pages so far; "

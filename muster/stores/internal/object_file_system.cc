@@ -262,17 +262,18 @@ Status ObjectFileSystem::remove_tree(const std::string& path) {
     if (page.value().keys.empty()) return {};
     if (page.value().keys[0] == first) {
       return Error(ErrorKind::kUnavailable,
-                   "'" + name.value().with_key(first).uri() + "' is still there behind its removal",
-                   "somebody writes it anew, or the bucket holds on to what it has");
+                   "'" + name.value().with_key(first).uri() + "' still exists after its removal",
+                   "another program writes it again, or the bucket retains its objects");
     }
     if (Status removed = service_.remove_all(name.value(), page.value().keys); !removed.ok())
       return removed;
     if (page.value().next.empty()) return {};
     first = page.value().keys[0];
   }
-  return corrupt("'" + name.value().uri() + "' still holds something behind the removal of " +
-                     std::to_string(kMostPagesToRemove * kKeysAtOnce) + " objects",
-                 "somebody writes there, or the service is at fault: look with its own tools");
+  return corrupt(
+      "'" + name.value().uri() + "' is not empty after the removal of " +
+          std::to_string(kMostPagesToRemove * kKeysAtOnce) + " objects",
+      "another program writes there, or the service has an error: check with its own tools");
 }
 
 }  // namespace muster::inline v0_1::stores::internal

@@ -234,9 +234,10 @@ Status ObjectReader::verify(uint64_t offset, Bytes bytes) {
   const bool same =
       (!info_.crc32c || *info_.crc32c == crc_) && (!info_.md5 || *info_.md5 == md5_->finish());
   if (same) return {};
-  return corrupt("the bytes of '" + name_ + "' do not have the checksum that its store gives (" +
-                     (info_.crc32c ? "CRC-32C" : "MD5") + ")",
-                 "they were changed on the way: read it again; if that fails too, write it anew");
+  return corrupt(
+      "the bytes of '" + name_ + "' do not have the checksum that its store gives (" +
+          (info_.crc32c ? "CRC-32C" : "MD5") + ")",
+      "the bytes were damaged on the way: read the file again; if that fails too, write it again");
 }
 
 }  // namespace muster::inline v0_1::stores::internal
