@@ -20,7 +20,7 @@
 //   Counts (num_batches_tracked) are the chief's. Batches of zero rows change neither.
 // - Register all parameters and buffers when the module is made, and neither convert nor replace
 //   them later (InvalidArgument). Change buffers in place.
-// - Every replica and mode has a module of its own; a tensor belongs to one module and name.
+// - Every replica and mode has its own module; a tensor belongs to one module and name.
 // - A module is made on the CPU; its registered tensors then move to the replica's device, where
 //   random numbers are seeded in the same way. Tensors that it does not register stay where they
 //   are.

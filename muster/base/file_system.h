@@ -1,4 +1,4 @@
-// Reads and writes files by path or URI, behind an interface that tests replace and other storage
+// Reads and writes files by path or URI, through an interface that tests replace and other storage
 // can implement. Thread safety: a FileSystem may be used from many threads; a writer belongs to one
 // thread at a time; a reader may be shared.
 //

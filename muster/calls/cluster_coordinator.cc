@@ -129,7 +129,7 @@ class ClusterCoordinator::Impl {
     if (std::ranges::count(functions.data, data.name, &RemoteFunctions::Data::name) > 0) {
       throw invalid_argument(
           fmt::format("{}(\"{}\") was given a name that is taken", what, data.name),
-          "give each data set a name of its own");
+          "give each data set a different name");
     }
     functions.data.push_back(std::move(data));
     return PerWorkerDataset(static_cast<int>(functions.data.size()) - 1);
@@ -461,7 +461,7 @@ RemoteFunctionName ClusterCoordinator::define(const std::string& name, RemoteFun
   if (!fn || name.empty() || functions.find(name) != nullptr) {
     throw invalid_argument(fmt::format("define(\"{}\") was given {}", name,
                                        !fn ? "no function" : "a name that is empty or taken"),
-                           "give each function a name of its own");
+                           "give each function a different name");
   }
   if (options.training && training != nullptr) {
     throw invalid_argument(fmt::format("\"{}\" and \"{}\" are both defined as functions that train",

@@ -140,7 +140,7 @@ class MUSTER_EXPORT ClusterCoordinator {
   explicit ClusterCoordinator(StrategyPtr strategy, CoordinatorOptions options = {});
   // On the chief, ends the run: calls that no worker has begun are cancelled, and workers and
   // servers end with exit code 0. When an exception leaves the coordinator's scope, workers and
-  // servers are told about it and end as well.
+  // servers are notified and end as well.
   ~ClusterCoordinator();
   ClusterCoordinator(const ClusterCoordinator&) = delete;
   ClusterCoordinator& operator=(const ClusterCoordinator&) = delete;
@@ -163,7 +163,7 @@ class MUSTER_EXPORT ClusterCoordinator {
   // the chief or a server tries to rejoin the run for ParameterServerOptions::restart_timeout. On a
   // task of type "ps": holds weights, with the same return value and timeout. On the chief: builds
   // the model, continues from the state of the servers or from model_dir, and returns false; it
-  // returns true if this job's run (MUSTER_JOB_ID) has already ended and its servers are gone.
+  // returns true if this job's run (MUSTER_JOB_ID) has already ended and its servers have stopped.
   // Throws InvalidArgument without a training function or when the program differs between tasks;
   // Timeout and PeerLost with the name of the missing task; Cancelled when this task was asked to
   // stop; and the error that ended the run.

@@ -15,7 +15,7 @@ namespace muster::inline v0_1::cluster {
 
 // The name of one task: its job and its index there.
 struct MUSTER_EXPORT Task {
-  std::string type{};  // "chief", "worker", "ps", "evaluator", or a type of one's own
+  std::string type{};  // "chief", "worker", "ps", "evaluator", or your own type
   int index = 0;
   bool operator==(const Task&) const = default;
   std::string name() const;  // "worker:1"

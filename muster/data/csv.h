@@ -76,7 +76,7 @@ struct CsvOptions {
 //   long for int64 make a column of strings, so that identifiers keep their digits.
 //
 // Logs a warning for a column in which at most one value in 20 is not a number, for one whose
-// non-numbers are all the same word, and for one whose texts are numbers with other marks than
+// non-numbers are one word, and for one whose texts are numbers with other marks than
 // `decimal` and `thousands`. Call it once for many files, so that all have the same kinds. Files
 // may have no rows when all columns are listed. Throws NotFound when a file is missing or lacks a
 // selected column (the error lists its columns), InvalidArgument and Corrupt as reading does, and

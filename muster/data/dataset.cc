@@ -317,8 +317,8 @@ std::unique_ptr<Iterator> Dataset::iterator(const IteratorOptions& options) cons
         obstacle != nullptr && obstacle->is<in::IgnoreErrors>()
             ? "put ignore_errors() in front of batch()"
         : obstacle != nullptr && obstacle->is<in::GroupByWindow>()
-            ? "what it makes is handed on as it is: let each worker have data of its own, with "
-              "shard() in front of it, and one replica"
+            ? "its output is passed on undivided: give each worker separate data, with shard() "
+              "before it, and one replica"
             : "end it with global_batch(n), of n examples over all replicas, or with batch(n) for "
               "each; elements that are batches already, as a loader makes them, are taken apart in "
               "front of it: unbatch().global_batch(n)");

@@ -53,7 +53,7 @@ enum class AutoShardPolicy {
               // worker
   // kFile if the pipeline begins with files and there are enough for all workers; else kData.
   kAuto = 0,
-  kFile = 1,  // each worker reads files of its own
+  kFile = 1,  // each worker reads its own files
   kData = 2,  // each worker takes its own rows; all workers read data without an index
   kHint = 3,  // each worker reads what shard(kShardHint, kShardHint) selects
 };

@@ -148,8 +148,9 @@ MnistArray read_mnist(const std::string& dir, const std::vector<MnistFile>& foun
                            "remove one, or name the files: data::from_idx(images, labels)");
   }
   if (order.size() > 1) {
-    log::info(fmt::format("{}: reading {}; {} in the same folder {}", dir, order.front().name,
-                          order.size() - 1, order.size() == 2 ? "is not" : "are not"));
+    log::info(fmt::format("{}: reading {}; {} more of the same content {} read", dir,
+                          order.front().name, order.size() - 1,
+                          order.size() == 2 ? "is not" : "are not"));
   }
   return taken;
 }

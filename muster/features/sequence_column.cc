@@ -125,7 +125,7 @@ class SequenceNumericColumn final : public Source {
   bool gives_sequences() const override { return true; }
   Shape variable_shape() const override { return options_.shape; }
   std::string definition() const override {
-    return fmt::format("sequences of numbers {}, {} behind them ({})", describe(options_.shape),
+    return fmt::format("sequences of numbers {}, {} after them ({})", describe(options_.shape),
                        options_.default_value,
                        options_.normalizer_fn ? static_cast<const void*>(this) : nullptr);
   }

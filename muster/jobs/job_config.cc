@@ -138,7 +138,7 @@ JobConfig read_job_config(const std::string& text, const std::string& name) {
   refuse_other_kinds(file, root);
   if (file.documents.size() > 1) {
     throw file.error(file.documents[1].place, "a second document begins here",
-                     "give each job a file of its own");
+                     "give each job a separate file");
   }
   JobConfig config = read_known_kind(file, root);
   file.throw_noted();

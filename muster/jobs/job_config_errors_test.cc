@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"scaleTier: [\n", "job.yaml:", "neither YAML nor JSON", "':'"},
         Broken{", \"minValue\"", "job.yaml:1:1", "more than 100 documents", "':'"},
         Broken{"scaleTier: BASIC\n---\nscaleTier: BASIC\n", "job.yaml:3:1: ", "second document",
-               "file of its own"}));
+               "separate file"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Search, BrokenConfigTest,

@@ -21,8 +21,8 @@ void check_one_job(const std::string& flag, const std::string& where) {
   if (name_of(flag) == "--array") {
     throw invalid_argument(
         fmt::format("'{}' {} would make several jobs of one", flag, where),
-        "submit a job for each, with a --job-dir of its own: for i in 0 1 2; do muster submit "
-        "--job-dir=runs/$i ...; done; to try values is a search: add hyperparameters to the "
+        "submit a job for each, with a different --job-dir: for i in 0 1 2; do muster submit "
+        "--job-dir=runs/$i ...; done; to try values, use a search: add hyperparameters to the "
         "configuration (docs/hyperparameters.md)");
   }
   if (name_of(flag) == "--clusters" || name_of(flag) == "--cluster") {

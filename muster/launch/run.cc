@@ -308,9 +308,10 @@ std::string find_program(const std::string& program, std::string_view path,
   const std::string here = "./" + program;
   const auto own = is_program(here) ? program : nearest_program(program, {"."});
   const auto near = own ? "./" + *own : nearest_program(program, folders);
-  throw not_found(fmt::format("program '{}' was found neither in PATH nor beside muster", program),
-                  near ? fmt::format("did you mean {}?", *near)
-                       : fmt::format("give its path, for example {}", here));
+  throw not_found(
+      fmt::format("program '{}' was found neither in PATH nor in muster's folder", program),
+      near ? fmt::format("did you mean {}?", *near)
+           : fmt::format("give its path, for example {}", here));
 }
 
 std::string describe(const RunPlan& plan) {

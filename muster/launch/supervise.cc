@@ -327,8 +327,8 @@ Outcome Supervisor::conclude() {
   outcome.address_in_use = address_in_use_;
   for (const RunningTask& task : tasks_) {
     if (!task.exit.ended) {
-      say(fmt::format("{} (process {}) did not end after SIGKILL; it is left behind",
-                      task.spec->name, task.process.pid));
+      say(fmt::format("{} (process {}) did not end after SIGKILL; giving up", task.spec->name,
+                      task.process.pid));
     }
   }
   if (options_.on_end) options_.on_end(outcome);

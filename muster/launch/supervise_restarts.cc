@@ -47,7 +47,7 @@ void Supervisor::on_exit(RunningTask& task) {
   const std::string others = names_of_running();
   if (others.empty()) return;  // the report says it
   if (task.spec->beside || (task.spec->may_be_lost && asks_for_restart(task.exit.status))) {
-    say(fmt::format("{}; {} continue without it", what, others));
+    say(fmt::format("{}; the run continues with {}", what, others));
     return;
   }
   held_ = {fmt::format("{}; waiting up to {} for {} to end", what,

@@ -44,7 +44,7 @@ TEST_F(SuperviseRestartsTest, WithoutAWorkerThatMayBeLostTheOthersGoOn) {
   processes[1].may_be_lost = true;
   EXPECT_EQ(supervise_here(processes, {}).exit_code, 137);
   EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
-  EXPECT_THAT(read("err"), HasSubstr("chief 0 continue without it"));
+  EXPECT_THAT(read("err"), HasSubstr("the run continues with chief 0"));
   // A mistake of the program is one of all of them.
   processes[1] = process("worker 0", "exit 2");
   processes[1].may_be_lost = true;
@@ -118,7 +118,7 @@ TEST_F(SuperviseRestartsTest, WithoutAWorkerThatIsToldToStopTheOthersGoOn) {
   processes[1].may_be_lost = true;
   EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(1)}).exit_code, 143);
   EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
-  EXPECT_THAT(read("err"), HasSubstr("chief 0 continue without it"));
+  EXPECT_THAT(read("err"), HasSubstr("the run continues with chief 0"));
 }
 
 }  // namespace

@@ -197,7 +197,7 @@ TEST_F(SuperviseTest, AnEvaluatorThatFailsStopsNobodyAndIsTold) {
   EXPECT_EQ(outcome.root_cause, 1u);
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/trained"));
   EXPECT_FALSE(outcome.tasks[0].after_our_signal);
-  EXPECT_THAT(read("err"), HasSubstr("evaluator: exit code 1; worker 0 continue without it"));
+  EXPECT_THAT(read("err"), HasSubstr("evaluator: exit code 1; the run continues with worker 0"));
   EXPECT_THAT(read("err"), HasSubstr("the others ended well, but evaluator failed: exit code 1"));
 }
 

@@ -83,7 +83,7 @@ struct SaveOptions {
 
 // An entered strategy. The replicas live as long as the outermost scope. Scopes of one strategy may
 // nest; the options of the outermost apply. All processes leave it together, unless an exception
-// leaves it; the other processes are then told.
+// leaves it; the other processes are then notified.
 //
 // On parameter servers only end_training() and the end of the scope wait for other tasks. Each
 // worker, and the chief, reads its share of the data at its own speed, and ends its passes by

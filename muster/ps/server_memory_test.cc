@@ -384,7 +384,7 @@ TEST_F(SharingServerTest, AServerAtItsEndGivesNoCopyThatLacksSteps) {
 
 TEST_F(SharingServerTest, AWorkerThatLiesAboutPlacesIsRefused) {
   ServerMemory memory = shared();
-  EXPECT_THAT(message_of([&] { push(); }), HasSubstr("memory it does not share"));
+  EXPECT_THAT(message_of([&] { push(); }), HasSubstr("memory that it does not share"));
   make_area(memory, 4096);
   const int64_t bytes = area_.bytes;
   const int64_t first = area_.dense_bytes;

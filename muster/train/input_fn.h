@@ -28,8 +28,8 @@ class InputFn {
     constexpr bool kWhole = std::is_invocable_r_v<Dataset, Fn>;
     static_assert(
         kByContext || kWhole,
-        "an input function takes nothing, or a const InputContext&, and returns a Dataset. "
-        "It is not told the mode: training, evaluation and prediction get one each.");
+        "an input function takes nothing, or a const InputContext&, and returns a Dataset. It does "
+        "not get the mode: use one each for training, evaluation and prediction.");
     if constexpr (kByContext) {
       by_context_ = std::move(fn);
     } else if constexpr (kWhole) {

@@ -223,8 +223,8 @@ Model ModelContext::model(const std::string& name, const std::function<Layer()>&
         fmt::format("two places of the model function make a model of the name \"{}\": the second "
                     "would get the layer of the first, and its weights",
                     name),
-        "give each a name of its own; to call one layer twice, keep what context.model() gave and "
-        "call that");
+        "give each a different name; to call one layer twice, keep the result of context.model() "
+        "and call that");
   }
   if (asked_before && !found->second.told_shared && mode_ == Mode::kTrain) {
     found->second.told_shared = true;
@@ -251,7 +251,7 @@ optim::Optimizer ModelContext::optimizer(const optim::Optimizer& optimizer) {
     throw invalid_argument(fmt::format("the optimizer \"{}\" is {}, but was {} before",
                                        optimizer.name(), kind, known->second),
                            "an optimizer keeps its kind for the whole run; give the other one a "
-                           "name of its own with named()");
+                           "different name with named()");
   }
   return optimizer;
 }

@@ -177,12 +177,12 @@ void OwnTraining::compare(const BackwardWatch& watch, const Batch* batch, bool m
     values = digest_of(values, leaf);
   }
   const auto refuse = [&](const std::string& why) {
-    throw invalid_argument(fmt::format("{} trains {} by a backward() of its own: {}", function_,
+    throw invalid_argument(fmt::format("{} trains {} by its own backward(): {}", function_,
                                        trained.empty() ? "variables" : describe_all(trained), why),
                            instead_of_own_training());
   };
   if (!replica_.place().in_sync) {
-    if (!trained.empty()) refuse("each worker would train a model of its own");
+    if (!trained.empty()) refuse("each worker would train a different model");
     return;
   }
   const Tensor mine = torch::empty({1, kFacts}, at::kLong);
@@ -210,10 +210,9 @@ void OwnTraining::compare(const BackwardWatch& watch, const Batch* batch, bool m
   for (size_t r = 1; r < all.size(); ++r) {
     for (const Fact which : {kTensors, kValues, kGradients}) {
       if (fact(r, which) == fact(0, which)) continue;
-      refuse(
-          fmt::format("{} of replicas 0 and {} differ, so each of the {} replicas trains a model "
-                      "of its own",
-                      which == kGradients ? "the gradients" : "those", r, all.size()));
+      refuse(fmt::format(
+          "{} of replicas 0 and {} differ, so each of the {} replicas trains a different model",
+          which == kGradients ? "the gradients" : "those", r, all.size()));
     }
   }
 }

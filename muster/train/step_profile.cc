@@ -148,7 +148,7 @@ std::optional<formats::Timeline> StepProfile::gather() {
       {"last_step", fmt::format("{}", last_step_)},
       {"steps", fmt::format("{}", steps_)},
       {"unix_seconds", fmt::format("{:.6f}", date_)},
-      {"clocks", uncertainty == 0 ? "tasks share a clock, as far as can be told"
+      {"clocks", uncertainty == 0 ? "tasks seem to share a clock"
                                   : fmt::format("compared to within {:.1f} us",
                                                 static_cast<double>(uncertainty) * 1e-3)}};
   if (left_out > 0) {

@@ -139,7 +139,7 @@ TEST(ModelContextTest, AFunctionThatANameHidesIsRefused) {
   const Error error = error_of([&] { context.model("hidden", [] { return Dense(10); }); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), HasSubstr("the name \"hidden\""));
-  EXPECT_THAT(error.hint(), HasSubstr("a name of its own"));
+  EXPECT_THAT(error.hint(), HasSubstr("a different name"));
   // So are functions that are no lambdas.
   context.model("plain", plain_layer);
   EXPECT_THAT(message_of([&] { context.model("plain", other_plain_layer); }), HasSubstr("plain"));

@@ -92,7 +92,7 @@ trees::TrainTreesOptions settings_of_classifier(const BoostedTreesClassifierOpti
   if (different.size() != words) {
     throw invalid_argument(
         "label_vocabulary has an entry twice: " + join_quoted(options.label_vocabulary),
-        "give each class a name of its own");
+        "give each class a different name");
   }
   settings.form.loss = options.n_classes == 2 ? Loss::kLogistic : Loss::kSoftmax;
   settings.form.n_classes = options.n_classes;

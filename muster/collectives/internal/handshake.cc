@@ -97,7 +97,7 @@ bool Handshake::answer_hello() {
   const bool known_lane = hello.lane == static_cast<int32_t>(Lane::kControl) ||
                           hello.lane == static_cast<int32_t>(Lane::kBulk);
   if (!known_lane || hello.to_rank != own_rank_)
-    return fail_unauthenticated("it looks for somebody else");
+    return fail_unauthenticated("it connects to another rank");
   peer_rank_ = hello.from_rank;
   lane_ = static_cast<Lane>(hello.lane);
   hello_ = std::exchange(inbox_, {});

@@ -27,7 +27,7 @@ bool SplitBatchStream::refill() {
     rows_ = batch_.element.rows();
   } catch (...) {
     batch_.error = current_failure(
-        fmt::format("the rows of {} cannot be told apart", batch_.element.describe()));
+        fmt::format("the rows of {} cannot be distinguished", batch_.element.describe()));
   }
   return true;
 }

@@ -218,8 +218,8 @@ void ServedLoop::refuse_to_lose(bool has_read) const {
     throw invalid_argument(
         "the chief's data gave no batch, so no task knew what to build the model of, and nothing "
         "was trained",
-        "check the data directory and the transformations; where each worker has data of its own, "
-        "the chief needs some too");
+        "check the data directory and the transformations; if each worker has its own data, the "
+        "chief needs some too");
   }
   const int64_t saved = checkpoint.empty() ? 0 : checkpoint_step(checkpoint);
   const std::string why =

@@ -273,8 +273,7 @@ void ShardServer::answer(Client& client, const shards::Push& request, Defined& h
   const bool in_area = request.in_area;
   // One of another generation may be too small.
   if (in_area && (!client.area || client.area->bytes() < here.store->dense_bytes()))
-    throw invalid_argument(
-        fmt::format("{} was told of gradients in memory it does not share", name_));
+    throw invalid_argument(fmt::format("{} got gradients in memory that it does not share", name_));
   // What lies in an area of another process of the worker is nobody's any more.
   const auto& area = in_area ? client.area : nullptr;
   if (!staged || staged->area != area) staged = here.store->stage(area);

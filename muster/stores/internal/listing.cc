@@ -21,8 +21,7 @@ constexpr double kSecondsBetweenLines = 10;
 Error wrong_list(const ObjectName& directory, const std::string& why) {
   return corrupt(
       "the list of '" + directory.uri() + "' " + why,
-      "the service, or who answers in its place, is at fault: compare with a list of its "
-      "own tools");
+      "the service, or a proxy before it, has an error: compare with a list by its own tools");
 }
 
 // Says what is wrong with a name of the list; "" when nothing is. What is a prefix ends with a
