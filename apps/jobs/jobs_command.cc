@@ -402,11 +402,11 @@ void add_jobs(CLI::App& app, const std::string& muster_folder, Action& action) {
   // What jobs start themselves.
   CLI::App* keep = add("keep", "Internal: supervise a job on this machine",
                        [](const JobsFlags& it) { return jobs::keep_local_job(it.folder); });
-  command::add_argument(*keep, {"FOLDER", &flags->folder, "Of its record"})->required();
+  command::add_argument(*keep, {"FOLDER", &flags->folder, "Folder of its record"})->required();
   CLI::App* task = add("task", "Internal: run one task of a job on Slurm", [](const JobsFlags& it) {
     return jobs::run_slurm_task(it.folder, std::atoi(it.attempt.c_str()), Environment::process());
   });
-  command::add_argument(*task, {"FOLDER", &flags->folder, "Of its record"})->required();
+  command::add_argument(*task, {"FOLDER", &flags->folder, "Folder of its record"})->required();
   command::add_argument(*task, {"ATTEMPT", &flags->attempt, "Number of this start"})->required();
   for (CLI::App* own : {keep, task}) own->group("");
 }

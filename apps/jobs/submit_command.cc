@@ -133,7 +133,7 @@ void check_search_flags(const CLI::App& command, const SubmitFlags& flags,
   }
 }
 
-// A trial gets its values behind the arguments, and a program refuses a flag that is given twice.
+// A trial gets its values after the arguments, and a program refuses a flag that is given twice.
 void check_searched(const jobs::JobSpec& job, const std::vector<std::string>& arguments) {
   if (!job.search) return;
   for (const jobs::HyperParameter& parameter : job.search->parameters) {
@@ -200,7 +200,7 @@ int search(const SubmitFlags& flags, const jobs::JobSpec& job, jobs::JobStore& s
 int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::string> arguments,
            const std::string& muster_folder) {
   JobFlags job_flags = flags.job;
-  // As behind `muster run`: the first word names the program where nothing else does.
+  // As after `muster run`: the first word names the program where nothing else does.
   const bool program_behind = job_flags.config.empty() && job_flags.program.empty() &&
                               !arguments.empty() && !arguments.front().starts_with('-');
   if (program_behind) {

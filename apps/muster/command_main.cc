@@ -33,7 +33,7 @@ int flushed(int code) {
   return code != 0 ? code : 1;
 }
 
-// Returns the place of the first `word` behind the name of the command that is no value of a flag.
+// Returns the place of the first `word` after the name of the command that is no value of a flag.
 std::vector<std::string>::const_iterator place_of(const CLI::App& command,
                                                   const std::vector<std::string>& words,
                                                   const std::string& word) {

@@ -60,7 +60,7 @@ std::string branches(const CLI::App& app) {
   return text;
 }
 
-// Returns the branch for words behind a program: the flags that Muster's programs share.
+// Returns the branch for words after a program: the flags that Muster's programs share.
 std::string branch_of_programs() {
   CLI::App program("", "muster run --");
   Flags flags;

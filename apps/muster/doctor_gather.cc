@@ -24,7 +24,7 @@
 namespace muster::app {
 namespace {
 
-// Returns the number behind `key` in a file of lines "key number ..."; nothing when the key is not
+// Returns the number after `key` in a file of lines "key number ..."; nothing when the key is not
 // there.
 std::optional<uint64_t> number_in(const std::string& path, const std::string& key) {
   std::ifstream file(path);

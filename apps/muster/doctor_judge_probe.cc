@@ -200,7 +200,7 @@ void judge_talk(const json& talk, const Environment& environment, std::vector<Fi
     const char* key{};
     const char* name{};
     const char* good{};
-    const char* fix{};  // behind the error's own hint
+    const char* fix{};  // after the error's own hint
   };
   constexpr std::array<Check, 3> kChecks{{
       {"coordinator", "Coordinator", "two processes met on 127.0.0.1",

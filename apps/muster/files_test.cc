@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::UnorderedElementsAre;
 
-// A bucket of each test's own, empty behind it.
+// A bucket of each test's own, empty after it.
 struct FilesTest : ::testing::Test {
   FilesTest() { memory_store(); }
   ~FilesTest() override { memory_store().clear(); }

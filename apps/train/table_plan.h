@@ -76,7 +76,7 @@ bool is_without_label(const TablePlan& plan, const MissingWords& missing, std::s
 using HeldOut = std::function<bool(int64_t row)>;
 
 // The part `fraction` of all rows, by a number that is drawn for each of them: a row stays where it
-// is when others are added behind it. With `fraction` = 0 none is.
+// is when others are added after it. With `fraction` = 0 none is.
 HeldOut held_out(double fraction, uint64_t seed);
 
 // Reads the file twice, for its labels and then all of it, but for the rows that are held out.

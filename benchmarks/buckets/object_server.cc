@@ -61,7 +61,7 @@ class Connection {
   SSL* ssl_ = nullptr;
 };
 
-// The number behind `mark` in a head, or `otherwise`.
+// The number after `mark` in a head, or `otherwise`.
 size_t number_behind(std::string_view head, std::string_view mark, size_t otherwise) {
   const size_t at = head.find(mark);
   if (at == std::string_view::npos) return otherwise;

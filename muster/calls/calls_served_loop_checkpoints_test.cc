@@ -115,7 +115,7 @@ int64_t go_on(const std::string& middle, bool ends_training) {
     auto training = task.strategy->distribute(points(160).batch(8));
     while (training.completed_passes() < 1) {
       for (const auto& batch : training) {
-        // The chief reads its position, which has no batch behind it.
+        // The chief reads its position, which has no batch after it.
         EXPECT_EQ(task.rank, 1);
         task.strategy->run([&](const Features& x, const Labels& y) { regression.minimize(x, y); },
                            batch);

@@ -278,7 +278,7 @@ class ClusterCoordinator::Impl {
                            "to know its form");
   }
 
-  // False where the run of this job has ended already: who is killed right behind that, and started
+  // False where the run of this job has ended already: who is killed right after that, and started
   // again, would wait for servers that are gone.
   bool begins(const RemoteFunctions::Function& training) {
     const bool ended = run_has_ended(file_systems(), options_.model_dir, cluster().job.id);

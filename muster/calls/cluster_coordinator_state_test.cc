@@ -193,7 +193,7 @@ TEST(CoordinatorState, NotesAreKeptWithACheckpointWhichGoesBeforeAGivenState) {
               });
 }
 
-// It is killed behind the end, and started again, where there are no servers any more; also where
+// It is killed after the end, and started again, where there are no servers any more; also where
 // model_dir is a bucket.
 class EndedRun : public ::testing::TestWithParam<const char*> {};
 

@@ -65,7 +65,7 @@ class MUSTER_PART_EXPORT Lease {
 
   // Changes what it says; others see it when this returns. Throws what the file system says.
   void change(const std::function<void(LeaseContent&)>& edit);
-  // From now on the file stays as it is, without a beat and behind the end of this object: what it
+  // From now on the file stays as it is, without a beat and after the end of this object: what it
   // says are last words.
   void leave_behind();
   // Whether somebody else has taken the name, since this process was taken for dead. It is not

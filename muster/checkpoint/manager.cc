@@ -420,7 +420,7 @@ std::vector<std::string> CheckpointManager::unnamed(const Listing& listing) {
       continue;
     const std::string prefix = without_suffix(name);
     const int64_t step = checkpoint_step(name);
-    // One behind the newest is not committed yet, or was taken back.
+    // One after the newest is not committed yet, or was taken back.
     if (step >= 0 && step < checkpoint_step(state.latest) &&
         std::ranges::none_of(state.all, [&](const auto& entry) { return entry.name == prefix; }))
       found[step] = prefix;

@@ -3,7 +3,7 @@
 // a pin are safe from any thread.
 //
 // A checkpoint is whole or absent, whatever is killed and whenever: its file is committed first,
-// behind its parts where it has any, then the text file `checkpoint` is replaced so that it names
+// after its parts where it has any, then the text file `checkpoint` is replaced so that it names
 // it, and only then are those it no longer names deleted, parts last. Those that a lease of another
 // process keeps (muster/checkpoint/lease.h) stay until it lets go of them, or is dead.
 #pragma once

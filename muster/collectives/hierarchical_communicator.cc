@@ -364,7 +364,7 @@ void HierarchicalCommunicator::gather(const Operation& operation) {
   const int last = first_ + inside_->size();
   inside_->all_gather(view_of(operation.data, operation.count, operation.type), parts(first_, last))
       .wait();
-  // What lies before this host's part comes from one side, what lies behind it from the other.
+  // What lies before this host's part comes from one side, what lies after it from the other.
   std::vector<Work> works;
   if (previous_) {
     receive(*previous_, parts(0, first_)).wait();

@@ -155,7 +155,7 @@ FileDescriptor connected(const std::string& address) {
   return made;
 }
 
-// Whoever has said hello keeps its place, however many come behind it before rank 0 looks again.
+// Whoever has said hello keeps its place, however many come after it before rank 0 looks again.
 TEST(TcpBootstrap, AFloodDoesNotWashAwayThePeers) {
   constexpr int kFlood = 300;
   MemoryStore store;

@@ -277,7 +277,7 @@ void check_extras(const CLI::App& app, const SurplusHint& surplus_hint) {
   }
 }
 
-// CLI11 takes any word behind a flag as its value, and does not tell it from one given with "=".
+// CLI11 takes any word after a flag as its value, and does not tell it from one given with "=".
 // But "--name --seed=3" is a mistake, and "--name=--seed=3" is not.
 void check_followed(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* at = &app;
@@ -327,7 +327,7 @@ bool knows(const CLI::App& app, const std::string& flag) {
 }
 
 // Reads --log-format as --log_format where only the other is known, and the other way round,
-// because tools write their flags in one way and programs in the other. Words behind "--" are not
+// because tools write their flags in one way and programs in the other. Words after "--" are not
 // ours.
 void spell_as_known(const CLI::App& app, std::vector<std::string>& words) {
   for (std::string& word : words) {

@@ -100,7 +100,7 @@ class World {
   std::vector<std::optional<Failure>> heard;        // by rank: what on_failure said
   std::vector<double> heard_at;
   std::vector<double> starts;
-  std::vector<int64_t> arrived;  // by rank: at the barrier behind this step
+  std::vector<int64_t> arrived;  // by rank: at the barrier after this step
 
  private:
   static Coordinator::Options coordinator_options(const Options& options) {
@@ -141,7 +141,7 @@ class World {
   std::thread ticker_;
 };
 
-// Steps with a barrier behind each, of random length; now and then a wait for a key nobody sets.
+// Steps with a barrier after each, of random length; now and then a wait for a key nobody sets.
 World::Body train_for_ever(World& world) {
   return [&world](int rank, CoordinatorClient& client) {
     for (int64_t step = 1; !world.over(); ++step) {

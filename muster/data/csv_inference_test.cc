@@ -91,7 +91,7 @@ TEST_F(CsvInferenceTest, KindsAreThoseOfAllFilesThatAreLookedAt) {
   const std::string a = write("x,y\n1,2\n"), b = write("y,x\n2.5,3\nlate,4\n", "b.csv");
   EXPECT_EQ(kinds_of(infer_csv(std::vector{a, b}, {.infer_rows = 2})), "x:int64 y:float32 ");
   EXPECT_EQ(kinds_of(infer_csv(std::vector{a, b})), "x:int64 y:string? ");
-  // Far behind the first thousand rows.
+  // Far after the first thousand rows.
   std::string text = "a,b\n";
   for (int i = 0; i < 5000; ++i) text += i == 4900 ? "2.5,x\n" : "3,4\n";
   const std::string late = write(text, "late.csv");

@@ -236,7 +236,7 @@ TEST(Map, ErrorsComeAtTheirPlaceAndTheIteratorGoesOn) {
     EXPECT_EQ(rest_of(*again), (Lists{{5}, {6}}));
   }
 
-  // A failing element takes its batch with it, not the ones behind.
+  // A failing element takes its batch with it, not the ones after.
   const auto batches = mapped.batch(3).iterator();
   std::optional<Element> element;
   ASSERT_TRUE(element = batches->next());

@@ -369,7 +369,7 @@ TEST(Times, CountElementsOfEveryStage) {
   EXPECT_EQ(times[2].elements, 3);
 }
 
-// A cache changes nothing but time: in each pass maps behind it draw what they would without it.
+// A cache changes nothing but time: in each pass maps after it draw what they would without it.
 TEST(Cache, KeysBehindItAreThoseOfThePass) {
   const auto drawn = [](const Element&, RandomKey key) {
     return Element(

@@ -1,5 +1,5 @@
 // The law of sources that fail: a file that does not open, or cannot be read to its end, is an
-// error of the pipeline, whatever stands behind it; nothing ends early without a word.
+// error of the pipeline, whatever stands after it; nothing ends early without a word.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ Element total(const Element& x) { return Element(x.value().tensor().sum()); }
 bool always(const Element&) { return true; }
 bool never(const Element&) { return false; }
 
-// Every call that may stand behind a source, with the arguments under which it could lose some.
+// Every call that may stand after a source, with the arguments under which it could lose some.
 std::vector<Stage> stages() {
   const auto numbers = Dataset::range(3);
   const auto zero = [](const Element&) { return int64_t{0}; };

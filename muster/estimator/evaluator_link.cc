@@ -15,7 +15,7 @@ namespace muster::inline v0_1::internal {
 namespace {
 
 constexpr double kNewsSeconds = 0.5;
-// Until the next look behind one that failed, each of which may take minutes.
+// Until the next look after one that failed, each of which may take minutes.
 constexpr double kTroubleSeconds = 30;
 constexpr std::chrono::milliseconds kAnswerLook{50};
 // While the last evaluation is under way: how often to look, and to say so.
@@ -163,7 +163,7 @@ bool EvaluatorLink::await_last(const std::vector<std::string>& names, int64_t st
   for (size_t heard = heard_.size();;) {
     const std::optional<LeaseContent> seen = evaluator_.look();
     const TimePoint now = options_.clock->now();
-    // Read behind that look: whoever has left has written all it had to say before.
+    // Read after that look: whoever has left has written all it had to say before.
     const bool finished = all_finished(names, step, /*ever=*/!seen);
     if (finished && !done) done = now;
     // When it has left, nothing of its work can be lost. It leaves at once, as a rule.

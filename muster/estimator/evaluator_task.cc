@@ -15,7 +15,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-// How long until model_dir is looked at again: soon behind an evaluation, then more and more
+// How long until model_dir is looked at again: soon after an evaluation, then more and more
 // seldom.
 constexpr double kFirstPause = 0.05, kLongestPause = 0.5, kGrowth = 1.5;
 // Within which time a signal is heard.

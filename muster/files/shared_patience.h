@@ -13,7 +13,7 @@
 namespace muster::inline v0_1 {
 
 // While it lives, requests of this thread, and those that threads of a store make for it, have one
-// StoreOptions::retry_timeout together: the time counts from the first failure behind which nothing
+// StoreOptions::retry_timeout together: the time counts from the first failure after which nothing
 // was answered. Inside of another one it changes nothing.
 class MUSTER_PART_EXPORT SharedPatience {
  public:

@@ -225,7 +225,7 @@ Status CsvReader::more(size_t held) {
   Result<Bytes> bytes = stream_->peek(wanted);
   size_t asked = wanted;
   if (!bytes.ok() && wanted > held + 1) {
-    // The damage may lie behind this row.
+    // The damage may lie after this row.
     asked = held + 1;
     bytes = stream_->peek(asked);
   }

@@ -205,7 +205,7 @@ class ExampleBatch::Parser {
     return true;
   }
 
-  // Returns memory for `count` numbers behind those of the row; nullptr when its shape has no more.
+  // Returns memory for `count` numbers after those of the row; nullptr when its shape has no more.
   template <typename Number>
   Number* room(size_t place, size_t count) {
     Cell& cell = batch_.cells_[place];

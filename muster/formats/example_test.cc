@@ -22,7 +22,7 @@ using Strings = std::vector<std::string>;
 using Floats = std::vector<float>;
 using Integers = std::vector<int64_t>;
 
-// Field `number` with `body` behind its length.
+// Field `number` with `body` after its length.
 std::string field(int number, const std::string& body) {
   std::string bytes{static_cast<char>(number * 8 + 2)};
   if (body.size() < 128) return bytes + static_cast<char>(body.size()) + body;

@@ -127,8 +127,8 @@ Status InputStream::seek(uint64_t offset) {
   }
   const auto no_such_place = [&](uint64_t size) {
     return invalid_argument("'" + name() + "' has " + std::to_string(size) +
-                                (packed_ ? " uncompressed" : "") + " bytes; there is no byte " +
-                                std::to_string(offset) + " to go on at",
+                                (packed_ ? " uncompressed" : "") + " bytes, so it has no byte " +
+                                std::to_string(offset) + " to continue at",
                             "the file is not the one the position was taken from");
   };
   if (!packed_) {

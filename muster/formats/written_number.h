@@ -26,7 +26,7 @@ class WrittenNumber {
  public:
   // Nothing for a text that is no number whatever its marks mean, or too large for a double. Taken
   // are: one sign in front (+, -, or one of Unicode's that look like a minus) or a minus at the
-  // end; parentheses, which mean a negative number; groups of three digits (behind the first group
+  // end; parentheses, which mean a negative number; groups of three digits (after the first group
   // of two too, as in India) with one and the same mark between them, a point, a comma, a blank (a
   // narrow one or one that does not break, too) or an apostrophe; a fraction; an exponent; and a
   // unit: a currency in front, or at the end letters and signs without digits, of 12 bytes at most.

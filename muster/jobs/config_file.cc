@@ -331,7 +331,7 @@ ConfigFile parse_config_file(std::string text, std::string name) {
       }
     }
     ConfigPlace place = place_of(error.mark);
-    // What is not closed is found out behind the last line.
+    // What is not closed is found out after the last line.
     while (place.line > 1 && trim(line_of(file.text, place.line)).empty()) {
       --place.line;
       place.column = static_cast<int>(line_of(file.text, place.line).size()) + 1;

@@ -64,7 +64,7 @@ struct ConfigFile {
   // of which another one speaks already is mostly what that one leads to, and is left out.
   void note(Mistake mistake) const;
   bool is_spoken_of(const std::string& path) const;
-  // Throws what was noted, in the order of the file: InvalidArgument, one error() behind another.
+  // Throws what was noted, in the order of the file: InvalidArgument, one error() after another.
   void throw_noted() const;
 };
 

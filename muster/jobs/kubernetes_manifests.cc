@@ -201,7 +201,7 @@ std::string leading_role(const JobSpec& job) {
 }
 
 std::string kubernetes_name(const std::string& name) {
-  // With "-evaluator-9999" behind it, it is a label of DNS still.
+  // With "-evaluator-9999" after it, it is a label of DNS still.
   constexpr size_t kLongest = 44;
   std::string result;
   for (const char c : to_lower(name)) {

@@ -66,7 +66,7 @@ struct KubernetesManifests {
 // The role whose end is the job's: "chief", or "worker" in a job without one.
 std::string leading_role(const JobSpec& job);
 
-// Returns a name that Kubernetes takes for a Service, and for pods with a role and an index behind
+// Returns a name that Kubernetes takes for a Service, and for pods with a role and an index after
 // it: small letters, digits and '-', a letter first, at most 44 bytes. A longer one ends with a
 // hash of the whole.
 std::string kubernetes_name(const std::string& name);

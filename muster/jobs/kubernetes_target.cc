@@ -455,7 +455,7 @@ void KubernetesTarget::logs(const JobRecord& record, const LogOptions& options,
       if (options.tail) words.push_back(fmt::format("--tail={}", *options.tail));
       follower.follow(pod.name, kubectl(record, words),
                       options.task.empty() ? fmt::format("[{}] ", pod.status.name) : "");
-      // Without following, tasks come one behind another.
+      // Without following, tasks come one after another.
       if (!options.follow) {
         while (!follower.idle() && !options.interrupted()) follower.wait(kLookForPods);
       }

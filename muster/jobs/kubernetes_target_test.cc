@@ -157,7 +157,7 @@ TEST_F(KubernetesTargetTest, WhatCannotBeWholeIsNotThere) {
   EXPECT_THAT(cluster_.names("services"), IsEmpty());
 }
 
-// As when the submission is killed behind the first document.
+// As when the submission is killed after the first document.
 TEST_F(KubernetesTargetTest, WhatIsThereInPartIsTakenAway) {
   record_.submission = "s1";
   target_.submit(internal::leaf_disease_job(), record_);

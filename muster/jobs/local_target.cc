@@ -69,7 +69,7 @@ std::optional<LocalState> begun_state(const JobRecord& record) {
     std::this_thread::sleep_for(kBeginLook);
     state = internal::read_state(record.folder);
   }
-  // A short job may have ended behind the last look: its last state is there before it lets go.
+  // A short job may have ended after the last look: its last state is there before it lets go.
   return state ? state : internal::read_state(record.folder);
 }
 

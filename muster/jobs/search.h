@@ -2,7 +2,7 @@
 // stopped early, what is best. It starts nothing and reads nothing. Thread safety: a value; one
 // thread at a time.
 //
-// Trials are numbered from 1, or behind those of a search that had the folder before and found
+// Trials are numbered from 1, or after those of a search that had the folder before and found
 // nothing. The values of a trial are a function of the seed and its place among the trials, so a
 // search that is interrupted goes on with the trials that it would have had.
 //

@@ -297,7 +297,7 @@ std::optional<Search> found_by(const JobRecord& record, const std::vector<int>& 
     throw corrupt(file + " is not what this search wrote", kNewFolder);
   }
   Search search(*job.search, seed->get<uint64_t>());
-  // Of the search before, as long as this one, which begins behind it, has not begun.
+  // Of the search before, as long as this one, which begins after it, has not begun.
   if (!search.differences(json, file).empty()) return std::nullopt;
   const bool kept = internal::is_kept(record.folder);
   search.restore(json, file, kept ? TrialState::kRunning : TrialState::kInterrupted);

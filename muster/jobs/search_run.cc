@@ -173,7 +173,7 @@ class SearchRun {
                                   job_.job_dir, search_.first() - 1);
   }
 
-  // "trial 2 of 9"; of a search that began behind another one "trial 5, number 2 of 9".
+  // "trial 2 of 9"; of a search that began after another one "trial 5, number 2 of 9".
   std::string place_of(int number) const {
     const int first = search_.first();
     return first == 1 ? fmt::format("trial {} of {}", number, search_.last())

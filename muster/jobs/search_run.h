@@ -44,7 +44,7 @@ struct SearchOptions {
   std::function<bool()> interrupted = [] { return false; };
 };
 
-// The job of one trial: without the search, with the trial's values as flags behind the arguments,
+// The job of one trial: without the search, with the trial's values as flags after the arguments,
 // its folder below the job's, and what programs written for Google's service look for in their
 // environment: CLOUD_ML_TRIAL_ID, CLOUD_ML_HP_METRIC_TAG and CLOUD_ML_HP_METRIC_FILE, which is in
 // the folder, or /dev/null where that is in a bucket. What the configuration sets of these stays.
@@ -55,7 +55,7 @@ constexpr const char* kSearchFile = "search.json";
 
 // The search of `job` with what its folder knows of it. Where the folder holds another one, or one
 // of another program or with other arguments, and no trial of that has measured anything, the
-// search begins behind it: its trials have the numbers that follow. Throws InvalidArgument when one
+// search begins after it: its trials have the numbers that follow. Throws InvalidArgument when one
 // has, naming what differs, and when the job has no search or no folder.
 Search known_search(const JobSpec& job, FileSystem& files, uint64_t seed);
 

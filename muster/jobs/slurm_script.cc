@@ -71,7 +71,7 @@ class Header {
  public:
   explicit Header(const std::vector<std::string>& flags) : flags_(flags) {}
 
-  // Adds the mark by which the job is found, behind what the user has to say.
+  // Adds the mark by which the job is found, after what the user has to say.
   void add_comment(const std::string& mark) {
     if (mark.empty()) return;
     std::string comment = mark;

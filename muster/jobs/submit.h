@@ -1,4 +1,4 @@
-// What `muster submit` does behind its flags. Thread safety: free functions.
+// What `muster submit` does after its flags. Thread safety: free functions.
 #pragma once
 
 #include <chrono>

@@ -37,7 +37,7 @@ class VertexTarget final : public Target {
   // says that the region is missing), with machines or accelerators that Vertex AI does not have,
   // and for values that it does not take.
   std::vector<std::string> check(const JobSpec& job) const override;
-  // The resource as JSON, behind the command that creates it as a comment.
+  // The resource as JSON, after the command that creates it as a comment.
   std::string describe(const JobSpec& job, const JobRecord& record) const override;
   void locate(const JobSpec& job, JobRecord& record) const override;
   // Throws InvalidArgument when Vertex AI refuses it, or there are no credentials;

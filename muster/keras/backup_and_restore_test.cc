@@ -167,7 +167,7 @@ TEST(FitBackupsTest, NoFolderStaysThatWasMadeForThem) {
   Model model = compiled();
   model.fit(data, into(folder / "a/b/backup"));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-  // Nor behind a run that was stopped.
+  // Nor after a run that was stopped.
   {
     Model stopped = compiled();
     EXPECT_THROW(stopped.fit(data, into(folder / "a/b/backup", 1)), std::exception);

@@ -94,7 +94,7 @@ TEST(ReduceLROnPlateauTest, LowersTheRateAfterItsPatience) {
                                                                         .patience = 2,
                                                                         .cooldown = 1,
                                                                         .min_lr = 0.03})}});
-  // Behind the fourth epoch, and of the two behind it the first cools down and counts, as in Keras.
+  // After the fourth epoch, and of the two after it the first cools down and counts, as in Keras.
   EXPECT_THAT(
       history["learning_rate"],
       ::testing::Pointwise(::testing::DoubleEq(), {0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.03, 0.03}));

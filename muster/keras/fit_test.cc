@@ -151,7 +151,7 @@ TEST_P(FitLawTest, ARunThatWasKilledGoesOnWithTheSameBits) {
   }
 }
 
-// What is left of a run of three epochs, five steps each, that was killed behind `step`.
+// What is left of a run of three epochs, five steps each, that was killed after `step`.
 void leave_backup(const std::string& directory, int64_t step, std::optional<int64_t> save_freq) {
   Model model = compiled();
   const auto backups = std::make_shared<BackupAndRestore>(

@@ -62,7 +62,7 @@ std::string misfits(const char* call, const std::string& file, const std::string
                      model, problems.size(), weights, list_lines(problems, kShown, "    "));
 }
 
-// The chief writes. All processes meet behind it: what it did is done for all of them. Returns
+// The chief writes. All processes meet after it: what it did is done for all of them. Returns
 // whether it wrote, as save_model() says.
 bool write_on_chief(Model& model, const std::function<void()>& write, FailedSaves* failures,
                     bool must) {

@@ -104,7 +104,7 @@ class Session {
   void end_all() { internal::signal_group(pid_, SIGKILL); }
   // Waits for the end of the program itself.
   ExitStatus reap() {
-    forwarded_.reset();  // behind its end its number may be another's
+    forwarded_.reset();  // after its end its number may be another's
     int word = 0;
     while (waitpid(pid_, &word, 0) < 0 && errno == EINTR) {
     }

@@ -164,7 +164,7 @@ TEST_F(SuperviseTest, ATaskThatHangsIsTheRootCauseOfThoseThatLostItOrWaited) {
       {"wait_for ready; " + lost,
        "trap 'exit 143' TERM; touch ready; for i in {1..3000}; do sleep 0.01; done",
        "wait_for ready; echo 'E 12:03:45 Timeout: still missing: worker 1' >&2; exit 138"},
-      // The other two end one behind the other, and neither may be taken for the one that hangs.
+      // The other two end one after the other, and neither may be taken for the one that hangs.
       {.survivor_time = seconds(2), .grace = seconds(20)});
   EXPECT_EQ(outcome.exit_code, 138);
   EXPECT_EQ(outcome.root_cause, 1u);

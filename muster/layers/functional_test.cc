@@ -73,7 +73,7 @@ TEST(Functional, HasTheNamesValuesAndBitsOfASequential) {
   }
 }
 
-// The convolution and the pooling behind it run as one also where others are called in between,
+// The convolution and the pooling after it run as one also where others are called in between,
 // unless somebody else needs what lies between them.
 TEST(Functional, RunsPairsOfLayersAsOneWhereItMay) {
   const auto conv = Conv2D(16, 3, {.activation = activations::relu}), pool = MaxPooling2D();

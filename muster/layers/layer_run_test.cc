@@ -1,4 +1,4 @@
-// A convolution and the normalization behind it run as one where nothing trains, and give what they
+// A convolution and the normalization after it run as one where nothing trains, and give what they
 // give one after the other.
 #include "muster/layers/internal/layer_run.h"
 

@@ -55,7 +55,7 @@ class DistributedDataset::Pass {
   // its own, whose files may be other ones now.
   const json& pipeline() const { return pipeline_; }
 
-  // Its number and the position behind the last batch. All replicas take part.
+  // Its number and the position after the last batch. All replicas take part.
   json save() const {
     json data;
     // Of one at its own pace nobody else has to say anything: a step says it as it is committed.

@@ -52,7 +52,7 @@ class MUSTER_PART_EXPORT MessageSocket {
   // Before others know of the socket.
   void set_options(MessageSocketOptions options);
 
-  // Sends a message whose payload is the pieces, one behind another, and returns when all of it is
+  // Sends a message whose payload is the pieces, one after another, and returns when all of it is
   // with the system. Throws PeerLost when the other side is gone, Timeout when nothing moves for
   // the idle time (one that moves is never cut), Cancelled after close(), and InvalidArgument,
   // having sent nothing, for a head that is too long.

@@ -58,7 +58,7 @@ class MUSTER_PART_EXPORT StepLedger {
   bool begun() const { return generation_ > 0; }
   int64_t generation() const { return generation_; }
   int64_t step() const { return step_; }
-  // Where the worker's data stands behind its last step that counts.
+  // Where the worker's data stands after its last step that counts.
   const std::string& position(int worker) const { return at(worker).position; }
   // Of each worker, whether its data is used up.
   std::vector<bool> ended() const;
@@ -92,7 +92,7 @@ class MUSTER_PART_EXPORT StepLedger {
     int64_t step = 0;  // this one's number; kDropped: that of the last one
     int64_t staleness = 0;
   };
-  // Makes the claimed step count; `position` is where the worker's data stands behind it, and
+  // Makes the claimed step count; `position` is where the worker's data stands after it, and
   // `looked` how many commits were in the weights it had, where it says so; else those that had
   // been made when it claimed the step.
   Commit commit(int worker, int64_t ticket, const std::string& position, double now,

@@ -148,7 +148,7 @@ TEST(StepLedger, MeasuresStaleness) {
   EXPECT_EQ(ledger.staleness(1).max, 0);
 }
 
-// Of weights that were fetched before the step was claimed, or behind that.
+// Of weights that were fetched before the step was claimed, or after that.
 TEST(StepLedger, StalenessCountsFromTheLookAtTheWeights) {
   StepLedger ledger = begun({.workers = 2});
   for (int i = 0; i < 3; ++i) step(ledger, 1);

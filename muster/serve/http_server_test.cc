@@ -196,7 +196,7 @@ TEST_F(HttpServerTest, WhoAsksFirstIsToldToGoOn) {
   EXPECT_THAT(connection.until("]]}"), StartsWith("HTTP/1.1 200 OK\r\n"));
 }
 
-// A request behind another that is answered is a request of the client's own.
+// A request after another that is answered is a request of the client's own.
 TEST_F(HttpServerTest, RequestsMayComeBeforeTheirAnswers) {
   start();
   const std::string one =

@@ -388,7 +388,7 @@ TEST_F(S3StoreTest, AFileThatGrowsIsWholeAtEachFlush) {
   }
 }
 
-// The flush was done, and neither its answer nor the look behind it came: the next one finds that
+// The flush was done, and neither its answer nor the look after it came: the next one finds that
 // out, and goes on.
 TEST_F(S3StoreTest, AFlushThatWasDoneAllTheSameIsFound) {
   const std::string content = random_bytes(5'300'000);

@@ -13,7 +13,7 @@
 namespace muster::inline v0_1 {
 
 struct DeviceCopier::Streams {
-  // The memory of the last batch is not kept behind the copier.
+  // The memory of the last batch is not kept after the copier.
   ~Streams() { forget_host_copies(); }
 
   const c10::impl::DeviceGuardImplInterface* device;

@@ -51,7 +51,7 @@ struct BoostedTreesClassifierOptions {
   trees::PruningMode pruning_mode = trees::PruningMode::kNone;
   // The features to use; empty: all except the weight column.
   std::vector<std::string> feature_names = {};
-  // Those of the features that are category numbers, at most 255 each: a split tests for one
+  // The features that are category numbers, at most 255 each: a split tests for one
   // category.
   std::vector<std::string> categorical_features = {};
 };

@@ -411,8 +411,8 @@ std::string refreshed(std::string_view shown, std::string_view printed,
     if (!is_gap(old[i])) kept.push_back(i);
   }
   if (kept.size() == old.size()) return std::string(printed);
-  // Another task, or another stream, may be ahead of where it was: its line goes behind the one it
-  // is shown behind.
+  // Another task, or another stream, may be ahead of where it was: its line goes after the one it
+  // is shown after.
   std::vector<size_t> place;
   for (size_t tries = 0;; ++tries) {
     auto found = placed(old, kept, now, options);

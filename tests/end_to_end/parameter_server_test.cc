@@ -170,7 +170,7 @@ TEST(ParameterServers, OtherServersGoOnFromTheCheckpointBeforeADamagedOne) {
   };
   ASSERT_EQ(train("2", "100").code, 0);
   std::string damaged;
-  // The chief saves at the beginning, and behind its first step that is due: the 50th, or a later
+  // The chief saves at the beginning, and after its first step that is due: the 50th, or a later
   // one.
   int before = -1;
   for (const auto& entry : std::filesystem::directory_iterator(model)) {

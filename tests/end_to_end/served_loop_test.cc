@@ -76,7 +76,7 @@ TEST(ServedLoops, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
     Program program(muster_run({"--chief", "--workers=1", "--ps=2", "--restart=2"},
                                custom_loop(directory / "model", kEpochs)));
     program.wait_for("epoch 20 ");
-    // A chief behind its data has no batch of which servers that lost everything could build.
+    // A chief after its data has no batch of which servers that lost everything could build.
     if (program.output().find(fmt::format("epoch {} ", kEpochs)) != std::string::npos) return false;
     if (!program.signal_task("ps", 1, SIGKILL)) return false;
     if (!program.says("restored ")) return false;

@@ -1,6 +1,6 @@
 // A small training run that says which phase it is in and stays there a moment, so that a test can
 // strike it there. FAULT_PHASE names the phase and FAULT_TASK the task that says so, as "worker 1".
-// With FAULT_GATES, a folder, the chief waits behind each step until a file there has its number.
+// With FAULT_GATES, a folder, the chief waits after each step until a file there has its number.
 // With FAULT_SERVED it trains on parameter servers, which wait that many seconds for a task that
 // may be started again. With FAULT_KERAS, a file, it is a fit() on parameter servers, whose backups
 // fail while the file is there. Without them it is a program as any other.

@@ -260,7 +260,7 @@ class Weights::Matching {
                     shape->back()));
   }
 
-  // Gives what is told behind line `line` of a list: to compare names takes a while, and of
+  // Gives what is told after line `line` of a list: to compare names takes a while, and of
   // hundreds few are shown.
   static std::string near(const std::string& name, const std::vector<std::string>& known,
                           size_t line) {

@@ -48,7 +48,7 @@ class Weights {
   // file, else `otherwise`.
   Initializer initializer(const std::string& variable, Initializer otherwise) const;
 
-  // A program's names may stand behind one of these prefixes.
+  // A program's names may stand after one of these prefixes.
   void prefixes(const std::string& program, std::vector<std::string> prefixes);
   // Tensors of these names are no weights of the application. A star at the beginning or the end
   // stands for anything.

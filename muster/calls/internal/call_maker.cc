@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kPoll = 1;            // seconds that the chief lets a request for a call wait
 constexpr double kBeforeRejoin = 0.5;  // seconds
-constexpr int kPassesWithoutRows = 3;  // behind which a worker has no part of the data
+constexpr int kPassesWithoutRows = 3;  // after which a worker has no part of the data
 
 // One worker's part in a run, from its connections to its goodbye.
 class Worker {

@@ -49,7 +49,7 @@ class Connection {
 
   // Posts a message of `bytes` from or to `data`, which stays valid while the transfer lives.
   // Messages of one tag arrive in the order they were sent, and so are received. A message that
-  // nobody has posted a receive for holds up those behind it.
+  // nobody has posted a receive for holds up those after it.
   std::unique_ptr<Transfer> send(const std::byte* data, int64_t bytes, uint32_t tag);
   // The message may be shorter; a longer one closes the connection.
   std::unique_ptr<Transfer> receive(std::byte* data, int64_t bytes, uint32_t tag);
@@ -62,7 +62,7 @@ class Connection {
   void read();
   void write();
   // The system says that both directions are over. What has come before is handed on to the
-  // receives that are posted, also behind a message that nobody has posted one for.
+  // receives that are posted, also after a message that nobody has posted one for.
   void note_hang_up();
 
   // Why no message can come or go any more; nothing while it stands.

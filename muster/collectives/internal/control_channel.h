@@ -3,7 +3,7 @@
 // run() and what is called inside of it by one thread at a time; interrupt() from any.
 //
 // Each operation begins with a header from every rank to every other one; the payload of a small
-// operation travels behind it.
+// operation travels after it.
 #pragma once
 
 #include <array>

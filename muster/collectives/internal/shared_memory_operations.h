@@ -39,7 +39,7 @@ class SharedMemoryOperations {
   void find_buffers(const Operation& operation);
   std::byte* stage(int rank) const;
   int64_t piece_bytes(const Operation& operation) const;
-  // By rank, `offset` bytes behind the begin of its stage.
+  // By rank, `offset` bytes after the begin of its stage.
   std::vector<const std::byte*> stages(int64_t offset) const;
 
   const int rank_;

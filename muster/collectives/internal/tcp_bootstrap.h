@@ -28,7 +28,7 @@ struct TcpGroupOptions {
   int shown(int r) const { return shown_ranks.empty() ? r : shown_ranks[static_cast<size_t>(r)]; }
 };
 
-// The connections to one peer. Small messages do not wait behind large ones.
+// The connections to one peer. Small messages do not wait after large ones.
 struct PeerSockets {
   FileDescriptor control;
   FileDescriptor bulk;

@@ -14,7 +14,7 @@
 namespace muster::inline v0_1::data::internal {
 
 // Reads up to `count` elements or kMostBytesAhead bytes ahead on a thread. Every element carries
-// the position behind it, so that the saved position is that of the last element handed out. The
+// the position after it, so that the saved position is that of the last element handed out. The
 // stage itself leaves no trace in saved positions.
 class PrefetchStream final : public Stream<StreamElement> {
  public:
@@ -46,7 +46,7 @@ class PrefetchStream final : public Stream<StreamElement> {
 
   std::unique_ptr<Stream<StreamElement>> input_;
   const int64_t count_;
-  IteratorState position_;  // behind the last element handed out
+  IteratorState position_;  // after the last element handed out
   bool ended_ = false;
   std::unique_ptr<BlockingQueue<Entry>> queue_;  // closed by the thread at the end of the input
   std::mutex bytes_mutex_;

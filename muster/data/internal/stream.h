@@ -33,7 +33,7 @@ class Stream {
   // Examples one element stands for, over all replicas: 1 before batch().
   virtual int64_t examples_per_element() const = 0;
 
-  // The position behind the last element read, appended.
+  // The position after the last element read, appended.
   virtual void save(IteratorState& saved) const = 0;
   virtual Position position(IteratorStateReader& saved) const = 0;
   // The part of a saved position that must agree for it to belong here.

@@ -60,7 +60,7 @@ class EvaluatorTask {
   void say_what_is_awaited();
   void check_stop() const;
   [[noreturn]] void give_up() const;
-  // "a checkpoint behind step 120".
+  // "a checkpoint after step 120".
   std::string awaited() const;
   std::string path_of(const CheckpointFile& file) const;
 

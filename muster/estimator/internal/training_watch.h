@@ -67,7 +67,7 @@ class TrainingWatch {
   bool looked_ = false;
   bool chief_worked_ = false;  // at some look
   bool witnessed_ = false;
-  bool end_is_new_ = false;  // an end that is there now came, or will come, behind the first look
+  bool end_is_new_ = false;  // an end that is there now came, or will come, after the first look
   int looks_without_state_ = 0;
 };
 

@@ -14,7 +14,7 @@
 namespace muster::inline v0_1::feature_column::internal {
 
 // Values of categories: Strings or integers of one or two axes. What is empty was never there: "",
-// -1, and whatever is behind the length of its row.
+// -1, and whatever is after the length of its row.
 class CategoryValues {
  public:
   int64_t rows() const { return rows_; }

@@ -191,7 +191,7 @@ Result<NpyHeader> parse_npy_header(std::string_view text, const std::string& nam
       return damaged("has the key '" + *key + "' " +
                      (key == "descr" || key == "fortran_order" || key == "shape"
                           ? "twice"
-                          : "beside 'descr', 'fortran_order' and 'shape'"));
+                          : "in addition to 'descr', 'fortran_order' and 'shape'"));
     }
     if (!reader.take(',')) {
       if (!reader.take('}')) return damaged("is no dict");

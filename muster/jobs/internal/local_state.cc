@@ -53,7 +53,7 @@ std::string this_host() {
 constexpr std::chrono::seconds kDyingTime{5};
 constexpr std::chrono::milliseconds kLockLook{5};
 
-// When the process began, by its file in /proc: "7 (a b) S 1 ...", the twentieth word behind the
+// When the process began, by its file in /proc: "7 (a b) S 1 ...", the twentieth word after the
 // bracket.
 int64_t began(pid_t pid) {
   std::string text;

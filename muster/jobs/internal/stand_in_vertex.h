@@ -19,7 +19,7 @@ class StandInVertex {
   std::string address() const;
   // What was created last, as it came.
   nlohmann::json created() const;
-  // The method, path and query of what was asked, the last behind.
+  // The method, path and query of what was asked, the last after.
   std::vector<std::string> requests() const;
   // The Authorization of the last request.
   std::string authorization() const;

@@ -50,7 +50,7 @@ struct Model::Impl {
   // As the program gave it.
   const distribute::StrategyPtr& given_strategy() const { return given_; }
   // Whether fit() trains on parameter servers. The weights are there while it does. The chief alone
-  // has them behind it, and all else is its own business: strategy() is its one device.
+  // has them after it, and all else is its own business: strategy() is its one device.
   bool served() const { return served_; }
   // A worker or a server then: it has no part in what is not fit().
   bool bystander() const { return served_ && !chief_; }

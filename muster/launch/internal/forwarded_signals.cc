@@ -27,7 +27,7 @@ extern "C" void forward_signal(int number) {
     if (kForwarded[i] != number) continue;
     const struct sigaction& former = former_actions[i];
     if (former.sa_handler == SIG_DFL) {
-      // Held back while this handler runs; it ends the process behind it.
+      // Held back while this handler runs; it ends the process after it.
       std::signal(number, SIG_DFL);
       std::raise(number);
     } else if (former.sa_handler != SIG_IGN) {

@@ -68,7 +68,7 @@ bool is_through(pid_t pid) {
          stat[name_end + 2] == 'Z' || stat.substr(name + 1, name_end - name - 1) == kName;
 }
 
-// Whether the environment with which a process began holds "name=value" and the zero behind it.
+// Whether the environment with which a process began holds "name=value" and the zero after it.
 bool has_mark(pid_t pid, std::string_view mark) {
   static std::array<char, 1 << 16> bytes;
   const int fd = ProcPath(pid, "environ").open();
@@ -179,7 +179,7 @@ Keeper::Keeper() : mark_(random_secret().substr(0, 16)) {
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC) != 0)
     throw from_errno(errno, "cannot open a pipe", "raise the limit of open files: ulimit -n");
-  // With the zero behind it, which ends a variable.
+  // With the zero after it, which ends a variable.
   const std::string mark = std::string(kMark) + "=" + mark_ + std::string(1, '\0');
   pid_ = fork();
   if (pid_ == 0) {

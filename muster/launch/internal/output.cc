@@ -94,7 +94,7 @@ std::string Output::prefixed(const Stream& target, std::string_view prefix, int 
   return fmt::format("[{}] {}", prefix, text);
 }
 
-// The cursor stands behind the last line of the block.
+// The cursor stands after the last line of the block.
 void Output::hide_block() {
   if (shown_ == 0) return;
   Stream& target = streams_[block_on_];

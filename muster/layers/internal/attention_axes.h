@@ -16,7 +16,7 @@ class AttentionAxes {
   // the features. Throws InvalidArgument for axes that are not there, for tensors of several ranks,
   // for other axes that differ in size, for masks of the inputs and an attention_mask that does not
   // stretch to [batch, other axes..., axes of the query..., axes of the value...], where heads may
-  // stand behind the other axes.
+  // stand after the other axes.
   AttentionAxes(const std::vector<int64_t>& axes, const LayerInputs& inputs, CallContext& context,
                 const LayerIdentity& layer, int64_t num_heads);
 

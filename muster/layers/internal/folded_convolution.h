@@ -1,4 +1,4 @@
-// A convolution and the normalization behind it, as one convolution with another kernel and bias.
+// A convolution and the normalization after it, as one convolution with another kernel and bias.
 // Thread safety: FoldedKernel belongs to the thread of its context; functions are pure but for it.
 #pragma once
 
@@ -38,7 +38,7 @@ class FoldedKernel {
   Tensor kernel_, bias_;
 };
 
-// Whether the two may run as one, in some call: behind it stands nothing but the normalization that
+// Whether the two may run as one, in some call: after it stands nothing but the normalization that
 // needs what the convolution gives.
 bool may_fold(const ConvolutionImpl& conv);
 

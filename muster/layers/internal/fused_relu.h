@@ -1,4 +1,4 @@
-// Layers whose values no gradient needs let the relu behind them write over these: memory that is
+// Layers whose values no gradient needs let the relu after them write over these: memory that is
 // not asked for costs no time.
 // Thread safety: immutable.
 #pragma once

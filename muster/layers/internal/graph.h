@@ -49,7 +49,7 @@ class Graph {
   std::vector<size_t> count_uses() const;
   // Gives the node that alone needs what this one gives, and needs nothing else.
   const GraphNode* follower_of(const GraphNode& node, const std::vector<size_t>& uses) const;
-  // Gives the node and those that stand behind it in a row, as many as may run together.
+  // Gives the node and those that stand after it in a row, as many as may run together.
   std::vector<const GraphNode*> row_from(const GraphNode& node,
                                          const std::vector<size_t>& uses) const;
   size_t place_of(const SymbolicTensor& value) const;

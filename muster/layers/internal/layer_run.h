@@ -1,6 +1,6 @@
-// A LayerRun is layers one behind another that run as one step: a LayerPair, or a convolution and
-// the BatchNormalization behind it, where nothing trains, with the zero padding in front and the
-// relu behind them.
+// A LayerRun is layers one after another that run as one step: a LayerPair, or a convolution and
+// the BatchNormalization after it, where nothing trains, with the zero padding in front and the
+// relu after them.
 // Thread safety: immutable.
 #pragma once
 

@@ -21,7 +21,7 @@ class SequentialImpl final : public LayerImpl {
  private:
   struct Step {
     const LayerImpl* layer = nullptr;
-    LayerRun run{};  // this layer and those behind it
+    LayerRun run{};  // this layer and those after it
   };
 
   std::vector<Layer> layers_;

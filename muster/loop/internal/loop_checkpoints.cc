@@ -71,7 +71,7 @@ CheckpointWriter& Loop::writer(const std::string& model_dir,
   const auto seen = seen_.find(key);
   if (seen == seen_.end()) return writer;
   // Nobody locks what is only read, so that checkpoints can be evaluated while others train. Who
-  // saves must not go back behind a program that trained in between.
+  // saves must not go back after a program that trained in between.
   for (const std::string& prefix : writer.all()) {
     if (seen->second.contains(std::string(base_name(prefix)))) continue;
     writers_.erase(key);

@@ -268,7 +268,7 @@ Saved ServedLoop::save(const std::string& model_dir, const SaveOptions& options,
   // The others train on meanwhile.
   if (!first().is_chief()) return {};
   const LastSave asked{model_dir, options};
-  // A worker's place may be behind the last batch of a pass, which then ends without a step.
+  // A worker's place may be after the last batch of a pass, which then ends without a step.
   if (!built() && (restored_ || place_ == Place::kJoined)) {
     last_save_ = asked;
     return {};

@@ -32,7 +32,7 @@ class Stream {
 
   // Reads what there is, at most as much as `out` holds.
   virtual StreamStep read(MutableBytes out) = 0;
-  // Writes as much of the pieces, one behind another, as can be taken now.
+  // Writes as much of the pieces, one after another, as can be taken now.
   virtual StreamStep write(std::span<const iovec> pieces) = 0;
 
   // Whether open files can go along: over a Unix socket as it is.

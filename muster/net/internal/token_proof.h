@@ -23,7 +23,7 @@ inline constexpr int kProtocolVersion = 3;
 // The longest message of a proof.
 inline constexpr size_t kMostProofBytes = 2 << 10;
 
-// Texts in one, each behind its length; and back, or nothing for what was not joined so.
+// Texts in one, each after its length; and back, or nothing for what was not joined so.
 std::string join_fields(const std::vector<std::string>& fields);
 std::optional<std::vector<std::string>> split_fields(std::string_view text);
 

@@ -65,7 +65,7 @@ int64_t bytes_of(const TensorSpec& spec) {
 }
 
 // The gradient of so many rows of a shard, whose numbers begin in the area at `at`, and its values
-// behind them.
+// after them.
 distribute::RowGradient rows_in_area(const ShardStore& store,
                                      const std::shared_ptr<const SharedMemory>& area, size_t shard,
                                      int64_t rows, int64_t at) {
@@ -81,7 +81,7 @@ distribute::RowGradient rows_in_area(const ShardStore& store,
   }
   const std::byte* const begin = area->data() + at;
   distribute::RowGradient gradient{torch::empty({rows}, at::kLong), {}};
-  // Numbers are checked, and so must not change behind that.
+  // Numbers are checked, and so must not change after that.
   if (rows > 0)
     std::memcpy(gradient.ids.data_ptr(), begin, static_cast<size_t>(rows) * sizeof(int64_t));
   gradient.values = torch::from_blob(

@@ -87,7 +87,7 @@ class ShardStore {
   int64_t shared_place(size_t shard) const;
 
   // --- all of it ---
-  // Weights, slots and counters by checkpoint name, of parts with "/part_<k>" behind it.
+  // Weights, slots and counters by checkpoint name, of parts with "/part_<k>" after it.
   std::map<std::string, TensorSpec> specs();
   std::map<std::string, Tensor> copy();
   // Describes the first weight that is not finite in `copy`, which copy() has made; nothing when

@@ -367,7 +367,7 @@ Status GcsService::remove_all(const ObjectName& bucket, const std::vector<std::s
 }
 
 Status GcsService::copy(const ObjectName& from, const ObjectInfo& info, const ObjectName& to) {
-  // Large copies between places take several calls, each of which goes on behind the last.
+  // Large copies between places take several calls, each of which goes on after the last.
   std::string token;
   while (true) {
     Query query{{"ifSourceGenerationMatch", info.version}};

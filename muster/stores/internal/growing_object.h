@@ -34,10 +34,10 @@ class GrowingObject : public FileWriter {
   ObjectService& service_;
   const ObjectName object_;
   ObjectInfo base_;      // what the store has of it
-  std::string content_;  // all of it while it is small; behind that what is not sent yet
+  std::string content_;  // all of it while it is small; after that what is not sent yet
   uint64_t unsent_ = 0;  // bytes at the end of content_
   // How many of them went with a flush to a large object that failed: its answer may have been
-  // lost behind the work. 0: none did.
+  // lost after the work. 0: none did.
   uint64_t in_doubt_ = 0;
   bool small_;
   bool open_ = true;

@@ -38,7 +38,7 @@ size_t on_header(char* data, size_t, size_t size, void* user) {
   if ((exchange.headers += size) > kMostHeaders) return 0;
   const std::string_view line = trim(std::string_view(data, size));
   if (line.starts_with("HTTP/")) {
-    // The head of another answer begins: behind a redirect, or behind "100 Continue".
+    // The head of another answer begins: after a redirect, or after "100 Continue".
     exchange.response.headers.clear();
     exchange.response.body.clear();
     exchange.response.received = 0;

@@ -55,14 +55,14 @@ struct HttpResponse {
   std::string problem{};  // what went wrong below HTTP
   bool timed_out = false;
   int status = 0;
-  // Names in small letters; values of a header that came twice stand behind each other, with
+  // Names in small letters; values of a header that came twice stand after each other, with
   // commas.
   std::map<std::string, std::string> headers{};
   std::string body{};
   size_t received = 0;  // bytes in HttpRequest::into
   int attempts = 1;     // tries that it took
   double seconds = 0;   // from the first try to the end
-  std::string url{};    // behind redirects
+  std::string url{};    // after redirects
 
   bool ok() const { return transport == Transport::kAnswered && status / 100 == 2; }
   // Returns the header, named in small letters, or "".

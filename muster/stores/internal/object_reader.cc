@@ -119,7 +119,7 @@ ObjectReader::Stream& ObjectReader::new_stream(uint64_t offset, size_t wanted) {
 
 void ObjectReader::fetch_ahead(Stream& stream) {
   if (!stream.reads_on) {
-    // A read that ends behind the first segment has come to its end.
+    // A read that ends after the first segment has come to its end.
     if (!stream.segments.empty()) return;
     stream.reads_on = true;
   }

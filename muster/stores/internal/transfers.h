@@ -47,7 +47,7 @@ struct Transfers {
   TransferThreads threads;            // ends first
 };
 
-// Reads [offset, offset + out.size()), and goes on behind what came when a transfer breaks. Returns
+// Reads [offset, offset + out.size()), and goes on after what came when a transfer breaks. Returns
 // Corrupt when the object ends before.
 Status read_block(ObjectSource& source, const ObjectName& object, const ObjectInfo& info,
                   uint64_t offset, MutableBytes out, Cancellation* cancellation);

@@ -2,9 +2,9 @@
 // them: every listing of their directory, as each save makes one, would go through all.
 // Thread safety: one thread at a time.
 //
-// TensorBoard reads the files of a directory in the order of their names, and goes on behind what
+// TensorBoard reads the files of a directory in the order of their names, and goes on after what
 // it has read of a file that became longer. So those that are joined take the name of the first,
-// whose bytes stay where they are, and what comes later goes behind them: whoever begins to read
+// whose bytes stay where they are, and what comes later goes after them: whoever begins to read
 // finds everything once and in order, and whoever has read the old ones, which are minutes old,
 // never looks at them again.
 #pragma once

@@ -18,7 +18,7 @@ namespace muster::inline v0_1::internal {
 int64_t examples_of_step(const Dataset& dataset, const distribute::Replica& replica,
                          int64_t batches);
 
-// The input goes on behind the last example that the checkpoint `engine` has found was trained on,
+// The input goes on after the last example that the checkpoint `engine` has found was trained on,
 // or from its beginning with `restart`. The chief's log says where. Throws what
 // ReplicaInput::restore() throws, with what the user can do; not for a checkpoint of step 0, which
 // nothing was read for: another input then begins at its beginning.
