@@ -42,7 +42,7 @@ class NotSubmitted : public Error {
   bool target_is_away_;
 };
 
-// Where the submission was cut off, asks the target whether the job is there all the same, and
+// Where the submission was cut off, asks the target whether the job is there anyway, and
 // completes the record. Throws NotSubmitted, an InvalidArgument, when it is not there, and
 // BeingSubmitted, which is Unavailable.
 void check_submitted(jobs::JobRecord& record, const jobs::TargetOptions& options);

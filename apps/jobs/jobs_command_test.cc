@@ -385,7 +385,7 @@ TEST_F(JobsCommandTest, OfTwoSubmissionsAtATimeOneWins) {
     // Others do not keep each other away.
     for (const std::string& text : both("", "")) EXPECT_THAT(text, HasSubstr("\n0\n"));
   }
-  // A dry run says what would be in the way, and prints the job all the same.
+  // A dry run says what would be in the way, and prints the job anyway.
   const ShellOutput dry = muster("submit --dry-run --name=named0 --job-dir=run0 ./train");
   EXPECT_EQ(dry.code, 0);
   EXPECT_THAT(dry.text,
@@ -415,13 +415,14 @@ TEST_F(JobsCommandTest, OfASubmissionThatIsKilledThereIsOneJobOrNone) {
   }
 }
 
-// A search is claimed as a job is; its trials go on until the other command has ended.
+// A search is claimed as a job is; its trials continue until the other command has ended.
 TEST_F(JobsCommandTest, OfTwoSearchesAtATimeOneWins) {
   program("for i in {1..600}; do [ -e go ] && exit 3; sleep 0.05; done");
   write("search.yaml",
         "scaleTier: BASIC\nhyperparameters:\n  goal: MAXIMIZE\n  maxTrials: 1\n  params:\n"
         "  - {parameterName: lr, type: DOUBLE, minValue: 1, maxValue: 2}\n");
-  // A directory for each: what goes on with a search that is over has ended before the other comes.
+  // A directory for each: what continues with a search that is over has ended before the other
+  // comes.
   std::string dir;
   const auto line = [&](const std::string& flags, const char* out) {
     return "{ XDG_STATE_HOME=$PWD/state " + muster_line("submit --job-dir=" + dir + " " + flags) +

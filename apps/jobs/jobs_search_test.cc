@@ -109,7 +109,7 @@ TEST_F(SearchCommandTest, TheLogsOfASearchAreFollowedFromTrialToTrial) {
               HasSubstr("all 2 trials of the search have ended"));
 }
 
-// A trial that begins anew has a new log, which whoever follows the search reads too.
+// A trial that begins again has a new log, which whoever follows the search reads too.
 TEST_F(SearchCommandTest, TheLogOfATrialThatBeginsAnewIsFollowed) {
   write("search.yaml", search_of(1, 1));
   program(std::string("[ -e began ] && echo again || echo first; touch began\n"
@@ -269,12 +269,12 @@ TEST_F(SearchCommandTest, ASearchThatIsCancelledIsEndingUntilItsTrialsHaveSaved)
   write("go", "");
   search.join();
   EXPECT_EQ(status("tune")["state"], "cancelled");
-  // What was asked of the one before is not asked of the one that goes on.
+  // What was asked of the one before is not asked of the one that continues.
   EXPECT_EQ(muster(command).code, 0);
   EXPECT_EQ(status("tune")["state"], "succeeded");
 }
 
-// Of two that go on with a search that was killed one does, and no trial runs twice.
+// Of two that continue with a search that was killed one does, and no trial runs twice.
 TEST_F(SearchCommandTest, OfTwoThatGoOnAtATimeOneDoes) {
   write("search.yaml", search_of(1, 1));
   program(std::string("mkdir running || touch twice\n"
@@ -303,7 +303,7 @@ TEST_F(SearchCommandTest, OfTwoThatGoOnAtATimeOneDoes) {
   EXPECT_EQ(read("starts"), "x\nx\n");
 }
 
-// Wherever a search is killed, the same command goes on with it, and no trial runs beside itself.
+// Wherever a search is killed, the same command continues with it, and no trial runs beside itself.
 TEST_F(SearchCommandTest, ASearchThatIsKilledAnywhereGoesOn) {
   write("search.yaml", search_of(2, 2));
   program(std::string("cd \"${@: -1}\"; mkdir running || touch twice\n"

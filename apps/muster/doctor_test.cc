@@ -184,7 +184,7 @@ TEST(Doctor, ProcessesThatCannotTalk) {
   EXPECT_THAT(find(facts, "Coordinator").fix, HasSubstr("http_proxy"));
 }
 
-// Without facts of the probe, what it said when it failed is judged, and the rest all the same.
+// Without facts of the probe, what it said when it failed is judged, and the rest anyway.
 DoctorFacts failed_probe(CompletedProcess ran) {
   DoctorFacts facts = healthy();
   facts.probe.facts = json::object();

@@ -194,7 +194,7 @@ void copy_file(FileSystem& files, const Copy& copy, const std::atomic<bool>& sto
                const std::function<void(size_t)>& moved) {
   Result<std::unique_ptr<FileReader>> reader = files.open_reader(copy.from.path);
   if (!reader.ok()) throw reader.error();
-  // In a store this does no more than look whether the bucket is there.
+  // In a store this does at most look whether the bucket is there.
   if (Status made = files.make_directories(directory_of(copy.to)); !made.ok()) throw made.error();
   Result<std::unique_ptr<StagedWriter>> writer = files.open_staged(copy.to);
   if (!writer.ok()) throw writer.error();

@@ -79,7 +79,7 @@ using HeldOut = std::function<bool(int64_t row)>;
 // is when others are added after it. With `fraction` = 0 none is.
 HeldOut held_out(double fraction, uint64_t seed);
 
-// Reads the file twice, for its labels and then all of it, but for the rows that are held out.
+// Reads the file twice, for its labels and then all of it, except for the rows that are held out.
 // Throws NotFound for a file that is not there; InvalidArgument for columns that the flags name and
 // the table has not (with the nearest name), a label of one value, a number of classes that is too
 // large, a task that the label does not fit, a --positive that is no class, too few rows, and a

@@ -107,7 +107,7 @@ TEST_F(TablePlanTest, LeavesOutRowsAndColumnsAsItIsTold) {
   }
 }
 
-// Of so many rows, by their number.
+// Of this many rows, by their number.
 std::string rows(const std::string& names, int count, const std::function<std::string(int)>& row) {
   std::string text = names + "\n";
   for (int i = 0; i < count; ++i) text += row(i) + "\n";

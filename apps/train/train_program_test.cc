@@ -106,7 +106,7 @@ TEST_F(TrainProgramTest, ATableBecomesAModelThatAnswers) {
   EXPECT_EQ(again.code, 0) << again.text;
   EXPECT_THAT(again.text, HasSubstr("nothing was left to do"));
   EXPECT_EQ(model_versions(folder_ / "people_model/export"), versions);
-  // More trees: the run goes on.
+  // More trees: the run continues.
   const ShellOutput more = run("people.csv --label=label --trees=22");
   EXPECT_THAT(more.text, HasSubstr("trained to step"));
   EXPECT_EQ(model_versions(folder_ / "people_model/export").size(), 2u);

@@ -48,7 +48,7 @@ std::optional<TablePlan> plan_in(const std::string& model_dir) {
   return plan_from_json(text.value(), path);
 }
 
-// A model goes on with the rows, columns and numbers that it began with, or not at all.
+// A model continues with the rows, columns and numbers that it began with, or not at all.
 void check_same(const TablePlan& before, const TablePlan& now, const std::string& model_dir) {
   if (before == now) return;
   const nlohmann::json old_one = to_json(before), new_one = to_json(now);

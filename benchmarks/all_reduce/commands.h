@@ -54,8 +54,8 @@ inline void read_all(int descriptor, void* data, size_t bytes) {
   }
 }
 
-// Takes part as `rank` until the end. `all_reduce` sums so many bytes of float32 over the ranks, in
-// the same place each time.
+// Takes part as `rank` until the end. `all_reduce` sums this many bytes of float32 over the ranks,
+// in the same place each time.
 inline void obey(const std::string& stem, int rank,
                  const std::function<void(int64_t bytes)>& all_reduce) {
   const int in = open_pipe(pipe_of(stem, rank, "in"));

@@ -17,7 +17,7 @@ using namespace muster;
 
 namespace {
 
-// Photos are looked at so many times in an epoch, each time in another part and at another size,
+// Photos are looked at this many times in an epoch, each time in another part and at another size,
 // that there are at least so many.
 constexpr int64_t kPhotosOfAnEpoch = 400;
 // The means and deviations of ImageNet's colors, which weights of others were trained with.

@@ -38,7 +38,7 @@ TEST(FreePorts, AreNotThoseOfAnotherProcess) {
   ASSERT_EQ(pipe(ends), 0);
   int gate[2] = {-1, -1};
   ASSERT_EQ(pipe(gate), 0);
-  // It goes on from where this process is.
+  // It continues from where this process is.
   const std::vector<int> before = free_ports(1);
   const pid_t other = fork();
   ASSERT_GE(other, 0);

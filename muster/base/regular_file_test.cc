@@ -62,7 +62,7 @@ TEST_F(RegularFileTest, WhatIsNoneIsNamed) {
             "'/dev/zero' is a device, not a file");
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/zero"));
   EXPECT_TRUE(check_is_no_special_file(temp_ / "none", "none").ok());
-  // One that somebody reads from could be opened, and is none all the same.
+  // One that somebody reads from could be opened, and is none anyway.
   const FileDescriptor reader(::open(pipe_.c_str(), O_RDONLY | O_NONBLOCK));
   ASSERT_TRUE(reader.is_open());
   EXPECT_EQ(files.open_writer(pipe_).error().message(),

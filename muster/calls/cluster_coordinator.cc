@@ -107,7 +107,7 @@ class ClusterCoordinator::Impl {
     if (replica_ == nullptr || over_) return;
     try {
       if (broken_) {
-        // What ended it is known to the others, or they may go on without this process.
+        // What ended it is known to the others, or they may continue without this process.
       } else if (std::uncaught_exceptions() > exceptions_) {
         tell_others();
       } else {

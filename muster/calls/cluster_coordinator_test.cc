@@ -136,7 +136,7 @@ void expect_one_error(ClusterCoordinator& coordinator, const Program& program) {
   EXPECT_THAT(message_of([&] { coordinator.fetch(fails); }),
               ::testing::AllOf(HasSubstr("it is negative"), HasSubstr("after step 0")));
   EXPECT_THAT(message_of([&] { coordinator.join(); }), HasSubstr("it is negative"));
-  // It was told, and the program goes on.
+  // It was told, and the program continues.
   coordinator.join();
   EXPECT_EQ(train_steps(coordinator, program, 3).size(), 3U);
   // The next call of schedule() tells as well.
@@ -157,8 +157,8 @@ TEST(ClusterCoordinator, AnErrorIsToldOnceByAWorker) {
 TEST(ClusterCoordinator, WhatWasScheduledBehindAFailureIsCancelled) {
   run_cluster({}, [](ClusterCoordinator& coordinator, const Program& program) {
     std::vector<RemoteValue> values;
-    // The worker needs longer for one than this does to schedule them all, but for a machine that
-    // is very busy: then schedule() tells of the failure.
+    // The worker needs longer for one than this does to schedule them all, except for a machine
+    // that is very busy: then schedule() tells of the failure.
     std::string told;
     for (int i = 0; i < 200 && told.empty(); ++i) {
       try {
@@ -448,7 +448,7 @@ TEST(ClusterCoordinator, AChiefWithoutWorkersGivesUp) {
     muster::testing::run_ranks(2, [&](int task) {
       CoordinatorOptions options{.join_timeout = Seconds(time), .cancelled = [] { return false; }};
       options.environment = task == 0 ? cluster.environment(0) : cluster.server_environment(0);
-      // When the chief has given up, the server waits for another one for so long.
+      // When the chief has given up, the server waits for another one for this long.
       const auto strategy = parameter_server({.restart_timeout = Seconds(0.5)});
       errors[static_cast<size_t>(task)] = error_of([&] {
         Program program;

@@ -71,7 +71,7 @@ class MUSTER_PART_EXPORT Lease {
   // Whether somebody else has taken the name, since this process was taken for dead. It is not
   // written any more then.
   bool lost() const;
-  // The same, after a look at the file: a process that was stopped for a while, and goes on, has
+  // The same, after a look at the file: a process that was stopped for a while, and continues, has
   // not beaten since. A file that cannot be read counts as ours.
   bool look_whether_lost();
 

@@ -228,8 +228,8 @@ CheckpointState CheckpointManager::state_of_files(const Listing& listing) const 
     state.all.push_back({name, info.ok() ? info.value().modified_seconds : 0});
   }
   state.latest = found.rbegin()->second;
-  // Which were kept for good is lost with the state file: the rule is applied anew, from the oldest
-  // on.
+  // Which were kept for good is lost with the state file: the rule is applied again, from the
+  // oldest on.
   const double interval = options_.keep_checkpoint_every_n_hours * 3600;
   const double oldest = state.all.front().timestamp;
   const bool spans = state.all.back().timestamp - oldest >= interval;
@@ -263,7 +263,7 @@ CheckpointManager::Listing CheckpointManager::list() const {
 std::vector<std::string> CheckpointManager::remove_retired(
     const std::vector<std::string>& retired) const {
   std::vector<std::string> kept;
-  // Before `keep` is asked: who lets go of a checkpoint has said by then what it is worth.
+  // Before `keep` is asked: who releases a checkpoint has said by then what it is worth.
   if (!retired.empty()) leased_->look();
   for (const std::string& name : retired) {
     // A pin cannot come between the look and the deletion.
@@ -354,7 +354,7 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
   try {
     write_checkpoint(fs_, file, checkpoint);
   } catch (const Error& error) {
-    // In a store the file may be there all the same, where only the answer got lost. It goes first,
+    // In a store the file may be there anyway, where only the answer got lost. It goes first,
     // and where it cannot go, or took the place of another, the parts that it names stay with it.
     bool gone = !is_remote(model_dir_);
     if (!gone && !again) {

@@ -5,7 +5,7 @@
 // A checkpoint is whole or absent, whatever is killed and whenever: its file is committed first,
 // after its parts where it has any, then the text file `checkpoint` is replaced so that it names
 // it, and only then are those it no longer names deleted, parts last. Those that a lease of another
-// process keeps (muster/checkpoint/lease.h) stay until it lets go of them, or is dead.
+// process keeps (muster/checkpoint/lease.h) stay until it releases them, or is dead.
 #pragma once
 
 #include <functional>
@@ -75,7 +75,7 @@ class MUSTER_PART_EXPORT CheckpointManager {
   // is tried again at the next save.
   std::string save(const Checkpoint& checkpoint);
 
-  // Deletes those that left the newest and that nothing holds any more. For whoever let go of one,
+  // Deletes those that left the newest and that nothing holds any more. For whoever release one,
   // where nobody saves any more; save() does the same.
   void tidy();
 

@@ -76,7 +76,7 @@ void crash_everywhere(int64_t new_step, int64_t new_seed) {
       EXPECT_TRUE(is_new) << "crash at " << at;
     }
 
-    // The run resumes, gets to that step again, and goes on.
+    // The run resumes, gets to that step again, and continues.
     after.save(make_checkpoint(new_step, new_seed));
     after.save(make_checkpoint(40));
     EXPECT_THAT(names_in(directory.path()),

@@ -105,7 +105,7 @@ void check_agreement(const Seen& winner, const ResolvedCluster& cluster, const S
 }
 
 // A rank and a size lead to no cluster where another variable lacks, as RANK and WORLD_SIZE without
-// MASTER_ADDR, and contradict one all the same.
+// MASTER_ADDR, and contradict one anyway.
 void check_half_agreement(const Seen& winner, const ResolvedCluster& cluster,
                           const ClusterSource& other, const Surroundings& around) {
   // Whether these are torchrun's cannot be told: RANK and WORLD_SIZE speak for themselves.

@@ -24,7 +24,8 @@ struct ConnectOptions {
   // Where this rank's tensors are. On a GPU those of the CPU are reduced too.
   Device device = at::kCPU;
   std::string address = "127.0.0.1";  // see TcpOptions
-  // Keys in the rendezvous store start with it. Choose another one whenever the group is made anew.
+  // Keys in the rendezvous store start with it. Choose another one whenever the group is made
+  // again.
   std::string group = "group";
   // An operation fails with Timeout when it takes longer.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);

@@ -25,7 +25,8 @@ struct SharedMemoryOptions {
   KeyValueStore* rendezvous = nullptr;
   int rank = 0;
   int size = 1;
-  // Keys in the rendezvous store start with it. Choose another one whenever the group is made anew.
+  // Keys in the rendezvous store start with it. Choose another one whenever the group is made
+  // again.
   std::string group = "group";
   // An operation fails with Timeout when a rank keeps this one waiting for longer.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);

@@ -23,7 +23,7 @@ struct TcpOptions {
   // This task's host in the cluster description (a name or a number, without port). The connection
   // uses the interface that owns it.
   std::string address = "127.0.0.1";
-  // Keys in the rendezvous store start with it. Choose another one whenever the group is made anew
+  // Keys in the rendezvous store start with it. Choose another one whenever the group is made again
   // (its epoch, say).
   std::string group = "group";
   // An operation fails with Timeout when it takes longer: a rank has not come to it, or makes no

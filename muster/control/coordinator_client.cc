@@ -51,7 +51,7 @@ struct CoordinatorClient::Impl {
   double since(TimePoint start) const { return to_seconds(clock.now() - start); }
 
   // One request until it is answered. When the network fails, the heartbeat decides whether the
-  // coordinator is lost; until then `again` asks anew (false for requests that must not be done
+  // coordinator is lost; until then `again` asks again (false for requests that must not be done
   // twice: the error comes after the verdict).
   template <typename Send>
   net::Reply ask(Send send, bool again = true) {

@@ -114,7 +114,7 @@ void check_options(const CsvOptions& options) {
   }
 }
 
-// Columns of so many rows stay in the cache while they are filled; of wide files fewer.
+// Columns of this many rows stay in the cache while they are filled; of wide files fewer.
 constexpr int64_t kMostRows = 1024;
 constexpr size_t kMostValues = size_t{1} << 20;
 

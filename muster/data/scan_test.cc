@@ -38,7 +38,7 @@ TEST(TakeWhile, ReadsNothingBehindTheElementThatEndsIt) {
   EXPECT_EQ(dataset.cardinality(), kUnknown);
   EXPECT_EQ(read(dataset), (Lists{{0}, {1}, {2}}));
   EXPECT_EQ(source->read().size(), 4u);
-  // Every pass begins anew.
+  // Every pass begins again.
   EXPECT_EQ(read(dataset.repeat(2)), (Lists{{0}, {1}, {2}, {0}, {1}, {2}}));
   EXPECT_EQ(
       read(Dataset::range(4).repeat().take_while([](const Element& x) { return number(x) < 2; })),

@@ -213,7 +213,7 @@ const std::vector<Feature>* list_of(const StepPlan& plan, const formats::Sequenc
 struct SequenceExampleParser::Compiled {
   std::vector<StepPlan> plans;
 
-  // The dict of all lists, of examples that were read from so many bytes.
+  // The dict of all lists, of examples that were read from this many bytes.
   Element sequences(const std::vector<formats::SequenceExample>& examples,
                     uint64_t read_bytes) const;
 };

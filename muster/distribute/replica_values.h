@@ -22,7 +22,7 @@ Shape replicas_shape(const VariableSpec& spec, int replicas);
 // order of the replicas; with kConcat one after another, [replicas * rows, ...].
 Tensor aggregate(const VariableSpec& spec, const Tensor& values);
 
-// Tells whether `value` is what aggregate() makes of so many replicas' values with kConcat.
+// Tells whether `value` is what aggregate() makes of this many replicas' values with kConcat.
 bool is_concatenation(const VariableSpec& spec, const Tensor& value, int replicas);
 
 // The way back, [replicas, ...]: a sum becomes the first replica's and the others start at 0, of

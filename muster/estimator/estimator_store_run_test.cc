@@ -74,7 +74,7 @@ TEST_F(StoreRun, ContinuesAsOnADisk) {
 }
 
 // A run whose look into its model_dir fails ends with that; it never takes the store for empty and
-// begins anew.
+// begins again.
 TEST_F(StoreRun, ALookThatFailsNeverBeginsAnew) {
   train(15, quiet_config(kRun));
   std::map<std::string, std::string> before;
@@ -156,7 +156,7 @@ TEST_F(StoreRun, AnExportThatFailsLeavesNothing) {
   }
 }
 
-// The run goes on without two saves, and what it ends with is what it would have been.
+// The run continues without two saves, and what it ends with is what it would have been.
 TEST_F(StoreRun, SavesThatFailAreTriedAgain) {
   TempDirectory directory;
   train(45, quiet_config(directory / "m"));

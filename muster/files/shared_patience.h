@@ -1,5 +1,5 @@
 // One limit for all requests of a thing that takes several, such as a save: while a store is away,
-// the second one does not begin to count anew. Thread safety: an object belongs to the thread that
+// the second one does not begin to count again. Thread safety: an object belongs to the thread that
 // made it.
 #pragma once
 

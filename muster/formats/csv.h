@@ -46,7 +46,7 @@ class CsvReader {
 
   // Reads the next row; returns false at the end. The error is Corrupt, and names the file and the
   // line, for a quote inside of an unquoted field, for text after a closing quote and for too many
-  // fields; the next call goes on after that line. It is Corrupt also for a quote that is never
+  // fields; the next call continues after that line. It is Corrupt also for a quote that is never
   // closed and for a row over the limit; after these, and after errors of the stream, the next call
   // returns false.
   Result<bool> next();
@@ -121,7 +121,7 @@ class CsvReader {
   Status restart_window(uint64_t offset);
   // Goes on after the line that holds failed_at_.
   Status pass_line();
-  // Returns the error of a step, and moves the reader to where it goes on.
+  // Returns the error of a step, and moves the reader to where it continues.
   Error failed(Step step);
 
   std::unique_ptr<InputStream> stream_;

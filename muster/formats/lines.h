@@ -29,7 +29,7 @@ class LineReader {
 
   // Reads the next line, without its end; returns false at the end of the file. The view is good
   // until the next call. Returns Corrupt, naming the file and the line, for a line over the limit;
-  // the next call goes on after it. After an error of the stream the next call returns false.
+  // the next call continues after it. After an error of the stream the next call returns false.
   Result<bool> next(std::string_view* line);
 
   // Where the last line begins: its byte in the unpacked content, and its number, counted from 1.

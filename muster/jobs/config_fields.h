@@ -6,7 +6,7 @@
 //
 // Keys are asked for in camelCase; a file may write them so, or in snake_case. Numbers may stand in
 // quotes, as JSON writes those of 64 bits. Mistakes are noted in the file, and
-// reading goes on as if the key were not there: ConfigFile::throw_noted() tells of all of them.
+// reading continues as if the key were not there: ConfigFile::throw_noted() tells of all of them.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ std::optional<JobStatus> final_status(const JobRecord& record);
 // the job is_over(). Throws what `ask` throws.
 JobStatus final_or_current_status(const JobRecord& record, const std::function<JobStatus()>& ask);
 
-// REQUIRES: final_status() returned `end`. Asks all the same: whether the target still has the job,
+// REQUIRES: final_status() returned `end`. Asks anyway: whether the target still has the job,
 // and its name with it. The end stays the answer, also where the target does not say how the job
 // is; it is `forgotten` where the target answers so.
 JobStatus recheck_status(const JobRecord& record, const JobStatus& end,

@@ -2,8 +2,8 @@
 // or PyTorchJob of Kubeflow. Thread safety: pure functions.
 //
 // Of an Indexed Job, pod i of role r has the name JOB-r-i.JOB, stable over restarts. TF_CONFIG
-// stands whole in the pod template but for the index, which Kubernetes puts in when it starts the
-// container; so the image needs nothing but the program, not even a shell.
+// stands whole in the pod template except for the index, which Kubernetes puts in when it starts
+// the container; so the image needs nothing but the program, not even a shell.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ bool counts(const Trial& trial) {
   return trial.state == TrialState::kDone || trial.state == TrialState::kStopped;
 }
 
-// What must not change when a search goes on; more trials may be asked for.
+// What must not change when a search continues; more trials may be asked for.
 nlohmann::json identity(const HyperParameterSearch& search) {
   nlohmann::json parameters = nlohmann::json::array();
   for (const HyperParameter& one : search.parameters) {

@@ -79,9 +79,9 @@ void check_left(const JobRecord& earlier, const Target& target) {
       fmt::format("end them first: muster jobs cancel {}", earlier.name));
 }
 
-// The record of the search in the folder, where that goes on; nothing where it begins. One that was
-// killed before its first trial, or whose folder was emptied, begins under its record where it has
-// the name that the job asks for.
+// The record of the search in the folder, where that continues; nothing where it begins. One that
+// was killed before its first trial, or whose folder was emptied, begins under its record where it
+// has the name that the job asks for.
 std::optional<JobRecord> goes_on_as(const JobStore& store, const Target& target, const JobSpec& job,
                                     const std::string& job_dir) {
   if (job.name.empty() && !file_systems().exists(join_path(job.job_dir, kSearchFile)).value()) {
@@ -316,7 +316,7 @@ void cancel_search(const JobRecord& record, Target& target) {
     if (!is_final(state->status.state)) internal::check_is_here(state->keeper, record.name);
   }
   if (internal::is_kept(record.folder)) return end_keeper();
-  // Held, so that no process goes on with the search whose trials are ended here.
+  // Held, so that no process continues with the search whose trials are ended here.
   const FileDescriptor lock = internal::lock_folder(record.folder);
   if (!lock.is_open()) return end_keeper();
   const auto state = internal::read_state(record.folder);

@@ -311,7 +311,7 @@ class SearchRun {
     }
   }
 
-  // What the trials have not ended is begun anew by a search that goes on.
+  // What the trials have not ended is begun again by a search that continues.
   void stop_all() {
     for (auto& [number, trial] : running_) ask_to_stop(number, trial);
     const TimePoint deadline = clock_.now() + options_.stop_time;

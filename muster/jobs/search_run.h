@@ -60,7 +60,7 @@ constexpr const char* kSearchFile = "search.json";
 Search known_search(const JobSpec& job, FileSystem& files, uint64_t seed);
 
 // Runs the search of `job` to its end, or until it is interrupted, and returns it. One that finds
-// search.json goes on; where it had given up, the trials that failed begin anew, else they stay as
+// search.json goes on; where it had given up, the trials that failed begin again, else they stay as
 // they are. Throws what known_search() throws; and Error when its files cannot be written, after it
 // has stopped the trials.
 Search run_search(const JobSpec& job, TrialHost& host, FileSystem& files, Clock& clock,

@@ -222,7 +222,7 @@ TEST_F(SearchRunTest, ASearchBeginsBehindOneThatMeasuredNothing) {
   job_.args = {"--epoch=2"};
   job_.search->metric_tag = "score";
   EXPECT_EQ(known_search(job_, local_file_system(), 1).first(), 3);
-  // Killed at once, it has the folder all the same.
+  // Killed at once, it has the folder anyway.
   const Search none = run(right, {.interrupted = [] { return true; }});
   EXPECT_TRUE(none.trials().empty());
   EXPECT_TRUE(right.jobs.empty());
@@ -242,7 +242,7 @@ TEST_F(SearchRunTest, ASearchBeginsBehindOneThatMeasuredNothing) {
   EXPECT_EQ(right.jobs.begin()->first, 3);
   EXPECT_TRUE(second.done());
   EXPECT_THAT(search_table(second), HasSubstr("   11 "));
-  // It goes on as any does.
+  // It continues as any does.
   job_.search->max_trials = 9;
   EXPECT_EQ(run(right).trials(), second.trials());
   job_.args = {"--epoch=3"};

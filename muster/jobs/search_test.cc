@@ -248,7 +248,7 @@ TEST(SearchTest, AnInterruptedSearchGoesOnAsIfItHadNotBeen) {
   second.restore(first.to_json(), "tune/search.json");
   EXPECT_EQ(second.running(), 0);
   EXPECT_EQ(second.trials().size(), 2u);
-  EXPECT_EQ(second.begin_next()->number, 2);  // it ran, and begins anew with the values it had
+  EXPECT_EQ(second.begin_next()->number, 2);  // it ran, and begins again with the values it had
   EXPECT_EQ(second.trial(2).values, whole.trial(2).values);
   EXPECT_EQ(second.begin_next()->values, whole.begin_next()->values);
   EXPECT_EQ(second.trial(1), whole.trial(1));

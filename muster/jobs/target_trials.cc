@@ -41,7 +41,7 @@ std::string name_of_start(const std::string& name, int64_t start) {
   return start == 1 ? name : fmt::format("{}-r{}", name, start);
 }
 
-// Takes away what is in the folder of a trial but for its record.
+// Takes away what is in the folder of a trial except for its record.
 void empty_folder(const std::string& folder) {
   for (const std::string& file : local_file_system().list_directory(folder).value()) {
     if (file != kRecordFile) local_file_system().remove_tree(join_path(folder, file)).value();
@@ -144,7 +144,7 @@ std::optional<int> TargetTrials::exit_code(int number) {
   if (clock_.now() - trial.last_seen < kForgotten) return std::nullopt;
   log::warning(fmt::format("trial {}: no news of the job {} on {} for 10 minutes", number,
                            trial.record.name, target_.name()));
-  // One that cannot be asked for may run all the same.
+  // One that cannot be asked for may run anyway.
   return status.forgotten ? ended(1) : 1;
 }
 
@@ -179,7 +179,7 @@ std::string TargetTrials::last_words(int number) {
       if (!words.empty() && !of_starter) last = words;
     });
   } catch (const Error& failure) {
-    // The exit code is told all the same.
+    // The exit code is told anyway.
     log::debug(fmt::format("the log of trial {}: {}", number, failure.message()));
   }
   end_the_rest(trial);  // with its pods go their logs

@@ -1,4 +1,4 @@
-// Which run a backup of fit() is of: another one does not go on with it.
+// Which run a backup of fit() is of: another one does not continue with it.
 #include "muster/keras/backup_and_restore.h"
 
 #include <gmock/gmock.h>
@@ -88,7 +88,7 @@ TEST(FitBackupsTest, ABackupOfAnotherRunIsRefusedAndStays) {
     const JobDir job("elsewhere/");
     EXPECT_THAT(refused(fits), HasSubstr("the job's directory: elsewhere, and was none"));
   }
-  // The same run goes on, and may have more epochs.
+  // The same run continues, and may have more epochs.
   Model same = compiled(), whole = compiled();
   FitOptions more = into(directory);
   more.epochs = 4;

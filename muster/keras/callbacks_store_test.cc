@@ -199,7 +199,7 @@ TEST_F(StoreCallbacks, ABackupWhoseAnswerIsLostHasItsTensors) {
   EXPECT_EQ(difference(weights_of(whole), weights_of(second)), 0);
 }
 
-// The run goes on without a backup; killed then, it continues from the one before.
+// The run continues without a backup; killed then, it continues from the one before.
 TEST_F(StoreCallbacks, BackupAndRestoreTriesAgain) {
   struct Killed : Callback {
     void on_epoch_begin(int64_t epoch) override {

@@ -72,7 +72,7 @@ struct ProcessSpec {
   std::vector<std::string> without{};  // variables of ours it does not get
   std::vector<int> cores{};            // pinned to these; empty: not pinned
   bool beside = false;                 // it stands beside the group
-  // The others go on without it when it is killed, or exits with 138, 130 or 143.
+  // The others continue without it when it is killed, or exits with 138, 130 or 143.
   bool may_be_lost = false;
   bool serves = false;  // when the others have ended well, there is nothing to do for it
   int restarts = 0;     // how often it is started again then

@@ -1,4 +1,4 @@
-// Tasks that are started again, and those that a run goes on without.
+// Tasks that are started again, and those that a run continues without.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

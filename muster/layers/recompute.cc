@@ -16,7 +16,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What backward needs to make a call again, but for its tensors, which autograd keeps.
+// What backward needs to make a call again, except for its tensors, which autograd keeps.
 struct RecomputedCall : torch::CustomClassHolder {
   RecomputedCall(Layer layer, const LayerInputs& inputs, CallContext& context)
       : layer(std::move(layer)),

@@ -87,7 +87,7 @@ class MUSTER_PART_EXPORT MessageSocket {
   // Whether nothing more can come: the other side has closed the connection, or close() was called.
   // From any thread.
   bool is_over() const;
-  // Sends no more, and waits until the other side has closed the connection, or for so long. What
+  // Sends no more, and waits until the other side has closed the connection, or for this long. What
   // was sent last is heard then: a connection that is closed with bytes unread takes back what is
   // on its way. For the thread that receives.
   void part(double timeout_seconds);

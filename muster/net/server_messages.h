@@ -149,7 +149,7 @@ struct Commit {
   int64_t ticket = 0;
   std::string position{};           // of the worker's data, after this step
   int64_t rows = 0;                 // examples
-  std::optional<int64_t> looked{};  // so many steps were in the weights it had
+  std::optional<int64_t> looked{};  // this many steps were in the weights it had
   bool next = false;                // it wants to make another step
   double wait = 0;
   static auto fields(auto& m) {
@@ -416,7 +416,7 @@ struct MakeArea {
   static auto fields(auto& m) { return std::tie(m.row_bytes); }
 };
 
-// A copy of all weights after so many steps: the answer comes when it is made. Then follow the
+// A copy of all weights after this many steps: the answer comes when it is made. Then follow the
 // tensors, or where the server is to write a `part` of a checkpoint, what became of that.
 struct Snapshot {
   int64_t commits = 0;

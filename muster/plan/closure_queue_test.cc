@@ -153,7 +153,7 @@ TEST(ClosureQueue, RefusesWhatCannotBe) {
 // A process of a worker: it asks, works for a while, and answers, in words that take their time.
 class SimulatedRun {
  public:
-  // `some_fail`: one call in ten throws, and the program takes the error and goes on.
+  // `some_fail`: one call in ten throws, and the program takes the error and continues.
   explicit SimulatedRun(uint64_t seed, bool some_fail = false)
       : random_(seed),
         some_fail_(some_fail),

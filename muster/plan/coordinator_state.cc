@@ -367,8 +367,8 @@ void CoordinatorState::fail(const Caller& caller, ErrorKind kind, const std::str
 
 void CoordinatorState::fail_to_join(const Caller& caller, const Seat& seat, ErrorKind kind,
                                     const std::string& reason, double now) {
-  // A task of another cluster, or a second process of that name, must not end what goes on without
-  // it.
+  // A task of another cluster, or a second process of that name, must not end what continues
+  // without it.
   const bool awaited = !running_ || failure_ || all_done();
   if (!awaited || seat.rank < 0 || refuse_join(caller, seat)) return;
   (void)joiners_.find_lost(now);

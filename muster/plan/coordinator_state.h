@@ -75,7 +75,7 @@ class CoordinatorState {
   // forgotten. `rank` must be the task's place in the roster, or -1 for an observer; `world_size`
   // must be the roster's size, and `addresses`, where the caller knows them, the roster's. A second
   // process with the name of a live one is refused after heartbeat_timeout; of one that is gone, it
-  // fails the running group ("restarted"), but for one that was done: it waits for the others.
+  // fails the running group ("restarted"), except for one that was done: it waits for the others.
   Verdict join(const Caller& caller, int rank, int world_size, double now,
                const std::vector<std::string>& addresses = {});
   // The joiner's call ended without an answer: it is missing again.

@@ -51,7 +51,7 @@ struct MUSTER_PART_EXPORT Pulse {
 
   // Nothing where it is not lost.
   std::optional<std::string> why_lost(const MembershipRules& rules, double now) const;
-  // Whoever looks stood still itself for so many seconds: they are none of the other's silence.
+  // Whoever looks stood still itself for this many seconds: they are none of the other's silence.
   void forgive(double seconds, double now);
 };
 

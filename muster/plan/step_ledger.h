@@ -34,7 +34,7 @@ class MUSTER_PART_EXPORT StepLedger {
   // What a run is made of.
   struct Options {
     int workers = 1;  // the chief and the workers, by rank
-    // A worker may be so many steps ahead of the slowest one that takes part; unset: any number.
+    // A worker may be this many steps ahead of the slowest one that takes part; unset: any number.
     std::optional<int64_t> max_staleness{};
     // So many gradients make an update together, at most one of each worker; who comes later with
     // one of the same update is dropped, and counted. 0: each makes its own. It is less where fewer
@@ -53,7 +53,7 @@ class MUSTER_PART_EXPORT StepLedger {
   };
   explicit StepLedger(Options options);
 
-  // From now on claims are answered. What was before is forgotten, but for who is there.
+  // From now on claims are answered. What was before is forgotten, except for who is there.
   void begin(Start start, double now);
   bool begun() const { return generation_ > 0; }
   int64_t generation() const { return generation_; }

@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// Kubernetes keeps so many bytes of a message.
+// Kubernetes keeps this many bytes of a message.
 constexpr size_t kMostBytes = 4096;
 
 // The error of the process that failed first, by this time, is the one that torchrun shows.

@@ -51,7 +51,7 @@ class ModelVersions {
                 ServingMetrics& metrics, FileSystem& files = local_file_system());
   ~ModelVersions();
 
-  // Looks once: loads what is new, then lets go of what is no longer among the newest. A version
+  // Looks once: loads what is new, then releases what is no longer among the newest. A version
   // whose folder is gone gives way to the newest there is; while there is none, what is loaded
   // stays. One that cannot be loaded is said in the log and tried again later, ever more rarely.
   void poll();

@@ -229,7 +229,7 @@ TEST_F(S3ErrorsTest, WhatHealsAtOnceIsNotSaid) {
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("the server answers again"));
 }
 
-// A server that starts anew is not a wrong address.
+// A server that starts again is not a wrong address.
 TEST(S3StoreAwayTest, AServerThatWasThereIsWaitedForInFull) {
   ManualClock clock({.sleep_advances = true});
   auto service = std::make_unique<S3StandIn>();

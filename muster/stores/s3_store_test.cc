@@ -125,7 +125,7 @@ TEST_F(S3StoreTest, FaultsOfTheServerAndTheNetworkAreSurvived) {
   }
 }
 
-// What breaks is continued, not begun anew: else a server that always cuts would never be read.
+// What breaks is continued, not begun again: else a server that always cuts would never be read.
 TEST_F(S3StoreTest, ATransferThatBreaksGoesOnBehindWhatCame) {
   const std::string content = random_bytes(60'000);
   service_.objects()["f"] = content;
@@ -389,7 +389,7 @@ TEST_F(S3StoreTest, AFileThatGrowsIsWholeAtEachFlush) {
 }
 
 // The flush was done, and neither its answer nor the look after it came: the next one finds that
-// out, and goes on.
+// out, and continues.
 TEST_F(S3StoreTest, AFlushThatWasDoneAllTheSameIsFound) {
   const std::string content = random_bytes(5'300'000);
   service_.objects()["log"] = content;

@@ -51,7 +51,7 @@ std::string EventParts::next_name() {
 }
 
 bool EventParts::send(std::unique_lock<std::mutex>& lock) {
-  // What failed is sent again under its name: it may be there all the same, and must not be twice.
+  // What failed is sent again under its name: it may be there anyway, and must not be twice.
   if (sending_path_.empty()) {
     sending_ = event_file_header(clock_.wall_seconds()) + std::exchange(waiting_, {});
     sending_events_ = std::exchange(waiting_events_, 0);

@@ -76,7 +76,7 @@ TEST(JoinedEvents, ManyBecomeFew) {
   EXPECT_LE(store.objects().size(), bytes / options.most_bytes + 2 * options.files + 10);
 }
 
-// A reader that goes on from where it was in each file, as TensorBoard does, and looks now and
+// A reader that continues from where it was in each file, as TensorBoard does, and looks now and
 // then, sees each event once.
 TEST(JoinedEvents, WhoReadsOnSeesEachEventOnce) {
   MemoryStore store;

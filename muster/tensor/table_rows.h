@@ -1,5 +1,5 @@
 // Copies rows out of tables and into them, on the CPU without the cost of LibTorch's operations,
-// which many small tables would ask for many of. Thread safety: pure functions but for what they
+// which many small tables would ask for many of. Thread safety: pure functions except for what they
 // write.
 #pragma once
 

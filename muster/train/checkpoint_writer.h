@@ -1,4 +1,4 @@
-// The one writer of a model_dir, for as long as a run goes on.
+// The one writer of a model_dir, for as long as a run continues.
 // Thread safety: as CheckpointManager.
 #pragma once
 

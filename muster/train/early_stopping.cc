@@ -114,7 +114,7 @@ class StopIf : public Hook {
     return join_path(model_dir_, name.empty() ? "eval" : "eval_" + name);
   }
 
-  // What cannot be read now may be read next time: training goes on.
+  // What cannot be read now may be read next time: training continues.
   bool read_news() {
     try {
       return history_->read();

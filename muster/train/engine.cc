@@ -145,7 +145,7 @@ void Engine::build(const optim::TrainOp& train_op) {
     for (const auto& line : internal::unmatched_patterns(train_op, names)) log::warning(line);
   }
   if (replica_.is_chief() && replica_.state().goes_on()) {
-    // It is further than any checkpoint, but for what lives on workers alone.
+    // It is further than any checkpoint, except for what lives on workers alone.
     replica_.state().restore_own([this](const auto& name) { return found(name); });
     found_.reset();
     restored_from_.clear();

@@ -25,7 +25,7 @@ json from_chief(Replica& replica, const std::string& name, const json& mine) {
 }
 
 // Gives the chief's values to all. A replica without data may have built no model yet; it takes
-// part all the same.
+// part anyway.
 void share_values(ModelRunner& runner, Replica& replica) {
   if (replica.num_replicas_in_sync() == 1) return;
   json mine = json::array();

@@ -23,12 +23,12 @@ namespace muster::inline v0_1 {
 
 // How a run begins.
 struct RunStart {
-  bool restart_input = false;     // the input begins anew,
+  bool restart_input = false;     // the input begins again,
   bool restart_is_asked = false;  // since RunConfig.restart_input is set
   int64_t examples_of_step = 0;   // 0: nobody knows
   // The step at which a run ends that begins at this one; nothing where its input ends it.
   std::function<std::optional<int64_t>(int64_t step)> last_step{};
-  // Called where the input of a run in step goes on from a checkpoint.
+  // Called where the input of a run in step continues from a checkpoint.
   std::function<void()> continued{};
 };
 
@@ -59,7 +59,7 @@ class Pace {
   virtual bool begin_step(int64_t step, int64_t last_step) = 0;
   // Brings the weights here as they are now, without a step.
   virtual void read_weights() = 0;
-  // Whether `due`, of every so many steps, may be due with the next step.
+  // Whether `due`, of every this many steps, may be due with the next step.
   virtual bool is_near(StepTimer& due, int64_t every, int64_t step) const = 0;
   // Batches until the run ends for want of data, where that can be told; else below 0.
   virtual int64_t batches_left(const distribute::ReplicaInput& input) const = 0;

@@ -43,7 +43,7 @@ class RunCourse {
   // It is saved, and may be evaluated, in which no step is made; and that is over.
   virtual void after_save(const Saved& /*made*/) {}
   virtual void after_evaluation() {}
-  // The run stood still for so long.
+  // The run stood still for this long.
   virtual void after_pause(double /*seconds*/) {}
 };
 

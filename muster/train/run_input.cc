@@ -119,7 +119,7 @@ void tell_restored(const Engine& engine, ReplicaInput& input) {
 
 void continue_at(const Engine& engine, ReplicaInput& input, const std::string& position) {
   restore_or_explain("the run", [&] { input.batches().restore(json::parse(position)); });
-  // A chief that goes on from what servers hold has restored nothing.
+  // A chief that continues from what servers hold has restored nothing.
   if (engine.replica().is_chief() && !engine.restored_from().empty())
     return tell_restored(engine, input);
   const Position at = input.batches().position();

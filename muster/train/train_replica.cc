@@ -124,7 +124,7 @@ class Run final : public RunCourse {
            !options_.restart_input && !input_->agree_on_form();
   }
 
-  // As tf.estimator, which calls the input function anew.
+  // As tf.estimator, which calls the input function again.
   void tell_of_pass() const {
     const int64_t pass = input_->batches().save().value("pass", int64_t{0});
     if (pass == 0) return;

@@ -1,5 +1,5 @@
 // A chief that schedules calls on workers, as processes: some of them die, stand still or are told
-// to stop, and the calls are made all the same.
+// to stop, and the calls are made anyway.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

@@ -185,7 +185,7 @@ TEST(NonFinite, StopsBeforeSavingAndNamesStepAndTensor) {
   EXPECT_THAT(ran.output, AllOf(HasSubstr("at step 2"), HasSubstr("learning rate"),
                                 Not(HasSubstr("saved " + model + "/model.ckpt-2"))));
   EXPECT_FALSE(std::filesystem::exists(checkpoint_path(model, 2)));
-  // The checkpoint from before is good: with another learning rate training goes on.
+  // The checkpoint from before is good: with another learning rate training continues.
   const Ran again = run(mnist(model, {"--max_steps=4", "--learning_rate=0.01"}));
   EXPECT_EQ(again.code, 0) << again.output;
   EXPECT_THAT(again.output, HasSubstr("continuing after step 0"));

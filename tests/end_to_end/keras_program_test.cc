@@ -224,7 +224,7 @@ TEST(ResNetProgram, TwoWorkersAreStoppedGoOnAndClassifyPhotos) {
   const Ran classified = run(classify);
   EXPECT_EQ(classified.code, 0) << classified.output;
   EXPECT_THAT(classified.output, ContainsRegex("c.jpg: (ants|bees) \\([0-9]+ %\\)"));
-  // Saved weights begin another run; of the network, the classes alone are made anew.
+  // Saved weights begin another run; of the network, the classes alone are made again.
   Words tuned = program("tuned", 1);
   tuned.push_back("--weights=" + directory / "whole/weights.safetensors");
   tuned.push_back("--freeze=conv.*");

@@ -1,5 +1,5 @@
 // A chief, workers and parameter servers as processes: some of them die, stand still or are told to
-// stop, and the run goes on, or ends, as it should.
+// stop, and the run continues, or ends, as it should.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

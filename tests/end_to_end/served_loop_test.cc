@@ -68,7 +68,7 @@ TEST(ServedLoops, AWorkerThatDiesComesBackToItsOwnData) {
 }
 
 // One command, which starts again what is killed and whoever asks for it: all come back to the last
-// checkpoint, and make the steps of their data all the same.
+// checkpoint, and make the steps of their data anyway.
 TEST(ServedLoops, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
   static constexpr int kEpochs = 400;
   until_in_time([] {
@@ -96,7 +96,7 @@ TEST(ServedLoops, AChiefThatDiesGoesOnFromWhatTheServersHave) {
   run.stop();
 }
 
-// The chief is through, and the worker has not begun: what is its own is trained on all the same.
+// The chief is through, and the worker has not begun: what is its own is trained on anyway.
 TEST(ServedLoops, AChiefBehindItsLastBatchThatLosesAServerBeginsAgainForTheOthers) {
   constexpr int kEpochs = 20;
   ServedLoopRun run(/*workers=*/1, /*servers=*/1, kEpochs, /*late=*/true);

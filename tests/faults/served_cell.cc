@@ -42,8 +42,8 @@ pid_t process_of(const ServedCell& cell, const Program& program) {
   return program.task(cell.task.substr(0, space), std::stoi(cell.task.substr(space + 1)));
 }
 
-// Without a restart the run ends with the one that was killed, but for a worker and the evaluator,
-// without whom the others go on.
+// Without a restart the run ends with the one that was killed, except for a worker and the
+// evaluator, without whom the others go on.
 int served_code(const ServedCell& cell) {
   return cell.restarts || cell.signal == SIGSTOP ? 0 : 128 + cell.signal;
 }

@@ -194,7 +194,7 @@ TEST(FitOnServers, CallbacksSaveStopAndGiveTheBestWeightsBack) {
   });
 }
 
-// The data begins anew then; steps and epochs go on.
+// The data begins again then; steps and epochs go on.
 TEST(FitOnServers, ARunThatFailedGoesOnFromItsBackup) {
   struct Failing : Callback {
     explicit Failing(int64_t step) : step(step) {}

@@ -29,7 +29,7 @@ class TcpFront {
   // How many connections were accepted so far, and which hosts CONNECT asked for.
   int connections() const { return connections_; }
   std::vector<std::string> tunnels() const;
-  // From now on the byte after so many of each connection's is changed on its way to the server.
+  // From now on the byte after this many of each connection's is changed on its way to the server.
   void change_byte_behind(int64_t bytes) { changed_at_ = bytes; }
   // From now on a proxy answers this status to whoever asks for a tunnel.
   void refuse_tunnels(int status) { refusal_ = status; }

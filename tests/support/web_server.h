@@ -22,7 +22,7 @@ struct WebFault {
   std::string body{};          // beside `status`
   httplib::Headers headers{};  // beside `status`
   std::function<void(httplib::Response&)> lie = nullptr;  // changes what is about to be sent
-  int64_t cut_after = -1;              // closes the connection after so many bytes of the body
+  int64_t cut_after = -1;              // closes the connection after this many bytes of the body
   std::chrono::milliseconds delay{0};  // before the answer
 };
 

@@ -34,7 +34,7 @@ class Transfer {
 
   Connection& connection_;
   std::byte* const data_;
-  const int64_t bytes_;  // at most so many, of one that is received
+  const int64_t bytes_;  // at most this many, of one that is received
   const uint32_t tag_;
   int64_t moved_ = 0;  // bytes of the payload; of one that is sent, of the header too
   bool done_ = false;

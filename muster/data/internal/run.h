@@ -1,5 +1,5 @@
-// What the streams of one iterator share. Thread safety: any thread, but for set_seed(), which is
-// called while no stream reads.
+// What the streams of one iterator share. Thread safety: any thread, except for set_seed(), which
+// is called while no stream reads.
 #pragma once
 
 #include <atomic>

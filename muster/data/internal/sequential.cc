@@ -30,7 +30,7 @@ int64_t pass_again(ElementReader& reader, int64_t count) {
     try {
       more = reader.skip(count - passed);
     } catch (...) {
-      // It takes its place all the same.
+      // It takes its place anyway.
     }
     if (more == 0) break;
     passed += more;
@@ -117,7 +117,7 @@ std::exception_ptr SequentialStream::take_place() {
   std::exception_ptr error = failure();
   ++total_;
   row_ = rows_ = 0;
-  if (reader_ == nullptr) {  // it did not open: there is nothing to go on with in this file
+  if (reader_ == nullptr) {  // it did not open: there is nothing to continue with in this file
     next_file();
     return as_lost(error);
   }

@@ -74,7 +74,7 @@ class EvaluatorTask {
   TrainingWatch training_;
   EvaluationJournal journal_;
   std::optional<Lease> lease_;
-  LeaseContent said_;     // by the lease, but for its note
+  LeaseContent said_;     // by the lease, except for its note
   std::string answered_;  // the note of the chief that was answered last
   Exports exports_;
 

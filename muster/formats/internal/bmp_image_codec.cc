@@ -1,5 +1,5 @@
-// BMP as Windows and OS/2 wrote it, but for pixels in runs and embedded JPEGs. No library of Debian
-// reads it alone, and there is nothing to unpack.
+// BMP as Windows and OS/2 wrote it, except for pixels in runs and embedded JPEGs. No library of
+// Debian reads it alone, and there is nothing to unpack.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -115,7 +115,7 @@ class BmpReader {
     return damaged_image(ImageKind::kBmp, what_, problem);
   }
 
-  // REQUIRES: that so many bytes are there, as image_kind() and read_header() have seen to; the
+  // REQUIRES: that this many bytes are there, as image_kind() and read_header() have seen to; the
   // fields of a header that is not all there are 0.
   template <typename Number>
   Number at(size_t offset) const {

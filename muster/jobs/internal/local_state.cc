@@ -139,7 +139,7 @@ bool is_kept(const std::string& folder) {
   while (!try_lock(file, LOCK_SH, folder)) {
     const auto state = read_state(folder);
     const bool dying = state && is_dying(state->keeper);
-    // One that is gone since has let go of the lock, unless another process has it.
+    // One that is gone since has release the lock, unless another process has it.
     if (!dying || std::chrono::steady_clock::now() > end) return !try_lock(file, LOCK_SH, folder);
     std::this_thread::sleep_for(kLockLook);
   }

@@ -259,7 +259,7 @@ void Fit::backup(int64_t epoch, int64_t step, bool must) {
   const int64_t tensors_before = std::exchange(tensors_at_, impl_.step());
   const bool saved = save(epoch, step, may_fail);
   // The backup before is the good one where this one failed, and so are its tensors; unless this
-  // one is there all the same, where only an answer got lost.
+  // one is there anyway, where only an answer got lost.
   const int64_t gone = saved ? tensors_before : std::exchange(tensors_at_, tensors_before);
   if (scope_.is_chief() && gone >= 0 && gone != tensors_at_ &&
       (saved || !backup_may_be_there(gone)))

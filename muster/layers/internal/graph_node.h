@@ -31,7 +31,7 @@ struct GraphNode {
   LayerIdentity identity;        // of the layer, or of the Input
   SymbolicValues inputs{};
   std::vector<SymbolicSpec> outputs{};  // tensors, then state
-  size_t tensors = 0;                   // so many of them are tensors
+  size_t tensors = 0;                   // this many of them are tensors
   // All that the layer uses, named as if it stood alone.
   std::vector<VariableSpec> variables{};
 };

@@ -155,7 +155,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   virtual void take_restored_inputs();
   // Before the replicas agree why the run stops.
   virtual void before_stop() {}
-  // Where the run was stopped: "after saving step 7"; and whether it goes on from something.
+  // Where the run was stopped: "after saving step 7"; and whether it continues from something.
   virtual std::string stopped_at() const;
   virtual bool goes_on_later() const { return saved_step_ >= 0 || restored_; }
 

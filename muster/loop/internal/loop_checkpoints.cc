@@ -46,7 +46,7 @@ DistributedDataset Loop::distribute(const Dataset& dataset, bool for_this_proces
   std::erase_if(data_, [](const auto& known) { return known.expired(); });
   const size_t number = data_.size();
   data_.push_back(progress);
-  // Each position belongs to one data set: one that is distributed later in its place begins anew.
+  // Each position belongs to one data set: one that is distributed later in its place begins again.
   if (number < restored_data_.size() && !restored_data_[number].is_null())
     progress->restore(std::exchange(restored_data_[number], nullptr));
   return DistributedDataset(shared_from_this(), dataset, for_this_process, std::move(progress));

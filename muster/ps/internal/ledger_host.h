@@ -69,7 +69,7 @@ class LedgerHost {
 
   // The chief has ended the run.
   bool finished() const;
-  // Waits until every worker that came has said goodbye or is gone, within so many seconds.
+  // Waits until every worker that came has said goodbye or is gone, within this many seconds.
   void wait_for_goodbyes(double seconds);
   // Looks who is silent, as Membership::find_lost().
   void look();
@@ -103,7 +103,7 @@ class LedgerHost {
   void release(const std::string& task);
   void release_lost(const plan::Failure& lost);
   Error taken_for_lost(int rank) const;
-  // Waits for a change until `ready` holds, for so many seconds at most.
+  // Waits for a change until `ready` holds, for this many seconds at most.
   void wait(Lock& lock, double seconds, const std::function<bool()>& ready);
   std::optional<plan::StepLedger::Round> round() const;
   std::vector<std::string> names(const std::vector<int>& ranks) const;

@@ -1,6 +1,6 @@
 // A worker's connections to the parameter servers: requests and their answers, and a thread that
 // says that the worker is alive. Thread safety: belongs to the worker's thread, or to the
-// background task it has sent; but for report(), and for rows, which are the worker's.
+// background task it has sent; except for report(), and for rows, which are the worker's.
 #pragma once
 
 #include <atomic>

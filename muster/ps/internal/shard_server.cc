@@ -64,8 +64,8 @@ int64_t bytes_of(const TensorSpec& spec) {
   return bytes;
 }
 
-// The gradient of so many rows of a shard, whose numbers begin in the area at `at`, and its values
-// after them.
+// The gradient of this many rows of a shard, whose numbers begin in the area at `at`, and its
+// values after them.
 distribute::RowGradient rows_in_area(const ShardStore& store,
                                      const std::shared_ptr<const SharedMemory>& area, size_t shard,
                                      int64_t rows, int64_t at) {

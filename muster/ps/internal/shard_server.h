@@ -82,7 +82,7 @@ class ShardServer {
   // Throws PeerLost unless the weights are those of that generation.
   std::shared_ptr<Defined> defined(int64_t generation);
   void define(net::MessageSocket& socket, int64_t generation, const net::shards::Define& request);
-  // Requests about what is defined: each answers, but for a Push.
+  // Requests about what is defined: each answers, except for a Push.
   void answer(Client& client, const net::shards::Compare& request, Defined& here);
   void answer(Client& client, const net::shards::Form&, Defined& here);
   void answer(Client& client, const net::shards::Specs&, Defined& here);

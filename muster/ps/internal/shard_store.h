@@ -1,6 +1,6 @@
 // What one parameter server holds: parts of variables, their optimizers' slots, and the updates.
 // Thread safety: any thread. A reader sees a shard before an update or after it, never in between;
-// updates of several workers go on at the same time where they are at different shards.
+// updates of several workers continue at the same time where they are at different shards.
 #pragma once
 
 #include <cstdint>

@@ -57,7 +57,7 @@ class Transfer {
 
  private:
   void share_memory_of(size_t server);
-  // Asks for an area with room for so many bytes of gradients of rows.
+  // Asks for an area with room for this many bytes of gradients of rows.
   void make_area(size_t server, int64_t row_bytes);
   // Whether there is one with so much room; it is asked for.
   bool makes_room(size_t server, int64_t row_bytes);

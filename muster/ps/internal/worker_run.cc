@@ -190,7 +190,7 @@ distribute::SharedRun::Place WorkerRun::join() {
       generation_ = joined.generation;
       step_ = joined.step;
       told_waiting_.reset();
-      // A server that was started again has another generation, and the chief begins anew.
+      // A server that was started again has another generation, and the chief begins again.
       if (look_for_state().generation == generation_)
         return {.step = step_, .position = joined.position};
       system_clock().sleep_for(from_seconds(0.2));

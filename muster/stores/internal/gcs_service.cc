@@ -90,8 +90,8 @@ Result<HttpRequest> GcsService::build(const Call& call) {
     }
   }
   if (!options_.user_project.empty()) {
-    // The JSON API wants it here, the XML API in the header; the address of an upload that goes on
-    // stays as the service gave it.
+    // The JSON API wants it here, the XML API in the header; the address of an upload that
+    // continues stays as the service gave it.
     const bool is_json = call.url.starts_with(endpoint() + "/storage/") ||
                          call.url.starts_with(endpoint() + "/upload/storage/");
     if (is_json && call.url.find("upload_id=") == std::string::npos)
@@ -367,7 +367,7 @@ Status GcsService::remove_all(const ObjectName& bucket, const std::vector<std::s
 }
 
 Status GcsService::copy(const ObjectName& from, const ObjectInfo& info, const ObjectName& to) {
-  // Large copies between places take several calls, each of which goes on after the last.
+  // Large copies between places take several calls, each of which continues after the last.
   std::string token;
   while (true) {
     Query query{{"ifSourceGenerationMatch", info.version}};

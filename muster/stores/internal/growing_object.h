@@ -22,12 +22,12 @@ class GrowingObject : public FileWriter {
   Status sync() override { return flush(); }
   Status close() override;
 
-  // Objects up to this size are held in memory and sent anew as a whole, in bytes: the service
+  // Objects up to this size are held in memory and sent again as a whole, in bytes: the service
   // joins no smaller ones.
   static constexpr uint64_t kSmall = uint64_t{5} << 20;
 
  private:
-  // Finds out whether a flush that failed was done all the same.
+  // Finds out whether a flush that failed was done anyway.
   Status look_again();
 
   const std::shared_ptr<Transfers> transfers_;

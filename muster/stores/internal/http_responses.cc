@@ -286,9 +286,9 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
     }
     read.info = info;
     read.info.size = *range->size;
-    // Where we go on with the rest, it must be of this version.
+    // Where we continue with the rest, it must be of this version.
     version = info.version;
-    // Without a version what follows may be of another file: such a transfer begins anew.
+    // Without a version what follows may be of another file: such a transfer begins again.
     if (response.ok() || !version.empty()) read.bytes += response.received;
     return true;
   };

@@ -77,7 +77,7 @@ Result<size_t> ObjectReader::read_at(uint64_t offset, MutableBytes out) {
     changed_.wait(lock, [&] { return segment->ready || segment->error; });
     --segment->waiting;
     if (segment->error) {
-      // The next read asks anew.
+      // The next read asks again.
       if (Stream* failed = find_stream(offset)) drop(*failed);
       return *segment->error;
     }

@@ -1,4 +1,4 @@
-// Reads one version of an object: blocks ahead of whoever reads on, no more than asked of whoever
+// Reads one version of an object: blocks ahead of whoever reads on, at most asked of whoever
 // jumps, and the whole compared with its checksum. Thread safety: as FileReader, shared by threads.
 #pragma once
 
