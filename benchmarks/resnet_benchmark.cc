@@ -144,7 +144,7 @@ void measure_photos(const Options& options) {
   print_table("resnet_photos", "One core, photos as input: " + title_of(entry), results, 1,
               options.json);
   print_speed_against(results[0], results[1]);
-  // Whoever decodes beside the steps on the same core takes a part of its time.
+  // Decoding on the core of the steps takes a part of its time.
   const Estimate e = estimate_ratio(results[0].cpu, results[1].cpu);
   fmt::print(
       "Photos cost {:+.1f} % of a step's CPU time (95 % interval {:+.1f} to {:+.1f} %); aim: below "

@@ -354,7 +354,7 @@ void dense(bool quick) {
 void rows(bool quick) {
   const int64_t table = quick ? 1'000'000 : 10'000'000;
   constexpr int64_t kWidth = 64, kBatch = 1024, kBatches = 64;
-  // Whoever reads a page for the first time waits for the system.
+  // The first access to a page waits for the system.
   constexpr int64_t kWarmUp = kBatches;
   // Zipf: the id of rank r has a share of 1 / r.
   std::vector<Tensor> batches;

@@ -39,7 +39,7 @@ serve::BatcherOptions batcher_options(const ServeFlags& flags) {
 }
 
 serve::HttpServerOptions http_options(const ServeFlags& flags) {
-  // Who writes an address of IPv6 in brackets, as a URL has it, means what is in them.
+  // An IPv6 address in brackets, as in a URL, means the address inside.
   return {.host = cluster::host_of(flags.host + ":"),
           .port = static_cast<int>(flags.port),
           .max_connections = static_cast<int>(flags.max_connections),

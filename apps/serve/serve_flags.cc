@@ -51,7 +51,7 @@ std::vector<Flag> model_flags(ServeFlags& flags) {
            {.at_least = 0, .at_most = 4096}}};
 }
 
-// Who may ask, and how much.
+// Which clients may connect, and the limits of their requests.
 std::vector<Flag> network_flags(ServeFlags& flags) {
   const FlagLimits seconds = {.at_least = 0.01, .at_most = 86400};
   return {{"host",

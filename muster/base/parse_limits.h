@@ -1,7 +1,6 @@
 // What reading may take beside the bytes that are read: one rule for everything that others have
-// written (data files, images, checkpoints, configurations, what servers say). Whoever writes a
-// file chooses its bytes, but not what it costs to read them. Thread safety: constants and pure
-// functions.
+// written (data files, images, checkpoints, configurations, what servers say). The author of a file
+// chooses its bytes, but not the cost of reading them. Thread safety: constants and pure functions.
 //
 // - Memory: beside the input, a parser holds at most parse_memory_limit(bytes of the input) at its
 //   peak, with what it returns.

@@ -148,7 +148,7 @@ class ClusterCoordinator::Impl {
       });
       return true;
     }
-    // Who fails from now on is known to the servers.
+    // From now on the servers know about a task that fails.
     note_joining();
     if (!alone() && !cluster().is_chief) {
       make_calls(*strategy_, common(), functions_, servers_.restart_timeout.count());

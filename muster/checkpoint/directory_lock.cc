@@ -78,7 +78,7 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
         throw Error(ErrorKind::kCancelled,
                     fmt::format("waiting for {} to leave model_dir '{}'", who, directory));
       }
-      // To start this program again would only wait once more: whoever started two must decide.
+      // A restarted program would only wait again: the user who started two programs must decide.
       throw invalid_argument(fmt::format("model_dir '{}' is in use by {}", directory, who),
                              "wait for it to end, or give this run its own model_dir");
     }
@@ -87,7 +87,7 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   const std::string who = fmt::format("process {}{}", getpid(), here);
-  // Only for the message of whoever comes second.
+  // Only for the message of the second program.
   if (ftruncate(fd_, 0) == 0) {
     [[maybe_unused]] const ssize_t written = pwrite(fd_, who.data(), who.size(), 0);
   }

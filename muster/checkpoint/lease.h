@@ -1,7 +1,7 @@
 // A lease is a file "<name>.lease" in a model_dir by which a process says that it is at work there,
 // which checkpoints must stay meanwhile, and what those beside it should know. Its holder rewrites
 // it every two seconds (in a store, every ten), so one that died is told from one that works.
-// Clocks of two machines are never compared closely: whoever looks measures, by its own clock, for
+// Clocks of two machines are never compared closely: a reader measures, by its own clock, for
 // how long nothing changed.
 //
 // Its rules are those of plan/membership.h where twins wait: a holder is lost after the silence of
@@ -39,7 +39,7 @@ struct LeaseContent {
   std::vector<std::string> pinned{};  // names of checkpoints that stay: "model.ckpt-120"
   // Checkpoints of this step and of later ones stay too.
   std::optional<int64_t> pinned_from{};
-  std::string note{};  // free, for whoever reads leases of this name
+  std::string note{};  // free text for the readers of this lease
   bool operator==(const LeaseContent&) const = default;
 };
 

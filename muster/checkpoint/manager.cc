@@ -491,7 +491,7 @@ std::optional<std::string> CheckpointManager::find_latest(
         return prefix;
       } catch (const Error& error) {
         if (error.kind() == ErrorKind::kNotFound && look < kMaxLooks) {
-          look_again = true;  // deleted since the look: whoever did it has saved newer ones
+          look_again = true;  // deleted since the look by a program that has saved newer ones
           break;
         }
         if (error.kind() != ErrorKind::kCorrupt && error.kind() != ErrorKind::kNotFound) throw;

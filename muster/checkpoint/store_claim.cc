@@ -25,7 +25,7 @@ std::string this_process() {
 }
 
 Error in_use(const std::string& directory, const std::string& who) {
-  // To start this program again would only wait once more: whoever started two must decide.
+  // A restarted program would only wait again: the user who started two programs must decide.
   return invalid_argument(fmt::format("model_dir '{}' is in use by {}", directory, who),
                           "wait for it to end, or give this run its own model_dir");
 }
@@ -52,7 +52,7 @@ void wait_for_others(const std::string& directory, FileSystem& fs,
       throw in_use(directory, there->holder);
     std::this_thread::sleep_for(options.look_every);
   }
-  // Whoever holds the right goes on holding it while nobody can read that.
+  // The holder keeps the right while it cannot be read.
   if (watch.trouble()) throw *watch.trouble();
 }
 

@@ -156,7 +156,7 @@ std::vector<std::map<std::string, std::string>> processes_of_node(const Environm
                          {"LOCAL_WORLD_SIZE", std::to_string(node.processes)},
                          {"MASTER_ADDR", known.get_or("MASTER_ADDR", "")},
                          {"MASTER_PORT", known.get_or("MASTER_PORT", "29500")}});
-    // Whoever chose PET_* chose it for this process, which starts the others as torchrun does.
+    // MUSTER_CLUSTER=PET applies to this process, which starts the others as torchrun does.
     if (!choice.empty()) processes.back()["MUSTER_CLUSTER"] = "torchrun";
   }
   return processes;

@@ -13,7 +13,7 @@
 
 namespace muster::inline v0_1 {
 
-// Who meets whom, and how.
+// The ranks to connect, and the transport.
 struct ConnectOptions {
   Transport transport = Transport::kAuto;
   // Where the ranks leave each other their addresses; needed only while connecting. Required for
@@ -31,8 +31,8 @@ struct ConnectOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   // How long to wait for the other ranks when connecting.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(60);
-  // Is called now and then while connecting; what it throws ends it. With it, whoever knows that a
-  // rank will not come need not wait for the time-out.
+  // Is called now and then while connecting; what it throws ends it. Use it to end the wait early
+  // when a rank is known to be lost.
   std::function<void()> check_failure = {};
 };
 

@@ -133,7 +133,8 @@ HierarchicalCommunicator::HierarchicalCommunicator(const HierarchicalOptions& op
 std::string HierarchicalCommunicator::connect(const HierarchicalOptions& options) {
   if (size() == 1) return {};
   const ConnectOptions& all = options.connect;
-  // Whoever waits for the leader, while that waits for another host, lets the leader speak first.
+  // A rank that waits for the leader, while the leader waits for another host, lets the leader
+  // report first.
   std::string why_not;
   inside_ = try_shared_memory_communicator(
       {.rendezvous = all.rendezvous,

@@ -107,8 +107,8 @@ struct CoordinatorClient::Impl {
     }
   }
 
-  // This task was told to stop `seconds` ago. Whoever saves or evaluates was told so too, as a
-  // rule, and comes soon; so does everybody to the `last` barrier.
+  // This task was told to stop `seconds` ago. A task that saves or evaluates usually got the
+  // request too, and arrives soon; so do all tasks at the `last` barrier.
   void stop_when_vain(const std::vector<plan::MissingTask>& missing, double seconds,
                       const std::string& what, bool last) const {
     const bool busy = std::ranges::any_of(missing, &plan::MissingTask::busy);

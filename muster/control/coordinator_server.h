@@ -18,7 +18,7 @@ struct ServerOptions {
   // Roster and time limits; first_epoch 0 means: from the date, so that a chief that restarts leads
   // a group with a higher epoch.
   plan::CoordinatorOptions group{};
-  cluster::Job job{};              // whoever does not know its token is refused
+  cluster::Job job{};              // peers without its token are refused
   Clock* clock = &system_clock();  // outlives the server
   ServerOptions() { group.first_epoch = 0; }
 };

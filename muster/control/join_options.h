@@ -1,4 +1,4 @@
-// Who a task is, where its coordinator is, and how long it is patient. A value.
+// A task's identity, its coordinator's address, and its timeouts. A value.
 #pragma once
 
 #include <cstdint>

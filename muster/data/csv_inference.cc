@@ -85,7 +85,7 @@ CsvColumn column_of(const std::string& name, const Seen& seen, bool is_label,
   return column;
 }
 
-// Texts that are numbers for whoever knows the marks.
+// Texts that are numbers with other marks.
 void warn_of_marks(const std::string& name, const Seen& seen, const formats::NumberMarks& marks) {
   const int64_t looked_at = std::min(seen.texts, kMostTexts);
   // A few texts among numbers are slips.

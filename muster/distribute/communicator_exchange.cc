@@ -58,7 +58,7 @@ class ShapeExchange {
     compare_calls();
     for (int64_t r = 0; r < all_.size(0); ++r) {
       Tensor other = all_[r].clone();
-      // Who it is differs.
+      // The task itself differs.
       other.slice(0, kWords) = mine_.slice(0, kWords);
       if (free) other[kSizes + *free] = mine_[kSizes + *free];
       if (other.equal(mine_)) continue;
@@ -182,7 +182,7 @@ class CommunicatorExchange final : public Exchange {
       for (const Tensor& value : values)
         works.push_back(communicator_.broadcast(value.detach().view({-1}), 0));
       for (const Work& work : works) work.wait();
-      // Autograd and whoever keeps what follows from a value count its changes.
+      // Autograd, and code that caches results of a value, count its changes.
       if (place_.replica() == 0) return;
       for (const Tensor& value : values) value.unsafeGetTensorImpl()->bump_version();
     });

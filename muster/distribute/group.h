@@ -35,7 +35,7 @@ class Group {
   virtual void finish() = 0;
 
   // --- each replica by itself ---
-  // What this replica is doing, for whoever waits for it.
+  // Reports what this replica is doing, for tasks that wait for it.
   virtual void report(Phase phase, int64_t step) = 0;
   // This replica cannot go on; the others learn why. Never throws.
   virtual void fail(const Error& error) noexcept = 0;

@@ -160,8 +160,8 @@ class ReducingUpdater final : public Updater {
                                          : internal::finite_penalty(head[kPenalty]);
   }
 
-  // Whoever adds losses where the others average them would update with other weights. All see the
-  // sum, so all come to tell what they have.
+  // A replica that adds losses while the others average them would make another update. All see the
+  // sum, so all report what they have.
   void check_reduction(double means, const Accumulated& accumulated) {
     if (means == 0 || means == place_.replicas()) return;
     check_same(

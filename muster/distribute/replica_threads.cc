@@ -51,7 +51,7 @@ class Round {
     end(replica);
   }
 
-  // Returns when all are through. Whoever failed first names those that go on and on.
+  // Returns when all have ended. The first that failed names those that do not end.
   void wait_for_all(size_t replica) {
     std::unique_lock lock(mutex_);
     const auto all = [&] { return std::find(ended_.begin(), ended_.end(), false) == ended_.end(); };

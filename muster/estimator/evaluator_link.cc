@@ -71,8 +71,7 @@ void EvaluatorLink::look() {
   next_look_ = options_.clock->now() + from_seconds(heard ? kNewsSeconds : kTroubleSeconds);
 }
 
-// Training does without, while a store is away. But whoever begins has to know what was there
-// before.
+// Training does without, while a store is away. But at its start it must know the earlier state.
 bool EvaluatorLink::attempt(const std::string& trouble, const std::function<void()>& call) {
   try {
     call();
@@ -163,7 +162,7 @@ bool EvaluatorLink::await_last(const std::vector<std::string>& names, int64_t st
   for (size_t heard = heard_.size();;) {
     const std::optional<LeaseContent> seen = evaluator_.look();
     const TimePoint now = options_.clock->now();
-    // Read after that look: whoever has left has written all it had to say before.
+    // Read after that look: an evaluator that has left wrote everything before.
     const bool finished = all_finished(names, step, /*ever=*/!seen);
     if (finished && !done) done = now;
     // When it has left, nothing of its work can be lost. It leaves at once, as a rule.

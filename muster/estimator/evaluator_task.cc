@@ -196,7 +196,8 @@ std::vector<SpecView> EvaluatorTask::views() const {
       const bool last = training_.over() && &file == &files.back();
       // The weights that a run begins with are no result of it, unless they are all there is.
       const bool wanted = file.step > 0 || last;
-      // Who comes when training is over evaluates what there is, as the chief does.
+      // An evaluator that starts after training evaluates the existing checkpoint, as the chief
+      // does.
       const bool again = last && !training_.witnessed() && evaluated_before_.contains(key);
       view.uses.push_back(unreadable_.contains(file) ? CheckpointUse::kUnreadable
                           : !wanted || (evaluated_.contains(key) && !again)

@@ -57,7 +57,7 @@ std::optional<RunEnd> TrainingWatch::read_end() const {
 }
 
 void TrainingWatch::look() {
-  // Who says that training is through has saved its last checkpoint before.
+  // A chief that reports the end of training has saved its last checkpoint before.
   chief_ = chief_watch_.look();
   end_ = read_end();
   std::vector<CheckpointFile> files = list();

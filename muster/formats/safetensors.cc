@@ -20,7 +20,7 @@ namespace {
 using internal::shape_text;
 
 constexpr std::string_view kMetadataKey = "__metadata__";
-// Whoever replaces a file that has parts deletes those of the old one; a reader then looks again.
+// A program that replaces a file with parts deletes the old parts; a reader then looks again.
 constexpr int kMaxLooks = 3;
 
 // Reads a JSON integer that is not negative and fits int64; returns nothing for anything else.

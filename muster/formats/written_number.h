@@ -21,7 +21,7 @@ struct NumberFormat {
   bool operator==(const NumberFormat&) const = default;
 };
 
-// A text that is a number for whoever knows what its marks mean.
+// A text that is a number once the meaning of its marks is known.
 class WrittenNumber {
  public:
   // Nothing for a text that is no number whatever its marks mean, or too large for a double. Taken

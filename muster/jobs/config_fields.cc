@@ -93,7 +93,7 @@ const ConfigValue* ConfigFields::find(const std::string& key) const {
 
 void ConfigFields::wrong(const ConfigValue& value, const std::string& wanted,
                          const std::string& hint) const {
-  // Whoever misses the key asks by its name in camelCase; the value knows how the file writes it.
+  // Errors about a missing key use its name in camelCase; the value knows how the file writes it.
   std::vector<std::string> about = {value.path};
   for (const ConfigMember& member : map_.members) {
     if (&member.value == &value) about = {path_of(camel_case(member.key))};

@@ -80,7 +80,7 @@ class Keeper {
         failed_ = failure_of(state_.status.tasks[task].name, status.shell_code());
       save();
     };
-    // Whoever ends first need not be the one that the others followed.
+    // The first task to end need not be the one that ended the others.
     options.on_end = [this](const launch::Outcome& outcome) {
       if (!outcome.root_cause) return;
       const launch::TaskExit& exit = outcome.tasks[*outcome.root_cause];

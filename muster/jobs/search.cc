@@ -19,8 +19,7 @@ namespace {
 constexpr size_t kReduction = 3;
 constexpr size_t kLeastCurves = 3;
 constexpr int kDraws = 100;
-// What a program owes whoever gave it a wrong argument, and so many failures of one kind are no
-// chance.
+// The exit code for a wrong argument, and the number of equal failures that cannot be chance.
 constexpr int kWrongArguments = 2;
 constexpr size_t kAlike = 3;
 

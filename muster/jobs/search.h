@@ -152,7 +152,7 @@ struct SavedTrials {
   bool have_measured = false;
 };
 SavedTrials saved_trials(const nlohmann::json& saved, const std::string& path);
-// The hint for whoever gives another search than the one in the folder, which began with these.
+// The hint if the folder holds another search, which began with these.
 std::string began_with(const std::vector<std::string>& differences);
 
 }  // namespace muster::inline v0_1::jobs

@@ -41,7 +41,7 @@ Chosen chosen_by(const std::string& words) {
   return {words.substr(0, slash), slash == std::string::npos ? "" : words.substr(slash + 1)};
 }
 
-// Throws where the trial of "trial-3/worker-0" has no such task, in the words of whoever asked.
+// Throws where the trial of "trial-3/worker-0" has no such task, in the caller's words.
 void check_task_of_trial(const JobRecord& search, Target& target, const std::string& words) {
   for (const auto& [number, record] : submitted_trials(search)) {
     const std::string trial = trial_name(number) + "/";

@@ -161,7 +161,7 @@ class SearchRun {
       any = true;
       if (!can_move) continue;
       files_.make_directories(aside).value();
-      // Whoever removed search.json had a trial of this number before.
+      // If search.json was removed, an earlier trial has this number.
       std::string to = join_path(aside, name);
       for (int again = 2; files_.exists(to).value(); ++again)
         to = join_path(aside, fmt::format("{}-{}", name, again));
@@ -205,7 +205,7 @@ class SearchRun {
           0);
       it->second.events.flush();
       log::info(fmt::format("{} begins: {}", place_of(trial->number), described(trial->values)));
-      save();  // whoever is killed from now on leaves what the trial is
+      save();  // if this process is killed from now on, the trial is recorded
       try {
         host_.start(trial->number, job);
         search_.set_log(trial->number, host_.log_of(trial->number));

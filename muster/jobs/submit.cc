@@ -31,8 +31,8 @@
 namespace muster::inline v0_1::jobs {
 namespace {
 
-// Who trains in the directory holds a lock on the file .lock, which says who that is. Returns ""
-// when nobody does.
+// Returns which process trains in the directory: it holds a lock on the file .lock, which names it.
+// Returns "" without one.
 std::string trains_in(const std::string& job_dir) {
   const auto local = local_path(job_dir);
   if (!local.ok()) return "";
@@ -126,7 +126,7 @@ FileDescriptor lock_store(const JobStore& store) {
 }
 
 // A job of this machine begins within moments, or, where its submission was killed meanwhile, not
-// at all: whoever looks just then waits until it is known which.
+// at all: a command that looks at that moment waits until it is known.
 void wait_for_begin(const JobRecord& record, const StatusOf& status_of) {
   using std::chrono::steady_clock;
   constexpr std::chrono::seconds kMost{2};
@@ -261,7 +261,7 @@ std::optional<JobRecord> ended_before(const JobStore& store, const Target& targe
   if (!before || !same_job(*before, wanted) || is_search(*before) || is_being_submitted(*before))
     return std::nullopt;
   JobStatus status = status_of(*before);
-  // Who keeps the names of jobs that have ended has forgotten this one since, maybe.
+  // The target may have removed this ended job since.
   if (const auto end = final_status(*before); end && !end->forgotten && !target.frees_names())
     status = recheck_status(*before, *end, [&] { return status_of(*before); });
   const bool ended = target.frees_names() && is_final(status.state);
@@ -338,7 +338,7 @@ Claim complete_claim(JobStore& store, JobRecord record, Clock& clock,
   const std::string path = join_path(made.record.folder, kSubmitting);
   made.lock = open_lock_file(path);
   take(made.lock, path);
-  // Whoever is killed from now on leaves this, by which the job is found and the name freed.
+  // If this process is killed from now on, this record finds the job and frees the name.
   store.save(made.record);
   return made;
 }
@@ -429,7 +429,7 @@ JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
 void forget_job(const JobStore& store, const JobRecord& record) {
   const FileDescriptor held = lock_store(store);
   const JobRecord now = store.find(record.name);
-  // Whoever runs a search, or cancels what one left, holds its folder.
+  // A command that runs a search, or cancels its leftovers, holds its folder.
   const FileDescriptor kept = is_search(now) ? internal::lock_folder(now.folder) : FileDescriptor();
   if (key_of(now) != key_of(record) || is_being_submitted(now) ||
       (is_search(now) && !kept.is_open())) {

@@ -76,7 +76,7 @@ void TargetTrials::start(int number, const JobSpec& job) {
   record.details[kStarts] = std::to_string(start);
   target_.locate(named, record);
   local_file_system().make_directories(record.folder).value();
-  // Whoever is killed from now on leaves this, by which the trial is found.
+  // If this process is killed from now on, this record finds the trial.
   store_.save(record);
   before_[number] = record;
   empty_folder(record.folder);

@@ -1,8 +1,8 @@
 // The trials of a search as jobs of a target. Thread safety: one thread at a time.
 //
-// Each trial has a record in the folder trials/<number> of the search's record, so that whoever
-// comes later finds it: a search that continues, and `muster jobs`. It says by which mark the
-// target knows the trial before that is sent there, so that it is found also where no answer came.
+// Each trial has a record in the folder trials/<number> of the search's record, so that later
+// commands find it: a search that continues, and `muster jobs`. It says by which mark the target
+// knows the trial before that is sent there, so that it is found also where no answer came.
 #pragma once
 
 #include <functional>

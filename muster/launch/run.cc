@@ -250,7 +250,7 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
       spec.name = "evaluator";
       spec.beside = true;
       spec.restarts = options.restart;
-      // One that trains alone has no cluster; whoever evaluates for it needs to hear of a chief.
+      // A task that trains alone has no cluster; its evaluator needs the name of a chief.
       const nlohmann::json alone = {{"chief", {plan.addresses.front()}}};
       spec.environment.push_back(config_of(in_cluster > 1 ? cluster : alone, roles[i]));
     } else {
@@ -263,7 +263,7 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
       if (in_cluster > 1) {
         spec.environment.push_back(config_of(cluster, roles[i]));
         spec.secrets = secrets;
-        // Whoever chose another launcher did not choose it for the tasks of this one, and the place
+        // A choice of another launcher does not apply to the tasks of this one, and the place
         // in another one's run, of which this process is a child, is not theirs.
         for (const char* name : {"MUSTER_CLUSTER", "RANK", "WORLD_SIZE"}) {
           if (environment.has(name)) spec.without.emplace_back(name);
@@ -304,7 +304,7 @@ std::string find_program(const std::string& program, std::string_view path,
   for (const std::string& folder : folders) {
     if (is_program(folder + "/" + program)) return folder + "/" + program;
   }
-  // Who forgets the path of a program means one of this folder, mostly.
+  // A program without a path is usually one in this folder.
   const std::string here = "./" + program;
   const auto own = is_program(here) ? program : nearest_program(program, {"."});
   const auto near = own ? "./" + *own : nearest_program(program, folders);

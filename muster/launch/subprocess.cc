@@ -28,7 +28,7 @@ using std::chrono::steady_clock;
 // Lists of a cluster's pods have some kilobytes for each.
 constexpr size_t kMostKept = 64'000'000;
 constexpr milliseconds kEndLook{2};
-// Who watches a program sees its end by its output.
+// Short, because users see the end of a program in its output.
 constexpr milliseconds kVisibleLook{20};
 
 class Pipe {

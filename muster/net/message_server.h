@@ -1,5 +1,5 @@
 // Waits at an address for tasks of the job that connect with connect_messages(), and gives each a
-// thread. Who has not proved yet that it belongs to the job is bounded in number, bytes and time.
+// thread. Unauthenticated peers are limited in number, bytes and time.
 // Thread-safe.
 #pragma once
 

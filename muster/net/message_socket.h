@@ -92,7 +92,7 @@ class MUSTER_PART_EXPORT MessageSocket {
   // on its way. For the thread that receives.
   void part(double timeout_seconds);
 
-  // Who is at the other end, for messages: "worker 1 (10.0.0.3)".
+  // The name of the peer, for messages: "worker 1 (10.0.0.3)".
   const std::string& peer() const;
   // What it said it is: "worker:1"; "" when it did not say.
   const std::string& peer_task() const;

@@ -1,8 +1,8 @@
 // The messages of parameter servers, and of a chief that gives calls to workers: the coordinator's
 // stand in coordinator_messages.h. A connection begins with a Handshake; then one side asks, and
 // each request has one answer: what its `Answer` says, or an Error. Raw bytes of tensors follow a
-// message as its payload, in the order in which it names them. Whoever adds, removes or moves a
-// field raises kProtocolVersion. Values.
+// message as its payload, in the order in which it names them. Raise kProtocolVersion when you add,
+// remove or move a field. Values.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ struct Welcome {
   static auto fields(auto& m) { return std::tie(m.form); }
 };
 
-// Who comes, and what both sides must have alike.
+// The connecting task, and the values that both sides must share.
 struct Handshake {
   using Answer = Welcome;
   std::string task{};  // "worker 1"

@@ -410,7 +410,7 @@ bool CoordinatorState::all_done() const {
 }
 
 bool CoordinatorState::drained() const {
-  // Who joins when all are done wants the next group, and may have to find it elsewhere.
+  // A task that joins when all are done needs the next group, which may be elsewhere.
   return (joiners_.here() == 0 || all_done()) && members_.here() == 0;
 }
 

@@ -80,7 +80,7 @@ class CoordinatorState {
                const std::vector<std::string>& addresses = {});
   // The joiner's call ended without an answer: it is missing again.
   void abandon_join(const Caller& caller) { (void)joiners_.lose(caller, {}); }
-  // Who has not joined yet, in rank order.
+  // The tasks that have not joined yet, in rank order.
   std::vector<MissingTask> missing(double now) const;
   int64_t epoch() const { return epoch_; }
 
@@ -108,7 +108,7 @@ class CoordinatorState {
   Verdict barrier(const Caller& caller, const std::string& name, int64_t generation, double now);
   // The caller, a member, ends the group, for this reason.
   void fail(const Caller& caller, ErrorKind kind, const std::string& reason);
-  // A task of the roster says that it will not join: whoever waits for the group learns why, until
+  // A task of the roster says that it will not join: tasks that wait for the group learn why, until
   // that task joins. It is not believed when its cluster is another one, when the group does not
   // wait for it, or while another process of its name is joining.
   void fail_to_join(const Caller& caller, const Seat& seat, ErrorKind kind,
@@ -119,8 +119,8 @@ class CoordinatorState {
   // The caller has made its last step.
   void done(const Caller& caller);
   // Goodbye. Before the caller is done, and without an earlier failure, this fails the group. Of a
-  // task that is only joining it fails nobody, since another process may come in its place: whoever
-  // waits for the group learns that it went.
+  // task that is only joining it fails nobody, since another process may replace it: tasks that
+  // wait for the group learn that it left.
   void leave(const Caller& caller);
   bool all_done() const;
   // No member or observer is left to talk to.

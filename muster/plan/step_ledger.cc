@@ -61,7 +61,7 @@ void StepLedger::begin(Start start, double now) {
 void StepLedger::join(int worker, double /*now*/) {
   Worker& w = at(worker);
   w.present = false;
-  // Who comes later is not behind: it would hold up all others until it had caught up.
+  // A worker that comes later does not lag: it would delay all others until it had caught up.
   const int slow = slowest();
   if (slow >= 0) w.clock = std::max(w.clock, at(slow).clock);
   w.present = true;
@@ -200,7 +200,7 @@ bool StepLedger::over(double now) const {
 }
 
 bool StepLedger::has_more(const Worker& w, double now) const {
-  // Whoever is gone may come back for the rest of its data, within limits.
+  // A lost worker may return for the rest of its data, within limits.
   return !w.ended && (w.present || now - w.absent_since < options_.rejoin_timeout);
 }
 

@@ -102,8 +102,8 @@ std::string job_dir_of(const CLI::Option* model_dir, const Flags& flags,
 
 // GNU OpenMP reads its environment before main(), and by default a thread that waits for the others
 // spins for milliseconds. Beside a busy neighbour that makes a program of two threads twenty times
-// slower, so the program is started once more with a short spin. Whoever sets either variable knows
-// better.
+// slower, so the program is started once more with a short spin. A user who sets either variable
+// has chosen.
 void spin_briefly() {
   if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   if (set_threads(0) <= 1 || dlsym(RTLD_DEFAULT, "GOMP_parallel") == nullptr) return;

@@ -166,7 +166,7 @@ class Host final : public ClosureHost {
     release(rank);
   }
 
-  // Who is silent holds nobody up.
+  // A silent task delays no other.
   void look() {
     for (const plan::Failure& lost : members_.find_lost(now())) {
       int rank = 0;

@@ -40,7 +40,7 @@ class ServersGroup final : public distribute::Group {
   void report(distribute::Phase phase, int64_t step) override { connections_->report(phase, step); }
   void fail(const Error& error) noexcept override {
     const ErrorKind kind = error.kind();
-    // Whoever lost the others may come back, and who was told to stop may be started again.
+    // A task that lost the others may return, and a task that was asked to stop may be restarted.
     const bool may_return = kind == ErrorKind::kPeerLost || kind == ErrorKind::kTimeout ||
                             kind == ErrorKind::kUnavailable || kind == ErrorKind::kCancelled;
     run_.stop_push();

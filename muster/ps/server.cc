@@ -88,7 +88,7 @@ class Server {
       wait_for_clients(ledger_ ? kLastAnswerTimeout : kGoodbyeTimeout);
       log::info(fmt::format("{}: the run has ended", name_));
     } else if (ledger_) {
-      // Whoever asks within this time learns why.
+      // Requests within this time get the reason.
       ledger_->fail(*end);
       wait_for_clients(kLastAnswerTimeout);
     }
@@ -203,7 +203,7 @@ class Server {
       ledger_->leave(peer->rank, peer->incarnation);
   }
 
-  // Who connects must be of the same cluster, with the same options. Throws InvalidArgument.
+  // A connecting task must be of the same cluster, with the same options. Throws InvalidArgument.
   std::optional<net::Handshake> welcome(net::MessageSocket& socket) const {
     auto peer = receive_message<net::Handshake>(socket, options_.idle_timeout.count());
     if (!peer) return std::nullopt;

@@ -22,8 +22,7 @@
 
 namespace muster::inline v0_1::serve {
 
-// One loaded version. Whoever answers a request holds it by a shared pointer; it goes with the
-// last.
+// One loaded version. Each running request holds it by a shared pointer; the last one destroys it.
 struct ServedVersion {
   ServedVersion(int64_t number, std::shared_ptr<Model> loaded, const BatcherOptions& options,
                 ServingMetrics& metrics);

@@ -6,7 +6,7 @@
 
 namespace muster::inline v0_1 {
 
-// Whoever has memory for gradients implements this.
+// Implemented by owners of memory for gradients.
 class GradientDestinations {
  public:
   virtual ~GradientDestinations() = default;

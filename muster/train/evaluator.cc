@@ -66,7 +66,7 @@ class BatchMetrics {
   // A replica that has seen no batch may not know kinds of the program's own, so each result is
   // that of the first replica which knows the kind.
   EvalResult merge(Replica& replica) {
-    // Whoever is behind is waited for here, and not in a collective.
+    // Waits here, not in a collective, for a slower replica.
     for (const std::string& text :
          replica.group().gather_text("evaluated_metrics", kinds_.dump())) {
       const json kinds = json::parse(text);
@@ -244,7 +244,7 @@ void evaluate_batch(HookList& hooks, ModelRunner& runner, const Batch& batch, in
                     .rows = batch.rows()});
 }
 
-// A line for data that may never end, before whoever waits asks why; `made` batches were evaluated.
+// Logs a line for data that may never end; `made` batches were evaluated.
 void tell_of_no_end(const Dataset& dataset, const EvaluateLoop& loop, int64_t made) {
   constexpr int64_t kMany = 10'000;
   const bool endless = dataset.cardinality() == kInfinite;

@@ -1,6 +1,6 @@
-// Who counts the steps of a run, and what follows from that for its driver. In step, all replicas
-// count the same steps together; at their own pace, workers have the ledger of parameter servers
-// count. Thread safety: belongs to the replica's thread.
+// How the steps of a run are counted, and what follows from that for its driver. In step, all
+// replicas count the same steps together; at their own pace, workers have the ledger of parameter
+// servers count. Thread safety: belongs to the replica's thread.
 #pragma once
 
 #include <cstdint>

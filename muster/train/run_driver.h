@@ -1,7 +1,7 @@
 // Drives one run on one replica from its first step to its end: decides which steps there are, when
-// it saves, when it stops, and how it ends. Who counts the steps is the Pace's to say; what a batch
-// is, and whom to tell, is the RunCourse's. Estimators and boosted trees are driven by it.
-// Thread safety: belongs to the replica's thread.
+// it saves, when it stops, and how it ends. The Pace counts the steps; the RunCourse defines a
+// batch and the hooks to call. Estimators and boosted trees are driven by it. Thread safety:
+// belongs to the replica's thread.
 #pragma once
 
 #include <cstdint>

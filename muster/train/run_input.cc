@@ -82,7 +82,7 @@ void continue_input(const Engine& engine, ReplicaInput& input, bool restart,
     try {
       restore_input(engine, input, inputs.at("train"), examples_of_step);
     } catch (const Error& error) {
-      // Nothing was trained on: whoever mends the input function is bound to nothing.
+      // Nothing was trained on: a corrected input function need not match.
       if (engine.step() > 0) throw;
       if (engine.replica().is_chief()) {
         log::info(

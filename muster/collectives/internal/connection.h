@@ -1,4 +1,4 @@
-// Messages over one TCP connection, each with a tag. Nothing blocks: whoever owns the connection
+// Messages over one TCP connection, each with a tag. Nothing blocks: the owner of the connection
 // polls its socket and lets it read and write. No LibTorch here. Thread safety: one thread.
 #pragma once
 

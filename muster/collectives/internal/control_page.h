@@ -34,7 +34,7 @@ enum class Counter {
 };
 
 // Its rank writes it and all others read it. All ranks write the doorbell, and, for an all_reduce
-// in place, whoever sums this rank's chunk writes `claim` and then the counter kCompleted. It
+// in place, the rank that sums this rank's chunk writes `claim` and then the counter kCompleted. It
 // begins as zeroed memory.
 struct alignas(64) ControlPage {
   std::array<std::atomic<uint64_t>, 3> counters;  // by Counter

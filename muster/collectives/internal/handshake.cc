@@ -88,7 +88,8 @@ bool Handshake::finish_connecting() {
   return send(hello_);
 }
 
-// The side that accepted proves itself first: whoever connected to the wrong place tells nothing.
+// The side that accepted authenticates first: a peer that connected to the wrong place reveals
+// nothing.
 bool Handshake::answer_hello() {
   Hello hello{};
   std::memcpy(&hello, inbox_.data(), sizeof(hello));

@@ -34,8 +34,7 @@ constexpr size_t kUnauthenticated = 16;    // that may be connected beside the r
 constexpr auto kLook = milliseconds(50);   // between looks at what `check_failure` says
 constexpr auto kRetry = milliseconds(10);  // before a full queue is tried again
 
-// Where a rank is found: its host, the name of its socket, and the word that whoever connects has
-// to say.
+// Where a rank is found: its host, the name of its socket, and the word that a peer must send.
 struct Endpoint {
   std::string host{};
   std::string socket{};
@@ -173,7 +172,7 @@ class Bootstrap {
     const FileDescriptor& socket = member(rank).socket;
     while (!readable(socket, std::min(kLook, remaining()))) look(rank);
     auto reply = receive_handle(socket, milliseconds(0));
-    // Whoever names another rank would be taken for it.
+    // A peer that names another rank would be mistaken for it.
     if (!reply || reply->rank != rank) throw lost(rank);
     return std::move(*reply);
   }
@@ -184,7 +183,8 @@ class Bootstrap {
     if (steady_clock::now() >= deadline_) throw lost(rank);
   }
 
-  // Accepts the connection of every higher rank. Whoever connects and says nothing holds up nobody.
+  // Accepts the connection of every higher rank. A peer that connects and sends nothing delays no
+  // rank.
   void accept(const std::vector<Endpoint>& endpoints) {
     std::list<FileDescriptor> peers;
     for (int missing = options_.size - options_.rank - 1; missing > 0;) {

@@ -1,6 +1,6 @@
 // How the ranks of one host move the data of an operation that all of them have posted: in place
-// where each reaches the others' buffers, else through staging buffers, piece by piece. Who waits
-// for whom is the engine's part. No LibTorch here. Thread safety: one thread at a time.
+// where each reaches the others' buffers, else through staging buffers, piece by piece. The engine
+// decides which rank waits for which. No LibTorch here. Thread safety: one thread at a time.
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@
 
 namespace muster::inline v0_1::internal {
 
-// Who meets whom.
+// The ranks to connect.
 struct TcpGroupOptions {
   KeyValueStore* store = nullptr;
   int rank = 0;

@@ -208,7 +208,7 @@ NodePtr with_hints_filled_in(const NodePtr& node, int64_t num_shards, int64_t in
 
 // The same pipeline, in which maps that are not deterministic keep the order of their input
 // wherever a stage after them reads elements again or divides them: there another order would lose
-// some elements and repeat others. `needed`: whoever reads the pipeline does so too. Saved
+// some elements and repeat others. `needed`: the reader of the pipeline does so too. Saved
 // positions stay those of the given pipeline.
 NodePtr in_order(const NodePtr& node, bool needed);
 

@@ -1,5 +1,5 @@
 // The list behind best_checkpoints.h, as a run continues. The file is what counts: the chief keeps
-// the checkpoints on it, and whoever evaluates, the chief or an evaluator, writes it. Thread
+// the checkpoints on it, and the evaluating task, the chief or an evaluator, writes it. Thread
 // safety: one thread, in each process.
 #pragma once
 

@@ -21,7 +21,7 @@ namespace muster::inline v0_1::internal {
 class TrainAndEvaluateSchedule {
  public:
   using Evaluated = EvaluationCourse::Evaluated;
-  // Who evaluates: this process by itself, or all replicas of the run, each of which makes the
+  // Which tasks evaluate: only this process, or all replicas of the run, each of which makes the
   // call.
   struct Ways {
     std::function<Evaluated(const InputFn&, const EvaluateOptions&)> alone{};

@@ -124,7 +124,7 @@ std::optional<LocalState> read_state(const std::string& folder) {
 
 FileDescriptor lock_folder(const std::string& folder) {
   FileDescriptor file = open_lock(folder);
-  // Who only asks whether somebody holds it holds it for a moment.
+  // A process that only checks the lock holds it for a moment.
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   while (!try_lock(file, LOCK_EX, folder)) {
     if (std::chrono::steady_clock::now() > end) return FileDescriptor();

@@ -58,7 +58,7 @@ void Fit::make_own_backups() {
                     backups_->backup_dir()));
     return;
   }
-  // Who needs one says so when it is known that the rest is right.
+  // The code that needs one reports it after the other checks.
   if (impl_.served() || !model_.is_chief()) return;
   log::info(
       "fit() writes no backups, because this job has no folder: a stopped run will start from the "

@@ -77,7 +77,7 @@ void ServedFit::end_steps() {
 }
 
 void ServedFit::begin_epochs(const Dataset& /*data*/, bool resumed) {
-  // Who is killed in the first epoch continues from here.
+  // A run that is killed in the first epoch continues from here.
   if (!resumed) backup(first_epoch_, 0);
 }
 

@@ -213,7 +213,7 @@ std::pair<std::string, std::string> Keeper::mark() const { return {kMark, mark_}
 void Keeper::add(pid_t leader) { tell(leader); }
 void Keeper::remove(pid_t leader) { tell(-leader); }
 
-// A keeper that was killed is none; SIGPIPE is ignored or held back by whoever supervises.
+// A keeper that was killed is none; the supervisor ignores or blocks SIGPIPE.
 void Keeper::tell(pid_t word) {
   while (write(pipe_, &word, sizeof word) < 0 && errno == EINTR) {
   }

@@ -116,7 +116,7 @@ void Loop::begin() {
 
 void Loop::start_replicas() {
   for (auto& replica : strategy_->start_replicas(start_)) {
-    // Who fails from now on is known to the servers.
+    // From now on the servers know about a task that fails.
     if (!replica->place().in_sync) note_joining();
     replicas_.push_back(std::make_unique<Member>(std::move(replica), options_.accumulate_steps,
                                                  summary_steps(options_)));

@@ -36,7 +36,7 @@ struct Loop::Call {
   std::atomic<int> training{0}, idle{0};  // replicas whose function called minimize(), and did not
   std::atomic<bool> own_backward{false};  // the function called backward() itself
 
-  // One that trains would wait for the others. Whoever comes later sees the difference.
+  // A call that trains would wait for the others. The task that arrives later sees the difference.
   void compare(bool trains) {
     ++(trains ? training : idle);
     if (training == 0 || idle == 0) return;

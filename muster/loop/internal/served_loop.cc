@@ -179,7 +179,7 @@ void ServedLoop::before_call(Member& member, bool training) {
   if (!training) return run.read_weights();
   // Those of an update that is under way are those it began with.
   if (member.replica->accumulated() > 0) return;
-  // Whoever is told to stop hears so from should_stop(), and has this step behind it.
+  // A task that was asked to stop learns it from should_stop(), after this step.
   if (run.begin_step(/*also_when_told=*/true)) return;
   if (cancelled_()) {
     throw Error(ErrorKind::kCancelled,
@@ -258,7 +258,7 @@ void ServedLoop::end_steps(SharedRun::End end) {
   each("Scope::end_training()", [&](Replica& replica, size_t) {
     replica.group().report(Phase::kWaiting, step_);
     step_ = run_of(replica).end_steps(end, {});
-    // Who had no data has no model either.
+    // A task without data has no model.
     if (built()) replicas_.front()->engine.follow(step_);
   });
 }

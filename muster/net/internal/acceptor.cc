@@ -244,7 +244,7 @@ Acceptor::Taken Acceptor::look_at_first_bytes(Connections::iterator at) {
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return {};
   const Speech speech = speech_of({first.data(), static_cast<size_t>(std::max<ssize_t>(0, bytes))});
   if (bytes > 0 && speech == Speech::kNotKnownYet) return {};
-  // Whoever goes without a word only asked whether the port is open.
+  // A peer that closes without a message only tested whether the port is open.
   const std::string why = bytes > 0 ? objection(speech, tls_, at->second.peer.host) : "";
   const int copy = bytes > 0 && why.empty() ? ::fcntl(at->second.fd, F_DUPFD_CLOEXEC, 0) : -1;
   if (copy < 0) {
@@ -308,7 +308,7 @@ void Acceptor::endure_no_descriptors(int listener) {
 void Acceptor::open_reserve() { reserve_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
 void Acceptor::drop(Connections::iterator at, const std::string& why) {
-  // Who took it sees the end as well.
+  // The thread that took it sees the end as well.
   ::shutdown(at->second.fd, SHUT_RDWR);
   if (!why.empty()) log_.tell(why);
   forget(at);

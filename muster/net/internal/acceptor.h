@@ -62,7 +62,7 @@ class Acceptor {
   void run();
   int wait_ms();
   void accept_from(int listener);
-  // Who is at the other end of a Unix socket; nothing, and the log says so, for another user.
+  // The process at the other end of a Unix socket; nothing, with a log line, for another user.
   std::optional<Peer> local_peer(int fd);
   void admit(int fd, const Peer& peer);
   // What goes to `take_`.

@@ -45,7 +45,7 @@ class Stream {
   virtual FileDescriptor take_file() { return {}; }
 
   int descriptor() const { return socket_.get(); }
-  // Ends both directions: whoever polls the descriptor wakes up, at both ends.
+  // Ends both directions: threads that poll the descriptor wake up, at both ends.
   void shut();
   // The other side hears what was written, and then that this was all.
   void finish();

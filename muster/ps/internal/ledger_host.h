@@ -29,7 +29,7 @@ class LedgerHost {
   };
   explicit LedgerHost(Options options);
 
-  // Who asks: a process of a worker, or a server (-1), and in which generation it believes to be.
+  // The caller: a process of a worker, or a server (-1), and the generation it assumes.
   struct Asker {
     int rank = -1;
     uint64_t incarnation = 0;
@@ -83,7 +83,7 @@ class LedgerHost {
   // Whether this process of its task takes part: what an earlier one left behind does not speak for
   // one that came later.
   bool is_here(const Asker& who) const { return members_.is_here(caller(who)); }
-  // Held while one asker is answered; whoever waits looks again after it.
+  // Held during one answer; waiting threads check again after it.
   struct Lock : std::unique_lock<std::mutex> {
     explicit Lock(LedgerHost& of) : unique_lock(of.mutex_), host(of) {}
     Lock(Lock&&) = default;

@@ -58,8 +58,8 @@ net::AnswerTo<Operation> ask_peer(const Peer& peer, net::MessageSocket& socket,
   return answer;
 }
 
-// Says again and again, on a thread and a connection of its own, that this task lives. Whoever asks
-// a peer that is gone finds that out by itself.
+// Reports regularly, on its own thread and connection, that this task is alive. A request to a lost
+// peer detects the loss itself.
 class Heartbeats {
  public:
   struct Options {

@@ -97,7 +97,7 @@ class ServerConnections {
   // Calls `work` for all servers at the same time.
   void at_all_servers(const std::function<void(size_t server)>& work) { pool_.run(work); }
 
-  // What this worker is doing, for whoever asks.
+  // Reports what this worker is doing.
   void report(plan::Phase phase, int64_t step);
   // Why the run is over, as the ledger says it; nothing while it is not known to be.
   std::optional<Error> failure() const;

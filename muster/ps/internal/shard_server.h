@@ -101,8 +101,8 @@ class ShardServer {
   void answer(Client& client, const net::shards::Kept&, Defined& here);
   // Applies what counts, or drops it, of a worker that will not say itself.
   void settle(int rank, bool gone);
-  // Waits until no thread makes an update of the worker's gradients: whoever is told that it is
-  // made writes the next ones where those lie. An update waits for nothing but other updates.
+  // Waits until no thread makes an update of the worker's gradients: after the answer the worker
+  // overwrites them. An update waits for nothing but other updates.
   void wait_for_update_of(std::unique_lock<std::mutex>& lock, int rank);
   // One more update is in the weights. REQUIRES: mutex_ is held.
   void count_update(Defined& defined);

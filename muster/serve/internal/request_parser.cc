@@ -227,7 +227,7 @@ void RequestParser::Impl::read_head() {
   }
   used += read;
   if (!check_request_line() || !check_fields() || !check_length() || !check_body_form()) return;
-  // Who speaks HTTP/1.0 is told where an answer ends by the end of the connection.
+  // A client of HTTP/1.0 knows the end of an answer by the end of the connection.
   head.closes = grammar->version < 11 || !grammar->keep_alive();
   grammar->eager(true);
   state = State::kBody;

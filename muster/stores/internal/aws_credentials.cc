@@ -15,7 +15,8 @@ namespace {
 
 // Credentials are renewed so long before they end.
 constexpr double kRenewBefore = 300;
-// Who gives none is asked again after so long while the old ones are good, not at each request.
+// A source without new ones is asked again after this time while the old ones are valid, not at
+// each request.
 constexpr double kAskAgainAfter = 20;
 
 // The addresses of credentials are near: who does not answer soon is not there.
@@ -77,7 +78,7 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::get() {
   const bool good = ends && now < *found_->ends_seconds;
   if ((looked_ && !ends) || (good && now < ask_again_seconds_)) return found_;
   Result<std::optional<AwsCredentials>> found = find();
-  // Who gave them before and gives none now is out of order for a while.
+  // A source that gave them before and gives none now is out of order for a while.
   if (found.ok() && !found.value() && found_) {
     found = Error(ErrorKind::kUnavailable,
                   "the credentials of " + found_->source + " expire, and no new ones are available",

@@ -20,7 +20,8 @@ namespace {
 constexpr const char* kTokenAddress = "https://oauth2.googleapis.com/token";
 // Tokens are renewed so long before they end.
 constexpr double kRenewTokenBefore = 300;
-// Who gives none is asked again after so long while the old one is good, not at each request.
+// A source without a new one is asked again after this time while the old one is valid, not at each
+// request.
 constexpr double kAskForTokenAfter = 20;
 
 StoreOptions near_token_server(StoreOptions limits) {
@@ -75,7 +76,7 @@ Result<std::optional<GoogleToken>> GoogleCredentials::get() {
   const bool good = ends && now < found_->ends_seconds;
   if ((looked_ && !ends) || (good && now < ask_again_seconds_)) return found_;
   Result<std::optional<GoogleToken>> found = find();
-  // Who gave them before and gives none now is out of order for a while.
+  // A source that gave them before and gives none now is out of order for a while.
   if (found.ok() && !found.value() && found_) {
     found = Error(ErrorKind::kUnavailable,
                   "the credentials of " + found_->source + " expire, and no new ones are available",

@@ -256,7 +256,7 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
       return false;
     }
     if (response.status == 200) {
-      // All of it, from its beginning: only of use to whoever stands there.
+      // The whole file from its beginning: of use only at offset 0.
       if (begin != 0) {
         wrong = Error(ErrorKind::kInvalidArgument,
                       "cannot read bytes from " + std::to_string(begin) + " of '" + request.uri +

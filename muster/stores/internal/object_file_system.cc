@@ -32,7 +32,7 @@ Error nothing_at(const ObjectName& name) {
                            .uri());
 }
 
-// A service would answer with an error, whoever only looks.
+// A service would answer even a query with an error.
 Error too_long(const ObjectName& name) {
   return not_found("there is nothing at '" + printable_beginning(name.uri()) +
                    "': no object's name is longer than " + std::to_string(kMostKey) + " bytes");
@@ -96,7 +96,7 @@ Result<std::unique_ptr<FileReader>> ObjectFileSystem::open_reader(const std::str
   Result<RangeRead> read =
       service_.read(name.value(), "", 0, std::as_writable_bytes(std::span(beginning)), nullptr);
   if (!read.ok()) {
-    // Whoever takes a directory for a file should hear that.
+    // Reports a directory that was opened as a file.
     if (is_not_found(read.error())) {
       const Result<Below> inside = below(name.value());
       if (inside.ok() && inside.value() != Below::kNothing)

@@ -99,7 +99,7 @@ ObjectReader::Stream* ObjectReader::find_stream(uint64_t offset) {
     if (stream.last_use == 0 || offset > stream.next) continue;
     const bool held = !stream.segments.empty() && offset >= stream.segments.front()->begin;
     if (!held && offset != stream.next) continue;
-    // Whoever stands at the end reads on.
+    // A read at the end of the last one continues it.
     if (offset == stream.next) stream.reads_on = true;
     return &stream;
   }

@@ -1,5 +1,6 @@
-// Reads one version of an object: blocks ahead of whoever reads on, at most asked of whoever
-// jumps, and the whole compared with its checksum. Thread safety: as FileReader, shared by threads.
+// Reads one version of an object: blocks ahead of a sequential reader, only the requested bytes for
+// random access, and the whole compared with its checksum. Thread safety: as FileReader, shared by
+// threads.
 #pragma once
 
 #include <array>

@@ -4,9 +4,9 @@
 //
 // TensorBoard reads the files of a directory in the order of their names, and continues after what
 // it has read of a file that became longer. So those that are joined take the name of the first,
-// whose bytes stay where they are, and what comes later goes after them: whoever begins to read
-// finds everything once and in order, and whoever has read the old ones, which are minutes old,
-// never looks at them again.
+// whose bytes stay where they are, and what comes later goes after them: a new reader finds
+// everything once and in order, and a reader of the old ones, which are minutes old, never looks at
+// them again.
 #pragma once
 
 #include <cstddef>
