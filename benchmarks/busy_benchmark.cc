@@ -1,7 +1,7 @@
 // Two workers of one thread each on cores that others use too: an Estimator with
-// MultiWorkerMirrored over shared memory and over TCP, beside DistributedDataParallel over Gloo.
-// First nobody else computes, then a process that never sleeps stands on one of the two cores, then
-// on both, then two such processes that no core is given to.
+// MultiWorkerMirrored over shared memory and over TCP, compared with DistributedDataParallel over
+// Gloo. First nobody else computes, then a process that never sleeps stands on one of the two
+// cores, then on both, then two such processes that no core is given to.
 #include <fmt/format.h>
 #include <sched.h>
 #include <signal.h>

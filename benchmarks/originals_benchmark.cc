@@ -1,6 +1,6 @@
-// Training examples a second with the model of examples/mnist on one core: by an Estimator, beside
-// TensorFlow's own Estimator, Keras 2.15 and 3, and PyTorch of today, eager and compiled. The peers
-// are what ./dev peers makes; one that is not there is left out, with a line.
+// Training examples a second with the model of examples/mnist on one core: by an Estimator,
+// compared with TensorFlow's own Estimator, Keras 2.15 and 3, and PyTorch of today, eager and
+// compiled. The peers are what ./dev peers makes; one that is not there is left out, with a line.
 #include <fmt/format.h>
 
 #include <string>

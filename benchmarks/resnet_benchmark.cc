@@ -1,9 +1,9 @@
 // Applications on one core: ResNet-50 and ResNet-18 on images of 128x128 in batches of 16, and a
 // small GPT on 8 texts of 128 bytes, by SGD with momentum. Each --model is a comparison that takes
-// some minutes: steps by an Estimator and by keras::Model::fit() beside PyTorch with torchvision's
-// models in channels-last memory, beside a loop written by hand over the same layers, in bfloat16;
-// the largest memory; photos that are decoded beside the steps; predictions; and two workers beside
-// two that only meet at a barrier.
+// some minutes: steps by an Estimator and by keras::Model::fit() compared with PyTorch with
+// torchvision's models in channels-last memory, and with a loop written by hand over the same
+// layers, in bfloat16; the largest memory; photos that are decoded during the steps; predictions;
+// and two workers against two that only meet at a barrier.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -76,7 +76,7 @@ void measure_network(const std::string& network, const Options& options) {
   measure(network, "One core: " + title_of(entry), contestants, plan_of(options), options);
 }
 
-// What an Estimator costs beside the loop it replaces. Both begin with the same weights and
+// What an Estimator costs compared with the loop it replaces. Both begin with the same weights and
 // batches.
 void measure_loop(const Options& options) {
   Entry entry;
@@ -88,7 +88,7 @@ void measure_loop(const Options& options) {
           plan_of(options), options);
 }
 
-// fit() beside an Estimator with the same parts, on images so small that a step is short.
+// fit() compared with an Estimator with the same parts, on images so small that a step is short.
 void measure_fit(const Options& options) {
   Entry entry{.network = "resnet18", .side = 32};
   const Contestant estimator = contestant("Estimator::train", entry);

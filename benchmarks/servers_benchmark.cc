@@ -1,7 +1,7 @@
 // Parameter servers: how steps grow with workers whose computing is replaced by waiting, how fast
-// weights and gradients travel beside what a plain copy over TCP and in memory takes, and what rows
-// of a large table cost beside a hash map in the same process. Servers and workers are threads of
-// this process that talk over the transport that processes of one host take.
+// weights and gradients travel compared with what a plain copy over TCP and in memory takes, and
+// what rows of a large table cost compared with a hash map in the same process. Servers and workers
+// are threads of this process that talk over the transport that processes of one host take.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>

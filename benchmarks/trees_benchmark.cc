@@ -1,6 +1,6 @@
-// Boosted trees on one core, beside xgboost's `hist`, on a table of 50 numbers and on the census:
-// seconds from the table in memory to a model with the area under the ROC curve, on rows held out,
-// that all of them reach.
+// Boosted trees on one core, compared with xgboost's `hist`, on a table of 50 numbers and on the
+// census: seconds from the table in memory to a model with the area under the ROC curve, on rows
+// held out, that all of them reach.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -303,7 +303,8 @@ TEST_F(SearchCommandTest, OfTwoThatGoOnAtATimeOneDoes) {
   EXPECT_EQ(read("starts"), "x\nx\n");
 }
 
-// Wherever a search is killed, the same command continues with it, and no trial runs beside itself.
+// Wherever a search is killed, the same command continues with it, and no trial runs next to
+// itself.
 TEST_F(SearchCommandTest, ASearchThatIsKilledAnywhereGoesOn) {
   write("search.yaml", search_of(2, 2));
   program(std::string("cd \"${@: -1}\"; mkdir running || touch twice\n"

@@ -354,7 +354,7 @@ DigitImage digit_image(uint64_t seed, DigitSet set, uint64_t index) {
     }
   }
 
-  // A scanner adds grain to the ink, and now and then a speck or a scratch beside it.
+  // A scanner adds grain to the ink, and now and then a speck or a scratch next to it.
   if (random.uniform() < 0.12) {
     const Point a{between(random, 2, 26), between(random, 2, 26)};
     const Point b{a.x + 3 * bell(random), a.y + 3 * bell(random)};

@@ -150,7 +150,7 @@ TEST_F(WriteDigitsTest, OtherDataIsReplacedOnlyByForce) {
   EXPECT_THROW(write_digits(options_), Error);  // somebody else's MNIST, for all we know
 }
 
-// --force replaces files of these names, not others beside which they would be read.
+// --force replaces files of these names, not others next to which they would be read.
 TEST_F(WriteDigitsTest, CompressedFilesOfTheSameNamesAreInTheWay) {
   local_file_system().make_directories(options_.out).value();
   local_file_system()

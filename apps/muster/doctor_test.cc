@@ -432,7 +432,7 @@ class DoctorCommand : public ::testing::Test {
     }
   }
 
-  // A probe that is a shell script, beside the command alone.
+  // A probe that is a shell script, next to the command alone.
   void plant_probe(const std::string& script) {
     std::ofstream(alone_ / "muster-probe") << "#!/bin/sh\n" << script << "\n";
     std::filesystem::permissions(alone_ / "muster-probe", std::filesystem::perms::owner_all);

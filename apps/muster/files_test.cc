@@ -161,7 +161,7 @@ TEST_F(FilesTest, FoldersWithoutAName) {
   for (const char* from : {"run/.", "run/sub/.."}) {
     copy_paths(files, {dir / from}, "mem://files/to", true);
     EXPECT_THAT(memory_store().objects(), ElementsAre("mem://files/to/sub/a")) << from;
-    // Into a folder that is there goes what is in it, and nothing beside the folder.
+    // Into a folder that is there goes what is in it, and nothing next to the folder.
     copy_paths(files, {dir / from}, "mem://files/to", true);
     EXPECT_THAT(memory_store().objects(), ElementsAre("mem://files/to/sub/a")) << from;
     memory_store().clear();

@@ -107,7 +107,7 @@ PlannedColumn planned(const std::string& name, const ColumnProfile& profile) {
   return column;
 }
 
-// What is kept beside the model, and told to its clients, is UTF-8.
+// What is kept next to the model, and told to its clients, is UTF-8.
 void check_utf8(const std::string& column, const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     if (is_utf8(text)) continue;

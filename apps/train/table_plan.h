@@ -1,6 +1,6 @@
 // What is made of a table: which columns are numbers and which are categories, what is left out,
-// what is predicted. It is found out once, from the rows that are learned from, and kept beside the
-// model. Thread safety: values and pure functions.
+// what is predicted. It is found out once, from the rows that are learned from, and kept next to
+// the model. Thread safety: values and pure functions.
 #pragma once
 
 #include <cstdint>

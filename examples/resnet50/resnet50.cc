@@ -60,7 +60,7 @@ Functional network(const Settings& settings, int64_t classes) {
   }
 }
 
-// What a job trains stands beside its weights: classes by label, and the network.
+// What a job trains is next to its weights: classes by label, and the network.
 std::string job_file(const Settings& settings) { return settings.job_dir + "/job.json"; }
 
 nlohmann::json job_in(const Settings& settings) {

@@ -29,7 +29,7 @@ TEST(FileSystem, WritesAtomicallyAndReadsBack) {
   EXPECT_EQ(files.read_file("file://" + path).value(), "second one");
   EXPECT_EQ(files.file_size(path).value(), 10u);
   EXPECT_EQ(files.read_range(path, 7, 3).value(), "one");
-  // Nothing is left beside it.
+  // Nothing is left next to it.
   EXPECT_THAT(files.list_directory(temp.path()).value(), ElementsAre("a"));
 }
 

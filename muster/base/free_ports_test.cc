@@ -63,7 +63,7 @@ TEST(FreePorts, AreNotThoseOfAnotherProcess) {
 TEST(FreePorts, LieOutsideTheSystemsRange) {
   std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
   int first = 0, last = 0;
-  // Where the system's range begins lower, it leaves too little room beside it.
+  // Where the system's range begins lower, it leaves too little room next to it.
   if (!(file >> first >> last) || first < 30000) {
     GTEST_SKIP() << "the system gives out ports from " << first
                  << " on, so that free_ports() has to take some of those";

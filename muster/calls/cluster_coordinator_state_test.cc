@@ -1,5 +1,5 @@
 // What a ClusterCoordinator does for who trains epochs with it: data that is divided, a state to
-// begin with, notes beside checkpoints. Each task is a thread with its own TF_CONFIG.
+// begin with, notes next to checkpoints. Each task is a thread with its own TF_CONFIG.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // A lease is a file "<name>.lease" in a model_dir by which a process says that it is at work there,
-// which checkpoints must stay meanwhile, and what those beside it should know. Its holder rewrites
+// which checkpoints must stay meanwhile, and what those next to it should know. Its holder rewrites
 // it every two seconds (in a store, every ten), so one that died is told from one that works.
 // Clocks of two machines are never compared closely: a reader measures, by its own clock, for
 // how long nothing changed.

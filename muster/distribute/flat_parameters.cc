@@ -158,7 +158,8 @@ void FlatParameters::lay_out(const Allocate& allocate) {
     parameter.padded = padded_elements(parameter.elements, dtype);
     buffers_.back().elements += parameter.padded;
   }
-  // The numbers that travel beside the weights need a buffer, also where all weights are in tables.
+  // The numbers that travel next to the weights need a buffer, also where all weights are in
+  // tables.
   if (buffers_.empty()) buffers_.push_back({.weights = torch::zeros({0}, at::kFloat)});
   for (Buffer& buffer : buffers_) {
     if (buffer.elements == 0) continue;

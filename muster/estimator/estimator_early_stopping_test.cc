@@ -72,7 +72,7 @@ TEST(EarlyStoppingRunTest, WhoNeverHearsOfItsEvaluationSaysSo) {
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), ::testing::HasSubstr("this run evaluates \"valid\""));
   EXPECT_EQ(error.hint(), "set .eval_dir = estimator.eval_dir(\"valid\")");
-  // One beside it that has a name is not meant.
+  // One next to it that has a name is not meant.
   TempDirectory other;
   Estimator both(falls_until_30, quiet_config(other / "m"));
   train_and_evaluate(

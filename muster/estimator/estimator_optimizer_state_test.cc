@@ -1,4 +1,4 @@
-// Laws of what optimizers keep beside moments: averages, slow weights, loss scales.
+// Laws of what optimizers keep in addition to moments: averages, slow weights, loss scales.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

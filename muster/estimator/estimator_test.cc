@@ -238,7 +238,7 @@ TEST(EstimatorTest, VariablesAreReadByName) {
   Estimator estimator(two_layers, quiet_config(directory / "m"), {{"optimizer", "momentum"}});
   EXPECT_EQ(error_of([&] { (void)estimator.get_variable_names(); }).kind(), ErrorKind::kNotFound);
   estimator.train(shuffled_batches(50, 5), {.max_steps = 3});
-  // As tf.estimator: slots and global_step, and no counter of the optimizer beside it.
+  // As tf.estimator: slots and global_step, and no counter of the optimizer next to it.
   EXPECT_THAT(estimator.get_variable_names(),
               ::testing::ElementsAre(
                   "SGD/momentum/net/dense/bias", "SGD/momentum/net/dense/kernel",

@@ -99,7 +99,7 @@ TEST(ResolveTest, IntegersAreHashedAsTheirDigits) {
 }
 
 TEST(ResolveTest, UnknownIntegersOfAVocabulary) {
-  // The reference says so of 100, beside a vocabulary of 5.
+  // The reference says so of 100, next to a vocabulary of 5.
   const auto column =
       categorical_column_with_vocabulary_list("n", {11, 22, 33, 44, 55}, {.num_oov_buckets = 100});
   EXPECT_EQ(column.num_buckets(), 105);

@@ -34,7 +34,7 @@ class MUSTER_PART_EXPORT SharedPatience {
   SharedPatience(const SharedPatience&) = delete;
   SharedPatience& operator=(const SharedPatience&) = delete;
 
-  // That of this thread; nullptr where there is none.
+  // The outage of this thread; nullptr without one.
   static std::shared_ptr<Outage> current();
 
   // Takes part, on a thread that works for another one.

@@ -17,7 +17,7 @@ namespace muster::inline v0_1::formats {
 // How the numbers of one column are written.
 struct NumberFormat {
   bool decimal_comma = false;
-  std::string unit = {};  // stands beside them; "%" makes hundredths of them
+  std::string unit = {};  // is next to them; "%" makes hundredths of them
   bool operator==(const NumberFormat&) const = default;
 };
 
@@ -53,7 +53,7 @@ struct NumberMarks {
 
 // Writes the number into `plain` as parse_number() takes it; false for a text that is no number of
 // these marks: thousands stand in groups, and nothing but a sign, an exponent and blanks around it
-// are there beside them.
+// are there next to them.
 bool to_plain_number(std::string_view text, const NumberMarks& marks, std::string* plain);
 
 // Reads a number of a column: one without a unit, or with that of the column.

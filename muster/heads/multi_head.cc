@@ -113,7 +113,7 @@ class MultiHeadRule : public HeadRule {
   }
 
  private:
-  // Lists of labels have their lengths beside them.
+  // Lists of labels have their lengths next to them.
   static Labels labels_of(const Labels& labels, const std::string& head) {
     const std::string lengths = head + data::kRowLengths;
     if (!labels.contains(lengths)) return Labels(labels.element().at(head));

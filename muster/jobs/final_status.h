@@ -1,4 +1,4 @@
-// The end of a job, kept beside its record when it was seen: a target forgets its jobs, and does
+// The end of a job, kept next to its record when it was seen: a target forgets its jobs, and does
 // not always answer, and an end stays one. A search is not kept so: it may go on in its folder.
 // Thread safety: several processes at a time may ask for one job.
 #pragma once

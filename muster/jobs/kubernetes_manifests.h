@@ -1,7 +1,7 @@
 // A job as Kubernetes' documents: an Indexed Job for each role and a headless Service, or a TFJob
 // or PyTorchJob of Kubeflow. Thread safety: pure functions.
 //
-// Of an Indexed Job, pod i of role r has the name JOB-r-i.JOB, stable over restarts. TF_CONFIG
+// In an Indexed Job, pod i of role r has the name JOB-r-i.JOB, stable over restarts. TF_CONFIG
 // stands whole in the pod template except for the index, which Kubernetes puts in when it starts
 // the container; so the image needs nothing but the program, not even a shell.
 #pragma once

@@ -364,7 +364,7 @@ TEST_F(KubernetesTargetTest, TrialsAreFoundByTheirMarks) {
   end_trials(search, target_, clock, std::chrono::seconds(5));
   EXPECT_THAT(cluster_.names("jobs"), IsEmpty());
 
-  // One of that name which ended stays for days, and the trial begins again beside it.
+  // One of that name which ended stays for days, and the trial begins again next to it.
   TargetTrials(target_, search, clock).start(1, job);
   EXPECT_THAT(cluster_.names("jobs"), ElementsAre("tune-1-r2-chief"));
   json leading = cluster_.find("jobs", "tune-1-r2-chief");

@@ -54,7 +54,7 @@ class TimeLimit {
   bool set_ = false;
 };
 
-// The logs of the tasks, each a file, and the state beside them.
+// The logs of the tasks, each a file, and the state next to them.
 class Keeper {
  public:
   Keeper(std::string folder, const JobSpec& job) : folder_(std::move(folder)) {

@@ -61,8 +61,8 @@ Error runs_already(const JobRecord& record) {
       fmt::format("follow it: muster jobs logs --follow {}", record.name));
 }
 
-// What an earlier search left running in the job directory would be started a second time beside.
-// Throws where this process cannot end it.
+// What an earlier search left running in the job directory would be started a second time in
+// addition to. Throws where this process cannot end it.
 void check_left(const JobRecord& earlier, const Target& target) {
   const auto state = internal::read_state(earlier.folder);
   const bool ended = state && is_final(state->status.state);

@@ -197,7 +197,7 @@ TEST_F(SearchRunTest, AWrongCommandLineEndsTheSearchAndTheSameCommandTriesOnceMo
   EXPECT_EQ(second.best()->values.at("x"), "3");
 }
 
-// As with Google's service: what failed beside others that did not has its result.
+// As with Google's service: what failed next to others that did not has its result.
 TEST_F(SearchRunTest, AFailedTrialStaysFailedInASearchThatGoesOn) {
   PretendedTrials before, after;
   before.codes[1] = 1;

@@ -17,7 +17,7 @@
 
 namespace muster::inline v0_1::jobs {
 
-// What the script needs to know beside the job.
+// What the script needs to know in addition to the job.
 struct SlurmScriptOptions {
   std::string muster{};              // path of the muster binary, on every node
   std::string folder{};              // of the job's record, which every node can reach

@@ -30,7 +30,7 @@ class TargetTrials : public TrialHost {
   // which has failed then. So has one that was taken away, as by a preemption, and has not begun
   // again by then.
   std::optional<int> exit_code(int number) override;
-  // Of a trial that has failed, the last line of an error among the last of its log, or else the
+  // For a trial that has failed: the last line of an error among the last of its log, or else the
   // last line there is. What is left of it on the target is ended then.
   std::string last_words(int number) override;
   std::string log_of(int number) const override;

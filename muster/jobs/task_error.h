@@ -21,7 +21,7 @@ struct TaskError {
   bool said = true;
 };
 
-// Of what a task printed, in order, the last error with the lines that belong to it, at most 20
+// From a task's output, in order: the last error with the lines that belong to it, at most 20
 // (launch::SaidError). Where there is none, the last two lines that are not empty. Pure.
 std::vector<std::string> error_lines(const std::vector<std::string>& printed);
 

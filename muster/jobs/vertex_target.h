@@ -45,7 +45,7 @@ class VertexTarget final : public Target {
   void submit(const JobSpec& job, JobRecord& record) override;
   // By a label of the job.
   bool recognise(JobRecord& record) override;
-  // Of its tasks Vertex AI tells nothing.
+  // Vertex AI reports nothing about its tasks.
   JobStatus status(const JobRecord& record) override;
   std::string where(const JobRecord& record) const override;  // the region
   // Lines of several tasks begin with the task's name: "[worker-0] ". They come from Cloud Logging,

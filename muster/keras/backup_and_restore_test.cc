@@ -175,7 +175,7 @@ TEST(FitBackupsTest, NoFolderStaysThatWasMadeForThem) {
   Model again = compiled();
   again.fit(data, into(folder / "a/b/backup"));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-  // What was there stays, and so does what others put beside it.
+  // What was there stays, and so does what others put next to it.
   std::filesystem::create_directories(folder / "mine");
   struct Writes : Callback {
     explicit Writes(std::string path) : path(std::move(path)) {}

@@ -208,7 +208,7 @@ TEST_F(StoreCallbacks, BackupAndRestoreTriesAgain) {
   };
   const std::vector<double> told{5, 3, 2, 1, 1, 1};
   const auto callbacks = [&](bool killed) {
-    // EarlyStopping keeps tensors beside the backup.
+    // EarlyStopping keeps tensors next to the backup.
     std::vector<std::shared_ptr<Callback>> all{
         std::make_shared<Told>(told),
         std::make_shared<EarlyStopping>(EarlyStoppingOptions{

@@ -1,4 +1,4 @@
-// A Model beside fit(): its forms, its weights, and what it says of mistakes.
+// A Model next to fit(): its forms, its weights, and what it says of mistakes.
 #include "muster/keras/model.h"
 
 #include <gmock/gmock.h>

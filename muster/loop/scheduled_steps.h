@@ -27,7 +27,7 @@ struct ScheduledStepsOptions {
   std::string model_dir{};
   // What the run begins with where neither servers nor model_dir have more. The chief's counts.
   std::optional<Checkpoint> initial_state{};
-  // On the chief: what a checkpoint holds beside its weights, asked for with each save.
+  // On the chief: what a checkpoint holds in addition to its weights, asked for with each save.
   std::function<std::map<std::string, std::string>()> notes{};
   // Where TF_CONFIG is read from; unset: the process's own environment.
   std::optional<Environment> environment{};

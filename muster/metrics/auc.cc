@@ -102,7 +102,7 @@ double weighted_mean_of(const std::vector<double>& areas, const std::vector<doub
   return ratio(sum, all);
 }
 
-// What has to be known beside the area of one histogram with its ranges.
+// What has to be known in addition to the area of one histogram with its ranges.
 std::string caution_of(std::span<const double> histogram, const AucOptions& options) {
   const size_t buckets = histogram.size() / 4;
   double positive = 0, negative = 0;

@@ -18,7 +18,7 @@ using internal::ConfusionCounts;
 // Reads a number for each threshold.
 using ReadCounts = std::vector<double> (*)(const ConfusionCounts& counts);
 
-// What a metric is beside its numbers.
+// What a metric is in addition to its numbers.
 struct Meaning {
   ReadCounts read;
   Better better;

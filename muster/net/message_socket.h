@@ -69,16 +69,16 @@ class MUSTER_PART_EXPORT MessageSocket {
   // How many bytes of that payload were not read yet.
   int64_t payload_left() const;
 
-  // Whether open files can travel beside messages: between tasks of one host that talk over a Unix
+  // Whether open files can travel next to messages: between tasks of one host that talk over a Unix
   // socket, without TLS.
   bool carries_files() const;
-  // Sends a message without payload, with an open file beside it; `file` stays the caller's. Throws
-  // as send(), and Internal where the connection carries no files.
+  // Sends a message without payload, with an open file next to it; `file` stays the caller's.
+  // Throws as send(), and Internal where the connection carries no files.
   void send_with_file(std::string_view head, const FileDescriptor& file);
-  // From now on a file that comes beside a message is kept, the last one that came; before, the
+  // From now on a file that comes next to a message is kept, the last one that came; before, the
   // system closes what comes. For who asks the other side for files, before it does.
   void keep_files();
-  // The file that came beside the message received last; closed when none did. For the thread that
+  // The file that came next to the message received last; closed when none did. For the thread that
   // receives.
   FileDescriptor take_file();
 

@@ -241,7 +241,7 @@ TEST_P(MessageSocketOver, WhoDoesNotReadIsGivenUpAfterTheIdleTime) {
   EXPECT_EQ(error_of([&] { sockets.here().send("more"); }).message(), error.message());
 }
 
-// --- open files beside messages ---
+// --- open files next to messages ---
 
 // A file with this text.
 FileDescriptor file_of(const std::string& text) {

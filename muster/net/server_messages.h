@@ -387,8 +387,8 @@ struct Apply {
   static auto fields(auto& m) { return std::tie(m.ticket, m.factors); }
 };
 
-// Memory of weights that workers of the same host read, as a file beside the answer; 0 bytes: there
-// is none.
+// Memory of weights that workers of the same host read, as a file next to the answer; 0 bytes:
+// there is none.
 struct Shared {
   struct Place {
     uint64_t group = 0;
@@ -403,7 +403,7 @@ struct Shared {
 struct Share {
   using Answer = Shared;
 };
-// Memory for gradients, as a file beside the answer, with room for `row_bytes` of rows.
+// Memory for gradients, as a file next to the answer, with room for `row_bytes` of rows.
 struct Area {
   int64_t bytes = 0;
   int64_t dense_bytes = 0;        // of gradients that are not of rows

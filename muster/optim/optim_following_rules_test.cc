@@ -1,4 +1,4 @@
-// Moving averages and look-ahead, beside their formulas for one weight.
+// Moving averages and look-ahead, next to their formulas for one weight.
 #include <gtest/gtest.h>
 
 #include <algorithm>

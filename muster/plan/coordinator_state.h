@@ -67,7 +67,7 @@ class CoordinatorState {
   CoordinatorState(CoordinatorOptions options, double now);
 
   // --- the group ---
-  // Observers beside a group of `tasks`, and barriers of a group that may be open or were used
+  // Observers next to a group of `tasks`, and barriers of a group that may be open or were used
   // last: no run comes near to them.
   static constexpr int most_observers(int tasks) { return 16 + tasks; }
   static constexpr size_t kMostBarriers = 10'000;
@@ -130,7 +130,7 @@ class CoordinatorState {
   bool may_connect(const Caller& caller) const;
 
   // --- keys and values ---
-  // Those of the running group; they are cleared when the next one forms.
+  // The keys of the running group; they are cleared when the next one forms.
   KeyValueStore& store() { return store_; }
   // kReady for a member of a group that has not failed; kRefused for an observer.
   Verdict may_use_store(const Caller& caller) const {

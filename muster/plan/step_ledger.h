@@ -60,7 +60,7 @@ class MUSTER_PART_EXPORT StepLedger {
   int64_t step() const { return step_; }
   // Where the worker's data stands after its last step that counts.
   const std::string& position(int worker) const { return at(worker).position; }
-  // Of each worker, whether its data is used up.
+  // Returns for each worker whether its data has ended.
   std::vector<bool> ended() const;
 
   // --- who is there ---
@@ -150,7 +150,7 @@ class MUSTER_PART_EXPORT StepLedger {
   int64_t commits() const { return commits_; }
   std::vector<std::string> positions() const;
 
-  // Of the worker's steps since begin().
+  // Summarizes the worker's steps since begin().
   StalenessSummary staleness(int worker) const;
   // How many of them there are.
   int64_t steps_of(int worker) const { return at(worker).steps; }

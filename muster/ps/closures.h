@@ -77,8 +77,9 @@ class ClosureHost {
   virtual void close(double seconds) = 0;
 };
 // What a host gives its workers and how much it takes: `form` is that of the batch with which they
-// build the model. `state` is what workers keep beside the weights: each gets it with its first
-// call, and with each call of a function of `refreshed`, and may bring another one with its result.
+// build the model. `state` is what workers keep in addition to the weights: each gets it with its
+// first call, and with each call of a function of `refreshed`, and may bring another one with its
+// result.
 struct ClosureHostOptions {
   ClosureOptions common{};
   std::string form{};

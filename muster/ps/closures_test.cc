@@ -109,7 +109,7 @@ TEST_F(ClosuresTest, AProcessThatWasReplacedIsToldSo) {
   EXPECT_EQ(result->tensors().at(0).item<int64_t>(), 2);
 }
 
-// What workers keep beside the weights: each begins with what the others have made of it.
+// What workers keep in addition to the weights: each begins with what the others have made of it.
 TEST_F(ClosuresTest, TheStateGoesToWhoeverHasItNotAndToThoseThatLook) {
   const auto chief = host({.state = {torch::tensor(1), torch::tensor(2)}, .refreshed = {"look"}});
   const auto one = worker(1);

@@ -272,7 +272,7 @@ class Simulation {
     });
   }
 
-  // Weights come beside those that a step is computed with.
+  // Weights come next to those that a step is computed with.
   void fetch(const SessionPtr& session, const std::function<void()>& next) {
     ask_all(session, shards::Pull(), [=](const std::vector<shards::Looked>& pulled) {
       session->fetched = pulled.front().applied;

@@ -57,7 +57,7 @@ TEST_F(GcsStoreTest, FaultsOfTheServerAndTheNetworkAreSurvived) {
   }
 }
 
-// Where the service has uploads by parts, they go beside each other.
+// Where the service has uploads by parts, they run at the same time.
 TEST_F(GcsStoreTest, PartsGoBesideEachOther) {
   service_.set_parts(true);
   const std::string content = random_bytes(3'000'000);

@@ -185,7 +185,7 @@ TEST_F(S3ErrorsTest, WaitsAsLongAsTheServerAsks) {
   EXPECT_THAT(failed.error().what(), AllOf(HasSubstr("Unavailable"), HasSubstr("tried 3 times")));
 }
 
-// Whoever waits hears what for, soon and then again and again; however many requests fail beside
+// Whoever waits hears what for, soon and then again and again; however many requests fail next to
 // each other, it is said once.
 TEST_F(S3ErrorsTest, WhatGoesOnFailingIsSaidEveryFewSeconds) {
   ManualClock clock({.sleep_advances = true});

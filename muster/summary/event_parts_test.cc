@@ -61,7 +61,7 @@ TEST(EventParts, AReaderThatGoesForwardMissesNothing) {
       EventWriter& writer = step % 3 == 0 ? b : a;
       writer.add_scalar("loss", 1, step);
       writer.flush();
-      // Bounded: a thread beside this one sends it, in memory.
+      // Bounded: a thread next to this one sends it, in memory.
       for (int i = 0; i < 20000 && store.objects().size() <= static_cast<size_t>(step); ++i)
         std::this_thread::sleep_for(std::chrono::microseconds(100));
       if (step % 7 == 0) look();

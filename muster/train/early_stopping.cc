@@ -87,7 +87,7 @@ class StopIf : public Hook {
     } else if (saving_) {
       named_ = name;
     } else if (!heard_unnamed_ && options_.eval_dir.empty()) {
-      // An evaluator beside the run may make others yet.
+      // An evaluator next to the run may make others yet.
       log::warning_once(fmt::format(
           "early stopping on \"{}\" reads the evaluation without a name, but so far there is only "
           "\"{}\": to use that, set .eval_dir = estimator.eval_dir(\"{}\")",

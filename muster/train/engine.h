@@ -109,12 +109,12 @@ class MUSTER_PART_EXPORT Engine {
   // Throws NotFound when there is none.
   void roll_back(const CheckpointManager& checkpoints);
 
-  // What goes into a checkpoint beside the state, and who writes it.
+  // What goes into a checkpoint next to the state, and who writes it.
   struct Save {
     std::function<nlohmann::json()> inputs{};  // positions of the inputs; on every replica
     int64_t epoch = 0;                         // of the input
     // On the chief: the program's notes. It is called when the checkpoint is about to be written,
-    // and may write what belongs beside it: where it throws, the save has failed.
+    // and may write what belongs next to it: where it throws, the save has failed.
     std::function<std::map<std::string, std::string>()> notes{};
     std::function<CheckpointWriter&()> writer{};             // on the chief
     std::function<void(const std::string& prefix)> saved{};  // on the chief, once it is there

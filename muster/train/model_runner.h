@@ -51,7 +51,7 @@ class ModelRunner {
   void set_global_step(int64_t step) { global_step_ = step; }
   // What the model function shows; nothing until a call of begin() on it.
   internal::SummaryCalls summaries() { return internal::SummaryCalls(context_.summary()); }
-  // Those of the record the model was built with, for its mode; none before.
+  // The hooks of the spec that the model was built with, for its mode; none before.
   const std::vector<std::shared_ptr<Hook>>& hooks() const { return hooks_; }
   // In creation order; none before the model was built.
   std::vector<const Variable*> variables() const;

@@ -36,7 +36,7 @@ class Pace {
  public:
   using End = distribute::SharedRun::End;
 
-  // That of the replica, which outlives it.
+  // The pace of the replica, which must outlive it.
   MUSTER_PART_EXPORT static std::unique_ptr<Pace> of(distribute::Replica& replica);
   virtual ~Pace() = default;
 

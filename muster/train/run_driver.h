@@ -35,7 +35,7 @@ class RunCourse {
   virtual void after_step_and_save(const distribute::StepResult& /*made*/) {}
   // All steps are made, and the last of them may not be saved yet.
   virtual void after_last_step() {}
-  // Whether this replica wants to stop, beside the signals that its task gets.
+  // Whether this replica wants to stop, next to the signals that its task gets.
   virtual bool wants_to_stop() const { return false; }
 
   // Saves the step where the engine is, by save_together(). All replicas that take part call it.

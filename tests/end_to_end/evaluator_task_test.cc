@@ -1,4 +1,4 @@
-// An evaluator beside a run: it works while others train, ends with them, and loses nothing when
+// An evaluator next to a run: it works while others train, ends with them, and loses nothing when
 // it, or the chief, is killed and started again.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ Words steps(int64_t max_steps) {
   return {"--max_steps=" + std::to_string(max_steps), "--save_checkpoints_steps=20"};
 }
 
-// The task beside a chief that trains alone.
+// The task next to a chief that trains alone.
 Variables evaluator() {
   return {{"TF_CONFIG",
            R"({"cluster":{"chief":["127.0.0.1:2222"]},"task":{"type":"evaluator","index":0}})"}};

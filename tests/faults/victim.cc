@@ -150,7 +150,7 @@ distribute::StrategyPtr strategy() {
        .rejoin_timeout = Seconds(10)});
 }
 
-// What it keeps beside each backup can be written now and then.
+// What it keeps in addition to each backup can be written now and then.
 class FailingCallback final : public keras::Callback {
  public:
   void on_epoch_end(int64_t, keras::Logs&) override { std::this_thread::sleep_for(kEpoch); }

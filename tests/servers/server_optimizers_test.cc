@@ -1,4 +1,4 @@
-// What an optimizer does beside its rule, where weights live on parameter servers.
+// What an optimizer does next to its rule, where weights live on parameter servers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

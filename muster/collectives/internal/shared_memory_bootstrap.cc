@@ -30,7 +30,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr int64_t kMemories = 8;           // descriptors for a control page and buffers
-constexpr size_t kUnauthenticated = 16;    // that may be connected beside the ranks
+constexpr size_t kUnauthenticated = 16;    // that may be connected in addition to the ranks
 constexpr auto kLook = milliseconds(50);   // between looks at what `check_failure` says
 constexpr auto kRetry = milliseconds(10);  // before a full queue is tried again
 

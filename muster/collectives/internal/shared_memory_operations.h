@@ -23,7 +23,7 @@ class SharedMemoryOperations {
 
   // This rank's part of the operation. REQUIRES: each rank has found its buffer.
   void execute_in_place(const Operation& operation);
-  // Of an all_reduce, in place: sums the chunk of `rank` over all buffers into all of them. Any
+  // For an all_reduce in place: sums the chunk of `rank` over all buffers into all of them. Any
   // rank may do that for any other, with the same bits.
   void reduce_chunk(const Operation& operation, int rank);
 

@@ -24,7 +24,7 @@ using std::chrono::steady_clock;
 constexpr int kLanes = 2;
 constexpr auto kLook = milliseconds(50);                // between looks at what `check` says
 constexpr auto kHandshakeTimeout = milliseconds(5000);  // for a handshake with a connecting peer
-constexpr size_t kUnauthenticated = 16;    // that may be in a handshake beside the peers
+constexpr size_t kUnauthenticated = 16;    // that may be in a handshake in addition to the peers
 constexpr size_t kAccepts = 32;            // in a turn, before those who have come are heard
 constexpr auto kPause = milliseconds(20);  // before a side that was dropped connects again
 

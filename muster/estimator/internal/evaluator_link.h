@@ -1,4 +1,4 @@
-// The chief's side of an evaluator that stands beside its run: whether there is one, what it found,
+// The chief's side of an evaluator that is next to its run: whether there is one, what it found,
 // and that it takes over the last checkpoint. All goes through files of model_dir, so the evaluator
 // may come, go, and be started again at any time. Thread safety: the chief's thread.
 #pragma once

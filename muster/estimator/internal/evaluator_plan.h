@@ -13,7 +13,7 @@
 
 namespace muster::inline v0_1::internal {
 
-// What can be seen of the training that an evaluator stands beside.
+// What can be seen of the training that an evaluator is next to.
 struct TrainingSigns {
   std::optional<int64_t> newest_step{};  // of the checkpoints there are
   std::optional<int64_t> max_steps{};    // of the TrainSpec

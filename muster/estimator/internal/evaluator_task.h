@@ -80,7 +80,7 @@ class EvaluatorTask {
 
   const TimePoint begun_;
   std::map<Key, JournalEntry> evaluated_;
-  // Those of a run before, or of one that cannot be told from it.
+  // Evaluations of an earlier run, or of one that cannot be distinguished from it.
   std::set<Key> evaluated_before_;
   bool journal_read_ = false;
   std::map<CheckpointFile, Error> unreadable_;  // damaged, or gone

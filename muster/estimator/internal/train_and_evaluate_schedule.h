@@ -1,5 +1,5 @@
 // The evaluations of one train_and_evaluate() in the tasks that train: when each EvalSpec is due,
-// who makes it, what came of it, and what its exporters wrote. While an evaluator stands beside the
+// who makes it, what came of it, and what its exporters wrote. While an evaluator is next to the
 // run, they are its business. Thread safety: the replicas of this process call it from their
 // threads, together; only the chief's touches what is remembered.
 #pragma once

@@ -23,7 +23,7 @@ class StandInVertex {
   std::vector<std::string> requests() const;
   // The Authorization of the last request.
   std::string authorization() const;
-  // What get answers of every job from now on, beside its name.
+  // What get answers of every job from now on, in addition to its name.
   void set_state(const std::string& state, const std::string& error = {});
   // Answers every question from now on with this text.
   void set_answer(const std::string& text);

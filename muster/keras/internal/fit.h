@@ -87,7 +87,7 @@ class Fit {
   void end_backups();
   // For a checkpoint in the folder of the backups that is none.
   static Error no_backup(const std::string& found);
-  // The file of what callbacks keep beside the backup of that step.
+  // The file of what callbacks keep in addition to the backup of that step.
   std::string tensors_of_callbacks(int64_t step) const;
 
   void check_served() const;

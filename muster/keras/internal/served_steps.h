@@ -18,7 +18,7 @@ namespace muster::inline v0_1::keras::internal {
 struct ServedStepsOptions {
   std::vector<double> class_weight{};
   std::string backup_dir{};
-  // On the chief: what a backup is to hold beside the weights.
+  // On the chief: what a backup is to hold in addition to the weights.
   std::function<std::map<std::string, std::string>()> notes{};
 };
 

@@ -1,5 +1,5 @@
 // Attention over other axes than the steps of a sequence: the axes attended over are shown as the
-// steps of sequences, and all axes beside them as the batch.
+// steps of sequences, and all axes next to them as the batch.
 // Thread safety: immutable; functions with a context, of the thread it belongs to.
 #pragma once
 

@@ -20,7 +20,7 @@ namespace muster::inline v0_1::internal {
 struct SymbolicSpec {
   Shape shape{};  // -1: any size
   DType dtype = kFloat32;
-  int64_t mask_axes = 0;  // a mask of so many axes travels beside it; 0: none
+  int64_t mask_axes = 0;  // a mask of so many axes travels next to it; 0: none
 
   std::string describe() const;
 };

@@ -218,7 +218,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   std::unique_ptr<SummaryHook> summary_hook_;  // on the chief, from the first step on
   // On the chief, by directory: who writes there, and the checkpoints that restore() saw there.
   std::map<std::string, CheckpointWriter> writers_;
-  // Of the directories that were saved to in this scope, on all processes.
+  // For the directories that were saved to in this scope, on all processes.
   std::map<std::string, FailedSaves> failed_saves_;
   std::map<std::string, std::set<std::string>> seen_;
   std::optional<std::string> warm_start_;  // what warm_start() was called with

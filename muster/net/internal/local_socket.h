@@ -13,8 +13,8 @@ namespace muster::inline v0_1::net {
 // What the log calls who comes over a Unix socket.
 inline constexpr const char* kThisMachine = "this machine";
 
-// The name for a server of this user at `address`. Who does not know the job's token, where there
-// is one, cannot tell it. Throws Unavailable where this host cannot be told from others.
+// The name for a server of this user at `address`. Without the job's token, if there is one, it
+// cannot be guessed. Throws Unavailable where this host cannot be told from others.
 std::string local_name(const std::string& address, const cluster::Job& job);
 
 // Closed when the name is taken or the system has no Unix sockets: then there is TCP.

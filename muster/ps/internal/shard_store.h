@@ -74,7 +74,7 @@ class ShardStore {
   // so that workers do not wait for each other. Learning rates are reduced by `factors`, which the
   // one that leads finds itself. Gives them.
   std::vector<double> apply(StagedGradients& staged, size_t turn, std::vector<double> factors = {});
-  // Those of the next update; empty where no rate is reduced.
+  // The factors of the next update; empty if no rate is reduced.
   std::vector<double> factors();
 
   // --- what other processes read ---

@@ -1,6 +1,6 @@
 // The weights of a parameter server in memory that the workers of its host read in place of asking
 // for them. They lie in groups, and of a group a reader has what was there before an update or
-// after it: a counter beside the weights is odd while one is under way, and another one when it
+// after it: a counter next to the weights is odd while one is under way, and another one when it
 // is over. No lock is held by a reader, so none is left behind by one that is killed.
 #pragma once
 

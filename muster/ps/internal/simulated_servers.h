@@ -169,7 +169,7 @@ class SimulatedServers {
     agenda_.after(agenda_.uniform(0.3, 10), [=, this] { start(s); });
     return true;
   }
-  // Of the ledger's host.
+  // The ledger of its host.
   LedgerHost& ledger() { return *servers_[0].host; }
 
  private:

@@ -36,7 +36,7 @@ class Transfer {
   // Brings the weights here that are not row-sparse; a step begins. `round` is the last update of
   // several workers, which the servers make first; nullptr where each makes its own.
   void pull(const Round* round);
-  // The same in two parts: brings them beside those that a step is computed with, and puts them in
+  // The same in two parts: brings them next to those that a step is computed with, and puts them in
   // their place. Nothing where none were fetched since.
   void fetch();
   void take_fetched();

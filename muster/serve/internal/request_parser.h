@@ -1,7 +1,7 @@
 // Reads requests of HTTP/1.1 from the bytes of one connection. It takes what a request is by the
 // letter of RFC 9112 and refuses everything else: a program on the way here that reads such bytes
 // in another way would take a part of a body for a request, or the other way round. The grammar is
-// Boost.Beast's; what is refused beside it stands in the source. One empty line in front of a
+// Boost.Beast's; what is refused next to it stands in the source. One empty line in front of a
 // request is skipped, as the RFC advises: old clients send one after a body. Thread safety: one
 // thread.
 //

@@ -95,7 +95,7 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::get() {
 
 bool AwsCredentialChain::renew(const SigningKey& refused) {
   std::lock_guard lock(mutex_);
-  // Requests that were refused beside each other ask once.
+  // Requests that were refused at the same time ask once.
   if (found_ && found_->key != refused) return true;
   Result<std::optional<AwsCredentials>> found = find();
   if (!found.ok() || !found.value() || found.value()->key == refused) return false;

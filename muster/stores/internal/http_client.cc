@@ -18,7 +18,8 @@ namespace {
 constexpr size_t kIdleHandles = 64;
 // A transfer slower than this counts as stalled, in bytes per second.
 constexpr long kSlow = 1024;
-// One attempt may take so long for each byte, beside the time to connect and to stall: 32 KiB/s.
+// One attempt may take so long for each byte, in addition to the time to connect and to stall: 32
+// KiB/s.
 constexpr double kSecondsPerByte = 1.0 / (32 << 10);
 // Of all headers of an answer, with those of redirects and trailers, in bytes.
 constexpr size_t kMostHeaders = 256 << 10;

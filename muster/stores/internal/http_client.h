@@ -83,7 +83,7 @@ class HttpClient {
   HttpResponse perform(const HttpRequest& request, const Cancellation* cancellation = nullptr);
 
   // Whether it is time for a line that says that requests fail: those of one client that fail
-  // beside each other, and tries of one, are one trouble.
+  // at the same time, and tries of one, are one trouble.
   bool may_warn();
 
   // Whether a server was ever reached there: one that does not answer now is away, and no wrong

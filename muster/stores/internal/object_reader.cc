@@ -190,7 +190,7 @@ void ObjectReader::drop(Stream& stream) {
   stream.last_use = 0;
 }
 
-// Reads into `out` itself, blocks beside each other.
+// Reads into `out` itself, blocks at the same time.
 Status ObjectReader::read_directly(std::unique_lock<std::mutex>& lock, uint64_t offset,
                                    MutableBytes out) {
   struct Work {

@@ -1,4 +1,4 @@
-// Threads for requests that go beside each other, and what all readers of a store share. Thread
+// Threads for requests that run at the same time, and what all readers of a store share. Thread
 // safety: submit() and the counters from any thread.
 #pragma once
 

@@ -23,7 +23,7 @@ using c10::DeviceIndex;
 using c10::Stream;
 using c10::StreamId;
 
-// The default stream is 0; CUDA's pool has as many beside it.
+// The default stream is 0; CUDA's pool has as many next to it.
 constexpr int kPoolStreams = 32;
 constexpr std::align_val_t kAlignment{64};
 
@@ -175,7 +175,7 @@ class TestGuard final : public c10::impl::DeviceGuardImplInterface {
 C10_REGISTER_GUARD_IMPL(PrivateUse1, TestGuard);
 
 #if __has_include(<ATen/detail/PrivateUse1HooksInterface.h>)
-// By these LibTorch 2 knows that the device has streams, also beside GPUs.
+// By these LibTorch 2 knows that the device has streams, also next to GPUs.
 struct TestHooks final : public at::PrivateUse1HooksInterface {
   bool isBuilt() const { return true; }
   bool isAvailable() const { return true; }
