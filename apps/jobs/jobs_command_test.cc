@@ -144,7 +144,7 @@ TEST_F(JobsCommandTest, SeveralJobsAreNamedAtOnce) {
   EXPECT_THAT(muster("jobs list").text, HasSubstr("no jobs"));
 }
 
-// Whoever copies the examples of --help one after the other gets no error.
+// The examples of --help run one after the other without an error.
 TEST_F(JobsCommandTest, TheExamplesOfTheHelpWork) {
   program("exit 0");
   std::filesystem::rename(directory_ / "train", directory_ / "mnist");
@@ -305,7 +305,7 @@ TEST_F(JobsCommandTest, AConfigurationFromFlagsIsReadAgain) {
                               HasSubstr("# evaluator-0\n"), HasSubstr("true --epochs=5 --more\n")));
 }
 
-// Whoever chose a launcher by hand did not choose for the tasks of a job.
+// A launcher that was chosen by hand is not chosen for the tasks of a job.
 TEST_F(JobsCommandTest, TasksBelieveTheirOwnCluster) {
   program("echo \"chosen: ${MUSTER_CLUSTER-none}\"; echo \"rank: ${RANK-none}${WORLD_SIZE-}\"");
   environment_ = "MUSTER_CLUSTER=local RANK=2 WORLD_SIZE=3 MASTER_ADDR=host0 ";

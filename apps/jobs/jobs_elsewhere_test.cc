@@ -91,7 +91,7 @@ TEST_F(JobsElsewhereTest, ADirectoryIsFreeWhenItsJobIsGoneAndNotWhenNobodySays) 
   }
 }
 
-// What was once seen to have ended has ended, whoever is away.
+// A job that was once seen to have ended stays ended, also if its target is unreachable.
 TEST_F(JobsElsewhereTest, AnEndThatWasSeenIsToldWithoutAsking) {
   tool("sbatch", "echo 17");
   tool("scontrol",
@@ -310,7 +310,7 @@ TEST_F(JobsElsewhereTest, ASubmissionWithoutAnAnswerIsRecognised) {
   tool("sbatch", "kill -9 $$");
   EXPECT_THAT(muster("submit --to=slurm --name=killed true -- --killed").text,
               HasSubstr("whether slurm has the job killed now is not known"));
-  // Whoever forgets one is told what nobody knows.
+  // Forgetting such a job says what is unknown.
   tool("squeue", "echo 'Unable to contact slurm controller' >&2; exit 1");
   const ShellOutput removed = muster("jobs remove killed");
   EXPECT_EQ(removed.code, 0);

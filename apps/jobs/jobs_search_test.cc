@@ -109,7 +109,7 @@ TEST_F(SearchCommandTest, TheLogsOfASearchAreFollowedFromTrialToTrial) {
               HasSubstr("all 2 trials of the search have ended"));
 }
 
-// A trial that begins again has a new log, which whoever follows the search reads too.
+// A trial that begins again has a new log; following the search shows it too.
 TEST_F(SearchCommandTest, TheLogOfATrialThatBeginsAnewIsFollowed) {
   write("search.yaml", search_of(1, 1));
   program(std::string("[ -e began ] && echo again || echo first; touch began\n"
@@ -256,7 +256,7 @@ TEST_F(SearchCommandTest, ASearchThatIsCancelledIsEndingUntilItsTrialsHaveSaved)
   ASSERT_TRUE(appears("began"));
   EXPECT_EQ(muster("jobs cancel tune").code, 0);
   EXPECT_EQ(status("tune")["state"], "ending");
-  // Who asks once more kills nothing: its process is there until the trials have saved.
+  // A second request kills nothing: the process lives until the trials have saved.
   EXPECT_EQ(muster("jobs cancel tune").code, 0);
   EXPECT_EQ(status("tune")["state"], "ending");
   EXPECT_THAT(muster("jobs remove tune").text, HasSubstr("error: tune is ending"));

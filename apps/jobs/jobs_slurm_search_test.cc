@@ -21,8 +21,9 @@ class SlurmSearchTest : public SearchCommandTest {
  protected:
   SlurmSearchTest() {
     std::filesystem::create_directory(directory_ / "slurm");
-    // While there is a file `cut`, whoever submits is killed before the answer. With a file `works`
-    // a job has measured and ended when it was submitted, else it runs until it is cancelled.
+    // While there is a file `cut`, the submitting process is killed before the answer. With a file
+    // `works` a job has measured and ended when it was submitted, else it runs until it is
+    // cancelled.
     tool("sbatch",
          "number=$(ls slurm | wc -l); number=$((number / 3 + 17)); echo submit $number >> asked\n"
          "sed -n 's/#SBATCH --comment=//p' \"${@: -1}\" > slurm/$number.comment\n"

@@ -181,7 +181,7 @@ TEST_F(SlurmJobsTest, RestartsCancelsAndGoesBackIntoTheQueue) {
   EXPECT_TRUE(appears("saved"));
   ASSERT_TRUE(is_requeued("loop", 2)) << read("state/muster/jobs/loop/batch.log");
   EXPECT_TRUE(appears("ready3"));
-  // What preemption, or whoever runs the cluster, does.
+  // What preemption or an administrator does.
   tool("scontrol requeue " + id);
   ASSERT_TRUE(is_requeued("loop", 3));
   EXPECT_TRUE(std::filesystem::remove(directory_ / "stopped"));

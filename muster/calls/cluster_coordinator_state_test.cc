@@ -114,7 +114,7 @@ TEST(CoordinatorState, WorkersReadPartsThatMakeUpTheData) {
   std::set<float> read;
   run_cluster({.workers = 2, .data = points(36).batch(8)},
               [&](ClusterCoordinator& coordinator, const RemoteFunctionName& step) {
-                // Whoever is fast makes more calls: as many as leave none unread.
+                // A fast worker makes more calls: as many as leave none unread.
                 while (read.size() < 36) {
                   for (const auto& result : results_of(coordinator, step, 8)) {
                     EXPECT_GT(result.at(0).numel(), 0);

@@ -43,7 +43,7 @@ TEST(CheckpointManagerCrash, LeftoversOfKilledSavesAreRemovedAndOthersAreNot) {
   manager.save(make_checkpoint(8));
   EXPECT_THAT(names_in(directory.path()), UnorderedElementsAre(alive, foreign, ".model.ckpt-7.txt",
                                                                "checkpoint", file_name(8)));
-  // Two days later nobody writes it any more, whoever has that id now.
+  // Two days later no process writes it, also if another process has that id now.
   ManualClock later({.wall_seconds = system_clock().wall_seconds() + 2 * 24 * 3600});
   CheckpointManager(directory.path(), {.clock = &later}).save(make_checkpoint(9));
   EXPECT_FALSE(files().exists(directory / alive).value());

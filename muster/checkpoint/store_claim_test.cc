@@ -97,7 +97,7 @@ TEST(StoreClaim, TheOneWhoLostItIsTold) {
   FAIL() << "it was not told";
 }
 
-// Whoever cannot read whose the right is does not take it.
+// A process that cannot read who holds the right does not take it.
 TEST(StoreClaim, IsNotTakenWhereItCannotBeRead) {
   MemoryStore store;
   const std::string path = "mem://bucket/run/writer.lease";

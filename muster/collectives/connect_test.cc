@@ -49,7 +49,7 @@ TEST(MakeCommunicator, SharesMemoryOnOneHostAndElseTakesTcp) {
   }
 }
 
-// Two hosts, {0, 1} and {2, 3}. Whoever looks for the socket of rank `locked` finds nobody.
+// Two hosts, {0, 1} and {2, 3}. A search for the socket of rank `locked` finds none.
 class TwoHostsStore : public MemoryStore {
  public:
   explicit TwoHostsStore(int locked) : locked_(locked) {}

@@ -160,7 +160,7 @@ TEST(Coordinator, ATaskThatWasToldToStopLeavesABarrierOthersDoNotComeTo) {
   join.cancelled = [&] { return stop.load(); };
   clients[0] = CoordinatorClient::join(join);
   clients[1] = second.get();
-  // Who saves will come; who trains may not.
+  // A task that saves will come; a task that trains may not.
   for (const Phase phase : {Phase::kTraining, Phase::kSaving}) {
     stop = false;
     clients[1]->report(phase, 7);
@@ -324,7 +324,7 @@ TEST(Coordinator, WhoDoesNotComeAgainIsSaidToMakeAnotherCall) {
   EXPECT_THAT(error.hint(), HasSubstr("Who calls what"));
 }
 
-// Ten seconds are for whoever starts it again.
+// The ten seconds allow for a restart.
 TEST(Coordinator, WhoWaitsForAProcessThatHasEndedSaysWithoutWhichCall) {
   CoordinatorServer server(test_server_options(3));
   ManualClock clock;

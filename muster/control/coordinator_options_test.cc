@@ -98,7 +98,7 @@ TEST(Group, ACertificateForAnotherHostIsRefusedAtTheStart) {
   EXPECT_NO_THROW(join_options(dials));
 }
 
-// Who lets everybody in is reminded of it, where there is nothing else.
+// A coordinator that is open to every peer warns about it if nothing else protects it.
 TEST(Group, AnOpenCoordinatorSaysSo) {
   cluster::ResolvedCluster cluster = resolve({{"worker", {"10.0.0.1:1", "b:1"}}}, "worker", 0);
   const auto log_of = [&](const cluster::Job& job) {

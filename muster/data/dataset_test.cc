@@ -108,7 +108,7 @@ TEST(Dataset, BadArgumentsAreNamed) {
 
   const Error unbatched =
       error_of([&] { range.shuffle(2).iterator({.sharding = {.num_replicas = 2}}); });
-  // Who has batches already needs no other ones around them.
+  // A data set of batches needs no batch() around them.
   EXPECT_THAT(unbatched.hint(), HasSubstr("unbatch().global_batch(n)"));
   EXPECT_EQ(unbatched.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(unbatched.what(), AllOf(HasSubstr("range(4) > shuffle(2)"), HasSubstr("batch(")));

@@ -89,7 +89,7 @@ TEST(Window, GivesTheElementsOfWhatItsFunctionMakes) {
             (Lists{}));
 }
 
-// Who gets an element may write to it, although windows overlap.
+// The receiver of an element may write to it, although windows overlap.
 TEST(Window, ElementsHaveMemoryOfTheirOwn) {
   const auto write = [](const Element& x) {
     Tensor(x.value().tensor()).add_(100);

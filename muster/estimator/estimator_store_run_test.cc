@@ -175,7 +175,7 @@ TEST_F(StoreRun, SavesThatFailAreTriedAgain) {
 
 // Nor does a run end with what it would tell an evaluator, or hear from one.
 TEST_F(StoreRun, WordsOfEvaluatorsThatCannotBeReadDoNotEndIt) {
-  // Whoever begins reads what is there.
+  // A new run reads the entries that exist.
   memory_store().set_plan(
       {.fail_from = 1, .writes_only = false, .only = [](const std::string& path) {
          return path.starts_with("mem://runs/mine/evaluations") && !path.ends_with(".jsonl");

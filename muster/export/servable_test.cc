@@ -355,7 +355,7 @@ TEST_F(ServableTest, AByteThatChangedIsFoundInEveryFile) {
               HasSubstr("model.safetensors' is missing"));
 }
 
-// Whoever opened a pipe would wait for its other end for ever.
+// Opening a pipe would wait for its other end for ever.
 TEST_F(ServableTest, APipeIsNoFileOfAModel) {
   const std::string folder = write();
   FileSystem& files = local_file_system();

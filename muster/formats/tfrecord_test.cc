@@ -142,7 +142,7 @@ TEST(Tfrecord, ADamagedLengthEndsTheFile) {
   EXPECT_TRUE(reader.read(&payload).value());
   EXPECT_FALSE(reader.read(&payload).ok());
   EXPECT_FALSE(reader.read(&payload).value());
-  EXPECT_EQ(reader.offset(), bytes.size());  // whoever continues there is at the end too
+  EXPECT_EQ(reader.offset(), bytes.size());  // continuing there is at the end too
   reader.seek(0).value();
   EXPECT_TRUE(reader.read(&payload).value());
   EXPECT_EQ(text_of(payload), "hello");

@@ -178,7 +178,8 @@ TEST_F(SearchRunTest, TheTableSaysWhatIsLongOrTheSameOnlyOnce) {
   for (const std::string& line : split(table, '\n')) EXPECT_LE(line.size(), 120u) << line;
 }
 
-// Whoever mends what was wrong outside, such as a folder of data, gives the same command again.
+// After a mistake outside the command is mended, such as in a folder of data, the same command
+// works.
 TEST_F(SearchRunTest, AWrongCommandLineEndsTheSearchAndTheSameCommandTriesOnceMore) {
   PretendedTrials wrong, right;
   wrong.silent = true;
@@ -211,7 +212,7 @@ TEST_F(SearchRunTest, AFailedTrialStaysFailedInASearchThatGoesOn) {
   EXPECT_EQ(second.trial(1), first.trial(1));
 }
 
-// Whoever mistyped an argument keeps the folder, and nothing that was written is taken away.
+// After a mistyped argument the folder stays, and nothing that was written is removed.
 TEST_F(SearchRunTest, ASearchBeginsBehindOneThatMeasuredNothing) {
   PretendedTrials wrong, right;
   wrong.silent = true;

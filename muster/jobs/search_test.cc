@@ -151,7 +151,7 @@ TEST(SearchTest, TheBestSoFarIsNeverStopped) {
         const int number = search.begin_next().value().number;
         std::vector<double> values(9);
         for (double& value : values) value = random.uniform();
-        // Who has the best measurement of all, and has it from the beginning.
+        // The trial with the best measurement of all, from the beginning.
         if (i == 29) values[0] = maximize ? 2 : -2;
         search.measure(number, curve_of(values));
         if (i % 2 == 0) search.finish(number, TrialState::kDone);

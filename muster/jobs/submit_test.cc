@@ -45,7 +45,8 @@ class LookingTarget : public Target {
 
 const StatusOf unknown = [](const JobRecord&) { return JobStatus{}; };
 
-// Whoever is killed while a target takes long leaves a record, by which the name can be freed.
+// A submission that is killed while a target takes long leaves a record, by which the name can be
+// freed.
 TEST(SubmitTest, ThereIsARecordBeforeTheTargetIsAsked) {
   const TempDirectory directory;
   JobStore store(directory / "jobs");
@@ -65,7 +66,7 @@ TEST(SubmitTest, ThereIsARecordBeforeTheTargetIsAsked) {
   EXPECT_THAT(store.list(), IsEmpty());
 }
 
-// The same command goes on under its own name; whoever asks for something else is told.
+// The same command continues under its own name; another command is told.
 TEST(SubmitTest, TheSameJobTakesItsNameAgainWhenItHasEnded) {
   const TempDirectory directory;
   JobStore store(directory / "jobs");

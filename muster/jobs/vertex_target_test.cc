@@ -401,7 +401,7 @@ TEST_F(Rest, AnswersOfAnotherFormAreErrors) {
               HasSubstr("no whole JSON"));
 }
 
-// Vertex AI shows the variables of a job to whoever may read it.
+// Vertex AI shows the variables of a job to every user who may read the job.
 TEST(VertexTarget, ATokenIsSpokenOfAndCanBeLeftOut) {
   VertexTarget target({.show_secrets = true}, gcloud_vertex_api());
   JobSpec job = internal::leaf_disease_job();

@@ -173,7 +173,7 @@ TEST(CSVLoggerTest, HasTheColumnsOfWhatIsValidatedLaterFromTheFirstLine) {
   EXPECT_THAT(lines[1], EndsWith(",,,"));
   EXPECT_THAT(lines[2], AllOf(Not(HasSubstr(",,")), EndsWith(",")));
   EXPECT_THAT(lines[3], EndsWith(",,,0.5"));
-  // Who adds to a file keeps to its columns.
+  // Appending to a file keeps its columns.
   const std::vector<std::string> more = lines_of(",", true, 2);
   ASSERT_EQ(more.size(), 7u);
   EXPECT_EQ(more[0], lines[0]);

@@ -199,7 +199,7 @@ TEST(FitTest, ABackupInALaterEpochIsRefused) {
               }).what(),
               HasSubstr("is in epoch 3, but epochs is 2"));
   EXPECT_TRUE(local_file_system().exists(directory).value()) << "it is not lost";
-  // Whoever continues with it counts the steps that were made before.
+  // A continued run counts the steps that were made before.
   Model other = compiled();
   ::testing::internal::CaptureStderr();
   other.fit(rows_of(50).batch(10),

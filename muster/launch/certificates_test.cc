@@ -27,7 +27,7 @@ std::shared_ptr<X509> parse(const std::string& pem) {
   return {PEM_read_bio_X509(memory.get(), nullptr, nullptr, nullptr), X509_free};
 }
 
-// Whether whoever trusts `authority` takes `certificate` for `host`.
+// Whether a client that trusts `authority` accepts `certificate` for `host`.
 bool trusted(const std::string& authority, const std::string& certificate,
              const std::string& host) {
   const auto root = parse(authority), leaf = parse(certificate);

@@ -204,7 +204,7 @@ TEST_F(SuperviseTest, AnEvaluatorThatFailsStopsNobodyAndIsTold) {
 TEST_F(SuperviseTest, AWorkerThatFailsIsBlamedAndAnEvaluatorLeftAloneIsStopped) {
   const std::string waits =
       "trap 'exit 143' TERM; touch ready; for i in {1..3000}; do sleep 0.01; done";
-  // Whoever asks for a restart would be waited for in vain.
+  // A task that asks for a restart would be waited for in vain.
   const Outcome lost = supervise_beside("wait_for ready; rm ready; exit 138", waits,
                                         {.survivor_time = seconds(20), .grace = seconds(20)});
   EXPECT_EQ(lost.exit_code, 138);
@@ -274,7 +274,7 @@ TEST_F(SuperviseTest, WhoEndsTooEarlyIsNamedBesideThoseWhoLostIt) {
   EXPECT_THAT(read("err"), HasSubstr("worker 1 had ended before, with exit code 0"));
 }
 
-// Who is told of another task's mistake may be the first to end.
+// A task that is told of another task's mistake may be the first to end.
 TEST_F(SuperviseTest, WhoRepeatsAnothersErrorIsNotTheCause) {
   const Outcome outcome = supervise_scripts(
       {"wait_for told; echo 'E 12:00:00 InvalidArgument: no such column' >&2; exit 2",

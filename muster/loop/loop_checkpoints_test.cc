@@ -1,4 +1,4 @@
-// Who may write a loop's model_dir, and which data set gets which position.
+// Which process may write a loop's model_dir, and which data set gets which position.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -184,7 +184,7 @@ TEST(LoopCheckpointsTest, TheFirstSaveMustNotFail) {
   memory_store().clear();
 }
 
-// Whoever says nothing is told of each; so is a task that was told to stop.
+// A loop without a choice is told of each; so is a task that was asked to stop.
 TEST(LoopCheckpointsTest, WhatMustNotFailIsAnError) {
   MemoryStore& store = memory_store();
   const std::string dir = "mem://loops/mine";

@@ -140,7 +140,7 @@ TEST(Auc, SaysWhereThresholdsDoNotSeeTheOrder) {
   const Metric fine = auc(last, rare, {}, {.num_thresholds = 20000});
   EXPECT_NEAR(fine.result(), 1, 2e-3);
   EXPECT_EQ(caution_of(fine), "");
-  // Whoever gives thresholds has seen the predictions.
+  // Thresholds are given by a user who has seen the predictions.
   EXPECT_EQ(caution_of(auc(last, rare, {}, {.thresholds = {0.5}})), "");
   // Equal predictions have no order that a threshold could miss.
   EXPECT_EQ(caution_of(auc(last, torch::full({1000}, 0.3))), "");

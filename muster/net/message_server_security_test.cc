@@ -1,4 +1,4 @@
-// Who may not connect to a message server, and what it hears.
+// Which peers a message server refuses, and what they are told.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -232,7 +232,7 @@ class SimulatedRun {
   void receive(const Message& message) {
     const bool newest = message.process == process_[message.worker];
     if (!message.asks) {
-      // A result arrives whoever sent it, of a process that is gone as well.
+      // A result arrives from any sender, also from a process that is gone.
       const bool fails = some_fail_ && message.call % 10 == 0;
       if (fails ? queue_.fail(message.worker, message.ticket, internal_error("it fails"))
                 : queue_.finish(message.worker, message.ticket))

@@ -113,7 +113,7 @@ TEST(StepLedger, NobodyRunsAwayFromTheSlowest) {
   step(ledger, 1);
   step(ledger, 0);
   EXPECT_EQ(ledger.claim(0, 0).state, Claimed::kWait);
-  // Who is gone, or has no data, holds nobody up.
+  // A task that is gone, or has no data, delays no other task.
   ledger.leave(1, 0);
   step(ledger, 0);
   ledger.join(1, 0);

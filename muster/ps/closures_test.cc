@@ -80,7 +80,7 @@ TEST_F(ClosuresTest, WhatALostWorkerHadIsGivenToTheOther) {
   auto lost = worker(1);
   const auto other = worker(2);
   const auto result = chief->schedule({.function = "f"});
-  // Whoever asks first has it; the other one has nothing to do until that one is gone.
+  // The first worker that asks gets it; the other one has nothing to do until that one is gone.
   const auto first = next(*lost);
   EXPECT_FALSE(other->next(0));
   lost.reset();

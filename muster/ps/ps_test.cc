@@ -404,7 +404,7 @@ TEST_F(LedgerHostTest, ItsOwnStandstillIsNoSilenceOfTheOthers) {
   clock_.advance(from_seconds(600));
   host_.look();
   EXPECT_EQ(ask(ledger::Claim(), worker(1)).state, Claim::kGranted);
-  // Who stays silent then is lost in the usual time.
+  // A worker that stays silent then is lost in the usual time.
   for (int second = 1; second <= 7; ++second) {
     clock_.advance(from_seconds(1));
     ask(ledger::Beat());

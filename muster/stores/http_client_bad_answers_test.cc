@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Says the same to whoever connects, whatever was asked, and hangs up.
+// Gives every client the same answer, whatever was asked, and hangs up.
 class Parrot {
  public:
   explicit Parrot(std::string answer) : answer_(std::move(answer)) {

@@ -83,7 +83,7 @@ TEST_F(S3StoreTest, ManyThreadsShareAReader) {
   EXPECT_EQ(wrong.load(), 0);
 }
 
-// Who reads on has the next blocks fetched at the same time; who jumps has not.
+// Sequential reading fetches the next blocks at the same time; jumping does not.
 TEST_F(S3StoreTest, ReadsAheadOfWhoeverReadsOn) {
   service_.objects()["f"] = random_bytes(2'000'000);
   service_.server().fail({.only = "GET", .delay = 20ms}, 1000);

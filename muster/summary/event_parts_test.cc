@@ -45,8 +45,8 @@ class ForwardReader {
   std::string last_;
 };
 
-// Whoever reads only forward sees every event once, in order, whenever it looks; also of two
-// writers in one directory.
+// A reader that only moves forward sees every event once, in order, whenever it looks; also with
+// two writers in one directory.
 TEST(EventParts, AReaderThatGoesForwardMissesNothing) {
   MemoryStore store;
   ManualClock clock({.wall_seconds = 1'700'000'000});

@@ -128,7 +128,7 @@ TEST_F(RunDriverTest, ACourseEndsItAndIsSaved) {
   course.stop_at = 4;
   EXPECT_EQ(run({.last_step = 9}), RunDriver::End::kAsked);
   EXPECT_THAT(course.saved, ElementsAre(0, 2, 4));
-  // Who stops does not evaluate first.
+  // A run that is stopped does not evaluate first.
   EXPECT_THAT(course.evaluated, ElementsAre(2));
 }
 

@@ -1,6 +1,6 @@
 // Numbers that the documents promise and that the code keeps to itself: constants of one source
-// file. Whoever changes one changes the sentence, and finds both here. Those that a header gives
-// are compared in limits_test.cc.
+// file. A change to a number needs a change of the sentence; both are listed here. Those that a
+// header gives are compared in limits_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -175,7 +175,7 @@ bool is_loose(const std::vector<std::string>& shown, size_t i, const CompareOpti
          shown[i].find(" step ") != std::string::npos;
 }
 
-// Whose line it is: lines of one task, of one stream, keep their order.
+// The source of a line: lines of one task and stream keep their order.
 std::string source_of(const std::string& line) {
   static const RE2 kTask(R"(^\[([^\]]+)\] )");
   std::string source;

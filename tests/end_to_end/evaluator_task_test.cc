@@ -185,7 +185,7 @@ TEST(EvaluatorProgram, KilledAndStartedAgainItEvaluatesNothingTwice) {
   beside->wait_for("evaluated step ");
   chief.signal(SIGTERM);
   EXPECT_EQ(chief.wait(), 143) << chief.output();
-  // Whoever stopped it may start it again; its last checkpoint is evaluated before that is awaited.
+  // A stopped run may be started again; its last checkpoint is evaluated before that is awaited.
   const double last = number_behind(chief.output(), "stopped by SIGTERM after saving step ");
   beside->wait_for(fmt::format("evaluated step {:.0f}:", last));
   EXPECT_TRUE(beside->running());

@@ -67,8 +67,8 @@ TEST(ServedLoops, AWorkerThatDiesComesBackToItsOwnData) {
   EXPECT_THAT(run.task("ps0").output(), HasSubstr("worker 1 was lost"));
 }
 
-// One command, which starts again what is killed and whoever asks for it: all come back to the last
-// checkpoint, and make the steps of their data anyway.
+// One command, which restarts killed tasks and tasks that ask for it: all return to the last
+// checkpoint, and still make the steps of their data.
 TEST(ServedLoops, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
   static constexpr int kEpochs = 400;
   until_in_time([] {

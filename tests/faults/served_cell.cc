@@ -22,7 +22,8 @@ constexpr auto kStandsStill = 2500ms;
 // chief, and then the others.
 constexpr auto kMostTime = 90s;
 
-// Who says that the run has come to the phase: the struck one, where it comes to it itself.
+// The process that says that the run has come to the phase: the struck one, if it comes to it
+// itself.
 std::string served_speaker(const ServedCell& cell) {
   if (cell.phase == "start") return cell.task;
   if (cell.phase == "evaluate") return "evaluator 0";

@@ -162,8 +162,8 @@ class FailingCallback final : public keras::Callback {
   }
 
  private:
-  // Of an epoch at least: without it, few epochs would take less time than whoever watches the
-  // backups needs to see one and to end this process, in the middle of the run.
+  // For an epoch at least: without it, few epochs would take less time than the watcher of the
+  // backups needs to see one and to end this process in the middle of the run.
   static constexpr auto kEpoch = std::chrono::milliseconds(30);
 };
 
@@ -188,7 +188,7 @@ void program(const Flags& flags) {
   if (!variable("FAULT_KERAS").empty()) return fit_on_servers(flags);
   reach("start");
   reach("join", std::chrono::milliseconds(0));
-  // Whoever is struck while it joins must still be waiting for the others.
+  // A process that is struck while it joins must still be waiting for the others.
   if (variable("FAULT_PHASE") == "join" && !is_struck("join")) std::this_thread::sleep_for(kLate);
   PausingFiles files;
   Estimator estimator(model_fn,

@@ -410,7 +410,8 @@ TEST(ParameterServerTest, StepsAreExactAlsoWhereTheyOverlap) {
   }
 }
 
-// Whoever joins again finds the step that was on its way in the weights, or its data not read.
+// A worker that joins again finds the step that was on its way in the weights, or its data not
+// read.
 TEST(ParameterServerTest, NoStepIsLostWhereATaskJoinsAgainWhileOneIsOnItsWay) {
   TempDirectory directory;
   for (const int64_t lost_at : {3, 6}) {

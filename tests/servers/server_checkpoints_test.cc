@@ -116,7 +116,7 @@ TEST(ServerCheckpointsTest, EachServerWritesItsPart) {
   EXPECT_TRUE(same_bits(latest(directory / "served"), latest(directory / "alone")));
 }
 
-// Whoever writes and reads: servers in parts, or the chief one file. Every run continues the one
+// Written and read by servers in parts, or by the chief in one file. Every run continues the one
 // before it, and the end has the bits of a run in one process.
 TEST(ServerCheckpointsTest, AnyRunContinuesAnyOther) {
   TempDirectory directory;

@@ -110,7 +110,7 @@ TEST_F(EncryptedTest, AServiceThatKnowsNoChecksumsIsWrittenTo) {
     files->write_atomically("s3://bucket/f", std::string_view("y")).value();
     EXPECT_THAT(bucket_.server().requests(), testing::SizeIs(1)) << "it is remembered";
   }
-  // Who refuses for another reason may know them anyway.
+  // A service that refuses for another reason may still know them.
   bucket_.set_checksums(true);
   {
     const auto files = store(environment);

@@ -1,4 +1,4 @@
-// What the command tells whoever names something wrong.
+// What the command says if a name is wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -70,8 +70,8 @@ CheckpointWriter& Loop::writer(const std::string& model_dir,
       writers_.try_emplace(key, model_dir, options, cancelled_).first->second;
   const auto seen = seen_.find(key);
   if (seen == seen_.end()) return writer;
-  // Nobody locks what is only read, so that checkpoints can be evaluated while others train. Who
-  // saves must not go back after a program that trained in between.
+  // Reading takes no lock, so that checkpoints can be evaluated while others train. A program that
+  // saves must not overwrite the steps of another one that trained in between.
   for (const std::string& prefix : writer.all()) {
     if (seen->second.contains(std::string(base_name(prefix)))) continue;
     writers_.erase(key);

@@ -48,7 +48,7 @@ c10::DataPtr allocate_block(size_t size) {
   if (size == 0) return c10::DataPtr(nullptr, device);
   char* block = static_cast<char*>(::operator new(kHead + size, kAlignment));
   std::memcpy(block, &size, sizeof size);
-  // As numbers these bytes are NaN: whoever reads what nobody wrote shall see it.
+  // As numbers these bytes are NaN, so that reading unwritten memory is noticed.
   std::memset(block + kHead, 0xFF, size);
   bytes_in_use += static_cast<int64_t>(size);
   return c10::DataPtr(block + kHead, block, &free_block, device);
