@@ -138,7 +138,7 @@ TEST_F(JobsCommandTest, SeveralJobsAreNamedAtOnce) {
               AllOf(HasSubstr("the record of a is removed\n"), HasSubstr("error: d is running\n"),
                     HasSubstr("the record of b is removed\n")));
   EXPECT_THAT(muster("jobs cancel c d").text,
-              AllOf(HasSubstr("c has ended already\n"), HasSubstr("d is asked to end")));
+              AllOf(HasSubstr("c has ended already\n"), HasSubstr("d was asked to end")));
   EXPECT_TRUE(becomes("d", "cancelled"));
   EXPECT_EQ(muster("jobs remove c d").code, 0);
   EXPECT_THAT(muster("jobs list").text, HasSubstr("no jobs"));
@@ -255,7 +255,8 @@ TEST_F(JobsCommandTest, ErrorsNameTheLineAndTheFix) {
            {"submit --config=good.yaml --seed=3 true",
             "--seed applies only to a hyper-parameter search, and good.yaml has neither "
             "hyperparameters"},
-           {"submit --parallel-trials=2 true", "--parallel-trials is for a search"},
+           {"submit --parallel-trials=2 true",
+            "--parallel-trials applies only to a hyper-parameter search"},
            {"submit --job-dir=s3:b/x true", "hint: write s3://b/x"},
            {"submit --config=gs:/b/job.yaml true", "hint: write gs://b/job.yaml"},
            {"submit --job-dir=good.yaml/run true", "good.yaml is a file"},

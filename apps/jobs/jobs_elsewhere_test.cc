@@ -197,12 +197,12 @@ TEST_F(JobsElsewhereTest, TasksThatAFailedJobHasLeftCanBeEnded) {
   EXPECT_EQ(status("k")["tasks"][0]["state"], "running");
   const ShellOutput removed = muster("jobs remove k");
   EXPECT_EQ(removed.code, 2);
-  EXPECT_THAT(removed.text, HasSubstr("tasks of k are still there on kubernetes"));
+  EXPECT_THAT(removed.text, HasSubstr("tasks of k still exist on kubernetes"));
   const ShellOutput taken = muster("submit --wait --job-dir=d true");
   EXPECT_EQ(taken.code, 2);
   EXPECT_THAT(taken.text, AllOf(HasSubstr("tasks of it are still there on kubernetes"),
                                 HasSubstr("muster jobs cancel k")));
-  EXPECT_THAT(muster("jobs cancel k").text, HasSubstr("k is asked to end"));
+  EXPECT_THAT(muster("jobs cancel k").text, HasSubstr("k was asked to end"));
   // What the job came to stands.
   EXPECT_EQ(status("k")["state"], "failed");
   EXPECT_EQ(status("k")["tasks"][0]["state"], "cancelled");

@@ -69,7 +69,7 @@ TEST_F(SlurmSearchTest, ATrialWhoseSubmissionWasCutOffIsEndedBeforeItBeginsAnew)
 TEST_F(SlurmSearchTest, ATrialWhoseSubmissionWasCutOffIsShownAndCancelled) {
   cut_off();
   EXPECT_THAT(muster("jobs status tune").text, HasSubstr("1 of its trials run on"));
-  EXPECT_THAT(muster("jobs remove tune").text, HasSubstr("trials of tune run"));
+  EXPECT_THAT(muster("jobs remove tune").text, HasSubstr("trials of tune are running"));
   // No job begins next to it, nor a search on another target.
   const ShellOutput beside = muster("submit --job-dir=tune true");
   EXPECT_EQ(beside.code, 2);

@@ -193,7 +193,9 @@ TEST_F(ServeProgramTest, RequestsThatAreCutAreInTheExitCode) {
     EXPECT_TRUE(client.Get("/healthz"));
     server.child().signal(SIGTERM);
     if (second_signal) {
-      await([&] { return server.log().find("SIGTERM: no more connections") != std::string::npos; });
+      await([&] {
+        return server.log().find("SIGTERM: accepting no more connections") != std::string::npos;
+      });
       server.child().signal(SIGTERM);
     }
     const auto end = server.child().wait_for(60s);

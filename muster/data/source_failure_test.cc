@@ -287,16 +287,17 @@ TEST_F(LostSources, AreSaidWhereIgnoreErrorsLeavesThemOut) {
   EXPECT_EQ(read(files).size(), 12u);
   std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(said, HasSubstr("dropped an element: NotFound: there is no file missing"));
-  EXPECT_THAT(said, HasSubstr("left out 2 of 8 elements"));
+  EXPECT_THAT(said, HasSubstr("dropped 2 of 8 elements"));
   EXPECT_THAT(said, ::testing::Not(HasSubstr("damaged")));
-  EXPECT_EQ(said.find("left out"), said.rfind("left out")) << "no number twice: " << said;
-  // An iterator that goes away says what it left out.
+  EXPECT_EQ(said.find(" of 8 elements"), said.rfind(" of 8 elements"))
+      << "no number twice: " << said;
+  // An iterator that goes away says how many it dropped.
   ::testing::internal::CaptureStderr();
   {
     const auto iterator = number_files({"missing", "0-9"}).ignore_errors(true).iterator();
     iterator->next();
   }
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("left out 1 of 2 elements"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("dropped 1 of 2 elements"));
 }
 
 TEST_F(LostSources, AreLeftOutByIgnoreErrorsAlone) {

@@ -80,8 +80,9 @@ TEST(EstimatorTest, AContinuedRunKeepsItsOrderAndItsData) {
   config.random_seed = 5;
   ::testing::internal::CaptureStderr();
   Estimator(two_layers, config).train(shuffled_batches(64, 8), {.max_steps = 4});
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("the run began with seed 0, now it is 5: the order of the data stays"));
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      HasSubstr("the run began with seed 0, now it is 5: the data keeps the order of seed 0"));
   const Error other = error_of([&] {
     Estimator(two_layers, quiet_config(directory / "m"))
         .train(shuffled_batches(32, 8), {.max_steps = 5});
