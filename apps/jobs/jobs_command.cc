@@ -278,14 +278,14 @@ void cancel(const std::string& name, const jobs::TargetOptions& options) {
       record.name);
 }
 
-// A job that cannot be asked for may be running, and without its record nobody could end it.
+// A job that cannot be asked for may be running, and without its record it could not be ended.
 JobStatus status_to_forget(const JobRecord& record, const jobs::TargetOptions& options) {
   if (jobs::is_being_submitted(record)) return {.state = JobState::kQueued};
   try {
     return ask_for(record, options);
   } catch (const Error& error) {
-    // One whose submission did not end is to be forgotten, also where nobody knows whether it is
-    // there: then this is the last that says so.
+    // A job whose submission did not end is forgotten, even if it is unknown whether it exists:
+    // then this is the last line about it.
     if (!jobs::was_submitted(record)) log::warning(error.message());
     if (error.kind() == ErrorKind::kCorrupt || !jobs::was_submitted(record)) return {};
     throw Error(

@@ -378,8 +378,8 @@ bool write_digits(const DigitOptions& options) {
                            "each takes at least one image, and fewer than 2^32");
   }
   FileSystem& files = file_systems();
-  // Packed files are not ours to replace, and with both there nobody could tell which of the two is
-  // read.
+  // Packed files are not ours to replace, and with both there it would be unclear which of the two
+  // is read.
   for (const char* name : kFiles) {
     const std::string packed = join_path(options.out, std::string(name) + ".gz");
     if (files.exists(packed).value()) {

@@ -101,7 +101,7 @@ std::map<std::string, Addresses> look_up(const std::set<std::string>& hosts,
   if (threads > 0) {
     shared->changed.wait_for(lock, deadline, [&] { return shared->found.size() == hosts.size(); });
   }
-  shared->waiting.clear();  // nobody waits for the rest
+  shared->waiting.clear();  // the rest is not awaited
   return shared->found;
 }
 

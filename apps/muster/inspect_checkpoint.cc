@@ -29,7 +29,7 @@ using formats::SafetensorsReader;
 constexpr std::string_view kExtension = ".safetensors";
 constexpr uint64_t kMostPointer = uint64_t{64} << 20;  // bytes of a file `checkpoint`
 
-// What is known of `path`; nothing where nothing is there. Throws where nobody can tell.
+// What is known of `path`; nothing if it does not exist. Throws if that cannot be found out.
 std::optional<FileInfo> info_of(FileSystem& files, const std::string& path) {
   const Result<FileInfo> info = files.info(path);
   if (info.ok()) return info.value();

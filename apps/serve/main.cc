@@ -61,8 +61,8 @@ std::string advice(const std::string& directory) {
          "Estimator::export_model()";
 }
 
-// Throws NotFound, with advice, where no version could be loaded, and why nobody can tell where the
-// folder cannot be listed.
+// Throws NotFound, with advice, if no version could be loaded, and with the reason if the folder
+// cannot be listed.
 void require_version(const serve::ModelVersions& versions, const std::string& directory) {
   if (versions.newest() != nullptr) return;
   if (const auto trouble = versions.trouble()) throw *trouble;
@@ -81,7 +81,7 @@ void require_version(const serve::ModelVersions& versions, const std::string& di
   throw not_found(fmt::format("there is no exported model in {}", directory), advice(directory));
 }
 
-// SIGTERM and SIGINT wait until somebody asks for them; all threads of the process inherit it.
+// SIGTERM and SIGINT are pending until they are read; all threads of the process inherit it.
 sigset_t block_stop_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -91,7 +91,7 @@ sigset_t block_stop_signals() {
   return set;
 }
 
-// Loads what there is. A signal ends the process at once: nobody waits for an answer yet.
+// Loads what there is. A signal ends the process at once: no request waits for an answer yet.
 void load_first(serve::ModelVersions& versions, const sigset_t& stop) {
   const std::jthread watch([&stop](const std::stop_token& loaded) {
     const timespec pause{.tv_sec = 0, .tv_nsec = 50'000'000};
@@ -137,7 +137,7 @@ int run(const ServeFlags& flags) {
     code = 1;
   }
   log::flush();
-  // A batch may still be computed whose requests gave up; nobody waits for it.
+  // A batch may still be computed whose requests gave up; it is not awaited.
   std::_Exit(code);
 }
 

@@ -1,4 +1,4 @@
-// What was decided of a table that somebody may see otherwise, and the flag that says it otherwise.
+// Decisions about a table that a user may want to change, each with the flag that changes it.
 // Thread safety: one thread.
 #pragma once
 

@@ -128,7 +128,7 @@ void train_table(const TrainFlags& flags) {
   }
   add_statistics(split.train, plan);
 
-  // What a run left that ended before it learned anything binds nobody.
+  // Files of a run that ended before it learned anything are ignored.
   const bool learned = CheckpointManager(model_dir).latest().has_value();
   const std::optional<TablePlan> before = learned ? plan_in(model_dir) : std::nullopt;
   if (learned && !before) {

@@ -31,7 +31,7 @@ inline std::string pipe_of(const std::string& stem, int rank, const char* direct
   return stem + "." + std::to_string(rank) + "." + direction;
 }
 
-// Both sides open both ends, so that nobody waits for the other to do so.
+// Both sides open both ends, so that neither waits for the other to do so.
 inline int open_pipe(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0) throw std::runtime_error("cannot open " + path);

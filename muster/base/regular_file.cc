@@ -71,7 +71,7 @@ Result<FileDescriptor> open_regular_file(const std::string& local, int flags,
   const int code = errno;
   FileDescriptor file(fd);
   struct stat status {};
-  // A socket, and a pipe that nobody reads, cannot be opened, and the system does not say why.
+  // A socket, and a pipe without a reader, cannot be opened, and the system does not say why.
   const bool seen = file.is_open()
                         ? ::fstat(fd, &status) == 0
                         : (code == ENXIO || code == EISDIR) && ::stat(local.c_str(), &status) == 0;

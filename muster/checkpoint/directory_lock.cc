@@ -22,7 +22,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 // The lock of a machine that was lost, or of a pod that saves before it ends, goes by itself in
-// this time, and nobody can see from here whether it will.
+// this time, and this process cannot see whether it will.
 constexpr std::chrono::seconds kElsewhere{120};
 
 std::string own_host() {
@@ -48,7 +48,7 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
     throw invalid_argument(fmt::format("cannot lock {}: it is {}", path, why),
                            "remove it, or pass another model_dir");
   };
-  // Through a link, somebody else's file would be written.
+  // Through a link, another file would be written.
   fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (fd_ < 0 && errno == ELOOP) refuse("a symbolic link");
   if (fd_ < 0 && errno == EISDIR) refuse("a directory");

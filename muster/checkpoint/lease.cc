@@ -22,8 +22,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kSuffix = ".lease";
-// Seen for the first time, a file that nobody touched for so long is forgotten, however far apart
-// the clocks of two machines are.
+// A file that was not touched for so long is ignored when it is seen for the first time, however
+// far apart the clocks of two machines are.
 constexpr double kForgottenSeconds = 600;
 
 std::string path_of(const std::string& model_dir, const std::string& name) {
@@ -130,8 +130,8 @@ Result<bool> Lease::taken_locked() {
   return there && there->id != id_;
 }
 
-// While nobody can tell whose the file is, it is not written: another may have taken the name
-// since.
+// While the owner of the file is unknown, it is not written: another process may have taken the
+// name since.
 void Lease::write_unless_taken_locked() {
   lost_ = lost_ || taken_locked().value();
   if (!lost_) write_locked();

@@ -58,7 +58,7 @@ class MUSTER_PART_EXPORT Lease {
   // Makes model_dir where there is none, and writes the file. Throws what the file system says.
   Lease(const std::string& model_dir, const std::string& name, LeaseContent content,
         LeaseOptions options = {});
-  // Removes the file, unless it is somebody else's by now.
+  // Removes the file, unless another process owns it by now.
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
@@ -68,7 +68,7 @@ class MUSTER_PART_EXPORT Lease {
   // From now on the file stays as it is, without a beat and after the end of this object: what it
   // says are last words.
   void leave_behind();
-  // Whether somebody else has taken the name, since this process was taken for dead. It is not
+  // Whether another process has taken the name, since this process was taken for dead. It is not
   // written any more then.
   bool lost() const;
   // The same, after a look at the file: a process that was stopped for a while, and continues, has

@@ -30,7 +30,7 @@ Error in_use(const std::string& directory, const std::string& who) {
                           "wait for it to end, or give this run its own model_dir");
 }
 
-// Returns when nobody holds the right.
+// Returns when no process holds the right.
 void wait_for_others(const std::string& directory, FileSystem& fs,
                      const std::function<bool()>& cancelled, const StoreClaimOptions& options) {
   LeaseWatch watch(directory, kName, fs, system_clock());

@@ -263,7 +263,7 @@ class WarmStart {
       log::info(fmt::format("  initialised: {}{}", name, why_not(name)));
   }
 
-  // Statistics that nobody chose, though the checkpoint has them, are easily forgotten.
+  // Statistics that were not chosen, although the checkpoint has them, are easily forgotten.
   std::string why_not(const std::string& name) const {
     const bool left = settings_.vars_to_warm_start.trainable_only() && held_.contains(name) &&
                       !variables_.find(name)->spec().trainable;

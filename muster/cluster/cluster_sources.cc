@@ -73,7 +73,7 @@ bool is(const ClusterSource& source, std::initializer_list<std::string_view> wor
 }
 
 // Whether two launchers that both speak must agree. One that starts another has its own count: srun
-// one torchrun on each node, torchrun some processes. But nobody starts a cluster inside of
+// one torchrun on each node, torchrun some processes. But clusters are not started inside one
 // another.
 bool must_agree(const ClusterSource& winner, const ClusterSource& other) {
   if (is(winner, {"tf_config", "vertex"})) return is(other, {"torchrun", "rank"});

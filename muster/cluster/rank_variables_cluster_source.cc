@@ -44,7 +44,7 @@ ResolvedCluster resolve_rank_variables(const Surroundings& around,
                     environment);
 }
 
-// Many a shell has a MASTER_ADDR, which tells nobody that it is a rank.
+// Many shells have a MASTER_ADDR, which alone does not make a process a rank.
 std::optional<PartialEnvironment> rank_variables_left(const Surroundings& around) {
   constexpr std::array kVariables = {PlaceVariable{"RANK", Counts::kRank},
                                      PlaceVariable{"WORLD_SIZE", Counts::kSize},

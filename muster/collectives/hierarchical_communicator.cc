@@ -146,7 +146,7 @@ std::string HierarchicalCommunicator::connect(const HierarchicalOptions& options
        .check_failure = all.check_failure,
        .first_shown_rank = first_},
       &why_not);
-  // Before leaders connect: one that has nobody to speak for would keep the others waiting.
+  // Before leaders connect: one without other ranks would keep the others waiting.
   std::string obstacle = obstacle_of_any(all, why_not);
   if (!obstacle.empty()) return obstacle;
   if (leads()) {

@@ -87,7 +87,7 @@ class FileSharding {
   // How many files there are where they are fewer than workers.
   std::optional<int64_t> too_few() const { return too_few_; }
 
-  // "worker 1 of 3 reads 4 of 12", or less where nobody knows how many there are.
+  // "worker 1 of 3 reads 4 of 12", or less if the number is unknown.
   std::string describe() const {
     std::string text = fmt::format("worker {} of {} reads ", index_, num_workers_);
     text += uncounted_ ? "its part" : fmt::format("{} of {}", mine_, files_);

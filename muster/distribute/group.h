@@ -62,7 +62,7 @@ class Group {
   }
 };
 
-// Makes the group of a replica that is alone: it waits for nobody.
+// Makes the group of a single replica: it never waits.
 std::unique_ptr<Group> make_lone_group();
 
 }  // namespace muster::inline v0_1::distribute

@@ -95,7 +95,7 @@ void report_start_failure(const Error& error, const std::function<bool()>& cance
         cluster::resolve_cluster(Environment::process(), {.worker_zero_may_be_chief = true});
     if (cluster.rank >= 0 && cluster.distributed()) tell(cluster, error, cancelled);
   } catch (const std::exception& why_not) {
-    // Without a cluster that is right there is nobody to tell.
+    // Without a valid cluster there is no task to tell.
     log::debug(std::string("the other tasks were not notified: ") + why_not.what());
   }
 }

@@ -234,7 +234,7 @@ void Estimator::Impl::write_metrics(const std::string& eval_dir, const EvalResul
 Estimator::Impl::Evaluated Estimator::Impl::evaluate(const InputFn& input_fn,
                                                      const EvaluateOptions& options) {
   distribute::StrategyPtr strategy = eval_strategy();
-  // An evaluator is next to the cluster, and meets nobody.
+  // An evaluator is not part of the cluster, and takes part in no meeting.
   if (strategy->multi_worker() && resolve().is_evaluator)
     strategy = distribute::one_device(this->strategy()->device().str());
   // A strategy of one process evaluates here, whatever cluster this is a task of.

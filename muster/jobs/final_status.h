@@ -18,7 +18,7 @@ constexpr const char* kEndFile = "end.json";  // in the folder of a job
 // same folder is none.
 std::optional<JobStatus> final_status(const JobRecord& record);
 
-// Returns the end that was seen, and asks nobody then; else what `ask` returns, which is kept when
+// Returns the end that was seen, without a request; else what `ask` returns, which is kept when
 // the job is_over(). Throws what `ask` throws.
 JobStatus final_or_current_status(const JobRecord& record, const std::function<JobStatus()>& ask);
 

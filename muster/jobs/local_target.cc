@@ -145,7 +145,7 @@ void LocalTarget::submit(const JobSpec& job, JobRecord& record) {
                                       .err = output.get(),
                                       .group = launch::ChildSpec::Group::kOwnSession,
                                       // Until it has begun: else a job could come to be after its
-                                      // submission was killed, and nobody would know of it.
+                                      // submission was killed, without a record.
                                       .dies_with_parent = true});
   record.id = std::to_string(keeper);
   const auto end = std::chrono::steady_clock::now() + kBeginTime;

@@ -118,7 +118,7 @@ std::optional<TrialValues> Search::values_at(int place) const {
     values = draw_values(what_, key.derive(draw));
     if (!known(values)) return values;
   }
-  // Few values are left: the first of the grid that nobody had.
+  // Few values are left: the first of the grid that no trial had.
   for (int64_t point = 0; point < count_points(what_); ++point) {
     values = grid_point(what_, point);
     if (!known(values)) return values;

@@ -193,7 +193,7 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
     }
     return result;
   } catch (const Error& error) {
-    // As `muster submit` ends, which has nobody to ask for a restart.
+    // As `muster submit` ends, which cannot ask for a restart.
     finish(JobState::kFailed, exit_code(error.kind()) == 2 ? 2 : 1, error.message());
     throw;
   }

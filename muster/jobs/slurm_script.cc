@@ -15,7 +15,7 @@ namespace {
 
 std::string name_of(const std::string& flag) { return flag.substr(0, flag.find('=')); }
 
-// Of several jobs under one number nobody could tell how it is, nor of one that this cluster's
+// The state of several jobs under one number cannot be known, nor that of a job that this cluster's
 // controller does not know. `where` it was said: "in --slurm".
 void check_one_job(const std::string& flag, const std::string& where) {
   if (name_of(flag) == "--array") {

@@ -345,7 +345,7 @@ Claim complete_claim(JobStore& store, JobRecord record, Clock& clock,
 
 // Takes the record of a job back that is nowhere, and brings back what had its name.
 void take_back(const JobStore& store, const Claim& claim) {
-  // Held, so that nobody takes the name between.
+  // Held, so that no other process takes the name meanwhile.
   const FileDescriptor held = lock_store(store);
   store.remove(claim.record);
   if (claim.before) store.bring_back(*claim.before);

@@ -68,7 +68,7 @@ std::optional<std::string> reason_of(const std::function<void()>& check);
 std::vector<std::string> reasons_against(const JobStore& store, const Target& target, JobSpec job,
                                          const StatusOf& status_of);
 
-// A mark for JobRecord::submission that nobody had before.
+// A unique mark for JobRecord::submission.
 std::string new_submission();
 // For so long a job may still come whose submission was cut off: the tools that were started
 // outlive that, and give up within two minutes, and what is busy answers late.

@@ -96,8 +96,8 @@ struct LogOptions {
 // Takes one line, without its end.
 using LogSink = std::function<void(std::string_view line)>;
 
-// The name that somebody may have meant by `name`; nothing where they differ by their numbers
-// alone: "worker-7" is no slip for "worker-1". Nor are short names, which are near to all others.
+// The name that was probably meant by `name`; nothing if they differ only by their numbers:
+// "worker-7" is no slip for "worker-1". Nor are short names, which are near to all others.
 std::optional<std::string> meant_by(const std::string& name, std::vector<std::string> names);
 // Throws NotFound, with the name that may be meant, unless `task` is one of a job's tasks.
 void check_task(const JobRecord& record, const std::string& task,

@@ -100,7 +100,8 @@ class Session {
 
   // Whether the program itself has ended.
   bool ended() const { return internal::peek_exit(pid_).has_value(); }
-  // Kills it and what it has started. The program is still a zombie, so nobody else has its number.
+  // Kills it and what it has started. The program is still a zombie, so no other process has its
+  // number.
   void end_all() { internal::signal_group(pid_, SIGKILL); }
   // Waits for the end of the program itself.
   ExitStatus reap() {

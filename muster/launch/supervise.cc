@@ -200,7 +200,7 @@ void Supervisor::look_after(RunningTask& task) {
 void Supervisor::reap(RunningTask& task) {
   kill_session(task.process.pid);
   for (int stream = 0; stream < 2; ++stream) {
-    // A pipe holds 64 KiB. The bound is there because somebody outside the group may keep filling
+    // A pipe holds 64 KiB. The bound is there because a process outside the group may keep filling
     // it.
     for (int helping = 0; helping < 64 && read_some(task, stream); ++helping) {
     }

@@ -46,7 +46,7 @@ class DistributedDataset::Pass {
       if (resumed) resume(*part.input, resumed->at("data"));
       if (!part.input->by_process() || replica.place().processes == 1) return;
       part.any_data = part.input->agree_on_form();
-      // Where all processes can tell how many batches they have, nobody has to ask for each.
+      // If all processes know how many batches they have, they need not ask for each.
       part.left = part.input->remaining_over_all();
     });
   }
@@ -58,7 +58,7 @@ class DistributedDataset::Pass {
   // Its number and the position after the last batch. All replicas take part.
   json save() const {
     json data;
-    // Of one at its own pace nobody else has to say anything: a step says it as it is committed.
+    // A worker at its own pace needs no agreement: a step says it as it is committed.
     if (!loop_->first().place().in_sync)
       return {{"number", number_}, {"data", parts_.front().input->batches().save()}};
     loop_->each("Scope::save()", [&](Replica&, size_t local) {

@@ -34,7 +34,7 @@ class MUSTER_PART_EXPORT Session {
   // processes make one together. Throws what Strategy::scope() throws; and InvalidArgument where
   // another Session keeps the replicas of several workers, which cannot meet twice at a time.
   Session(StrategyPtr strategy, const ScopeOptions& options);
-  // Where nobody else keeps the replicas, it is a meeting of all processes, as the end of a scope.
+  // If no other scope keeps the replicas, it is a meeting of all processes, as the end of a scope.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;

@@ -246,7 +246,7 @@ struct MessageServer::Impl {
       }
     }
     acceptor->stop();
-    // Nobody is taken in any more.
+    // No peer is accepted any more.
     for (Connection& connection : connections) {
       if (connection.thread.joinable()) connection.thread.join();
     }

@@ -114,14 +114,14 @@ struct ConnectOptions {
   bool tries_again = true;            // false: the first try decides
 };
 
-// Connects to a server, and tries again, with short pauses, while nobody listens there or it has no
-// room. Both sides prove that they know the job's token, and neither sends it; with certificates
-// the connection is TLS, and both check the other's. Throws Timeout, naming the address and what
-// happened last (where it does not try again: NotFound for a host without an address, Unavailable
-// where nobody listens or there is no room, PeerLost where the server closes the connection before
-// it has let this task in), InvalidArgument when the server belongs to another job, one side does
-// not accept the other's certificate, or nothing would keep unauthenticated peers out, and
-// Cancelled.
+// Connects to a server, and tries again, with short pauses, while no process listens there or it
+// has no room. Both sides prove that they know the job's token, and neither sends it; with
+// certificates the connection is TLS, and both check the other's. Throws Timeout, naming the
+// address and what happened last (where it does not try again: NotFound for a host without an
+// address, Unavailable if no process listens or there is no room, PeerLost where the server closes
+// the connection before it has let this task in), InvalidArgument when the server belongs to
+// another job, one side does not accept the other's certificate, or nothing would keep
+// unauthenticated peers out, and Cancelled.
 MUSTER_PART_EXPORT std::unique_ptr<MessageSocket> connect_messages(const ConnectOptions& options);
 
 }  // namespace muster::inline v0_1::net

@@ -122,7 +122,7 @@ struct Claimed {
   plan::StepLedger::Claim::State state = plan::StepLedger::Claim::State::kWait;
   int64_t ticket = 0;
   int64_t step = 0;                                // of the run, where that is over
-  std::string waits_for{};                         // a task; "": nobody in particular
+  std::string waits_for{};                         // a task; "": no particular one
   std::optional<plan::StepLedger::Round> round{};  // the last update of several workers
   static auto fields(auto& m) { return std::tie(m.state, m.ticket, m.step, m.waits_for, m.round); }
 };
@@ -161,7 +161,7 @@ struct Commit {
 struct Abandon {};
 // Its data is used up.
 struct EndInput {};
-// Nobody makes another step.
+// No worker makes another step.
 struct Stop {
   std::string why{};
   static auto fields(auto& m) { return std::tie(m.why); }

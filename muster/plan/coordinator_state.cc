@@ -313,8 +313,8 @@ Verdict CoordinatorState::barrier(const Caller& caller, const std::string& name,
   barrier.arrived.insert(rank_of(caller.task));
   if (barrier.arrived.size() == options_.roster.size()) {
     barrier.complete = true;
-    // A member that asks for the next generation has heard of the one before; two back nobody asks
-    // any more.
+    // A member that asks for the next generation has heard of the one before; no member asks for
+    // the one two back.
     barriers_.erase({name, generation - 2});
   }
   if (barrier.complete) return {.state = Verdict::State::kReady};

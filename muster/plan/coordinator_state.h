@@ -6,7 +6,7 @@
 // the one before. The first failure of a group is recorded once and told to every member. After it,
 // tasks that join again (with a new incarnation) gather for the next epoch. Tasks outside of the
 // roster (evaluator, parameter servers) may join as observers: they hear of failures and of the
-// end, their loss fails nobody, no barrier waits for them.
+// end, their loss fails no other task, no barrier waits for them.
 #pragma once
 
 #include <cstdint>
@@ -93,7 +93,7 @@ class CoordinatorState {
   // How many members have one: of these, a killed process is noticed at once.
   int connections() const;
   // Finds lost and stuck members. Call a few times per heartbeat_timeout; after a long gap (this
-  // process itself was stopped) nobody is blamed for the silence.
+  // process itself was stopped) no member is blamed for the silence.
   void tick(double now);
   const std::optional<Failure>& first_failure() const { return failure_; }
   // What this caller must know: its group's failure, also after a newer group was formed.
@@ -113,14 +113,14 @@ class CoordinatorState {
   // wait for it, or while another process of its name is joining.
   void fail_to_join(const Caller& caller, const Seat& seat, ErrorKind kind,
                     const std::string& reason, double now);
-  // Whether nobody of the roster is left who would wait in vain: each said that it will not join,
+  // Whether no task of the roster is left that would wait in vain: each said that it will not join,
   // or asked, and heard that another will not.
   bool all_know_of_start_failure() const;
   // The caller has made its last step.
   void done(const Caller& caller);
   // Goodbye. Before the caller is done, and without an earlier failure, this fails the group. Of a
-  // task that is only joining it fails nobody, since another process may replace it: tasks that
-  // wait for the group learn that it left.
+  // task that is only joining it fails no other task, since another process may replace it: tasks
+  // that wait for the group learn that it left.
   void leave(const Caller& caller);
   bool all_done() const;
   // No member or observer is left to talk to.

@@ -104,8 +104,8 @@ class MUSTER_PART_EXPORT Membership {
   // Its process is gone, and said nothing. What to say of it; nothing where it is no loss.
   std::optional<Failure> lose(const Caller& caller, std::string reason);
   // Returns the tasks that are lost by now; each loss is reported once. Called a few times per
-  // heartbeat_timeout: a gap of more than half of it was a standstill of this process, and is
-  // nobody's silence.
+  // heartbeat_timeout: a gap of more than half of it was a standstill of this process, and is not
+  // counted as silence.
   std::vector<Failure> find_lost(double now);
   // Seconds for which this process stood still since the last time this was asked.
   double take_standstill() { return std::exchange(stood_still_, 0); }

@@ -154,7 +154,7 @@ StepLedger::Commit StepLedger::commit_to_round(Worker& w, int64_t ticket,
 }
 
 int64_t StepLedger::needed(double now) const {
-  // Where nobody begins a step any more, those that were begun are all there will be.
+  // If no worker begins a step any more, the begun ones are all there will be.
   if (!stopped_.empty()) return std::max<int64_t>(1, claims());
   const int64_t expected =
       std::ranges::count_if(workers_, [&](const Worker& w) { return has_more(w, now); });

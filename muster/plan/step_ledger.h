@@ -1,7 +1,7 @@
 // The course of a run in which workers train at their own pace: who may begin a step, which steps
-// count, who holds whom up, and when all is over. One parameter server keeps it. A state machine
-// that does nothing by itself and waits for nobody: `now` is in seconds, of one clock.
-// Thread safety: one thread at a time.
+// count, which worker delays which, and when all is over. One parameter server keeps it. A state
+// machine that does nothing by itself and never waits: `now` is in seconds, of one clock. Thread
+// safety: one thread at a time.
 //
 // A worker claims a step before it reads the weights, and commits it when every server has its
 // gradients. A step counts when it is committed, for all servers or for none. So the run makes
@@ -66,7 +66,7 @@ class MUSTER_PART_EXPORT StepLedger {
   // --- who is there ---
   // The worker has come, or has come again: what its earlier process held is free.
   void join(int worker, double now);
-  // It is gone, and holds nobody up.
+  // It is gone, and delays no other worker.
   void leave(int worker, double now);
 
   // --- steps ---
@@ -76,7 +76,7 @@ class MUSTER_PART_EXPORT StepLedger {
     enum class State { kGranted, kWait, kOver };
     State state = State::kWait;
     int64_t ticket = 0;
-    // kWait: of whom; -1: of nobody in particular.
+    // kWait: for which worker; -1: for no particular one.
     int waits_for = -1;
   };
   // Asks for a step. A worker holds one claim at most: a second one replaces the first.
@@ -124,7 +124,7 @@ class MUSTER_PART_EXPORT StepLedger {
   void abandon(int worker, int64_t ticket = 0);
   // Its data is used up.
   void end_input(int worker);
-  // Nobody gets a claim any more.
+  // No worker gets a claim any more.
   void stop(std::string why);
 
   // --- the end ---

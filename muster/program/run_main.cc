@@ -151,7 +151,7 @@ void prepare_process() {
   open_standard_streams();
   // Whole lines at once also into a pipe or a file, so that they stand among those of the log.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  // A log nobody reads any more is not worth the run.
+  // A log without a reader is not worth the run.
   std::signal(SIGPIPE, SIG_IGN);
   install_last_words(report_current);
 }

@@ -20,7 +20,7 @@ namespace muster::inline v0_1 {
 namespace ps {
 namespace {
 
-// The group of a worker that trains at its own pace: it meets nobody but the servers.
+// The group of a worker that trains at its own pace: it meets only the servers.
 class ServersGroup final : public distribute::Group {
  public:
   ServersGroup(std::shared_ptr<ServerConnections> connections, WorkerRun& run)

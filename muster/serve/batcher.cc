@@ -17,7 +17,7 @@ struct Batcher::Job {
   int64_t rows = 0;
   bool joins = false;
   TimePoint arrived{};
-  bool given_up = false;  // its deadline has passed, and nobody waits
+  bool given_up = false;  // its deadline has passed, and no client waits
   std::optional<Result<Arrays>> result{};
   std::condition_variable answered{};
 };

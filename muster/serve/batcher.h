@@ -40,7 +40,7 @@ class Batcher {
   // outlive the batcher.
   Batcher(Run run, const BatcherOptions& options, ServingMetrics& metrics,
           Clock& clock = system_clock());
-  // REQUIRES: nobody asks any more.
+  // REQUIRES: no more requests.
   ~Batcher();
 
   // Throws Unavailable when the queue is full. answer() does so too; asked before, a request that

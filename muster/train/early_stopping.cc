@@ -97,8 +97,8 @@ class StopIf : public Hook {
     history_->add(global_step, results);
     decide(global_step);
   }
-  // What was saved has been evaluated: where all evaluations have names, nobody writes to the
-  // folder of the one without.
+  // What was saved has been evaluated: if all evaluations have names, the folder of the one without
+  // stays empty.
   void after_pause(Seconds) override {
     saving_ = false;
     if (named_.empty() || heard_unnamed_ || !options_.eval_dir.empty()) return;

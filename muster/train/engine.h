@@ -97,7 +97,7 @@ class MUSTER_PART_EXPORT Engine {
 
   // They do what Replica::train_step() and Replica::apply_accumulated() do. A loss that is not
   // finite is told with its step and with what is to blame: a variable, or what `batch` holds,
-  // which may be nullptr where nobody knows it.
+  // which may be nullptr if it is unknown.
   distribute::StepResult train(const distribute::StepInput& input, const Batch* batch);
   distribute::StepResult apply_accumulated();
   // From now on a step that is not finite is no error of the two: nothing is updated, and

@@ -281,7 +281,7 @@ EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
     return element.has_value();
   };
   bool has_data = next();
-  // The first batch is the chief's: where it has none, nobody has.
+  // The first batch is the chief's: if it has none, no task has one.
   const json start = from_chief(replica, "evaluate",
                                 {{"has_data", has_data}, {"global_step", runner.global_step()}});
   if (!start.at("has_data").get<bool>()) {

@@ -100,7 +100,7 @@ class AtOwnPace final : public Pace {
   bool begin_step(int64_t, int64_t) override { return run_.begin_step(); }
   void read_weights() override { run_.read_weights(); }
 
-  // Nobody knows which number the next step has: it is one of the next few.
+  // The number of the next step is unknown: it is one of the next few.
   bool is_near(StepTimer&, int64_t every, int64_t step) const override {
     if (every <= 0) return false;
     const int64_t few = 3 * replica_.place().processes;

@@ -25,7 +25,7 @@ namespace muster::inline v0_1 {
 struct RunStart {
   bool restart_input = false;     // the input begins again,
   bool restart_is_asked = false;  // since RunConfig.restart_input is set
-  int64_t examples_of_step = 0;   // 0: nobody knows
+  int64_t examples_of_step = 0;   // 0: unknown
   // The step at which a run ends that begins at this one; nothing where its input ends it.
   std::function<std::optional<int64_t>(int64_t step)> last_step{};
   // Called where the input of a run in step continues from a checkpoint.
@@ -46,7 +46,7 @@ class Pace {
   // Whether a replica whose data gives no batch ends the run; else the others train without it.
   virtual bool needs_data() const = 0;
   // How batches look, as encode_batch_spec() says it, for who builds the model without one; it is
-  // asked where somebody does.
+  // called only then.
   virtual void tell_form(const std::function<std::string()>& form) = 0;
   // After the build: the run begins, or goes on, or this worker joins it. Input and engine then
   // stand where it is. `input` is nullptr where this replica reads none. Throws InvalidArgument

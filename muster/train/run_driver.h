@@ -89,8 +89,8 @@ class MUSTER_PART_EXPORT RunDriver {
   };
   void save(const Save& how);
   void tell_saved(const Saved& made);
-  // A request to stop that nobody else has to agree to: several replicas agree with their next
-  // step.
+  // A request to stop that needs no agreement of other tasks: several replicas agree with their
+  // next step.
   bool stops_alone() const;
   // A course's request ends the run normally; a signal ends it with Cancelled, or, in the tasks
   // that got none, with the request to be restarted together with the one that did.

@@ -101,7 +101,7 @@ class Worker {
     try {
       return run_.ended();
     } catch (const Error& error) {
-      // What made the run fail is known to its ledger; where that is gone, nobody knows.
+      // The ledger knows what made the run fail; without the ledger it is unknown.
       if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kTimeout) throw;
       return false;
     }

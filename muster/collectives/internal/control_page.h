@@ -64,7 +64,7 @@ struct alignas(64) ControlPage {
     }
     return false;
   }
-  // The rank that has claimed the chunk of the operation, or `owner` while nobody has.
+  // The rank that has claimed the chunk of the operation, or `owner` while no rank has.
   int claimed_by(const Operation& operation, int owner) const {
     const uint64_t there = claim.load(std::memory_order_acquire);
     return there / kRanks == operation.sequence ? static_cast<int>(there % kRanks) : owner;

@@ -414,7 +414,7 @@ Error ProgressEngine::timed_out(const Operation& operation) const {
                "see what that task was doing; a longer time-out only helps when it was busy");
 }
 
-// Whether the others wait for this rank: its own part is not done and nobody else does that, or it
+// Whether the others wait for this rank: its own part is not done and no other rank does it, or it
 // has claimed the chunk of another rank.
 bool ProgressEngine::owes(int peer, const Operation& operation) const {
   for (int r = 0; r < size_; ++r) {

@@ -140,8 +140,8 @@ class Bootstrap {
   }
 
   // Opens the connection to a lower rank; returns what is in the way, or nothing. That rank accepts
-  // nobody yet, and unauthenticated peers may have filled its queue: some of them give up, or the
-  // time is over.
+  // no connection yet, and unauthenticated peers may have filled its queue: some of them give up,
+  // or the time is over.
   std::string reach(int rank, const Endpoint& endpoint) {
     for (;; std::this_thread::sleep_for(kRetry)) {
       try {

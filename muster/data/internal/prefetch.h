@@ -41,7 +41,7 @@ class PrefetchStream final : public Stream<StreamElement> {
   };
   void stop();
   void produce();
-  // Waits while what is read ahead is too large; false when nobody wants it any more.
+  // Waits while what is read ahead is too large; false if it is no longer wanted.
   bool wait_for_room();
 
   std::unique_ptr<Stream<StreamElement>> input_;

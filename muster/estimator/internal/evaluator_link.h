@@ -53,7 +53,7 @@ class EvaluatorLink {
                   const std::function<void(bool news)>& meanwhile);
   // Training failed: an evaluator learns that no restart will come, unless `error` asks for one.
   void failed(const Error& error) noexcept;
-  // Whether somebody else evaluated that step for the EvalSpec as the final one, in this run.
+  // Whether another evaluator evaluated that step for the EvalSpec as the final one, in this run.
   bool finished(const std::string& name, int64_t step);
   // Notes an evaluation of this task's own for an evaluator that comes later.
   void note(JournalEntry entry);

@@ -30,7 +30,7 @@ struct TrainingSigns {
 
 enum class TrainingState {
   kGoesOn,     // a chief is at work
-  kUnknown,    // nobody trains now; somebody may, as after a restart
+  kUnknown,    // no training now; it may start, as after a restart
   kMaybeOver,  // the end of a run is there, and it may be that of the run before
   kOver,       // no more checkpoints will come
   kFailed,     // likewise, and the last one is no end

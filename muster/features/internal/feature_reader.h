@@ -58,7 +58,7 @@ class FeatureReader {
   // column's: kString, or one of integers.
   CategoryValues categories(const std::string& column, const std::string& key,
                             const data::FeatureDType& dtype) const;
-  // The same for a key whose dtype nobody said.
+  // The same for a key without a given dtype.
   CategoryValues categories(const std::string& column, const std::string& key) const;
   // The numbers of rows of VarLenFeatures, int64 [rows]; undefined where it is none. Throws
   // InvalidArgument for lengths that are not so many, or not from 0 to `width`.

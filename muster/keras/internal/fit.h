@@ -67,7 +67,7 @@ class Fit {
   void resume();
   // It may fail, as BackupAndRestoreOptions::max_failed_saves says, unless it `must` not.
   void backup(int64_t epoch, int64_t step, bool must = false);
-  // Whether that of this step is the latest there, or nobody can tell.
+  // Whether that of this step is the latest there, or this is unknown.
   bool backup_may_be_there(int64_t step) const;
   // What fit() has to remember there.
   std::string note(int64_t epoch, int64_t step) const;

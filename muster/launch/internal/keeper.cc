@@ -220,7 +220,7 @@ void Keeper::tell(pid_t word) {
 }
 
 void kill_session(pid_t leader) {
-  // What is in groups of its own, first: then nobody is left who could start more.
+  // Processes in their own groups first: then none is left that could start more.
   kill(-leader, SIGKILL);
   (void)kill_all([&](pid_t pid) { return pid != leader && getsid(pid) == leader; });
 }

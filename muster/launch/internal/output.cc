@@ -166,7 +166,7 @@ void Output::write_some(int index) {
   const ssize_t done = write(target.fd, target.queue.data() + target.written, count);
   if (done < 0) {
     if (errno != EINTR && errno != EAGAIN) {
-      // Nobody reads any more. Training goes on, because it is worth more than its log.
+      // The reader is gone. Training continues, because it is worth more than its log.
       target.closed = true;
       target.queue.clear();
       target.written = 0;

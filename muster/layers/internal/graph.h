@@ -39,7 +39,7 @@ class Graph {
     LayerRun run{};  // runs the node and the nodes after it
     std::vector<size_t> tensors{}, state{}, outputs{};
     size_t output_tensors = 0;
-    std::vector<size_t> dead{};  // that nobody needs after this step
+    std::vector<size_t> dead{};  // that are not needed after this step
   };
   struct Values;
 

@@ -57,7 +57,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   // Makes it the one that is entered on this thread, until leave().
   void enter();
   void leave(bool by_exception) noexcept;
-  // Keeps the replicas together from one scope to the next, until release(). When nobody has
+  // Keeps the replicas together from one scope to the next, until release(). When no scope has
   // entered or keeps it any more, the run ends: `by_exception` tells the others so.
   void keep() { ++keepers_; }
   bool kept() const { return keepers_ > 0; }
@@ -182,7 +182,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
  private:
   struct Call;
   void start_replicas();
-  // The run is over where nobody has entered or keeps it any more.
+  // The run is over if no scope has entered or keeps it any more.
   void end_if_left(bool by_exception) noexcept;
   // Throws where the loop is over, or its replicas are at work.
   void check_ready() const;

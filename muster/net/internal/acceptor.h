@@ -89,7 +89,7 @@ class Acceptor {
   const Take take_;
   int epoll_ = -1;
   int wake_ = -1;
-  int reserve_ = -1;  // a descriptor to turn somebody away with when there are no others
+  int reserve_ = -1;  // a descriptor to refuse a peer with when there are no others
   bool told_of_descriptors_ = false;
   std::mutex mutex_;
   bool stopping_ = false;

@@ -99,7 +99,7 @@ class LedgerHost {
   void check_generation(const Asker& who) const;
   // What is said of the others where one is gone; nothing where there are none.
   const char* others_go_on() const { return members_.here() > 0 ? "; the others continue" : ""; }
-  // The worker is gone, and holds nobody up.
+  // The worker is gone, and delays no other worker.
   void release(const std::string& task);
   void release_lost(const plan::Failure& lost);
   Error taken_for_lost(int rank) const;

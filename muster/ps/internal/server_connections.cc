@@ -69,7 +69,7 @@ ServerConnections::ServerConnections(distribute::StartOptions start,
 ServerConnections::~ServerConnections() {
   if (finished_) return;
   try {
-    // Nobody waits for the answer.
+    // The answer is not awaited.
     send_message(*ledger_, ledger::Request{.operation = ledger::Part()});
   } catch (const std::exception&) {
     // The first server is gone, and is what this task leaves for.
@@ -174,7 +174,7 @@ void ServerConnections::fail(const Error& error) noexcept {
 
 void ServerConnections::finish() {
   if (is_chief()) {
-    // Where one is gone all come back to the last checkpoint, and end then: nobody may have left.
+    // If one is gone, all return to the last checkpoint, and end then: no worker may have left.
     for (size_t server = 0; server < servers(); ++server) ask(server, 0, shards::State());
     ask_ledger(0, ledger::Finish{step_});
     for (size_t server = 1; server < servers(); ++server) {

@@ -109,7 +109,7 @@ class ServerConnections {
   void finish();
 
  private:
-  // Throws Cancelled where `in_vain`, asked now and then, says that nobody will be there.
+  // Throws Cancelled where `in_vain`, asked now and then, says that no server will be there.
   std::unique_ptr<net::MessageSocket> connect(size_t server, net::Purpose purpose,
                                               double timeout_seconds,
                                               const std::function<bool()>& in_vain = {}) const;

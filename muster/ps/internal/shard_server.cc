@@ -274,7 +274,7 @@ void ShardServer::answer(Client& client, const shards::Push& request, Defined& h
   // One of another generation may be too small.
   if (in_area && (!client.area || client.area->bytes() < here.store->dense_bytes()))
     throw invalid_argument(fmt::format("{} got gradients in memory that it does not share", name_));
-  // What lies in an area of another process of the worker is nobody's any more.
+  // What lies in an area of an earlier process of the worker is no longer used.
   const auto& area = in_area ? client.area : nullptr;
   if (!staged || staged->area != area) staged = here.store->stage(area);
   ShardStore::forget(*staged);  // of a step that never counted
@@ -409,7 +409,7 @@ void ShardServer::settle(int rank, bool gone) {
     generation = defined_->generation;
   }
   const auto counts = resolve_(generation, {.rank = rank, .ticket = ticket, .gone = gone});
-  if (!counts) return;  // nobody knows: it stays
+  if (!counts) return;  // unknown: it stays
   {
     const std::lock_guard lock(mutex_);
     const auto found = waiting_.find(rank);

@@ -231,7 +231,7 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::from_instance() {
   const std::string base =
       environment_.get_or("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254");
   const std::string roles = base + "/latest/meta-data/iam/security-credentials/";
-  // Elsewhere nobody answers, and then there are no credentials.
+  // Elsewhere there is no answer, and then there are no credentials.
   const HttpResponse token =
       client_.perform({.method = "PUT",
                        .url = base + "/latest/api/token",

@@ -285,7 +285,7 @@ Result<ObjectInfo> GcsService::extend(const ObjectName& object, const ObjectInfo
                                       .headers = {"Content-Type: application/json"},
                                       .body = bytes_of(body),
                                       .slow = true});
-  // What stays when this fails is a name of a staging file, which nobody reads.
+  // If this fails, a staging file stays, which is never read.
   (void)remove(aside);
   if (answer.ok()) return read_info(answer.value().body, object);
   // A try whose answer was lost may have done it: then a second one finds another generation.

@@ -184,7 +184,7 @@ Result<std::optional<GoogleToken>> GoogleCredentials::from_metadata() {
   if (to_lower(environment_.get_or("NO_GCE_CHECK", "")) == "true")
     return std::optional<GoogleToken>();
   const std::string host = environment_.get_or("GCE_METADATA_HOST", "metadata.google.internal");
-  // Elsewhere nobody answers, and then there are no credentials.
+  // Elsewhere there is no answer, and then there are no credentials.
   const HttpResponse answer = client_.perform(
       {.url = "http://" + host + "/computeMetadata/v1/instance/service-accounts/default/token",
        .headers = {"Metadata-Flavor: Google"},

@@ -138,7 +138,7 @@ bool stays_so(std::string_view problem, long tunnel) {
   const auto says = [&](const char* words) { return problem.find(words) != std::string::npos; };
   // A proxy that forbids, or wants a password.
   if (tunnel / 100 == 4 && tunnel != 408 && tunnel != 429) return true;
-  // Somebody who speaks no TLS, or refuses ours in so many words.
+  // A server that does not speak TLS, or refuses ours with an alert.
   return says("wrong version number") ||
          (says(" alert ") && !says("internal error") && !says("bad record mac"));
 }

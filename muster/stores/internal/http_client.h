@@ -44,7 +44,7 @@ inline constexpr size_t kMostAnswer = size_t{8} << 20;
 inline constexpr std::string_view kServerSends = "the server sends ";  // begins such a problem
 enum class Transport {
   kAnswered,   // there is a status
-  kNoContact,  // nobody was reached: name, connection, TLS
+  kNoContact,  // no server was reached: name, connection, TLS
   kBroken,     // it ended in the middle; trying again may work
   kRefused,    // trying again will not help: certificate, URL, an answer too large or no HTTP
   kCancelled,

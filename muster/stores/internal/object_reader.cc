@@ -168,7 +168,7 @@ void ObjectReader::drop_front(Stream& stream) {
   if (segment->waiting == 0) segment->cancellation.cancel();
   transfers_->held_ahead.fetch_sub(segment->charged);
   const StoreOptions& limits = transfers_->limits;
-  // Only what nobody else fills or copies from.
+  // Only what no other thread fills or copies from.
   if (segment->ready && segment.use_count() == 1 &&
       segment->buffer.capacity == limits.block_bytes && spare_.size() < 2) {
     spare_.push_back(std::move(segment->buffer));

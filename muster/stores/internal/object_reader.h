@@ -48,7 +48,7 @@ class ObjectReader : public FileReader {
     uint64_t end() const { return begin + size; }
     MutableBytes bytes() const { return {buffer.memory.get(), size}; }
   };
-  // Somebody who reads on: segments without gaps, and where the next begins.
+  // A sequential reader: segments without gaps, and where the next begins.
   struct Stream {
     std::deque<std::shared_ptr<Segment>> segments{};
     uint64_t next = 0;
