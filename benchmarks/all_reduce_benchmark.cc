@@ -1,6 +1,6 @@
-// How long an all-reduce of float32 takes on one machine: Muster's transports beside Gloo, Open MPI
-// and the physical limit. Contestants live as long as the benchmark and take turns: one works, the
-// others sleep on a pipe.
+// How long an all-reduce of float32 takes on one machine: Muster's transports compared with Gloo,
+// Open MPI and the physical limit. Contestants live as long as the benchmark and take turns: one
+// works, the others sleep on a pipe.
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>

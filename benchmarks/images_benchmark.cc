@@ -1,6 +1,6 @@
-// Photos to batches of float images, 224 x 224, on one core: image_folder() beside libjpeg-turbo
-// alone, which decodes the same files whole at the same scale and does nothing with them, and
-// beside torchvision.
+// Photos to batches of float images, 224 x 224, on one core: image_folder() compared with
+// libjpeg-turbo alone, which decodes the same files whole at the same scale and does nothing with
+// them, and compared with torchvision.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,6 +1,6 @@
 // Shuffled batches of 64 of what MNIST is: 60000 rows of 784 bytes with labels, in memory, one
-// thread; beside a gather written by hand and PyTorch's DataLoader. And whether memory stays flat
-// when a list of files is read again and again.
+// thread; compared with a gather written by hand and PyTorch's DataLoader. And whether memory stays
+// flat when a list of files is read again and again.
 #include <fmt/format.h>
 #include <sys/resource.h>
 

@@ -1,5 +1,5 @@
-// Layers beside what one writes with bare LibTorch, one thread, alternating in one process: a
-// training step of the MNIST network, and forward and backward of an LSTM, of MultiHeadAttention
+// Layers compared with what one writes with bare LibTorch, one thread, alternating in one process:
+// a training step of the MNIST network, and forward and backward of an LSTM, of MultiHeadAttention
 // and of a residual block. Prints examples/s of both (median of the rounds, in CPU time of the
 // thread).
 #include <fmt/format.h>

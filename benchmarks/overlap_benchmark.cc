@@ -6,7 +6,7 @@
 // wins back what it hides.
 //
 // What can be hidden is what is there before backward ends: all but the gradient of the first
-// layer, and no more than backward lasts, two thirds of a step that exchanges nothing (it
+// layer, and at most backward lasts, two thirds of a step that exchanges nothing (it
 // multiplies twice as much as forward).
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
-// `muster serve` under 32 clients: the server on one core, the clients on another one, and beside
-// them the same model in a loop without a network; taking turns in one process. Prints rows per
-// second, and ratios that are taken round by round.
+// `muster serve` under 32 clients, the server on one core and the clients on another, compared with
+// the same model in a loop without a network; taking turns in one process. Prints rows per second,
+// and ratios that are taken round by round.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <pthread.h>

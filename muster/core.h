@@ -1,4 +1,4 @@
-// What every program takes: Estimators, data sets, layers, losses, optimizers, metrics, strategies,
+// What every program uses: Estimators, data sets, layers, losses, optimizers, metrics, strategies,
 // loops, checkpoints and exports. The library is muster::core.
 #pragma once
 

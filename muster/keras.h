@@ -1,5 +1,5 @@
-// Models with compile() and fit(), networks known by name, and layers that prepare data. The
-// library is muster::keras.
+// Models with compile() and fit(), networks by name, and preprocessing layers. The library is
+// muster::keras.
 #pragma once
 
 #include "muster/applications/byte_tokenizer.h"

@@ -1,5 +1,5 @@
-// Paths of buckets and web servers (s3://, gs://, http://). A program that links the library,
-// muster::stores, has them without a word; this is for limits of its own.
+// Paths in buckets and on web servers (s3://, gs://, http://). A program that links the library,
+// muster::stores, can use them without further calls; include this header to change their limits.
 #pragma once
 
 #include "muster/stores/gcs_store.h"

@@ -1,6 +1,6 @@
-// TensorFlow's checkpoints. A program that links the library, muster::tensorflow, opens them
-// wherever it names a checkpoint or a model_dir, without a word; this is for reading and writing
-// them by hand.
+// TensorFlow's checkpoints. A program that links the library, muster::tensorflow, can open them
+// wherever it names a checkpoint or a model_dir; include this header to read and write them
+// directly.
 #pragma once
 
 #include "muster/bundles/export_bundle.h"

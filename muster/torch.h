@@ -7,22 +7,23 @@
 //   Tensor logits = net->forward(images);
 //
 // - Parameters and buffers are variables, "net/fc1/weight" for LibTorch's "fc1.weight": optimizers,
-//   filters, checkpoints and strategies treat them like all others. Initial values are those the
-//   module has when it is made; loading weights into it there works (torch::load). In evaluation
-//   and prediction they are the checkpoint's.
-// - Every torch_module() call puts the module into the context's mode, train() or eval(). What
-//   stays in another one is set after it, or overrides train().
-// - What a module draws from LibTorch's default generator, when it is made and while it is used, is
-//   a function of (seed, name), then also of step, replica and call: the same seed gives the same
-//   bits. The generator is put back afterwards.
-// - Statistics (BatchNorm's running_mean and running_var) are each replica's own, of its part of
-//   the batch. A checkpoint holds their mean, for evaluation, and each replica's, to continue with.
-//   Counts (num_batches_tracked) are the chief's. Batches of zero rows leave both as they are.
-// - Parameters and buffers are registered by the time the module is made, and neither converted nor
-//   replaced later: InvalidArgument otherwise. Buffers are changed in place.
-// - Every replica and mode has a module of its own; a tensor belongs to one module and name.
-// - A module is made on the CPU; what it registers then moves to the replica's device, and what it
-//   draws there is seeded likewise. Tensors it does not register stay where they are.
+//   filters, checkpoints and strategies treat them like all others. Their initial values are those
+//   of the new module; you may load weights into it there (torch::load). In evaluation and
+//   prediction the values are the checkpoint's.
+// - Every torch_module() call puts the module into the context's mode, train() or eval(). To keep a
+//   part in another mode, set it after the call, or override train().
+// - The random numbers that a module draws from LibTorch's default generator, when it is made and
+//   when it is used, are a function of (seed, name), and in use also of step, replica and call: the
+//   same seed gives the same bits. The generator is restored afterwards.
+// - Each replica has its own statistics (BatchNorm's running_mean and running_var), of its part of
+//   the batch. A checkpoint holds their mean, for evaluation, and each replica's, to continue.
+//   Counts (num_batches_tracked) are the chief's. Batches of zero rows change neither.
+// - Register all parameters and buffers when the module is made, and neither convert nor replace
+//   them later (InvalidArgument). Change buffers in place.
+// - Every replica and mode has its own module; a tensor belongs to one module and name.
+// - A module is made on the CPU; its registered tensors then move to the replica's device, where
+//   random numbers are seeded in the same way. Tensors that it does not register stay where they
+//   are.
 // - Not supported: sparse, quantised and complex tensors, training in other types than float32 and
 //   float64.
 #pragma once
@@ -44,7 +45,7 @@ namespace muster::inline v0_1 {
 template <typename Net>
 class TorchModule {
  public:
-  // One use of the module, until the end of the expression it stands in.
+  // One use of the module, until the end of the full expression.
   class Use {
    public:
     Use(Net* net, RandomKey key, Device device) : generator_(key, device), net_(net) {}
@@ -64,15 +65,16 @@ class TorchModule {
   auto operator()(Args&&... args) const {
     return operator->()->forward(std::forward<Args>(args)...);
   }
-  // The module itself. What it draws when it is used this way is LibTorch's affair.
+  // The module itself. Its random numbers are then not seeded by Muster.
   std::shared_ptr<Net> get() const { return std::static_pointer_cast<Net>(module_->typed()); }
 
  private:
   const AdoptedModule* module_;
 };
 
-// What `make` returned at the first call with this name, a std::shared_ptr to a module or a module
-// holder (torch::nn::Sequential): for modules that are built in pieces or loaded.
+// Returns the module that `make` returned at the first call with this name, as a std::shared_ptr to
+// a module or a module holder (torch::nn::Sequential). Use it for modules that are built in pieces
+// or loaded.
 template <typename Make>
 requires(!torch::detail::is_module_holder<Make>::value) &&
     std::invocable<const Make&> auto torch_module(ModelContext& context, const std::string& name,
@@ -93,7 +95,8 @@ requires(!torch::detail::is_module_holder<Make>::value) &&
   }));
 }
 
-// The module of class Net (or of holder Net) that the first call with this name made of `args`.
+// Returns the module of class Net (or of holder Net) that the first call with this name made from
+// `args`.
 template <typename Net, typename... Args>
 requires std::is_base_of_v<torch::nn::Module, Net> ||
     torch::detail::is_module_holder<Net>::value auto

@@ -16,10 +16,10 @@ struct JobsCommand {
 };
 
 inline constexpr JobsCommand kSubmitCommand = {
-    "submit", "Start a program as a job: on this machine, Slurm, Kubernetes, Vertex AI"};
+    "submit", "Start a program as a job on this machine, Slurm, Kubernetes or Vertex AI"};
 inline constexpr JobsCommand kJobsCommand = {"jobs",
-                                             "Show, follow and end the jobs that were submitted"};
-inline constexpr JobsCommand kJobCommand = {"job", "Write the configuration of a job"};
+                                             "List, follow, cancel and remove submitted jobs"};
+inline constexpr JobsCommand kJobCommand = {"job", "Write the configuration file of a job"};
 inline constexpr JobsCommand kImageCommand = {"image", "Build a container image of a project"};
 inline constexpr std::array<JobsCommand, 4> kCommandsOfJobs = {kSubmitCommand, kJobsCommand,
                                                                kJobCommand, kImageCommand};

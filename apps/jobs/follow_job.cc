@@ -74,7 +74,7 @@ int follow(const jobs::JobRecord& record, jobs::LogOptions options, const Logs& 
     status = look();
   }
   if (was_interrupted() && !jobs::is_final(status.state)) {
-    fmt::print(stderr, "{0} goes on; muster jobs cancel {0} ends it\n", record.name);
+    fmt::print(stderr, "{0} continues to run; to end it: muster jobs cancel {0}\n", record.name);
     return 130;
   }
   fmt::print(stderr, "{} {}{}\n", record.name, jobs::to_string(status.state),
@@ -105,15 +105,17 @@ BeingSubmitted::BeingSubmitted(const jobs::JobRecord& record)
     : Error(ErrorKind::kUnavailable,
             fmt::format("the job {} is being submitted to {} by another command", record.name,
                         record.target),
-            "wait for the end of that command") {}
+            "wait until that command has ended") {}
 
 NotSubmitted::NotSubmitted(const jobs::JobRecord& record, const std::string& why,
                            bool target_is_away)
-    : Error(ErrorKind::kInvalidArgument,
-            fmt::format("the job {} is not known on {}: its submission did not end{}", record.name,
-                        record.target, why),
-            fmt::format("look there whether something of it runs; muster jobs remove {} forgets it",
-                        record.name)),
+    : Error(
+          ErrorKind::kInvalidArgument,
+          fmt::format("the job {} is not known on {}: its submission was interrupted{}",
+                      record.name, record.target, why),
+          fmt::format(
+              "check there whether any of its tasks run; muster jobs remove {} removes its record",
+              record.name)),
       target_is_away_(target_is_away) {}
 
 void check_submitted(jobs::JobRecord& record, const jobs::TargetOptions& options) {

@@ -34,7 +34,7 @@ class BeingSubmitted : public Error {
 // A job whose submission did not end, and that is not known on its target.
 class NotSubmitted : public Error {
  public:
-  // `target_is_away`: nobody answered whether it is there.
+  // `target_is_away`: the target did not answer whether it is there.
   NotSubmitted(const jobs::JobRecord& record, const std::string& why, bool target_is_away);
   bool target_is_away() const { return target_is_away_; }
 
@@ -42,7 +42,7 @@ class NotSubmitted : public Error {
   bool target_is_away_;
 };
 
-// Where the submission was cut off, asks the target whether the job is there all the same, and
+// Where the submission was cut off, asks the target whether the job is there anyway, and
 // completes the record. Throws NotSubmitted, an InvalidArgument, when it is not there, and
 // BeingSubmitted, which is Unavailable.
 void check_submitted(jobs::JobRecord& record, const jobs::TargetOptions& options);

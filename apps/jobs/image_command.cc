@@ -14,33 +14,34 @@ void add_image(CLI::App& app, const std::string& self, Action& action) {
   auto* command = app.add_subcommand(kImageCommand.name, kImageCommand.help);
   auto options = std::make_shared<ImageOptions>();
   auto dry_run = std::make_shared<bool>(false);
-  command::add_argument(*command, {"DIR", &options->folder, "Folder of the project"});
+  command::add_argument(*command, {"DIR", &options->folder, "The project's folder"});
   const auto flag = [&](const Flag& it) { command::add_flag(*command, it); };
   flag({"tag",
         &options->tag,
-        "Name of the image, with its registry and version; DIR:latest without it",
+        "Name of the image, with registry and version; default: DIR:latest",
         {},
         "NAME"});
-  flag({"push", &options->push, "Send the image to its registry"});
+  flag({"push", &options->push, "Push the image to its registry"});
   flag({"base",
         &options->base,
-        "Image to begin with, of the same Debian as this machine; its slim one without it",
+        "Base image, with the same Debian as this machine; default: Debian's slim image",
         {},
         "IMAGE"});
   flag({"engine",
         &options->engine,
-        "What builds; the first that works without it",
+        "Program that builds the image; default: the first that works",
         {},
         {},
         {"podman", "buildah", "docker"}});
-  flag({"dry-run", dry_run.get(), "Print what would be called, and stop there"});
+  flag({"dry-run", dry_run.get(), "Print the commands without running them"});
   command->footer(
-      "Compiles the project in a container and makes an image of the program and the libraries it "
-      "loads, by the\n"
-      "Dockerfile that `muster new` wrote. This machine's Muster goes in; Debian's packages come "
-      "from where the\n"
-      "base image has them from. The exit code is that of the engine.\n"
-      "\nExamples:\n"
+      "Compiles the project in a container and makes an image with the program and the libraries "
+      "it loads, using\n"
+      "the Dockerfile from `muster new`. The image gets this machine's Muster; Debian's packages "
+      "come from the\n"
+      "package sources of the base image. The exit code is that of the engine.\n"
+      "\n"
+      "Examples:\n"
       "  muster image\n"
       "  muster image shapes --tag=registry.example/team/shapes:3 --push\n"
       "  muster image --engine=podman --base=registry.example/debian:bookworm-slim");

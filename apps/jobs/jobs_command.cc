@@ -126,7 +126,7 @@ int list(const JobsFlags& flags) {
     return code;
   }
   if (records.empty()) {
-    if (flags.names.empty()) fmt::print("no jobs; muster submit starts one\n");
+    if (flags.names.empty()) fmt::print("no jobs; to start one: muster submit\n");
     return code;
   }
   TextTable table({"job", "target", "state", "submitted", "job directory"});
@@ -273,22 +273,25 @@ void cancel(const std::string& name, const jobs::TargetOptions& options) {
   } else {
     target->cancel(record);
   }
-  fmt::print("{0} is asked to end; its tasks save first: muster jobs status {0}\n", record.name);
+  fmt::print(
+      "{0} was asked to end; its tasks save first. To see their state: muster jobs status {0}\n",
+      record.name);
 }
 
-// A job that cannot be asked for may be running, and without its record nobody could end it.
+// A job that cannot be asked for may be running, and without its record it could not be ended.
 JobStatus status_to_forget(const JobRecord& record, const jobs::TargetOptions& options) {
   if (jobs::is_being_submitted(record)) return {.state = JobState::kQueued};
   try {
     return ask_for(record, options);
   } catch (const Error& error) {
-    // One whose submission did not end is to be forgotten, also where nobody knows whether it is
-    // there: then this is the last that says so.
+    // A job whose submission did not end is forgotten, even if it is unknown whether it exists:
+    // then this is the last line about it.
     if (!jobs::was_submitted(record)) log::warning(error.message());
     if (error.kind() == ErrorKind::kCorrupt || !jobs::was_submitted(record)) return {};
-    throw Error(error.kind(), error.message(),
-                fmt::format("when it answers, try again; to forget the job all the same: rm -r {}",
-                            launch::shell_quoted(record.folder)));
+    throw Error(
+        error.kind(), error.message(),
+        fmt::format("try again when it answers; to remove the job's record anyway: rm -r {}",
+                    launch::shell_quoted(record.folder)));
   }
 }
 
@@ -297,15 +300,15 @@ void remove(const std::string& name, const jobs::TargetOptions& options) {
   const JobRecord record = jobs_there.find(name);
   const JobStatus status = status_to_forget(record, options);
   if (status.left > 0) {
-    throw invalid_argument(fmt::format("trials of {} run, or may still begin", record.name),
-                           "end it first: muster jobs cancel " + record.name);
+    throw invalid_argument(fmt::format("trials of {} are running, or may still start", record.name),
+                           "cancel it first: muster jobs cancel " + record.name);
   }
   if (jobs::tasks_go_on(status) && jobs::is_final(status.state)) {
     throw invalid_argument(
         fmt::format(
-            "tasks of {} are still there on {}, although it {}", record.name, record.target,
+            "tasks of {} still exist on {}, although it {}", record.name, record.target,
             status.state == JobState::kSucceeded ? "has ended" : jobs::to_string(status.state)),
-        "end them first: muster jobs cancel " + record.name);
+        "cancel them first: muster jobs cancel " + record.name);
   }
   if (jobs::goes_on(status.state)) {
     // Following it waits for its end.
@@ -315,11 +318,11 @@ void remove(const std::string& name, const jobs::TargetOptions& options) {
         fmt::format("{} is {}", record.name, jobs::to_string(status.state)),
         status.state == JobState::kEnding
             ? "wait until its tasks have saved: " + then
-            : fmt::format("end it first: muster jobs cancel {}; {}", record.name, then));
+            : fmt::format("cancel it first: muster jobs cancel {}; {}", record.name, then));
   }
   jobs::forget_job(jobs_there, record);
-  fmt::print("{} is forgotten{}\n", record.name,
-             record.job_dir.empty() ? "" : "; its job directory stays: " + record.job_dir);
+  fmt::print("the record of {} is removed{}\n", record.name,
+             record.job_dir.empty() ? "" : "; its job directory is kept: " + record.job_dir);
 }
 
 }  // namespace
@@ -328,7 +331,8 @@ void add_jobs(CLI::App& app, const std::string& muster_folder, Action& action) {
   auto* command = app.add_subcommand(kJobsCommand.name, kJobsCommand.help);
   command->require_subcommand(1);
   const std::string where =
-      "\nRecords of jobs lie in $XDG_STATE_HOME/muster/jobs, else in ~/.local/state/muster/jobs.";
+      "\n"
+      "Records of jobs are in $XDG_STATE_HOME/muster/jobs, or in ~/.local/state/muster/jobs.";
   command->footer(
       "Examples:\n"
       "  muster jobs list\n"
@@ -346,19 +350,19 @@ void add_jobs(CLI::App& app, const std::string& muster_folder, Action& action) {
   const auto named = [&](CLI::App* one, const char* help) {
     return command::add_arguments(*one, "JOB", &flags->names, help);
   };
-  const char* const some = "The names of one or more jobs";
-  const Flag json{"json", &flags->json, "One JSON document, for programs"};
-  CLI::App* list_command = add("list", "All jobs, the newest last", list);
-  named(list_command, "The names of some jobs; all when none");
+  const char* const some = "Names of one or more jobs";
+  const Flag json{"json", &flags->json, "Print one JSON document, for programs"};
+  CLI::App* list_command = add("list", "List all jobs, the newest last", list);
+  named(list_command, "Names of jobs; default: all");
   list_command->footer("Example:\n  muster jobs list\n" + where);
   command::add_flag(*list_command, json);
-  CLI::App* status_command = add("status", "Jobs and their tasks", show);
+  CLI::App* status_command = add("status", "Show the state of jobs and their tasks", show);
   named(status_command, some)->required();
   status_command->footer(
       "Examples:\n  muster jobs status mnist-1\n  muster jobs status --json mnist-1 mnist-2\n" +
       where);
   command::add_flag(*status_command, json);
-  CLI::App* logs_command = add("logs", "What the tasks have printed", logs);
+  CLI::App* logs_command = add("logs", "Print the output of the tasks", logs);
   command::add_argument(*logs_command, {"JOB", &flags->name, "The job's name"})->required();
   logs_command->footer(
       "Examples:\n"
@@ -368,14 +372,15 @@ void add_jobs(CLI::App& app, const std::string& muster_folder, Action& action) {
   command::add_flag(
       *logs_command,
       {"follow", &flags->follow,
-       "Go on until the job ends, and return its exit code; Ctrl-C ends the printing"});
+       "Print until the job ends, and return its exit code; Ctrl-C stops printing only"});
   logs_command->add_flag("-f", flags->follow, "The same as --follow");
-  command::add_flag(*logs_command,
-                    {"task", &flags->task,
-                     "Of one task, such as worker-1; of a search one trial, such as trial-3"});
+  command::add_flag(
+      *logs_command,
+      {"task", &flags->task,
+       "Only this task, such as worker-1; for a search only this trial, such as trial-3"});
   command::add_flag(*logs_command, {"tail",
                                     &flags->tail,
-                                    "Only the last lines of what is there",
+                                    "Begin with this many of the last lines",
                                     {.at_least = 0, .at_most = 1e9},
                                     "LINES"});
   const auto add_act = [&](const char* name, const char* help,
@@ -391,19 +396,18 @@ void add_jobs(CLI::App& app, const std::string& muster_folder, Action& action) {
         fmt::format("Examples:\n  muster jobs {0} mnist-1\n  muster jobs {0} mnist-1 mnist-2\n{1}",
                     name, where));
   };
-  add_act("cancel", "End jobs; their tasks save first", cancel);
-  add_act("remove", "Forget jobs that have ended, with their logs", remove);
+  add_act("cancel", "Cancel jobs; their tasks save first", cancel);
+  add_act("remove", "Remove the records and logs of jobs that have ended", remove);
 
   // What jobs start themselves.
-  CLI::App* keep = add("keep", "Stay with a job of this machine",
+  CLI::App* keep = add("keep", "Internal: supervise a job on this machine",
                        [](const JobsFlags& it) { return jobs::keep_local_job(it.folder); });
-  command::add_argument(*keep, {"FOLDER", &flags->folder, "Of its record"})->required();
-  CLI::App* task = add("task", "Be a task of a job on Slurm", [](const JobsFlags& it) {
+  command::add_argument(*keep, {"FOLDER", &flags->folder, "Folder of its record"})->required();
+  CLI::App* task = add("task", "Internal: run one task of a job on Slurm", [](const JobsFlags& it) {
     return jobs::run_slurm_task(it.folder, std::atoi(it.attempt.c_str()), Environment::process());
   });
-  command::add_argument(*task, {"FOLDER", &flags->folder, "Of its record"})->required();
-  command::add_argument(*task, {"ATTEMPT", &flags->attempt, "How often it was started"})
-      ->required();
+  command::add_argument(*task, {"FOLDER", &flags->folder, "Folder of its record"})->required();
+  command::add_argument(*task, {"ATTEMPT", &flags->attempt, "Number of this start"})->required();
   for (CLI::App* own : {keep, task}) own->group("");
 }
 

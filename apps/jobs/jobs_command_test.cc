@@ -90,7 +90,7 @@ TEST_F(JobsCommandTest, ItGoesOnByItselfAndCanBeCancelled) {
   EXPECT_EQ(second.code, 2);
   EXPECT_THAT(second.text, AllOf(HasSubstr("is that of the job train-1, which is running on local"),
                                  HasSubstr("muster jobs cancel train-1")));
-  EXPECT_THAT(muster("jobs remove train-1").text, HasSubstr("end it first"));
+  EXPECT_THAT(muster("jobs remove train-1").text, HasSubstr("cancel it first"));
   EXPECT_THAT(muster("submit --name=train-1 ./train").text, HasSubstr("there is a job 'train-1'"));
   EXPECT_EQ(muster("jobs cancel train-1").code, 0);
   // While it saves, nothing else may have its directory.
@@ -131,19 +131,20 @@ TEST_F(JobsCommandTest, SeveralJobsAreNamedAtOnce) {
   EXPECT_THAT(shown.text, AllOf(HasSubstr("job            a\n"), HasSubstr("no job 'nothing'"),
                                 HasSubstr("\n\njob            d\n")));
   EXPECT_THAT(muster("jobs logs a b").text,
-              HasSubstr("hint: the log of one job at a time: muster jobs logs b\n"));
+              HasSubstr("hint: give the name of a single job: muster jobs logs b\n"));
   const ShellOutput removed = muster("jobs remove a d b");
   EXPECT_EQ(removed.code, 2);
-  EXPECT_THAT(removed.text, AllOf(HasSubstr("a is forgotten\n"), HasSubstr("error: d is running\n"),
-                                  HasSubstr("b is forgotten\n")));
+  EXPECT_THAT(removed.text,
+              AllOf(HasSubstr("the record of a is removed\n"), HasSubstr("error: d is running\n"),
+                    HasSubstr("the record of b is removed\n")));
   EXPECT_THAT(muster("jobs cancel c d").text,
-              AllOf(HasSubstr("c has ended already\n"), HasSubstr("d is asked to end")));
+              AllOf(HasSubstr("c has ended already\n"), HasSubstr("d was asked to end")));
   EXPECT_TRUE(becomes("d", "cancelled"));
   EXPECT_EQ(muster("jobs remove c d").code, 0);
   EXPECT_THAT(muster("jobs list").text, HasSubstr("no jobs"));
 }
 
-// Whoever copies the examples of --help one after the other gets no error.
+// The examples of --help run one after the other without an error.
 TEST_F(JobsCommandTest, TheExamplesOfTheHelpWork) {
   program("exit 0");
   std::filesystem::rename(directory_ / "train", directory_ / "mnist");
@@ -173,14 +174,14 @@ TEST_F(JobsCommandTest, TheHintForAJobThatRunsForgetsIt) {
   program("sleep 60");
   ASSERT_EQ(muster("submit --name=fit ./train").code, 0);
   const std::string said = muster("jobs remove fit").text;
-  const std::string before = "hint: end it first: ";
+  const std::string before = "hint: cancel it first: ";
   ASSERT_THAT(said, HasSubstr(before));
   write("hint", said.substr(said.find(before) + before.size()));
   const ShellOutput ran =
       run_shell("cd " + directory_.path() + "; muster() { " + muster_line("\"$@\"") +
                 "; }; export XDG_STATE_HOME=\"$PWD/state\"; . ./hint");
   EXPECT_EQ(ran.code, 0) << ran.text;
-  EXPECT_THAT(ran.text, HasSubstr("fit is forgotten"));
+  EXPECT_THAT(ran.text, HasSubstr("the record of fit is removed"));
 }
 
 TEST_F(JobsCommandTest, CtrlCEndsThePrintingAndNotTheJob) {
@@ -193,7 +194,8 @@ TEST_F(JobsCommandTest, CtrlCEndsThePrintingAndNotTheJob) {
             "for i in {1..1200}; do grep -q hello followed && break; sleep 0.05; done\n"
             "kill -INT $!; wait $!\n");
   EXPECT_EQ(run_shell("cd " + directory_.path() + "; bash interrupt").code, 130);
-  EXPECT_EQ(read("followed"), "[chief-0] hello\nfit goes on; muster jobs cancel fit ends it\n");
+  EXPECT_EQ(read("followed"),
+            "[chief-0] hello\nfit continues to run; to end it: muster jobs cancel fit\n");
   EXPECT_EQ(status("fit")["state"], "running");
   EXPECT_EQ(muster("jobs cancel fit").code, 0);
   EXPECT_TRUE(becomes("fit", "cancelled"));
@@ -219,7 +221,7 @@ TEST_F(JobsCommandTest, AKilledKeeperIsNoticed) {
   ASSERT_TRUE(appears("ready"));
   kill(std::stoi(status("lost")["id"].get<std::string>()), SIGKILL);
   EXPECT_TRUE(becomes("lost", "failed"));
-  EXPECT_THAT(muster("jobs status lost").text, HasSubstr("the process that kept it is gone"));
+  EXPECT_THAT(muster("jobs status lost").text, HasSubstr("its supervising process has ended"));
   // Its tasks go with it; nobody may be there to take their exit status.
   const std::string pid = read("pid");
   const auto is_gone = [&] {
@@ -248,10 +250,13 @@ TEST_F(JobsCommandTest, ErrorsNameTheLineAndTheFix) {
            {"submit --config=none.yaml true", "none.yaml"},
            {"submit --to=slrum true", "did you mean slurm?"},
            {"submit --to=k8s true", "did you mean kubernetes?"},
-           {"submit --max-trials=3 true", "--max-trials is for a search, and there is no --config"},
+           {"submit --max-trials=3 true",
+            "--max-trials applies only to a hyper-parameter search, and no --config"},
            {"submit --config=good.yaml --seed=3 true",
-            "--seed is for a search, and good.yaml has no hyperparameters"},
-           {"submit --parallel-trials=2 true", "--parallel-trials is for a search"},
+            "--seed applies only to a hyper-parameter search, and good.yaml has neither "
+            "hyperparameters"},
+           {"submit --parallel-trials=2 true",
+            "--parallel-trials applies only to a hyper-parameter search"},
            {"submit --job-dir=s3:b/x true", "hint: write s3://b/x"},
            {"submit --config=gs:/b/job.yaml true", "hint: write gs://b/job.yaml"},
            {"submit --job-dir=good.yaml/run true", "good.yaml is a file"},
@@ -259,7 +264,7 @@ TEST_F(JobsCommandTest, ErrorsNameTheLineAndTheFix) {
            {"submit --name=A_b true", "cannot be the name of a job"},
            {"submit no_such_program_anywhere", "was found neither in PATH"},
            {"submit trian", "did you mean ./train?"},
-           {"submit --slurm=--partition=x true", "--slurm is for --to=slurm"},
+           {"submit --slurm=--partition=x true", "--slurm applies only to --to=slurm"},
            {"submit --to=slurm --slurm=gpu --dry-run true", "is no flag of sbatch"},
            {"jobs status nothing", "there is no job 'nothing'"},
            {"jobs", "needs a command"},
@@ -301,7 +306,7 @@ TEST_F(JobsCommandTest, AConfigurationFromFlagsIsReadAgain) {
                               HasSubstr("# evaluator-0\n"), HasSubstr("true --epochs=5 --more\n")));
 }
 
-// Whoever chose a launcher by hand did not choose for the tasks of a job.
+// A launcher that was chosen by hand is not chosen for the tasks of a job.
 TEST_F(JobsCommandTest, TasksBelieveTheirOwnCluster) {
   program("echo \"chosen: ${MUSTER_CLUSTER-none}\"; echo \"rank: ${RANK-none}${WORLD_SIZE-}\"");
   environment_ = "MUSTER_CLUSTER=local RANK=2 WORLD_SIZE=3 MASTER_ADDR=host0 ";
@@ -322,7 +327,7 @@ TEST_F(JobsCommandTest, TheSameCommandGoesOnUnderItsName) {
               HasSubstr("/run, and that of this one "));
   const ShellOutput again = muster(command);
   EXPECT_EQ(again.code, 0) << again.text;
-  EXPECT_THAT(again.text, HasSubstr("the same job fit had ended"));
+  EXPECT_THAT(again.text, HasSubstr("an earlier job fit with the same command had ended"));
   EXPECT_EQ(status("fit")["state"], "succeeded");
   // So is a job directory.
   std::filesystem::create_directory(directory_ / "run");
@@ -381,7 +386,7 @@ TEST_F(JobsCommandTest, OfTwoSubmissionsAtATimeOneWins) {
     // Others do not keep each other away.
     for (const std::string& text : both("", "")) EXPECT_THAT(text, HasSubstr("\n0\n"));
   }
-  // A dry run says what would be in the way, and prints the job all the same.
+  // A dry run says what would be in the way, and prints the job anyway.
   const ShellOutput dry = muster("submit --dry-run --name=named0 --job-dir=run0 ./train");
   EXPECT_EQ(dry.code, 0);
   EXPECT_THAT(dry.text,
@@ -411,13 +416,14 @@ TEST_F(JobsCommandTest, OfASubmissionThatIsKilledThereIsOneJobOrNone) {
   }
 }
 
-// A search is claimed as a job is; its trials go on until the other command has ended.
+// A search is claimed as a job is; its trials continue until the other command has ended.
 TEST_F(JobsCommandTest, OfTwoSearchesAtATimeOneWins) {
   program("for i in {1..600}; do [ -e go ] && exit 3; sleep 0.05; done");
   write("search.yaml",
         "scaleTier: BASIC\nhyperparameters:\n  goal: MAXIMIZE\n  maxTrials: 1\n  params:\n"
         "  - {parameterName: lr, type: DOUBLE, minValue: 1, maxValue: 2}\n");
-  // A directory for each: what goes on with a search that is over has ended before the other comes.
+  // A directory for each: what continues with a search that is over has ended before the other
+  // comes.
   std::string dir;
   const auto line = [&](const std::string& flags, const char* out) {
     return "{ XDG_STATE_HOME=$PWD/state " + muster_line("submit --job-dir=" + dir + " " + flags) +

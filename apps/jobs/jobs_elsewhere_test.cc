@@ -78,8 +78,8 @@ TEST_F(JobsElsewhereTest, ADirectoryIsFreeWhenItsJobIsGoneAndNotWhenNobodySays) 
     tool(one.tool, one.away);
     const ShellOutput refused = muster("submit --wait " + dir + " true");
     EXPECT_EQ(refused.code, 2) << refused.text;
-    EXPECT_THAT(refused.text, AllOf(HasSubstr("is that of the job " + one.target + ", of which " +
-                                              one.target + " does not tell how it is"),
+    EXPECT_THAT(refused.text, AllOf(HasSubstr("is that of the job " + one.target +
+                                              ", whose state " + one.target + " does not report"),
                                     HasSubstr(one.said),
                                     HasSubstr("hint: give this job another --job-dir, or "
                                               "wait, and try again; muster jobs remove " +
@@ -91,7 +91,7 @@ TEST_F(JobsElsewhereTest, ADirectoryIsFreeWhenItsJobIsGoneAndNotWhenNobodySays) 
   }
 }
 
-// What was once seen to have ended has ended, whoever is away.
+// A job that was once seen to have ended stays ended, also if its target is unreachable.
 TEST_F(JobsElsewhereTest, AnEndThatWasSeenIsToldWithoutAsking) {
   tool("sbatch", "echo 17");
   tool("scontrol",
@@ -126,8 +126,8 @@ TEST_F(JobsElsewhereTest, ASilentControllerIsToldOfAndAskedOnce) {
   tool("squeue", "echo x >> asked; sleep 3.5; echo 'Unable to contact' >&2; exit 1");
   const ShellOutput list = muster("jobs list");
   EXPECT_EQ(list.code, 0);
-  EXPECT_THAT(list.text, HasSubstr("asking Slurm (squeue); it has not answered for 3 s, giving "
-                                   "up after 30 s\n"));
+  EXPECT_THAT(list.text,
+              HasSubstr("waiting for Slurm (squeue); no answer for 3 s, giving up after 30 s\n"));
   EXPECT_EQ(read("asked"), "x\n");
 }
 
@@ -197,12 +197,12 @@ TEST_F(JobsElsewhereTest, TasksThatAFailedJobHasLeftCanBeEnded) {
   EXPECT_EQ(status("k")["tasks"][0]["state"], "running");
   const ShellOutput removed = muster("jobs remove k");
   EXPECT_EQ(removed.code, 2);
-  EXPECT_THAT(removed.text, HasSubstr("tasks of k are still there on kubernetes"));
+  EXPECT_THAT(removed.text, HasSubstr("tasks of k still exist on kubernetes"));
   const ShellOutput taken = muster("submit --wait --job-dir=d true");
   EXPECT_EQ(taken.code, 2);
   EXPECT_THAT(taken.text, AllOf(HasSubstr("tasks of it are still there on kubernetes"),
                                 HasSubstr("muster jobs cancel k")));
-  EXPECT_THAT(muster("jobs cancel k").text, HasSubstr("k is asked to end"));
+  EXPECT_THAT(muster("jobs cancel k").text, HasSubstr("k was asked to end"));
   // What the job came to stands.
   EXPECT_EQ(status("k")["state"], "failed");
   EXPECT_EQ(status("k")["tasks"][0]["state"], "cancelled");
@@ -265,11 +265,11 @@ TEST_F(JobsElsewhereTest, AnotherSystemThatIsNotThereIsAPlainError) {
 TEST_F(JobsElsewhereTest, ASubmissionThatWasCutOffCanBeForgotten) {
   tool("sbatch", "kill -9 $PPID");
   EXPECT_NE(muster("submit --to=slurm --name=cut true").code, 0);
-  EXPECT_THAT(muster("jobs status cut").text, HasSubstr("its submission did not end"));
+  EXPECT_THAT(muster("jobs status cut").text, HasSubstr("its submission was interrupted"));
   for (const char* command : {"cancel", "logs"}) {
     const ShellOutput ran = muster(std::string("jobs ") + command + " cut");
     EXPECT_EQ(ran.code, 2);
-    EXPECT_THAT(ran.text, AllOf(HasSubstr("its submission did not end"), HasSubstr("slurm")));
+    EXPECT_THAT(ran.text, AllOf(HasSubstr("its submission was interrupted"), HasSubstr("slurm")));
   }
   EXPECT_EQ(muster("jobs remove cut").code, 0);
 }
@@ -310,12 +310,13 @@ TEST_F(JobsElsewhereTest, ASubmissionWithoutAnAnswerIsRecognised) {
   tool("sbatch", "kill -9 $$");
   EXPECT_THAT(muster("submit --to=slurm --name=killed true -- --killed").text,
               HasSubstr("whether slurm has the job killed now is not known"));
-  // Whoever forgets one is told what nobody knows.
+  // Forgetting such a job says what is unknown.
   tool("squeue", "echo 'Unable to contact slurm controller' >&2; exit 1");
   const ShellOutput removed = muster("jobs remove killed");
   EXPECT_EQ(removed.code, 0);
-  EXPECT_THAT(removed.text, AllOf(HasSubstr("its submission did not end; Slurm does not answer"),
-                                  HasSubstr("killed is forgotten")));
+  EXPECT_THAT(removed.text,
+              AllOf(HasSubstr("its submission was interrupted; Slurm does not answer"),
+                    HasSubstr("the record of killed is removed")));
   tool("sbatch", "sed -n 's/#SBATCH --comment=//p' \"$2\" > comment; echo lost");
   tool("squeue", "echo '16 another'; echo \"17 $(cat comment)\"");
   // Where Slurm shows the job, its number is all that was missing.

@@ -109,7 +109,7 @@ TEST_F(SearchCommandTest, TheLogsOfASearchAreFollowedFromTrialToTrial) {
               HasSubstr("all 2 trials of the search have ended"));
 }
 
-// A trial that begins anew has a new log, which whoever follows the search reads too.
+// A trial that begins again has a new log; following the search shows it too.
 TEST_F(SearchCommandTest, TheLogOfATrialThatBeginsAnewIsFollowed) {
   write("search.yaml", search_of(1, 1));
   program(std::string("[ -e began ] && echo again || echo first; touch began\n"
@@ -159,7 +159,7 @@ TEST_F(SearchCommandTest, ASecondInterruptSaysThatTrialsRunOn) {
     std::this_thread::sleep_for(10ms);  // another process prints when it comes to it
   ASSERT_EQ(kill(search, SIGINT), 0);
   first.join();
-  EXPECT_THAT(read("out"), HasSubstr("ended at once, and trials run on: the same command"));
+  EXPECT_THAT(read("out"), HasSubstr("ended at once; its trials continue to run"));
   write("go", "");
   EXPECT_EQ(muster(command).code, 0);
 }
@@ -172,7 +172,7 @@ TEST_F(SearchCommandTest, AValueThatIsSearchedIsNotGivenByHand) {
       const ShellOutput ran = muster(std::string("submit ") + how +
                                      "--config=search.yaml --job-dir=tune ./train -- " + words);
       EXPECT_EQ(ran.code, 2) << ran.text;
-      EXPECT_THAT(ran.text, HasSubstr("--x stands in the arguments, and the search gives each"));
+      EXPECT_THAT(ran.text, HasSubstr("the arguments contain --x, but the search sets it in each"));
     }
   }
   EXPECT_FALSE(std::filesystem::exists(directory_ / "ran"));
@@ -186,7 +186,7 @@ TEST_F(SearchCommandTest, FewerTrialsThanThereAreIsSaid) {
   EXPECT_EQ(muster(command).code, 0);
   const ShellOutput ran = muster(command + " --max-trials=2");
   EXPECT_EQ(ran.code, 0) << ran.text;
-  EXPECT_THAT(ran.text, HasSubstr("maxTrials is 2, and 3 trials of the search have begun before"));
+  EXPECT_THAT(ran.text, HasSubstr("maxTrials is 2, but 3 trials of the search have already begun"));
 }
 
 TEST_F(SearchCommandTest, AWrongCommandLineEndsASearch) {
@@ -226,8 +226,8 @@ TEST_F(SearchCommandTest, ASearchThatWasKilledStartsNoTrialBesideItself) {
   std::thread second([&] {
     const ShellOutput ran = muster(command);
     EXPECT_EQ(ran.code, 0) << ran.text;
-    EXPECT_THAT(ran.text, AllOf(HasSubstr("trials of tune outlived it, and are ended: 2"),
-                                HasSubstr("the search goes on: 0 of 2 trials have ended")));
+    EXPECT_THAT(ran.text, AllOf(HasSubstr("ending trials that continued to run after tune: 2"),
+                                HasSubstr("continuing the search: 0 of 2 trials have ended")));
   });
   const auto starts = [&](const std::string& trial) {
     return std::ranges::count(read("pids-" + trial), '\n');
@@ -256,25 +256,25 @@ TEST_F(SearchCommandTest, ASearchThatIsCancelledIsEndingUntilItsTrialsHaveSaved)
   ASSERT_TRUE(appears("began"));
   EXPECT_EQ(muster("jobs cancel tune").code, 0);
   EXPECT_EQ(status("tune")["state"], "ending");
-  // Who asks once more kills nothing: its process is there until the trials have saved.
+  // A second request kills nothing: the process lives until the trials have saved.
   EXPECT_EQ(muster("jobs cancel tune").code, 0);
   EXPECT_EQ(status("tune")["state"], "ending");
   EXPECT_THAT(muster("jobs remove tune").text, HasSubstr("error: tune is ending"));
   EXPECT_THAT(muster(command).text, HasSubstr("is that of the job tune, which is ending"));
   const ShellOutput dry = muster("submit --dry-run " + command.substr(7));
   EXPECT_EQ(dry.code, 0);
-  EXPECT_THAT(dry.text, AllOf(HasSubstr("this search would not be run: the job directory tune is "
+  EXPECT_THAT(dry.text, AllOf(HasSubstr("this search cannot be run: the job directory tune is "
                                         "that of the job tune, which is ending"),
                               HasSubstr("# a search: 1 trials")));
   write("go", "");
   search.join();
   EXPECT_EQ(status("tune")["state"], "cancelled");
-  // What was asked of the one before is not asked of the one that goes on.
+  // What was asked of the one before is not asked of the one that continues.
   EXPECT_EQ(muster(command).code, 0);
   EXPECT_EQ(status("tune")["state"], "succeeded");
 }
 
-// Of two that go on with a search that was killed one does, and no trial runs twice.
+// Of two that continue with a search that was killed one does, and no trial runs twice.
 TEST_F(SearchCommandTest, OfTwoThatGoOnAtATimeOneDoes) {
   write("search.yaml", search_of(1, 1));
   program(std::string("mkdir running || touch twice\n"
@@ -303,7 +303,8 @@ TEST_F(SearchCommandTest, OfTwoThatGoOnAtATimeOneDoes) {
   EXPECT_EQ(read("starts"), "x\nx\n");
 }
 
-// Wherever a search is killed, the same command goes on with it, and no trial runs beside itself.
+// Wherever a search is killed, the same command continues with it, and no trial runs next to
+// itself.
 TEST_F(SearchCommandTest, ASearchThatIsKilledAnywhereGoesOn) {
   write("search.yaml", search_of(2, 2));
   program(std::string("cd \"${@: -1}\"; mkdir running || touch twice\n"
@@ -345,8 +346,8 @@ TEST_F(SearchCommandTest, CorrectedArgumentsBeginTheSearchAnewInItsFolder) {
                     HasSubstr("# what is started for trial 2\n")));
   const ShellOutput ran = muster(command + "--epochs=5");
   EXPECT_EQ(ran.code, 0) << ran.text;
-  EXPECT_THAT(ran.text, AllOf(HasSubstr("no trial of the search before in tune has measured "
-                                        "anything: the search begins anew, with trial 2"),
+  EXPECT_THAT(ran.text, AllOf(HasSubstr("no trial of the earlier search in tune has a measurement: "
+                                        "the search starts again, with trial 2"),
                               HasSubstr("the best is trial 3, in tune/3")));
   EXPECT_EQ(status("tune")["state"], "succeeded");
   EXPECT_EQ(status("tune")["trials"].size(), 2u);
@@ -357,7 +358,7 @@ TEST_F(SearchCommandTest, CorrectedArgumentsBeginTheSearchAnewInItsFolder) {
   EXPECT_THAT(other.text, HasSubstr("hint: it began with --epochs=5, and no --epochs=6: give the "
                                     "same again, or another --job-dir\n"));
   EXPECT_THAT(muster("submit --dry-run " + command.substr(7) + "--epochs=6").text,
-              HasSubstr("this search would not be run: the folder tune holds a search"));
+              HasSubstr("this search cannot be run: the folder tune holds a search"));
 }
 
 // Interrupted before it had measured anything: what it left is put aside, and is not counted.
@@ -374,11 +375,10 @@ TEST_F(SearchCommandTest, OtherArgumentsBeginAnInterruptedSearchAnew) {
   std::filesystem::create_directories(directory_ / "tune/before/1/older");
   const ShellOutput ran = muster(command + "--fast");
   EXPECT_EQ(ran.code, 0) << ran.text;
-  EXPECT_THAT(ran.text,
-              AllOf(HasSubstr("the search begins anew, with trial 2; what its trials wrote "
-                              "is in tune/before now\n"),
-                    HasSubstr("trial 2, number 1 of 2, begins: x=1\n"),
-                    HasSubstr("trial 3, number 2 of 2, begins: x=2\n")));
+  EXPECT_THAT(ran.text, AllOf(HasSubstr("the search starts again, with trial 2; what its trials "
+                                        "wrote is in tune/before now\n"),
+                              HasSubstr("trial 2, number 1 of 2, begins: x=1\n"),
+                              HasSubstr("trial 3, number 2 of 2, begins: x=2\n")));
   EXPECT_TRUE(std::filesystem::exists(directory_ / "tune/before/1/older"));
   EXPECT_TRUE(std::filesystem::exists(directory_ / "tune/before/1-2/model"));
   EXPECT_FALSE(std::filesystem::exists(directory_ / "tune/1"));

@@ -21,8 +21,9 @@ class SlurmSearchTest : public SearchCommandTest {
  protected:
   SlurmSearchTest() {
     std::filesystem::create_directory(directory_ / "slurm");
-    // While there is a file `cut`, whoever submits is killed before the answer. With a file `works`
-    // a job has measured and ended when it was submitted, else it runs until it is cancelled.
+    // While there is a file `cut`, the submitting process is killed before the answer. With a file
+    // `works` a job has measured and ended when it was submitted, else it runs until it is
+    // cancelled.
     tool("sbatch",
          "number=$(ls slurm | wc -l); number=$((number / 3 + 17)); echo submit $number >> asked\n"
          "sed -n 's/#SBATCH --comment=//p' \"${@: -1}\" > slurm/$number.comment\n"
@@ -60,7 +61,7 @@ TEST_F(SlurmSearchTest, ATrialWhoseSubmissionWasCutOffIsEndedBeforeItBeginsAnew)
   write("works", "");
   const ShellOutput ran = muster(command_);
   EXPECT_EQ(ran.code, 0) << ran.text;
-  EXPECT_THAT(ran.text, HasSubstr("trials of tune outlived it, and are ended: 1"));
+  EXPECT_THAT(ran.text, HasSubstr("ending trials that continued to run after tune: 1"));
   EXPECT_EQ(read("asked"), "submit 17\ncancel 17\nsubmit 18\n");
   EXPECT_EQ(status("tune")["state"], "succeeded");
 }
@@ -68,8 +69,8 @@ TEST_F(SlurmSearchTest, ATrialWhoseSubmissionWasCutOffIsEndedBeforeItBeginsAnew)
 TEST_F(SlurmSearchTest, ATrialWhoseSubmissionWasCutOffIsShownAndCancelled) {
   cut_off();
   EXPECT_THAT(muster("jobs status tune").text, HasSubstr("1 of its trials run on"));
-  EXPECT_THAT(muster("jobs remove tune").text, HasSubstr("trials of tune run"));
-  // No job begins beside it, nor a search on another target.
+  EXPECT_THAT(muster("jobs remove tune").text, HasSubstr("trials of tune are running"));
+  // No job begins next to it, nor a search on another target.
   const ShellOutput beside = muster("submit --job-dir=tune true");
   EXPECT_EQ(beside.code, 2);
   EXPECT_THAT(beside.text, AllOf(HasSubstr("is that of the job tune, which has ended, and 1 "
@@ -108,7 +109,7 @@ TEST_F(SlurmSearchTest, WhileATrialMayComeItsSearchIsNotOver) {
                                           "slurm did not end, and it may still come"),
                                 HasSubstr("wait for some minutes")));
   EXPECT_THAT(muster("jobs remove tune").text,
-              HasSubstr("error: trials of tune run, or may still begin"));
+              HasSubstr("error: trials of tune are running, or may still start"));
   write("shown", "");
   EXPECT_EQ(muster("jobs cancel tune").code, 0);
   EXPECT_EQ(read("asked"), "submit 17\ncancel 17\n");
@@ -122,8 +123,8 @@ TEST_F(SlurmSearchTest, WhileSlurmIsAwayNothingBeginsBesideItsTrials) {
   for (const std::string& command : {command_, std::string("submit --job-dir=tune true")}) {
     const ShellOutput ran = muster(command);
     EXPECT_EQ(ran.code, 2) << ran.text;
-    EXPECT_THAT(ran.text, AllOf(HasSubstr("is that of the job tune, of which slurm does not tell "
-                                          "how it is: Slurm does not answer"),
+    EXPECT_THAT(ran.text, AllOf(HasSubstr("is that of the job tune, whose state slurm does not "
+                                          "report: Slurm does not answer"),
                                 HasSubstr("muster jobs remove tune")));
   }
   EXPECT_EQ(read("asked"), "submit 17\n");

@@ -150,7 +150,7 @@ TEST_F(SlurmJobsTest, ATrialWhoseSubmissionWasCutOffRunsOnce) {
   std::thread second([&] {
     const ShellOutput ran = muster(command);
     EXPECT_EQ(ran.code, 0) << ran.text << slurm_->logs();
-    EXPECT_THAT(ran.text, HasSubstr("trials of tune outlived it, and are ended: 1"));
+    EXPECT_THAT(ran.text, HasSubstr("ending trials that continued to run after tune: 1"));
   });
   const auto end = std::chrono::steady_clock::now() + 60s;
   // A trial tells of its start by a line in a file, which is looked at now and then.
@@ -181,7 +181,7 @@ TEST_F(SlurmJobsTest, RestartsCancelsAndGoesBackIntoTheQueue) {
   EXPECT_TRUE(appears("saved"));
   ASSERT_TRUE(is_requeued("loop", 2)) << read("state/muster/jobs/loop/batch.log");
   EXPECT_TRUE(appears("ready3"));
-  // What preemption, or whoever runs the cluster, does.
+  // What preemption or an administrator does.
   tool("scontrol requeue " + id);
   ASSERT_TRUE(is_requeued("loop", 3));
   EXPECT_TRUE(std::filesystem::remove(directory_ / "stopped"));

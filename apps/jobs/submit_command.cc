@@ -118,23 +118,22 @@ void check_search_flags(const CLI::App& command, const SubmitFlags& flags,
     if (!job.search) {
       throw invalid_argument(
           fmt::format(
-              "{} is for a search, and {}", flag,
+              "{} applies only to a hyper-parameter search, and {}", flag,
               flags.job.config.empty()
-                  ? "there is no --config with one"
-                  : fmt::format("{} has no hyperparameters and no studySpec", flags.job.config)),
-          "add hyperparameters to the configuration (docs/hyperparameters.md), or leave the flag "
-          "out; a flag of the program stands behind two dashes");
+                  ? "no --config with a search was given"
+                  : fmt::format("{} has neither hyperparameters nor studySpec", flags.job.config)),
+          "add hyperparameters to the configuration (docs/hyperparameters.md), or omit the flag; "
+          "write flags of the program after two dashes");
     }
     if (flags.to == "vertex" && std::string_view(flag) == "--seed") {
       throw invalid_argument(
-          "--seed is for a search that is run here, and Vertex AI draws values "
-          "by itself",
+          "--seed applies only to a search on this machine; Vertex AI draws values itself",
           "leave it out");
     }
   }
 }
 
-// A trial gets its values behind the arguments, and a program refuses a flag that is given twice.
+// A trial gets its values after the arguments, and a program refuses a flag that is given twice.
 void check_searched(const jobs::JobSpec& job, const std::vector<std::string>& arguments) {
   if (!job.search) return;
   for (const jobs::HyperParameter& parameter : job.search->parameters) {
@@ -142,9 +141,8 @@ void check_searched(const jobs::JobSpec& job, const std::vector<std::string>& ar
     for (const std::string& word : arguments) {
       if (word != flag && !word.starts_with(flag + "=")) continue;
       throw invalid_argument(
-          fmt::format("{} stands in the arguments, and the search gives each trial a value of it",
-                      flag),
-          fmt::format("leave it out there, or take {} from the hyper-parameters of the "
+          fmt::format("the arguments contain {}, but the search sets it in each trial", flag),
+          fmt::format("remove it from the arguments, or remove {} from the hyper-parameters of the "
                       "configuration",
                       parameter.name));
     }
@@ -183,14 +181,15 @@ int search(const SubmitFlags& flags, const jobs::JobSpec& job, jobs::JobStore& s
       .seed = flags.seed, .interrupted = was_interrupted, .status_of = status};
   if (flags.dry_run) {
     for (const std::string& why : jobs::reasons_against_search(store, target, job, options)) {
-      log::warning("this search would not be run: " + why);
+      log::warning("this search cannot be run: " + why);
     }
     fputs(jobs::describe_search_job(store, target, job, flags.seed).c_str(), stdout);
     return 0;
   }
   const InterruptScope interrupts(
-      "\nended at once, and trials run on: the same command ends them and goes on with the search, "
-      "muster jobs cancel ends them\n");
+      "\n"
+      "ended at once; its trials continue to run. To end them and continue the search: the same "
+      "command. To only end them: muster jobs cancel\n");
   const jobs::SearchJobResult result =
       jobs::run_search_job(store, target, job, system_clock(), options);
   fputs(result.table.c_str(), stdout);
@@ -201,7 +200,7 @@ int search(const SubmitFlags& flags, const jobs::JobSpec& job, jobs::JobStore& s
 int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::string> arguments,
            const std::string& muster_folder) {
   JobFlags job_flags = flags.job;
-  // As behind `muster run`: the first word names the program where nothing else does.
+  // As after `muster run`: the first word names the program where nothing else does.
   const bool program_behind = job_flags.config.empty() && job_flags.program.empty() &&
                               !arguments.empty() && !arguments.front().starts_with('-');
   if (program_behind) {
@@ -224,7 +223,7 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
     jobs::check_place(job.job_dir, flags.to == "local" || searches);
   if (job.search && job.job_dir.empty()) {
     throw invalid_argument("the search has no job directory",
-                           "give one, in which each trial has a folder: --job-dir=DIR");
+                           "give a folder for the folders of all trials: --job-dir=DIR");
   }
   jobs::JobStore store = jobs::JobStore::of(Environment::process());
   Asking asking(options);
@@ -234,7 +233,7 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
   if (searches) return search(flags, job, store, *target, status);
   if (flags.dry_run) {
     for (const std::string& why : jobs::reasons_against(store, *target, job, status)) {
-      log::warning("this job would not be submitted: " + why);
+      log::warning("this job cannot be submitted: " + why);
     }
     const jobs::JobRecord record = jobs::preview_job(store, *target, job);
     fputs(target->describe(job, record).c_str(), stdout);
@@ -256,16 +255,17 @@ void add_job_flags(CLI::App& command, JobFlags& flags) {
   const auto flag = [&](const Flag& it) { command::add_flag(command, it); };
   flag({"job-dir",
         &flags.job_dir,
-        "Where the job writes: a path or a URI, which the program gets as --job-dir",
+        "Folder for the job's output, a path or a URI; the program gets it as --job-dir",
         {},
         "DIR"});
-  flag({"workers", &flags.workers, "Worker tasks; 0: as the configuration says, or none", count});
-  flag({"chief", &flags.chief, "One task more, of type chief; without any other it is alone"});
-  flag({"ps", &flags.ps, "Parameter servers; there is a chief then", count});
-  flag({"evaluator", &flags.evaluator, "One task more, that evaluates checkpoints"});
+  flag({"workers", &flags.workers, "Number of worker tasks; 0: as in the configuration, or none",
+        count});
+  flag({"chief", &flags.chief, "Add a task of type chief; without other tasks it runs alone"});
+  flag({"ps", &flags.ps, "Number of parameter servers; a chief is then added too", count});
+  flag({"evaluator", &flags.evaluator, "Add a task that evaluates checkpoints"});
   flag({"max-running-time",
         &flags.max_running_time,
-        "After so many seconds the job is told to stop",
+        "Seconds after which the job is asked to stop",
         {.at_least = 1},
         "SECONDS"});
 }
@@ -303,11 +303,11 @@ int init(const InitFlags& flags, const std::vector<std::string>& arguments) {
     return 0;
   }
   if (local_file_system().exists(flags.out).value()) {
-    throw invalid_argument(fmt::format("there is a file {} already", flags.out),
-                           "give another --out, or remove it");
+    throw invalid_argument(fmt::format("the file {} exists already", flags.out),
+                           "give another --out, or remove the file");
   }
   local_file_system().write_atomically(flags.out, text).value();
-  fmt::print("{} is written; muster submit --config={} --dry-run PROGRAM shows what it starts\n",
+  fmt::print("{} written; to see what it starts: muster submit --config={} --dry-run PROGRAM\n",
              flags.out, launch::shell_quoted(flags.out));
   return 0;
 }
@@ -321,46 +321,48 @@ void add_submit(CLI::App& app, const std::vector<std::string>& arguments,
   command->formatter(std::make_shared<WithArguments>());
   const auto flag = [&](const Flag& it) { command::add_flag(*command, it); };
   command::add_argument(*command, {"PROGRAM", &flags->job.program,
-                                   "The program; where an image has one, it may be left out"});
+                                   "The program; may be omitted if the image has one"});
   flag({"config",
         &flags->job.config,
-        "A job of AI Platform (trainingInput) or Vertex AI (workerPoolSpecs), YAML or JSON",
+        "Configuration file of a job in the format of AI Platform (trainingInput) or Vertex AI "
+        "(workerPoolSpecs), YAML or JSON",
         {},
         "FILE"});
   flag({"to",
         &flags->to,
-        "Where it runs: " + join(jobs::target_names(), ", ") + "; local is this machine",
+        "Where the job runs: " + join(jobs::target_names(), ", ") + "; local is this machine",
         {},
         {},
         jobs::target_names()});
-  flag({"name", &flags->job.name, "The job's name; empty: the program's, and a number"});
+  flag({"name", &flags->job.name, "Name of the job; empty: the program's name and a number"});
   add_job_flags(*command, flags->job);
   flag({"restart",
         &flags->job.restarts,
-        "How often tasks that were killed, or ask for it with 138, are started again; 3 without a "
+        "How many times to restart tasks that were killed or exit with 138; 3 without a "
         "configuration",
         {.at_least = 0, .at_most = 1000}});
   flag({"no-accelerators", &flags->job.no_accelerators,
-        "Ask for no accelerators, whatever the configuration says"});
+        "Request no accelerators, even if the configuration does"});
   flag({"max-trials",
         &flags->job.max_trials,
-        "Trials of a search, in place of the configuration's",
+        "For a search: number of trials, instead of the configuration's",
         {.at_least = 1, .at_most = 1000000}});
   flag({"parallel-trials",
         &flags->job.parallel_trials,
-        "Trials of a search at a time, in place of the configuration's",
+        "For a search: number of trials that run at the same time, instead of the configuration's",
         {.at_least = 1, .at_most = 1000000}});
-  flag({"seed", &flags->seed, "Of a search: the same seed gives the same trials"});
-  flag(
-      {"wait", &flags->wait, "Print the job's log until it ends; its exit code is this command's"});
-  flag({"dry-run", &flags->dry_run, "Print what would be started, and stop there"});
+  flag({"seed", &flags->seed,
+        "For a search: seed of the drawn values; the same seed gives the same trials"});
+  flag({"wait", &flags->wait, "Print the job's log until it ends, and return its exit code"});
+  flag({"dry-run", &flags->dry_run, "Print what would be started without starting it"});
   add_target_flags(*command, flags->target);
   command->footer(
-      "The program's arguments stand behind two dashes, after those of the configuration.\n"
-      "The command returns when the job is submitted; a job of this machine goes on when the\n"
-      "terminal is gone. A configuration with hyperparameters is a search: the command runs its\n"
-      "trials as jobs until it is over, and the same command goes on with one that was stopped.\n"
-      "\nExamples:\n"
+      "Write the program's arguments after two dashes; they follow those of the configuration.\n"
+      "The command returns when the job is submitted; a job on this machine continues after the\n"
+      "terminal is closed. A configuration with hyperparameters is a search: the command runs its\n"
+      "trials as jobs until the search ends. To continue a stopped search, run the same command.\n"
+      "\n"
+      "Examples:\n"
       "  muster data digits --out digits\n"
       "  muster submit --workers=2 mnist -- --data_dir=digits --model_dir=model\n"
       "  muster job init --workers=2 --out=config.yaml\n"
@@ -378,25 +380,27 @@ void add_job(CLI::App& app, const std::vector<std::string>& arguments, Action& a
   auto* job = app.add_subcommand(kJobCommand.name, kJobCommand.help);
   job->require_subcommand(1);
   job->footer("Example:\n  muster job init --workers=2 --out=config.yaml");
-  auto* command = job->add_subcommand("init", "From flags, as AI Platform has it: trainingInput");
+  auto* command = job->add_subcommand(
+      "init", "Write a configuration from flags, in AI Platform's format (trainingInput)");
   auto flags = std::make_shared<InitFlags>();
   flags->machine = "n1-standard-8";
   flags->accelerator = "NVIDIA_TESLA_T4";
   command->formatter(std::make_shared<WithArguments>());
   add_job_flags(*command, flags->job);
   const auto flag = [&](const Flag& it) { command::add_flag(*command, it); };
-  flag({"machine", &flags->machine, "The machine of each task"});
+  flag({"machine", &flags->machine, "Machine type of each task"});
   flag({"gpus",
         &flags->gpus,
-        "Accelerators of each task that trains",
+        "Number of accelerators of each training task",
         {.at_least = 0, .at_most = 1024}});
   flag({"accelerator", &flags->accelerator, "Their type"});
-  flag({"image", &flags->image, "The image the tasks run from"});
-  flag({"region", &flags->region, "Where, as in europe-west4"});
-  flag({"out", &flags->out, "The file to write; empty: printed", {}, "FILE"});
+  flag({"image", &flags->image, "Container image of the tasks"});
+  flag({"region", &flags->region, "Region, such as europe-west4"});
+  flag({"out", &flags->out, "File to write; empty: standard output", {}, "FILE"});
   command->footer(
-      "Arguments behind two dashes become the configuration's args.\n"
-      "\nExamples:\n"
+      "Arguments after two dashes become the configuration's args.\n"
+      "\n"
+      "Examples:\n"
       "  muster job init --workers=4 --gpus=1 --out=gpus.yaml\n"
       "  muster job init --workers=4 --ps=2 --evaluator -- --epochs=5");
   command->callback([flags, arguments, &action] {

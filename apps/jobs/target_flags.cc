@@ -59,7 +59,7 @@ std::vector<std::pair<std::string, std::string>> labels_of(const std::string& te
     const size_t equals = part.find('=');
     if (equals == std::string::npos || equals == 0) {
       throw invalid_argument(fmt::format("--node-selector has '{}'", part),
-                             "write KEY=VALUE, with commas between several");
+                             "write KEY=VALUE, separated by commas");
     }
     labels.emplace_back(part.substr(0, equals), part.substr(equals + 1));
   }
@@ -76,45 +76,50 @@ void add_target_flags(CLI::App& command, TargetFlags& flags) {
   const auto flag = [&](const char* group, const Flag& it) {
     command::add_flag(command, it)->group(group);
   };
-  flag("Slurm",
-       {"slurm", &flags.slurm, "Flags for sbatch, as in --slurm='--partition=gpu --account=lab'"});
+  flag("Slurm", {"slurm", &flags.slurm,
+                 "Flags passed to sbatch, as in --slurm='--partition=gpu --account=lab'"});
   const char* const both = "Kubernetes and Vertex AI";
-  flag(both, {"image", &flags.image, "The image, where the configuration names none"});
-  flag(both,
-       {"show-secrets", &kubernetes.show_secrets, "Let --dry-run show a token too, made for it"});
+  flag(both, {"image", &flags.image, "Container image, if the configuration has none"});
+  flag(both, {"show-secrets", &kubernetes.show_secrets,
+              "Let --dry-run also show a token, made for this output only"});
   const char* const group = "Kubernetes";
   flag(group, {"kind",
                &flags.kind,
-               "What tasks are: job, Indexed Jobs; tfjob or pytorchjob, Kubeflow's",
+               "Kind of object to create: job (Indexed Jobs), or Kubeflow's tfjob or pytorchjob",
                {},
                {},
                {kKinds.begin(), kKinds.end()}});
-  flag(group, {"namespace", &documents.name_space, "Of the job; empty: kubectl's own"});
-  flag(group, {"context", &kubernetes.context, "Of kubectl's configuration; empty: its own"});
-  flag(group, {"cpu", &documents.cpu, "Of each task: 4, or chief=8,worker=4"});
-  flag(group, {"memory", &documents.memory, "Of each task: 16Gi, or chief=32Gi,worker=16Gi"});
-  flag(group, {"gpu-resource", &documents.gpu_resource, "What accelerators are counted as"});
-  flag(group, {"node-selector", &flags.node_selector, "Labels of nodes: KEY=VALUE,KEY=VALUE"});
-  flag(group, {"machine-label", &documents.machine_label,
-               "The label of nodes by which machine types are chosen: "
-               "node.kubernetes.io/instance-type"});
-  flag(group, {"accelerator-label", &documents.accelerator_label,
-               "The label of nodes by which accelerators are chosen: "
-               "cloud.google.com/gke-accelerator"});
-  flag(group, {"service-account", &documents.service_account,
-               "Of Kubernetes, for the rights that a bucket asks for"});
-  flag(group, {"priority-class", &documents.priority_class, "A PriorityClass of the cluster"});
-  flag(group, {"tolerations", &flags.tolerations, "Taints: KEY=VALUE:EFFECT, with commas between"});
-  flag(group, {"volume", &flags.volume, "A PersistentVolumeClaim in every task: CLAIM:/PATH"});
-  flag(group, {"environment-secret", &documents.environment_secret,
-               "A Secret whose entries become variables"});
   flag(group,
-       {"pull-secret", &documents.image_pull_secret, "The Secret that images are pulled with"});
-  flag(group, {"tls", &kubernetes.tls, "Certificates made for the job, for its coordinator"});
+       {"namespace", &documents.name_space, "Namespace of the job; empty: kubectl's current one"});
+  flag(group, {"context", &kubernetes.context,
+               "Context of kubectl's configuration; empty: its current one"});
+  flag(group, {"cpu", &documents.cpu, "CPUs of each task: 4, or chief=8,worker=4"});
+  flag(group,
+       {"memory", &documents.memory, "Memory of each task: 16Gi, or chief=32Gi,worker=16Gi"});
+  flag(group, {"gpu-resource", &documents.gpu_resource, "Resource name of accelerators"});
+  flag(group,
+       {"node-selector", &flags.node_selector, "Labels of the nodes to use: KEY=VALUE,KEY=VALUE"});
+  flag(group, {"machine-label", &documents.machine_label,
+               "Node label that holds the machine type: node.kubernetes.io/instance-type"});
+  flag(group, {"accelerator-label", &documents.accelerator_label,
+               "Node label that holds the accelerator: cloud.google.com/gke-accelerator"});
+  flag(group, {"service-account", &documents.service_account,
+               "Kubernetes service account of the tasks, for example with access to a bucket"});
+  flag(group, {"priority-class", &documents.priority_class, "PriorityClass of the tasks"});
+  flag(group, {"tolerations", &flags.tolerations,
+               "Taints that the tasks tolerate: KEY=VALUE:EFFECT, separated by commas"});
+  flag(group,
+       {"volume", &flags.volume, "PersistentVolumeClaim to mount in every task: CLAIM:/PATH"});
+  flag(group, {"environment-secret", &documents.environment_secret,
+               "Secret whose entries become environment variables"});
+  flag(group, {"pull-secret", &documents.image_pull_secret, "Secret for pulling images"});
+  flag(group, {"tls", &kubernetes.tls,
+               "Encrypt calls to the coordinator, with certificates made for the job"});
   flag("Vertex AI", {"region", &flags.options.vertex.place.region,
-                     "Where, as in us-central1; empty: as the configuration says"});
+                     "Region, such as us-central1; empty: as in the configuration"});
   flag("Vertex AI", {"project", &flags.options.vertex.place.project,
-                     "Whose; empty: gcloud's own, or GOOGLE_CLOUD_PROJECT without gcloud"});
+                     "Google Cloud project; empty: gcloud's current one, or GOOGLE_CLOUD_PROJECT "
+                     "without gcloud"});
 }
 
 jobs::TargetOptions target_options(const CLI::App& command, const TargetFlags& flags,
@@ -123,9 +128,9 @@ jobs::TargetOptions target_options(const CLI::App& command, const TargetFlags& f
     const CLI::Option* option = command.get_option_no_throw(std::string("--") + owned.flag);
     if (option == nullptr || option->count() == 0) continue;
     if (std::ranges::find(owned.targets, target) != owned.targets.end()) continue;
-    throw invalid_argument(fmt::format("--{} is for --to={}, and the target is {}", owned.flag,
-                                       join(owned.targets, " or "), target),
-                           fmt::format("add --to={}, or leave it out", owned.targets.front()));
+    throw invalid_argument(fmt::format("--{} applies only to --to={}, but the target is {}",
+                                       owned.flag, join(owned.targets, " or "), target),
+                           fmt::format("add --to={}, or omit the flag", owned.targets.front()));
   }
   jobs::TargetOptions options = flags.options;
   options.slurm_flags = parts_of(flags.slurm, ' ');
@@ -143,8 +148,8 @@ jobs::TargetOptions target_options(const CLI::App& command, const TargetFlags& f
     const std::string path = colon == std::string::npos ? "" : flags.volume.substr(colon + 1);
     if (colon == 0 || !path.starts_with('/')) {
       throw invalid_argument(fmt::format("--volume is '{}'", flags.volume),
-                             "write the name of a PersistentVolumeClaim, and the absolute path at "
-                             "which tasks see it: --volume=models:/models");
+                             "write the name of a PersistentVolumeClaim and an absolute mount "
+                             "path: --volume=models:/models");
     }
     documents.volume_claim = flags.volume.substr(0, colon);
     documents.volume_path = flags.volume.substr(colon + 1);

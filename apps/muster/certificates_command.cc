@@ -34,19 +34,20 @@ int make(const CertificatesFlags& flags) {
 
 void add_certificates(CLI::App& app, Action& action) {
   auto* command =
-      app.add_subcommand("certificates", "Make certificates with which the tasks of a job use TLS");
+      app.add_subcommand("certificates", "Make TLS certificates for the tasks of a job");
   auto flags = std::make_shared<CertificatesFlags>();
-  command::add_flag(*command, {"out", &flags->out, "The folder to write into", {}, "DIR"})
-      ->required();
-  command::add_flag(
-      *command,
-      {"days", &flags->days, "How long they are valid", {.at_least = 1, .at_most = 3650}});
-  command->add_option("HOST", flags->hosts, "The hosts of the cluster in TF_CONFIG, without ports")
+  command::add_flag(*command, {"out", &flags->out, "Folder to write to", {}, "DIR"})->required();
+  command::add_flag(*command, {"days",
+                               &flags->days,
+                               "Days until the certificates expire",
+                               {.at_least = 1, .at_most = 3650}});
+  command->add_option("HOST", flags->hosts, "Hosts of the cluster in TF_CONFIG, without ports")
       ->required();
   command->footer(
-      "The coordinator then takes only calls of tasks that have the key, and encrypts them.\n"
-      "Gradients travel unencrypted; docs/security.md says what that means.\n"
-      "\nExample:\n"
+      "The coordinator then accepts only calls of tasks that have the key, and encrypts them.\n"
+      "Gradients are sent unencrypted; docs/security.md describes the consequences.\n"
+      "\n"
+      "Example:\n"
       "  muster certificates --out=job-tls host0.example.com 10.0.0.2");
   command->callback([flags, &action] { action = [flags] { return make(*flags); }; });
 }

@@ -27,13 +27,13 @@ int flushed(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   // An earlier write may have failed; then its reason is no longer known.
   const int reason = errno != 0 ? errno : EIO;
-  report_error(from_errno(reason, "cannot write to standard output",
-                          "what was printed is not complete; free space where it goes, or send "
-                          "it elsewhere"));
+  report_error(
+      from_errno(reason, "cannot write to standard output",
+                 "the output is incomplete; free space on that disk, or redirect the output"));
   return code != 0 ? code : 1;
 }
 
-// Returns the place of the first `word` behind the name of the command that is no value of a flag.
+// Returns the place of the first `word` after the name of the command that is no value of a flag.
 std::vector<std::string>::const_iterator place_of(const CLI::App& command,
                                                   const std::vector<std::string>& words,
                                                   const std::string& word) {
@@ -112,16 +112,16 @@ int run(int argc, char** argv, const Commands& commands) {
       "  muster run --workers=2 -- mnist --data_dir=digits --model_dir=model\n"
       "  muster inspect checkpoint model\n"
       "  muster serve model/export\n"
-      "\nmuster COMMAND --help says more. Exit codes: 0 done, 1 corrupt data, output that "
-      "cannot be\n"
-      "written, a system that does not answer or an internal error, 2 a wrong argument or "
-      "something\n"
-      "not found.");
+      "\n"
+      "muster COMMAND --help describes a command. Exit codes: 0 done, 1 corrupt data, output that\n"
+      "cannot be written, a system that does not answer or an internal error, 2 a wrong argument "
+      "or\n"
+      "something not found.");
   Action action;
   commands.add(app, line, action);
   const auto surplus = [&](const std::string& command, const std::string& word) -> std::string {
     if (command == "muster jobs logs" && !word.starts_with('-'))
-      return fmt::format("the log of one job at a time: muster jobs logs {}", word);
+      return fmt::format("give the name of a single job: muster jobs logs {}", word);
     return dashes_hint(app, line.words, command, word);
   };
   if (!command::parse(app, line.words, surplus)) return 0;

@@ -63,18 +63,17 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
   }
   EXPECT_EQ(muster("run --log-format=jsn -- true").text,
             "error: --log-format is 'jsn'; it must be one of: text, json\n"
-            "hint: did you mean json? --log-format: text, or json: each line an object with its "
-            "task, the tasks' own "
-            "log included; default text\n");
+            "hint: did you mean json? --log-format: Format of the output: text, or json (one "
+            "object per line with its task, including the tasks' own log); default text\n");
   // One line says what is wrong, one what to do.
   EXPECT_EQ(muster("run --worker=2 -- true").text,
             "error: --worker is not a flag of muster run\n"
-            "hint: did you mean --workers? muster run --help shows what there is\n");
+            "hint: did you mean --workers? muster run --help lists all flags\n");
   EXPECT_EQ(muster("rnu").text,
             "error: there is no command 'rnu' in muster\n"
-            "hint: did you mean muster run? muster --help shows what there is\n");
+            "hint: did you mean muster run? muster --help lists all flags\n");
   EXPECT_EQ(muster("run --workers=2 mnist --epochs=3").text,
-            "error: muster run has no use for 'mnist'\n"
+            "error: muster run takes no argument 'mnist'\n"
             "hint: write two dashes before the program: muster run --workers=2 -- mnist ...\n");
   // The program, not a value or the command that is the same word; ready to be pasted.
   EXPECT_THAT(muster("run --workers 2 2").text, HasSubstr(": muster run --workers 2 -- 2 ...\n"));
@@ -92,7 +91,7 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
               HasSubstr(": muster submit --config=c.yaml -- --epochs=5 ...\n"));
   // In front of the program a flag is not the program's.
   EXPECT_THAT(muster("submit --epochs=5 ./train").text,
-              HasSubstr("hint: muster submit --help shows what there is\n"));
+              HasSubstr("hint: muster submit --help lists all flags\n"));
   EXPECT_THAT(muster("run --workers=2 'my train'").text,
               HasSubstr(": muster run --workers=2 -- 'my train' ...\n"));
   EXPECT_THAT(muster("run --survivor-time=86401 -- true").text,
@@ -180,7 +179,7 @@ TEST(Command, DigitsOnceAndAgain) {
   const ShellOutput first = muster(arguments);
   EXPECT_EQ(first.code, 0) << first.text;
   EXPECT_THAT(first.text, HasSubstr("100 training and 50 test images written"));
-  EXPECT_THAT(muster(arguments).text, HasSubstr("there already"));
+  EXPECT_THAT(muster(arguments).text, HasSubstr("exist already"));
   const ShellOutput other = muster(arguments + " --seed 2");
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.text, HasSubstr("hint: pass another --out, or --force"));

@@ -60,7 +60,7 @@ std::string branches(const CLI::App& app) {
   return text;
 }
 
-// Returns the branch for words behind a program: the flags that Muster's programs share.
+// Returns the branch for words after a program: the flags that Muster's programs share.
 std::string branch_of_programs() {
   CLI::App program("", "muster run --");
   Flags flags;
@@ -157,15 +157,17 @@ complete -F _muster muster
 std::string completion_of(const CLI::App& app) { return branches(app); }
 
 void add_completion(CLI::App& app, const std::string& own_folder, Action& action) {
-  auto* command = app.add_subcommand("completion", "Print what a shell needs to complete words");
+  auto* command = app.add_subcommand(
+      "completion", "Print the shell script that completes muster's commands and flags");
   command->require_subcommand(1);
   command->footer("Example:\n  source <(muster completion bash)");
   auto* bash = command->add_subcommand("bash", "For bash");
   bash->footer(
-      "An installed muster brings it along: bash loads it by itself where the package "
-      "bash-completion is\n"
+      "An installed muster includes it: bash loads it automatically if the package bash-completion "
+      "is\n"
       "installed and the prefix is /usr, /usr/local or ~/.local.\n"
-      "\nExamples:\n"
+      "\n"
+      "Examples:\n"
       "  source <(muster completion bash)\n"
       "  echo 'source <(muster completion bash)' >> ~/.bashrc");
   bash->callback([&app, own_folder, &action] {

@@ -105,7 +105,7 @@ TEST(Completion, BeginningsAreCompleted) {
   // A number is for the user to say.
   EXPECT_THAT(offered({"run", "--workers", "=", ""}), IsEmpty());
   EXPECT_THAT(offered({"run", "--workers", ""}), IsEmpty());
-  // Flags go on behind a value.
+  // Flags continue after a value.
   EXPECT_THAT(offered({"run", "--workers", "=", "2", "--dry"}), ElementsAre("--dry-run"));
 }
 

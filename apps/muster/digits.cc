@@ -354,7 +354,7 @@ DigitImage digit_image(uint64_t seed, DigitSet set, uint64_t index) {
     }
   }
 
-  // A scanner adds grain to the ink, and now and then a speck or a scratch beside it.
+  // A scanner adds grain to the ink, and now and then a speck or a scratch next to it.
   if (random.uniform() < 0.12) {
     const Point a{between(random, 2, 26), between(random, 2, 26)};
     const Point b{a.x + 3 * bell(random), a.y + 3 * bell(random)};
@@ -378,13 +378,13 @@ bool write_digits(const DigitOptions& options) {
                            "each takes at least one image, and fewer than 2^32");
   }
   FileSystem& files = file_systems();
-  // Packed files are not ours to replace, and with both there nobody could tell which of the two is
-  // read.
+  // Packed files are not ours to replace, and with both there it would be unclear which of the two
+  // is read.
   for (const char* name : kFiles) {
     const std::string packed = join_path(options.out, std::string(name) + ".gz");
     if (files.exists(packed).value()) {
       throw invalid_argument(
-          fmt::format("{} is there already: a data set in files of these names", packed),
+          fmt::format("{} exists already: it has a data set in files of these names", packed),
           "pass another folder with --out");
     }
   }
@@ -411,8 +411,8 @@ bool write_digits(const DigitOptions& options) {
       throw invalid_argument(
           there.is_object() && there.contains("seed")
               ? fmt::format("{} holds digits of other options: {}", options.out, there.dump())
-              : fmt::format("{} is there already, and not from this command", path),
-          "pass another --out, or --force to replace what is there");
+              : fmt::format("{} exists already, but this command did not make it", path),
+          "pass another --out, or --force to replace it");
     }
   }
   files.make_directories(options.out).value();

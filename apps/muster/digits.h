@@ -36,7 +36,7 @@ struct DigitOptions {
 };
 
 // Writes four files with the names of MNIST's, in IDX format, each whole or not at all; digits.json
-// beside them says what they are. It uses all cores. Returns false, having done nothing, when they
+// next to them says what they are. It uses all cores. Returns false, having done nothing, when they
 // are there already. Throws InvalidArgument when other files of these names are there, with ".gz"
 // or without, and Error when the disk fails.
 bool write_digits(const DigitOptions& options);

@@ -150,7 +150,7 @@ TEST_F(WriteDigitsTest, OtherDataIsReplacedOnlyByForce) {
   EXPECT_THROW(write_digits(options_), Error);  // somebody else's MNIST, for all we know
 }
 
-// --force replaces files of these names, not others beside which they would be read.
+// --force replaces files of these names, not others next to which they would be read.
 TEST_F(WriteDigitsTest, CompressedFilesOfTheSameNamesAreInTheWay) {
   local_file_system().make_directories(options_.out).value();
   local_file_system()
@@ -160,7 +160,7 @@ TEST_F(WriteDigitsTest, CompressedFilesOfTheSameNamesAreInTheWay) {
     options_.force = force;
     const Error error = error_of([&] { write_digits(options_); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-    EXPECT_THAT(error.message(), HasSubstr("t10k-labels-idx1-ubyte.gz is there already"));
+    EXPECT_THAT(error.message(), HasSubstr("t10k-labels-idx1-ubyte.gz exists already"));
     EXPECT_THAT(error.hint(), HasSubstr("another folder"));
     EXPECT_THAT(local_file_system().list_directory(options_.out).value(),
                 ElementsAre("t10k-labels-idx1-ubyte.gz"));

@@ -39,24 +39,27 @@ int examine(const DoctorFlags& flags, const std::string& own_folder) {
 }  // namespace
 
 void add_doctor(CLI::App& app, const std::string& own_folder, Action& action) {
-  auto* command = app.add_subcommand("doctor", "Say what this installation can do");
+  auto* command = app.add_subcommand("doctor", "Check this installation and this machine");
   auto flags = std::make_shared<DoctorFlags>();
-  command::add_flag(*command, {"json", &flags->json, "One JSON document, for programs"});
-  command::add_flag(*command, {"timeout",
-                               &flags->timeout,
-                               "Seconds muster-probe may take, the program that loads LibTorch",
-                               {.at_least = 1, .at_most = 86400},
-                               "SECONDS"});
+  command::add_flag(*command, {"json", &flags->json, "Print one JSON document, for programs"});
+  command::add_flag(*command,
+                    {"timeout",
+                     &flags->timeout,
+                     "Seconds until muster-probe, the program that loads LibTorch, is stopped",
+                     {.at_least = 1, .at_most = 86400},
+                     "SECONDS"});
   command->footer(
-      "Looks at LibTorch, the BLAS and the allocator that are really loaded, cores, memory and "
-      "network,\n"
-      "whether two processes of this machine can talk, and the variables programs read (TF_CONFIG, "
+      "Checks the LibTorch, BLAS and allocator that are loaded, cores, memory and network, whether "
+      "two\n"
+      "processes of this machine can communicate, and the variables that programs read (TF_CONFIG, "
       "...).\n"
-      "A line says ok, note, warning (it works, but not well) or problem (it does not work); the "
-      "remedy stands\n"
-      "below it. Where LibTorch cannot be loaded it says why and checks the rest.\n"
-      "\nExit codes: 0 no problem, 1 a problem.\n"
-      "\nExamples:\n"
+      "Each line is ok, note, warning (it works, but not well) or problem (it does not work), "
+      "followed by\n"
+      "the fix. If LibTorch cannot be loaded, it shows why and checks the rest.\n"
+      "\n"
+      "Exit codes: 0 no problem, 1 a problem.\n"
+      "\n"
+      "Examples:\n"
       "  muster doctor\n"
       "  muster doctor --json\n"
       "  muster doctor --timeout 300");

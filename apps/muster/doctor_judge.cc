@@ -251,7 +251,8 @@ void judge_threads(const DoctorFacts& facts, std::vector<Finding>* findings) {
     if (!text || text->empty()) continue;
     const auto threads = parse_int(*text);
     if (!threads || *threads < 1) {
-      // A wrong MUSTER_THREADS ends every program at its start; OpenMP goes on with another number.
+      // A wrong MUSTER_THREADS ends every program at its start; OpenMP continues with another
+      // number.
       const bool ours = std::string_view(name) == "MUSTER_THREADS";
       findings->push_back({ours ? Level::kProblem : Level::kWarning, name,
                            fmt::format("'{}' is no number of threads", *text),

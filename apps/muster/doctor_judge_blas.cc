@@ -40,10 +40,9 @@ void judge_openblas(const json& facts, const std::string& rate, const Environmen
   finding.text = fmt::format("{}, kernels for {}", openblas.at("version").get<std::string>(), core);
   if (parallel != "openmp") {
     finding.level = Level::kWarning;
-    finding.text += parallel == "threads"
-                        ? ", the build with threads of its own (several are slower than one "
-                          "beside LibTorch's)"
-                        : ", the build for one thread";
+    finding.text += parallel == "threads" ? ", the build with its own threads (together with "
+                                            "LibTorch's, several are slower than one)"
+                                          : ", the build for one thread";
     finding.text += rate;
     finding.fix = advise_openmp_build(environment);
     return;

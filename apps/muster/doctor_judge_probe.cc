@@ -47,8 +47,8 @@ std::optional<Finding> loader_error(const std::string& err) {
   constexpr std::string_view kLoading = "error while loading shared libraries: ";
   constexpr std::string_view kSymbol = "symbol lookup error: ";
   const std::string elsewhere =
-      "; when it lies in a folder of its own, put that into LD_LIBRARY_PATH (now it may hold a "
-      "wrong one)";
+      "; if it is in a separate folder, put that folder into LD_LIBRARY_PATH (which may hold a "
+      "wrong one now)";
   if (size_t at = err.find(kLoading); at != std::string::npos) {
     at += kLoading.size();
     const std::string what = err.substr(at, err.find('\n', at) - at);
@@ -167,7 +167,7 @@ Finding judge_nccl(const json& torch) {
 Finding judge_openmp(const json& runtimes) {
   std::vector<std::string> files;
   for (const json& path : runtimes) files.push_back(file_of(path));
-  if (files.empty()) return {Level::kNote, "OpenMP", "none: LibTorch brings threads of its own"};
+  if (files.empty()) return {Level::kNote, "OpenMP", "none: LibTorch uses its own threads"};
   if (files.size() == 1) return {Level::kOk, "OpenMP", files.front()};
   return {Level::kWarning, "OpenMP",
           fmt::format("{} runtimes at once ({}): their threads compete for the cores", files.size(),
@@ -200,7 +200,7 @@ void judge_talk(const json& talk, const Environment& environment, std::vector<Fi
     const char* key{};
     const char* name{};
     const char* good{};
-    const char* fix{};  // behind the error's own hint
+    const char* fix{};  // after the error's own hint
   };
   constexpr std::array<Check, 3> kChecks{{
       {"coordinator", "Coordinator", "two processes met on 127.0.0.1",

@@ -184,7 +184,7 @@ TEST(Doctor, ProcessesThatCannotTalk) {
   EXPECT_THAT(find(facts, "Coordinator").fix, HasSubstr("http_proxy"));
 }
 
-// Without facts of the probe, what it said when it failed is judged, and the rest all the same.
+// Without facts of the probe, what it said when it failed is judged, and the rest anyway.
 DoctorFacts failed_probe(CompletedProcess ran) {
   DoctorFacts facts = healthy();
   facts.probe.facts = json::object();
@@ -316,7 +316,8 @@ TEST(Doctor, TfConfig) {
   facts.environment = Environment{
       {"TF_CONFIG",
        R"({"cluster":{"worker":["gone:1","far:2"]},"task":{"type":"evaluator","index":0}})"}};
-  EXPECT_THAT(only(facts, "TF_CONFIG", Level::kOk).text, HasSubstr("evaluates beside the cluster"));
+  EXPECT_THAT(only(facts, "TF_CONFIG", Level::kOk).text,
+              HasSubstr("evaluates outside of the cluster"));
 }
 
 // What a program refuses to start with is a problem before, by the same rule.
@@ -329,7 +330,7 @@ TEST(Doctor, WhatKeepsUnauthenticatedPeersOut) {
     return facts;
   };
   const Finding open = only(with({}), "MUSTER_JOB_TOKEN", Level::kProblem);
-  EXPECT_THAT(open.text, HasSubstr("nothing keeps unauthenticated peers out"));
+  EXPECT_THAT(open.text, HasSubstr("peers are not authenticated"));
   EXPECT_THAT(open.fix, HasSubstr("export MUSTER_JOB_TOKEN="));
   const auto problems = [](const DoctorFacts& facts) {
     std::vector<std::string> names;
@@ -431,7 +432,7 @@ class DoctorCommand : public ::testing::Test {
     }
   }
 
-  // A probe that is a shell script, beside the command alone.
+  // A probe that is a shell script, next to the command alone.
   void plant_probe(const std::string& script) {
     std::ofstream(alone_ / "muster-probe") << "#!/bin/sh\n" << script << "\n";
     std::filesystem::permissions(alone_ / "muster-probe", std::filesystem::perms::owner_all);

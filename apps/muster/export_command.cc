@@ -64,45 +64,47 @@ int export_for_tensorflow(const ExportFlags& flags) {
 }  // namespace
 
 void add_export(CLI::App& app, Action& action) {
-  auto* command = app.add_subcommand("export", "Write what was trained for other programs");
+  auto* command = app.add_subcommand("export", "Convert a checkpoint for PyTorch or TensorFlow");
   command->require_subcommand(1);
   command->footer(
       "Examples:\n  muster export torch model weights.pt\n"
       "  muster export tensorflow model theirs/model.ckpt-1000");
   auto flags = std::make_shared<ExportFlags>();
   auto* torch = command->add_subcommand(
-      "torch", "The variables of a checkpoint as a state dict that torch.load() reads");
+      "torch", "Write the variables of a checkpoint as a state dict that torch.load() reads");
   command::add_argument(
       *torch, {"PATH", &flags->checkpoint, "A model_dir, a prefix, or a .safetensors file"})
       ->required();
   command::add_argument(*torch,
-                        {"FILE", &flags->out, "The file to write; one that is there is replaced"})
+                        {"FILE", &flags->out, "File to write; an existing file is replaced"})
       ->required();
   torch->footer(
-      "\"net/fc/kernel\" becomes \"fc.weight\": a part that all names begin with is taken away,\n"
-      "kernels are transposed to PyTorch's layout, and what optimizers keep is left out.\n"
-      "\nExamples:\n"
+      "\"net/fc/kernel\" becomes \"fc.weight\": a first part common to all names is removed, "
+      "kernels\n"
+      "are transposed to PyTorch's layout, and the state of optimizers is left out.\n"
+      "\n"
+      "Examples:\n"
       "  muster export torch model weights.pt\n"
       "  muster export torch model/model.ckpt-100 weights.pt");
   torch->callback([flags, &action] { action = [flags] { return export_for_torch(*flags); }; });
-  auto* tensorflow = command->add_subcommand(
-      "tensorflow", "A checkpoint as one that TensorFlow reads, and trains on from");
+  auto* tensorflow =
+      command->add_subcommand("tensorflow", "Write a checkpoint in TensorFlow's format");
   command::add_argument(
       *tensorflow, {"PATH", &flags->checkpoint, "A model_dir, a prefix, or a .safetensors file"})
       ->required();
   command::add_argument(
       *tensorflow,
-      {"PREFIX", &flags->out, "What the files to write begin with, such as theirs/model.ckpt-1000"})
+      {"PREFIX", &flags->out, "Prefix of the files to write, such as theirs/model.ckpt-1000"})
       ->required();
-  command::add_flag(
-      *tensorflow, {"like", &flags->like,
-                    "The prefix of a checkpoint that TensorFlow wrote of the same model: its names "
-                    "and keys are taken"});
+  command::add_flag(*tensorflow, {"like", &flags->like,
+                                  "Prefix of a checkpoint of the same model that TensorFlow wrote: "
+                                  "its names and keys are used"});
   tensorflow->footer(
       "Without --like, variables keep their names and slots of optimizers get those of\n"
       "tf.compat.v1.train: tf.train.load_checkpoint and init_checkpoint read them. With --like,\n"
-      "the Estimator or Keras model that wrote that checkpoint goes on from the new one.\n"
-      "\nExamples:\n"
+      "the Estimator or Keras model that wrote that checkpoint continues from the new one.\n"
+      "\n"
+      "Examples:\n"
       "  muster export tensorflow model theirs/model.ckpt-1000\n"
       "  muster export tensorflow model theirs/model.ckpt-1000 --like=theirs/model.ckpt-500");
   tensorflow->callback(

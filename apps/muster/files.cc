@@ -52,9 +52,8 @@ Status check_is_no_stream(std::string_view path) {
       !path.starts_with("/dev/fd/"))
     return {};
   return invalid_argument(
-      fmt::format("not supported: '{}', for what comes in or goes out", path),
-      "muster cat FROM prints a file, also into a pipe; keep what comes in in a file first: "
-      "cat > FILE" +
+      fmt::format("not supported: '{}' for standard input or output", path),
+      "to print a file, use muster cat FROM; to copy standard input, first save it: cat > FILE" +
           std::string(path == "-" ? "; a file of this name is ./-" : ""));
 }
 
@@ -103,7 +102,7 @@ std::vector<FoundPath> listed(FileSystem& files, const std::string& path, bool r
 
 // The name that a copy in a folder has. Empty for what has none: a whole bucket, "." and "..".
 std::string name_of_copy(std::string_view path) {
-  // What stands behind the question mark of a web address may be a secret, and is no name.
+  // What stands after the question mark of a web address may be a secret, and is no name.
   if (const std::string_view scheme = scheme_of(path); scheme == "http" || scheme == "https")
     path = path.substr(0, path.find('?'));
   std::string name(base_name(path));
@@ -140,7 +139,7 @@ std::vector<Copy> plan_copies(FileSystem& files, const std::vector<std::string>&
     for (FoundPath& found : matches(files, each)) {
       if (found.info.is_directory && !recursive) {
         throw invalid_argument(fmt::format("{} is a folder", found.path),
-                               "muster cp -r copies a folder with all that is in it");
+                               "to copy a folder with its content, use muster cp -r");
       }
       sources.push_back(std::move(found));
     }
@@ -157,13 +156,13 @@ std::vector<Copy> plan_copies(FileSystem& files, const std::vector<std::string>&
   const bool of_folder = std::ranges::any_of(
       sources, [](const FoundPath& source) { return source.info.is_directory; });
   if (there.ok() && !is_folder && (into || of_folder))
-    throw invalid_argument(fmt::format("{} is a file", target), "name a folder to copy into");
+    throw invalid_argument(fmt::format("{} is a file", target), "name a folder as the target");
   std::vector<Copy> copies;
   std::set<std::string> targets;
   const auto add = [&](const FoundPath& source, const std::string& path) {
     if (is_same_file(source.path, path))
       throw invalid_argument(fmt::format("{} would be copied to itself", path),
-                             "name another place");
+                             "name another target");
     if (!is_remote(path)) check_is_no_special_file(local_path(path).value(), path).value();
     if (!targets.insert(path).second) {
       throw invalid_argument(fmt::format("two files would be copied to {}", path),
@@ -182,7 +181,7 @@ std::vector<Copy> plan_copies(FileSystem& files, const std::vector<std::string>&
     if (is_in_folder(at, source.path))
       throw invalid_argument(
           fmt::format("the folder {} would be copied into itself, to {}", source.path, at),
-          "name a place outside of it");
+          "name a target outside of it");
     const size_t below = join_path(source.path, "").size();
     for (const FoundPath& file : files_below(files, source.path))
       add(file, path_inside(at, file.path.substr(below), "'" + source.path + "'").value());
@@ -195,7 +194,7 @@ void copy_file(FileSystem& files, const Copy& copy, const std::atomic<bool>& sto
                const std::function<void(size_t)>& moved) {
   Result<std::unique_ptr<FileReader>> reader = files.open_reader(copy.from.path);
   if (!reader.ok()) throw reader.error();
-  // In a store this does no more than look whether the bucket is there.
+  // In a store this does at most look whether the bucket is there.
   if (Status made = files.make_directories(directory_of(copy.to)); !made.ok()) throw made.error();
   Result<std::unique_ptr<StagedWriter>> writer = files.open_staged(copy.to);
   if (!writer.ok()) throw writer.error();
@@ -246,7 +245,7 @@ std::string list_paths(FileSystem& files, const std::vector<std::string>& paths,
     bytes += each.info.size;
     ++count;
   }
-  if (all.empty()) return "nothing is there\n";
+  if (all.empty()) return "the folder is empty\n";
   return table.text("") +
          fmt::format("{} file{}, {}\n", count, count == 1 ? "" : "s", human_bytes(bytes));
 }

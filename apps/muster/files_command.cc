@@ -31,10 +31,10 @@ struct FilesFlags {
 };
 
 constexpr const char* kPlaces =
-    "A path is plain, or a URI: s3://BUCKET/KEY, gs://BUCKET/OBJECT, http(s)://HOST/FILE (to "
-    "read).\n"
-    "Quote patterns of URIs, so that the shell leaves them alone. docs/buckets.md says where\n"
-    "credentials are found.\n";
+    "A path is a local path or a URI: s3://BUCKET/KEY, gs://BUCKET/OBJECT, http(s)://HOST/FILE "
+    "(read\n"
+    "only). Quote patterns in URIs, so that the shell does not expand them. docs/buckets.md says\n"
+    "where credentials are read from.\n";
 
 std::string with_places(const std::string& examples) {
   return fmt::format("{}\nExamples:\n{}", kPlaces, examples);
@@ -49,17 +49,17 @@ void add_payers(CLI::App& command, const std::shared_ptr<FilesFlags>& flags) {
   command::add_flag(command,
                     {"request-payer",
                      &flags->request_payer,
-                     "Who pays for requests to s3:// where the bucket's owner does not; as "
-                     "AWS_REQUEST_PAYER",
+                     "Pay for requests to requester-pays buckets of s3://, like AWS_REQUEST_PAYER",
                      {},
                      "WHO",
                      {"requester"}});
-  command::add_flag(command, {"billing-project",
-                              &flags->billing_project,
-                              "Which project pays for requests to gs:// where the bucket's owner "
-                              "does not; as GS_USER_PROJECT",
-                              {},
-                              "PROJECT"});
+  command::add_flag(
+      command,
+      {"billing-project",
+       &flags->billing_project,
+       "Project that pays for requests to requester-pays buckets of gs://, like GS_USER_PROJECT",
+       {},
+       "PROJECT"});
 }
 
 // Stores read who pays from the environment, when the first path of theirs is asked for.
@@ -73,8 +73,7 @@ void set_payers(const FilesFlags& flags) {
 int copy(const FilesFlags& flags) {
   if (flags.paths.size() < 2) {
     throw invalid_argument("muster cp got one path",
-                           "name what to copy, and where to: muster cp "
-                           "FROM... TO");
+                           "name sources and a target: muster cp FROM... TO");
   }
   const std::vector<std::string> from(flags.paths.begin(), flags.paths.end() - 1);
   const auto begun = std::chrono::steady_clock::now();
@@ -112,11 +111,11 @@ int concatenate(const FilesFlags& flags) {
 
 void add_files(CLI::App& app, Action& action) {
   auto flags = std::make_shared<FilesFlags>();
-  auto* ls = app.add_subcommand("ls", "List files and folders, also of buckets");
-  command::add_arguments(*ls, "PATH", &flags->paths, "Files, folders and patterns; . when none");
-  add_recursive(*ls, flags, "Folders with all that is below them");
+  auto* ls = app.add_subcommand("ls", "List files and folders, also in buckets");
+  command::add_arguments(*ls, "PATH", &flags->paths, "Files, folders and patterns; default: .");
+  add_recursive(*ls, flags, "Include folders with all of their content");
   add_payers(*ls, flags);
-  command::add_flag(*ls, {"json", &flags->json, "One JSON document, for programs"});
+  command::add_flag(*ls, {"json", &flags->json, "Print one JSON document, for programs"});
   ls->footer(
       with_places("  muster ls gs://my-bucket/runs\n"
                   "  muster ls -r s3://my-bucket/data\n"
@@ -132,16 +131,17 @@ void add_files(CLI::App& app, Action& action) {
   });
 
   auto* cp = app.add_subcommand("cp", "Copy files and folders, also from and to buckets");
-  command::add_arguments(*cp, "PATH", &flags->paths,
-                         "Files, patterns and, with -r, folders; the last says where to: a file's "
-                         "name, or a folder")
+  command::add_arguments(
+      *cp, "PATH", &flags->paths,
+      "Files, patterns and, with -r, folders; the last path is the target: a file or a folder")
       ->required();
-  add_recursive(*cp, flags, "Folders with all that is below them");
+  add_recursive(*cp, flags, "Include folders with all of their content");
   add_payers(*cp, flags);
   cp->footer(
-      "Each file appears whole or not at all, and replaces what was there. As with cp and\n"
-      "gsutil, -r puts a folder into the last PATH where that is a folder, and else makes it\n"
-      "under that name: the same command twice makes digits, then digits/digits.\n" +
+      "Each file appears complete or not at all, and replaces an existing file. Like cp and "
+      "gsutil,\n"
+      "-r copies a folder into the last PATH if that is a folder, and otherwise to that name: the\n"
+      "same command twice makes digits, then digits/digits.\n" +
       with_places("  muster cp model.safetensors gs://my-bucket/weights/\n"
                   "  muster cp -r s3://my-bucket/runs/mine runs/\n"
                   "  muster cp 's3://my-bucket/data/*.csv' data/\n"
@@ -153,12 +153,13 @@ void add_files(CLI::App& app, Action& action) {
     };
   });
 
-  auto* cat = app.add_subcommand("cat", "Print the bytes of files, also of buckets");
+  auto* cat = app.add_subcommand("cat", "Print the bytes of files, also in buckets");
   command::add_arguments(*cat, "PATH", &flags->paths, "Files and patterns")->required();
-  command::add_flag(*cat, {"offset", &flags->offset, "The byte to begin with", {.at_least = 0}});
-  command::add_flag(
-      *cat,
-      {"bytes", &flags->bytes, "How many bytes of each file; all when left out", {.at_least = 0}});
+  command::add_flag(*cat, {"offset", &flags->offset, "First byte to print", {.at_least = 0}});
+  command::add_flag(*cat, {"bytes",
+                           &flags->bytes,
+                           "Number of bytes to print of each file; default: all",
+                           {.at_least = 0}});
   add_payers(*cat, flags);
   cat->footer(
       with_places("  muster cat gs://my-bucket/runs/mine/checkpoint\n"

@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::UnorderedElementsAre;
 
-// A bucket of each test's own, empty behind it.
+// A bucket of each test's own, empty after it.
 struct FilesTest : ::testing::Test {
   FilesTest() { memory_store(); }
   ~FilesTest() override { memory_store().clear(); }
@@ -161,7 +161,7 @@ TEST_F(FilesTest, FoldersWithoutAName) {
   for (const char* from : {"run/.", "run/sub/.."}) {
     copy_paths(files, {dir / from}, "mem://files/to", true);
     EXPECT_THAT(memory_store().objects(), ElementsAre("mem://files/to/sub/a")) << from;
-    // Into a folder that is there goes what is in it, and nothing beside the folder.
+    // Into a folder that is there goes what is in it, and nothing next to the folder.
     copy_paths(files, {dir / from}, "mem://files/to", true);
     EXPECT_THAT(memory_store().objects(), ElementsAre("mem://files/to/sub/a")) << from;
     memory_store().clear();
@@ -292,7 +292,7 @@ TEST_F(FilesTest, StreamsAreNotCopied) {
           error_of([&] { copy_paths(files, {stream}, dir / "b", false); }),
           error_of([&] { read_paths(files, {stream}, 0, std::nullopt, [](Bytes) {}); })}) {
       EXPECT_THAT(error.message(), HasSubstr("not supported: '" + stream + "'"));
-      EXPECT_THAT(error.hint(), HasSubstr("muster cat FROM prints a file"));
+      EXPECT_THAT(error.hint(), HasSubstr("use muster cat FROM"));
     }
   }
 }

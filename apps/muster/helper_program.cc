@@ -31,11 +31,11 @@ void become_program(const OtherProgram& program, const std::vector<std::string>&
                     const std::string& own_folder) {
   const HelperProgram found = find_helper_program(own_folder, program.name);
   if (found.path.empty()) {
-    throw not_found(fmt::format("{}, {}, is not in {}", program.name, program.what,
-                                join(found.looked_in, " or ")),
-                    fmt::format("build it: ./dev build {}; an installation of all of Muster has it "
-                                "(Debian: apt-get install {})",
-                                program.name, program.name));
+    throw not_found(
+        fmt::format("{}, {}, is not in {}", program.name, program.what,
+                    join(found.looked_in, " or ")),
+        fmt::format("build it with ./dev build {}, or install it (Debian: apt-get install {})",
+                    program.name, program.name));
   }
   std::vector<std::string> line = {found.path};
   line.insert(line.end(), arguments.begin(), arguments.end());

@@ -107,8 +107,8 @@ class Context {
       if (std::vector<std::string> all = libraries_in(prefix / folder); !all.empty()) return all;
     }
     throw Error(ErrorKind::kNotFound,
-                fmt::format("there is no library to put into the image: {} is not installed, and "
-                            "its build folder does not install it: {}",
+                fmt::format("there is no library for the image: {} is not installed, and its build "
+                            "folder cannot install it: {}",
                             self, first_line(installed.err)),
                 fmt::format("cmake --build {} --target library", launch::shell_quoted(build)));
   }
@@ -146,10 +146,10 @@ void check_folder(const std::string& folder) {
   if (fs::exists(fs::path(folder) / "Dockerfile")) return;
   if (!fs::is_directory(folder)) {
     throw Error(ErrorKind::kNotFound, fmt::format("there is no folder {}", folder),
-                "name the folder of a project; muster new makes one");
+                "name the folder of a project; to make one: muster new");
   }
   throw Error(ErrorKind::kNotFound, fmt::format("{} has no Dockerfile", folder),
-              "name the folder of a project; muster new makes one with a Dockerfile");
+              "name the folder of a project; to make one with a Dockerfile: muster new");
 }
 
 }  // namespace
@@ -171,7 +171,8 @@ std::string choose_engine(const std::string& wanted,
     const std::string why = answer.timed_out ? "it did not answer" : first_line(answer.err);
     said += fmt::format("{}{} does not work: {}", said.empty() ? "" : "; ", name, why);
   }
-  throw Error(ErrorKind::kNotFound, fmt::format("nothing here builds images: {}", said),
+  throw Error(ErrorKind::kNotFound,
+              fmt::format("no program that builds images was found: {}", said),
               "on Debian: apt-get install buildah");
 }
 
@@ -180,14 +181,14 @@ std::string lacks_containers(const std::string& engine,
                              const RunProgram& run) {
   if (fs::path(engine).filename() == "docker") return "";  // its service does the work
   if (std::getenv("BUILDAH_ISOLATION") != nullptr) return "";
-  if (find("crun").empty() && find("runc").empty()) return "neither crun nor runc is here";
+  if (find("crun").empty() && find("runc").empty()) return "neither crun nor runc is installed";
   const std::string unshare = find("unshare");
   if (unshare.empty()) return "";
   // What the engine does for each step of the Dockerfile.
   const bool works = run({unshare, "--user", "--map-root-user", "--mount", "--pid", "--fork",
                           "mount", "-t", "proc", "proc", "/proc"})
                          .status.ok();
-  return works ? "" : "no user namespace can be had here, as inside of a container";
+  return works ? "" : "user namespaces are not available, as inside a container";
 }
 
 std::string default_tag(const std::string& folder) {
@@ -215,8 +216,8 @@ std::vector<std::string> packages_to_build(const std::vector<std::string>& libra
   std::set<std::string> packages(kCompilers.begin(), kCompilers.end());
   const std::string ldd = program_in_path("ldd"), dpkg = program_in_path("dpkg-query");
   if (ldd.empty() || dpkg.empty()) {
-    throw invalid_argument("not supported: an image from a machine without ldd and dpkg",
-                           "build it on Debian, or write a Dockerfile of your own");
+    throw invalid_argument("not supported: making an image on a machine without ldd and dpkg",
+                           "make it on Debian, or write your own Dockerfile");
   }
   std::vector<std::string> search{dpkg, "--search"};
   std::vector<std::string> list{ldd};
@@ -254,9 +255,9 @@ std::string default_base(const std::string& os_release) {
   }
   if (id == "debian" && !codename.empty()) return fmt::format("debian:{}-slim", codename);
   throw invalid_argument(
-      fmt::format("the library of this machine ({}) needs an image of the same system",
+      fmt::format("the library of this machine ({}) needs a base image of the same system",
                   id.empty() ? "an unknown one" : id),
-      "name one whose packages come by apt-get: --base=IMAGE");
+      "name an image with apt-get: --base=IMAGE");
 }
 
 int build_image(const ImageOptions& given, const std::string& self) {

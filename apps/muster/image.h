@@ -29,7 +29,7 @@ std::string choose_engine(const std::string& wanted,
                           const RunProgram& run);
 // Returns what keeps that engine from running the steps of a Dockerfile as containers: no user
 // namespace with a /proc of its own can be had, as inside of a container, or no program that starts
-// containers is here. "" when nothing does, or somebody chose how by BUILDAH_ISOLATION.
+// containers is here. "" when nothing does, or if BUILDAH_ISOLATION is set.
 std::string lacks_containers(const std::string& engine,
                              const std::function<std::string(const std::string&)>& find,
                              const RunProgram& run);

@@ -55,7 +55,7 @@ TEST(Image, SaysWhatAMachineLacksForContainers) {
       return answers(code, "unshare failed: Operation not permitted");
     });
   };
-  EXPECT_THAT(lacks("/usr/bin/buildah", 1), HasSubstr("no user namespace"));
+  EXPECT_THAT(lacks("/usr/bin/buildah", 1), HasSubstr("user namespaces are not available"));
   EXPECT_THAT(lacks("/usr/bin/buildah", 0, false), HasSubstr("neither crun nor runc"));
   EXPECT_EQ(lacks("/usr/bin/buildah", 0), "");
   EXPECT_EQ(lacks("/usr/bin/docker", 1, false), "");

@@ -29,7 +29,7 @@ using formats::SafetensorsReader;
 constexpr std::string_view kExtension = ".safetensors";
 constexpr uint64_t kMostPointer = uint64_t{64} << 20;  // bytes of a file `checkpoint`
 
-// What is known of `path`; nothing where nothing is there. Throws where nobody can tell.
+// What is known of `path`; nothing if it does not exist. Throws if that cannot be found out.
 std::optional<FileInfo> info_of(FileSystem& files, const std::string& path) {
   const Result<FileInfo> info = files.info(path);
   if (info.ok()) return info.value();
@@ -66,7 +66,7 @@ std::vector<std::string> shards_of(FileSystem& files, const std::string& prefix)
   }
   if (!paths.empty() && paths.size() != expected) {
     throw corrupt(
-        fmt::format("checkpoint {}: {} of {} shards are there", prefix, paths.size(), expected));
+        fmt::format("checkpoint {}: {} of {} shards exist", prefix, paths.size(), expected));
   }
   return paths;
 }
@@ -179,21 +179,21 @@ std::vector<std::string> checkpoint_files(FileSystem& files, const std::string& 
   if (is_file(files, pointer)) {
     const std::string newest = newest_named(read_small_file(files, pointer, kMostPointer).value());
     if (newest.empty()) {
-      throw corrupt(fmt::format("{} names no checkpoint", pointer),
-                    there.empty() ? "" : "pass one by its prefix; " + there);
+      throw corrupt(fmt::format("{} does not name a checkpoint", pointer),
+                    there.empty() ? "" : "pass a checkpoint by its prefix; " + there);
     }
     const std::string prefix = path_inside(folder, inside_of(folder, newest), pointer).value();
     const std::vector<std::string> paths = files_of_prefix(files, prefix);
     if (!paths.empty()) return paths;
     refuse_tensorflow(files, prefix);
     throw corrupt(
-        fmt::format("{} names {}, which is not there", pointer, printable_beginning(newest)),
-        there.empty() ? "" : "pass one by its prefix; " + there);
+        fmt::format("{} names {}, which does not exist", pointer, printable_beginning(newest)),
+        there.empty() ? "" : "pass a checkpoint by its prefix; " + there);
   }
   if (prefixes.empty()) {
     refuse_folder_of_tensorflow(files, folder);
-    throw not_found(fmt::format("{} holds no checkpoint", folder),
-                    "name a model_dir, or a checkpoint in it by its prefix");
+    throw not_found(fmt::format("{} contains no checkpoint", folder),
+                    "name a model_dir, or the prefix of a checkpoint in it");
   }
   return files_of_prefix(files, join_path(folder, prefixes.back()));
 }
@@ -339,7 +339,7 @@ Inspection inspect_checkpoint(FileSystem& files, const std::string& path, bool j
   for (const char* key : {"digests", "parts"}) contents.about.erase(key);
   Inspection inspection;
   constexpr auto kHint =
-      "use an older checkpoint of this model_dir; training falls back to it by itself";
+      "use an older checkpoint of this model_dir; training does so automatically";
   if (!contents.damaged.empty()) {
     inspection.damage = corrupt(fmt::format("{}: {} of {} arrays do not match their digest: {}",
                                             path, contents.damaged.size(), contents.tensors.size(),

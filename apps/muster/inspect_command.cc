@@ -27,12 +27,12 @@ int show(const Inspection& inspection) {
 
 // Returns the flag that every kind of file has.
 Flag json_flag(InspectFlags& flags) {
-  return {"json", &flags.json, "One JSON document, for programs"};
+  return {"json", &flags.json, "Print one JSON document, for programs"};
 }
 
 void add_checkpoint(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, Action& action) {
   auto* checkpoint = inspect.add_subcommand(
-      "checkpoint", "Variables, global step and input position; checks digests");
+      "checkpoint", "Show variables, global step and input position; check digests");
   command::add_argument(*checkpoint,
                         {"PATH", &flags->path, "A model_dir, a prefix, or a .safetensors file"})
       ->required();
@@ -48,10 +48,11 @@ void add_checkpoint(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flag
 }
 
 void add_export(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, Action& action) {
-  auto* exported =
-      inspect.add_subcommand("export", "Signatures and files of an exported model; checks digests");
+  auto* exported = inspect.add_subcommand(
+      "export", "Show signatures and files of an exported model; check digests");
   command::add_argument(
-      *exported, {"PATH", &flags->path, "A version's folder, or the folder above: its newest"})
+      *exported, {"PATH", &flags->path,
+                  "Folder of a version, or its parent folder, which means the newest version"})
       ->required();
   command::add_flag(*exported, json_flag(*flags));
   exported->footer(
@@ -64,10 +65,10 @@ void add_export(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, A
 }
 
 void add_events(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, Action& action) {
-  auto* events =
-      inspect.add_subcommand("events", "Tags of TensorBoard event files, or all points of one");
+  auto* events = inspect.add_subcommand(
+      "events", "Show the tags of TensorBoard event files, or all points of one tag");
   command::add_argument(*events,
-                        {"PATH", &flags->path, "An event file, or a folder such as a model_dir"})
+                        {"PATH", &flags->path, "Event file, or a folder such as a model_dir"})
       ->required();
   command::add_flag(*events, {"tag", &flags->tag, "Print every point of this tag"});
   command::add_flag(*events, json_flag(*flags));
@@ -86,22 +87,24 @@ void add_events(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, A
 
 void add_records(CLI::App& inspect, const std::shared_ptr<InspectFlags>& flags, Action& action) {
   auto* records = inspect.add_subcommand(
-      "records", "Sizes, features and content of TFRecord files; checks all checksums");
+      "records", "Show sizes, features and content of TFRecord files; check all checksums");
   command::add_arguments(*records, "FILE", &flags->paths,
-                         "TFRecord files, plain or compressed as gzip or zlib")
+                         "TFRecord files, uncompressed or compressed as gzip or zlib")
       ->required();
   command::add_flag(
       *records,
-      {"limit", &flags->records.limit, "Show so many records of each file", {.at_least = 0}});
+      {"limit", &flags->records.limit, "Number of records to show of each file", {.at_least = 0}});
   command::add_flag(*records, {"skip",
                                &flags->records.skip,
-                               "Pass over so many records before the first that is shown",
+                               "Number of records to skip before the first one shown",
                                {.at_least = 0}});
   command::add_flag(*records, json_flag(*flags));
   records->footer(
-      "Features are listed when the records are tf.Examples or tf.SequenceExamples; others are\n"
+      "Features are listed if the records are tf.Examples or tf.SequenceExamples; other records "
+      "are\n"
       "shown as bytes. Damaged files are shown as far as they can be read.\n"
-      "\nExamples:\n"
+      "\n"
+      "Examples:\n"
       "  muster inspect records train.tfrecord\n"
       "  muster inspect records train-*.tfrecord.gz --limit 0\n"
       "  muster inspect records train.tfrecord --skip 1000 --limit 1 --json");
@@ -120,10 +123,13 @@ void add_inspect(CLI::App& app, Action& action) {
       "Show what is inside checkpoints, exported models, event files and TFRecord files");
   inspect->require_subcommand(1);
   inspect->footer(
-      "Examples:\n  muster inspect checkpoint model\n  muster inspect export model/export\n"
+      "Examples:\n"
+      "  muster inspect checkpoint model\n"
+      "  muster inspect export model/export\n"
       "  muster inspect events model --tag loss\n"
       "  muster inspect records train.tfrecord\n"
-      "\nExit codes: 0 all is well, 1 something is damaged, 2 not found.");
+      "\n"
+      "Exit codes: 0 no damage found, 1 something is damaged, 2 not found.");
   auto flags = std::make_shared<InspectFlags>();
   add_checkpoint(*inspect, flags, action);
   add_export(*inspect, flags, action);

@@ -290,8 +290,8 @@ Inspection inspect_events(FileSystem& files, const std::string& path,
   for (int list = 1; remarks.joined; ++list) {
     if (list == kMostLists) {
       throw Error(ErrorKind::kUnavailable,
-                  fmt::format("event files of {} go while they are read", path),
-                  "try again; if it goes on, somebody removes them");
+                  fmt::format("event files in {} disappear while they are read", path),
+                  "try again; if the error remains, another program removes them");
     }
     folders = find_folders(files, path);
     remarks = read_points(files, tag, folders);
@@ -299,7 +299,7 @@ Inspection inspect_events(FileSystem& files, const std::string& path,
   Inspection inspection;
   if (!remarks.damages.empty()) {
     inspection.damage = corrupt(fmt::format("{}", fmt::join(remarks.damages, "; ")),
-                                "what stands before the damage is shown");
+                                "the content before the damage is shown");
   }
   if (tag && !remarks.all_tags.contains(*tag) && remarks.damages.empty()) {
     throw not_found(fmt::format("no tag '{}' in {}", *tag, path),

@@ -32,7 +32,7 @@ std::string version_folder(FileSystem& files, const std::string& path) {
   }
   if (newest) return join_path(path, std::to_string(*newest));
   throw not_found(fmt::format("there is no exported model in {}", path),
-                  "name a folder that Estimator::export_model() made, or the one above it");
+                  "name a folder that Estimator::export_model() made, or its parent folder");
 }
 
 // "float32[-1, 2]", of what the description says of an input or output.
@@ -127,8 +127,8 @@ Inspection inspect_export(FileSystem& files, const std::string& path, bool as_js
       inspection.text = shown_text(folder, about, found);
     }
   } catch (const json::exception& error) {
-    throw corrupt(
-        fmt::format("{} is no description of an exported model: {}", description, error.what()));
+    throw corrupt(fmt::format("{} is not a valid description of an exported model: {}", description,
+                              error.what()));
   }
   return inspection;
 }

@@ -429,7 +429,7 @@ Inspection inspect_records(FileSystem& files, const std::vector<std::string>& pa
   }
   inspection.damage =
       corrupt(join(messages, "; "),
-              damages.size() == 1 ? damages.front().hint() : "what could be read is shown");
+              damages.size() == 1 ? damages.front().hint() : "the readable content is shown");
   return inspection;
 }
 

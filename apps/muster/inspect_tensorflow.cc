@@ -81,7 +81,7 @@ Inspection inspect_tensorflow(FileSystem& files, const std::string& prefix, bool
     inspection.damage =
         corrupt(fmt::format("{}: {} of {} arrays do not match their checksum: {}", prefix,
                             damaged.size(), tensors.size(), fmt::join(damaged, ", ")),
-                "take an older checkpoint, or this one from a copy");
+                "use an older checkpoint, or another copy of this one");
   }
   if (json) {
     const nlohmann::json document = {{"path", prefix},

@@ -32,7 +32,7 @@ void add_commands(CLI::App& app, const CommandLine& line, Action& action) {
   add_doctor(app, line.own_folder, action);
 }
 
-// Who looks at a bucket by hand sits and waits.
+// A user of an interactive command waits for the bucket.
 void wait_less_long(const CLI::App& app) {
   for (const char* command : {"ls", "cp", "cat", "inspect"}) {
     if (asks_for(app, command)) stores::set_retry_timeout(Seconds(30));

@@ -10,18 +10,19 @@
 namespace muster::app {
 
 void add_new(CLI::App& app, const std::string& self, Action& action) {
-  auto* command = app.add_subcommand("new", "Make a project to start from: it builds and trains");
+  auto* command = app.add_subcommand("new", "Make a new project that builds and trains");
   auto folder = std::make_shared<std::string>();
-  command::add_argument(*command,
-                        {"DIR", folder.get(), "Folder to make; its last part names the project"})
+  command::add_argument(
+      *command, {"DIR", folder.get(), "Folder to make; its last part is the project's name"})
       ->required();
   command->footer(
       "Writes a program with a model function, an input function and a test, a CMakeLists.txt that "
       "finds the\n"
-      "installed library, and a README.md that says how to go on. Its data is made in code, so "
+      "installed library, and a README.md with the next steps. The program makes its own data, so "
       "nothing else is\n"
-      "needed to train it. A folder that holds files already is left alone.\n"
-      "\nExamples:\n"
+      "needed to train it. The command does not change a folder that contains files.\n"
+      "\n"
+      "Examples:\n"
       "  muster new shapes\n"
       "  muster new work/churn-model");
   command->callback([folder, self, &action] {

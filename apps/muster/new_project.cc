@@ -55,12 +55,13 @@ void check_name(const std::string& name) {
   if (!good) {
     throw invalid_argument(
         fmt::format("'{}' cannot name a project", name),
-        fmt::format("use letters, digits, '_' and '-', a letter first, {} at most", kLongest));
+        fmt::format("use letters, digits, '_' and '-', at most {}, beginning with a letter",
+                    kLongest));
   }
   if (is_taken(name)) {
     throw invalid_argument(
         fmt::format("a project cannot be named '{}': CMake or a library has that name", name),
-        fmt::format("take another, for example my_{}", name));
+        fmt::format("choose another name, for example my_{}", name));
   }
 }
 
@@ -101,13 +102,13 @@ NewProject write_new_project(const std::string& folder) {
   check_name(made.name);
   if (files.exists(made.folder).value()) {
     if (!files.info(made.folder).value().is_directory) {
-      throw invalid_argument(made.folder + " is a file", "name a folder that is not there yet");
+      throw invalid_argument(made.folder + " is a file", "name a folder that does not exist yet");
     }
     const std::vector<std::string> there = files.list_directory(made.folder).value();
     if (!there.empty()) {
-      throw invalid_argument(fmt::format("the folder {} is not empty: it holds {}", made.folder,
+      throw invalid_argument(fmt::format("the folder {} is not empty: it contains {}", made.folder,
                                          join_quoted(there, 3)),
-                             "name a folder that is not there yet");
+                             "name a folder that does not exist yet");
     }
   }
   FileTransaction transaction(files);
@@ -124,7 +125,7 @@ NewProject write_new_project(const std::string& folder) {
 }
 
 std::string describe(const NewProject& made, const std::string& self) {
-  std::string text = fmt::format("{}: a project to start from\n", made.folder);
+  std::string text = fmt::format("{}: a new project\n", made.folder);
   for (const std::string& file : made.files) text += fmt::format("  {}\n", file);
   const std::string prefix = installation_of(self).prefix;
   std::string found;  // where CMake finds it, when it does not by itself
@@ -142,7 +143,7 @@ std::string describe(const NewProject& made, const std::string& self) {
   text += fmt::format("  cd {}\n", launch::shell_quoted(made.folder));
   text += fmt::format("  cmake -S . -B build -G Ninja{} && cmake --build build\n", found);
   text += fmt::format("  build/{}\n", made.name);
-  text += "README.md in it says how to test it, train on several workers, and make it yours.\n";
+  text += "Its README.md describes how to test it, train on several workers, and change it.\n";
   return text;
 }
 

@@ -68,7 +68,7 @@ TEST(NewProject, LeavesWhatIsThereAlone) {
   files.write_atomically(dir / "full/notes", std::string_view("mine")).value();
   const Error full = error_of([&] { write_new_project(dir / "full"); });
   EXPECT_EQ(full.kind(), ErrorKind::kInvalidArgument);
-  EXPECT_THAT(full.message(), HasSubstr("/full is not empty: it holds 'notes'"));
+  EXPECT_THAT(full.message(), HasSubstr("/full is not empty: it contains 'notes'"));
   EXPECT_THAT(files.list_directory(dir / "full").value(), testing::ElementsAre("notes"));
   const Error file = error_of([&] { write_new_project(dir / "full/notes"); });
   EXPECT_THAT(file.message(), HasSubstr("notes is a file"));
@@ -95,7 +95,7 @@ TEST(NewProject, ANameMustBeOne) {
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << name;
     EXPECT_THAT(error.message(), HasSubstr("CMake or a library has that name")) << name;
     // What the hint proposes can be had.
-    EXPECT_EQ(error.hint(), std::string("take another, for example my_") + name);
+    EXPECT_EQ(error.hint(), std::string("choose another name, for example my_") + name);
   }
   EXPECT_EQ(error_of([&] { write_new_project(""); }).kind(), ErrorKind::kInvalidArgument);
   EXPECT_EQ(error_of([&] { write_new_project(dir / std::string(65, 'a')); }).kind(),
@@ -139,7 +139,7 @@ TEST(NewProject, AFullDiskIsNamedAndLeftEmpty) {
                     "; echo code $?; find " + disk + " -mindepth 1");
     EXPECT_THAT(ran.text, ::testing::ContainsRegex("error: cannot write [0-9]+ bytes to '" + disk +
                                                    folder + "/.*': No space left on device\n"));
-    EXPECT_THAT(ran.text, HasSubstr("hint: free space on the disk"));
+    EXPECT_THAT(ran.text, HasSubstr("hint: free space on that disk"));
     EXPECT_TRUE(ran.text.ends_with("\ncode 2\n" + disk + "/shapes\n")) << ran.text;
   }
 }

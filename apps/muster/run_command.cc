@@ -22,7 +22,7 @@ std::string default_log_format() {
   return given.empty() ? "text" : given;
 }
 
-// Adds "-- PROGRAM" to the usage, because CLI11 does not know of what stands behind the dashes.
+// Adds "-- PROGRAM" to the usage, because CLI11 does not know of what stands after the dashes.
 class WithProgram final : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* app, std::string name) const override {
@@ -81,65 +81,67 @@ int run(RunFlags& flags, const std::string& own_folder) {
 
 void add_run(CLI::App& app, const std::vector<std::string>& program, const std::string& own_folder,
              Action& action) {
-  auto* command =
-      app.add_subcommand("run", "Start a program as the tasks of a cluster on this machine");
+  auto* command = app.add_subcommand("run", "Run a program as a cluster of tasks on this machine");
   auto flags = std::make_shared<RunFlags>();
   command->formatter(std::make_shared<WithProgram>());
   const auto flag = [&](const Flag& it) { command::add_flag(*command, it); };
   const FlagLimits count{.at_least = 0, .at_most = 4096};
   flag({"workers",
         &flags->run.workers,
-        "Worker tasks; 0 with --chief alone",
+        "Number of worker tasks; 0 only with --chief",
         {.at_least = 0, .at_most = 4096}});
-  flag({"chief", &flags->run.chief,
-        "One task more, of type chief; without it worker 0 is the chief"});
-  flag({"ps", &flags->run.ps, "Parameter servers; they need --chief", count});
+  flag({"chief", &flags->run.chief, "Add a task of type chief; without it worker 0 is the chief"});
+  flag({"ps", &flags->run.ps, "Number of parameter servers; they need --chief", count});
   flag({"evaluator", &flags->run.evaluator,
-        "One task more, beside the others, that evaluates checkpoints while they train"});
+        "Add a task that evaluates checkpoints while the others train"});
   flag({"cores-per-task", &flags->run.cores_per_task,
-        "Cores of each task; 0: a fair share of those there are", count});
-  flag({"threads", &flags->run.threads,
-        "Threads of each task; 0: MUSTER_THREADS, OMP_NUM_THREADS, or its cores", count});
+        "Number of cores of each task; 0: an equal share of all cores", count});
+  flag(
+      {"threads", &flags->run.threads,
+       "Number of threads of each task; 0: MUSTER_THREADS, OMP_NUM_THREADS, or its number of cores",
+       count});
   flag({"restart", &flags->run.restart,
-        "How often to start again what was killed or asks for it with 138: with --ps that task, "
-        "else all; the evaluator by itself",
+        "How many times to restart after a task was killed or exits with 138: with --ps only that "
+        "task, else all tasks; the evaluator is restarted alone",
         count});
-  flag({"no-pin", &flags->no_pin, "Let tasks run on any core"});
+  flag({"no-pin", &flags->no_pin, "Do not bind tasks to cores"});
   flag({"log-format",
         &flags->log_format,
-        "text, or json: each line an object with its task, the tasks' own log included",
+        "Format of the output: text, or json (one object per line with its task, including the "
+        "tasks' own log)",
         {},
         {},
         {"text", "json"}});
   flag({"tls", &flags->run.tls,
-        "Let the tasks talk to their coordinator over TLS, with certificates made for this run"});
-  flag({"dry-run", &flags->dry_run, "Print what would be started, and stop there"});
+        "Encrypt calls to the coordinator with TLS, using certificates made for this run"});
+  flag({"dry-run", &flags->dry_run, "Print what would be started without starting it"});
   const auto time = [&](const char* name, double& value, const char* help, double at_least = 0) {
     flag({name, &value, help, {.at_least = at_least, .at_most = 86400}, "SECONDS"});
   };
   time("survivor-time", flags->survivor_time,
-       "Seconds the others get to end by themselves when a task has failed");
-  time("grace", flags->grace, "Seconds from SIGTERM to SIGKILL after that");
+       "Seconds that the other tasks get to end themselves after a task has failed");
+  time("grace", flags->grace, "Seconds between SIGTERM and SIGKILL after that");
   time("idle-time", flags->idle_time,
-       "Seconds tasks may neither compute nor print when another has ended well; then they hang",
+       "Seconds that tasks may neither compute nor print after another task has ended well, before "
+       "they count as hung",
        /*at_least=*/1);
-  time("stop-time", flags->stop_time, "Seconds tasks get to save after Ctrl-C or SIGTERM");
+  time("stop-time", flags->stop_time, "Seconds that tasks get to save after Ctrl-C or SIGTERM");
   command->footer(
-      "The program and its arguments stand after two dashes: muster run [OPTIONS] -- PROGRAM "
+      "Write the program and its arguments after two dashes: muster run [OPTIONS] -- PROGRAM "
       "ARGUMENTS...\n"
       "Each task gets TF_CONFIG, a free port on this machine, its share of cores, and its name "
       "before\n"
-      "each line it prints. A single task gets no TF_CONFIG and runs by itself.\n"
-      "Ctrl-C stops all tasks and lets them save; a second one kills them. When a task fails the "
-      "others\n"
-      "are stopped, and the exit code is that of the task that failed first by itself:\n"
-      "  1, 2 a failure that will come again · 138 asks to be restarted · 128 + n killed by signal "
-      "n\n"
+      "each line it prints. A single task gets no TF_CONFIG and trains alone.\n"
+      "Ctrl-C stops all tasks and lets them save; a second Ctrl-C kills them. When a task fails, "
+      "the\n"
+      "others are stopped, and the exit code is that of the first task that failed on its own:\n"
+      "  1, 2 a failure that will repeat · 138 asks to be restarted · 128 + n killed by signal n\n"
       "  130 stopped by Ctrl-C · 143 stopped by SIGTERM · 0 all tasks are done\n"
-      "An evaluator that fails stops nobody: the chief evaluates from then on. Its exit code is "
-      "that of\n"
-      "the run when the others end well.\n"
-      "\nExamples:\n"
+      "When an evaluator fails, the others continue, and the chief evaluates from then on. Its "
+      "exit code\n"
+      "is that of the run if the others end well.\n"
+      "\n"
+      "Examples:\n"
       "  muster run --workers=2 -- mnist --data_dir=digits --model_dir=model\n"
       "  muster run --workers=4 --cores-per-task=2 --dry-run -- ./train --epochs=3\n"
       "  muster run --chief --workers=3 -- ./train\n"

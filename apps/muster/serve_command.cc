@@ -22,7 +22,7 @@ int serve(const ServeFlags& flags, const std::vector<std::string>& words,
 
 void add_serve(CLI::App& app, const std::vector<std::string>& words, const std::string& own_folder,
                Action& action) {
-  auto* command = app.add_subcommand("serve", "Answer requests over HTTP with an exported model");
+  auto* command = app.add_subcommand("serve", "Serve an exported model over HTTP");
   auto flags = std::make_shared<ServeFlags>();
   add_serve_flags(*command, *flags);
   command->callback([flags, &words, own_folder, &action] {

@@ -33,7 +33,7 @@ void say(const json& facts) {
 }
 void doing(const char* what) { say({{"doing", what}}); }
 
-// Returns what stands behind `key` in LibTorch's own description, up to a comma or the end of the
+// Returns what stands after `key` in LibTorch's own description, up to a comma or the end of the
 // line. The version in it is that of the loaded library, not that of the headers.
 std::string configured(const std::string& key) {
   const std::string text = at::show_config();

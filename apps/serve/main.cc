@@ -39,7 +39,7 @@ serve::BatcherOptions batcher_options(const ServeFlags& flags) {
 }
 
 serve::HttpServerOptions http_options(const ServeFlags& flags) {
-  // Who writes an address of IPv6 in brackets, as a URL has it, means what is in them.
+  // An IPv6 address in brackets, as in a URL, means the address inside.
   return {.host = cluster::host_of(flags.host + ":"),
           .port = static_cast<int>(flags.port),
           .max_connections = static_cast<int>(flags.max_connections),
@@ -51,7 +51,7 @@ serve::HttpServerOptions http_options(const ServeFlags& flags) {
 std::string advice(const std::string& directory) {
   FileSystem& files = file_systems();
   if (files.exists(join_path(directory, "signatures.json")).value_or(false)) {
-    return "it is a version itself: name the folder above it";
+    return "it is the folder of a version: name its parent folder";
   }
   for (const std::string& name : files.list_directory(directory).value_or({})) {
     const std::string inside = join_path(directory, name);
@@ -61,8 +61,8 @@ std::string advice(const std::string& directory) {
          "Estimator::export_model()";
 }
 
-// Throws NotFound, with advice, where no version could be loaded, and why nobody can tell where the
-// folder cannot be listed.
+// Throws NotFound, with advice, if no version could be loaded, and with the reason if the folder
+// cannot be listed.
 void require_version(const serve::ModelVersions& versions, const std::string& directory) {
   if (versions.newest() != nullptr) return;
   if (const auto trouble = versions.trouble()) throw *trouble;
@@ -81,7 +81,7 @@ void require_version(const serve::ModelVersions& versions, const std::string& di
   throw not_found(fmt::format("there is no exported model in {}", directory), advice(directory));
 }
 
-// SIGTERM and SIGINT wait until somebody asks for them; all threads of the process inherit it.
+// SIGTERM and SIGINT are pending until they are read; all threads of the process inherit it.
 sigset_t block_stop_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -91,7 +91,7 @@ sigset_t block_stop_signals() {
   return set;
 }
 
-// Loads what there is. A signal ends the process at once: nobody waits for an answer yet.
+// Loads what there is. A signal ends the process at once: no request waits for an answer yet.
 void load_first(serve::ModelVersions& versions, const sigset_t& stop) {
   const std::jthread watch([&stop](const std::stop_token& loaded) {
     const timespec pause{.tv_sec = 0, .tv_nsec = 50'000'000};
@@ -126,18 +126,18 @@ int run(const ServeFlags& flags) {
   sigwait(&stop, &signal);
   // A second one ends the process at once.
   pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);
-  log::info(fmt::format("{}: no more connections; open requests have {:g} s",
+  log::info(fmt::format("{}: accepting no more connections; open requests have {:g} s to end",
                         signal == SIGINT ? "Ctrl-C" : "SIGTERM", flags.drain_time));
   api.stop_wanting();
   int code = 0;
   if (server.stop(from_seconds(flags.drain_time))) {
     log::info("all requests are answered");
   } else {
-    log::warning("some connections did not end in time; they are cut");
+    log::warning("some connections did not end in time and are closed");
     code = 1;
   }
   log::flush();
-  // A batch may still be computed whose requests gave up; nobody waits for it.
+  // A batch may still be computed whose requests gave up; it is not awaited.
   std::_Exit(code);
 }
 
@@ -157,7 +157,7 @@ int main(int argc, char** argv) {
   muster::install_last_words([] { return muster::app::report(muster::current_error()); });
   try {
     muster::app::ServeFlags flags;
-    CLI::App app("Answers requests over HTTP with an exported model.", "muster serve");
+    CLI::App app("Serves an exported model over HTTP.", "muster serve");
     muster::app::add_serve_flags(app, flags);
     if (!muster::command::parse(app, {argv + std::min(argc, 1), argv + argc})) return 0;
     if (!flags.log_format.empty())

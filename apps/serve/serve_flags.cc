@@ -18,63 +18,67 @@ namespace {
 
 // What is asked of the model, and how often.
 std::vector<Flag> model_flags(ServeFlags& flags) {
-  return {
-      {"name", &flags.name, "What paths call the model; default: the last word of DIR", {}, "NAME"},
-      {"versions",
-       &flags.versions,
-       "How many of the newest versions are served; more than one for /versions/N",
-       {.at_least = 1, .at_most = 100}},
-      {"poll-time",
-       &flags.poll_time,
-       "Seconds between two looks for a newer version",
-       {.at_least = 0.01, .at_most = 86400},
-       "SECONDS"},
-      {"max-batch-size",
-       &flags.max_batch_size,
-       "Rows of requests that are joined into one batch; 1: none is joined",
-       {.at_least = 1, .at_most = 1e6}},
-      {"batch-timeout",
-       &flags.batch_timeout,
-       "Milliseconds a request waits for others while the model is idle",
-       {.at_least = 0, .at_most = 60000},
-       "MS"},
-      {"parallel-batches",
-       &flags.parallel_batches,
-       "Batches that are computed at the same time",
-       {.at_least = 1, .at_most = 1024}},
-      {"threads",
-       &flags.threads,
-       "Threads that compute one batch; 0: MUSTER_THREADS, else the cores",
-       {.at_least = 0, .at_most = 4096}}};
+  return {{"name",
+           &flags.name,
+           "Name of the model in request paths; default: the last part of DIR",
+           {},
+           "NAME"},
+          {"versions",
+           &flags.versions,
+           "Number of newest versions to serve; more than one for /versions/N",
+           {.at_least = 1, .at_most = 100}},
+          {"poll-time",
+           &flags.poll_time,
+           "Seconds between two checks for a newer version",
+           {.at_least = 0.01, .at_most = 86400},
+           "SECONDS"},
+          {"max-batch-size",
+           &flags.max_batch_size,
+           "Maximum number of rows of a batch made from several requests; 1: no batching",
+           {.at_least = 1, .at_most = 1e6}},
+          {"batch-timeout",
+           &flags.batch_timeout,
+           "Milliseconds that a request waits for others to join its batch while the model is idle",
+           {.at_least = 0, .at_most = 60000},
+           "MS"},
+          {"parallel-batches",
+           &flags.parallel_batches,
+           "Number of batches computed at the same time",
+           {.at_least = 1, .at_most = 1024}},
+          {"threads",
+           &flags.threads,
+           "Number of threads for one batch; 0: MUSTER_THREADS, else the number of cores",
+           {.at_least = 0, .at_most = 4096}}};
 }
 
-// Who may ask, and how much.
+// Which clients may connect, and the limits of their requests.
 std::vector<Flag> network_flags(ServeFlags& flags) {
   const FlagLimits seconds = {.at_least = 0.01, .at_most = 86400};
   return {{"host",
            &flags.host,
-           "The address to listen at; 0.0.0.0: all, so that other machines can ask",
+           "Address to listen on; 0.0.0.0: all addresses, so that other machines can connect",
            {},
            "ADDRESS"},
           {"port",
            &flags.port,
-           "The port; 0: one that is free, which the log names",
+           "Port to listen on; 0: a free port, shown in the log",
            {.at_least = 0, .at_most = 65535}},
-          {"request-time", &flags.request_time, "Seconds a request may take", seconds, "SECONDS"},
-          {"drain-time", &flags.drain_time, "Seconds that open requests have after SIGTERM",
+          {"request-time", &flags.request_time, "Seconds until a request times out", seconds,
+           "SECONDS"},
+          {"drain-time", &flags.drain_time, "Seconds that open requests get to end after SIGTERM",
            seconds, "SECONDS"},
           {"max-body",
            &flags.max_body,
-           "MiB of a request's body; a larger one is answered with 413",
+           "Maximum size of a request's body in MiB; a larger one gets the answer 413",
            {.at_least = 1, .at_most = 1024},
            "MIB"},
           {"max-waiting",
            &flags.max_waiting,
-           "Requests that wait or are computed; more are answered with 429",
+           "Maximum number of waiting and running requests; further ones get the answer 429",
            {.at_least = 1, .at_most = 1e6}},
           {"max-connections",
            &flags.max_connections,
-           "Connections at the same time, each a thread; more are answered with 503",
+           "Maximum number of connections, each with a thread; further ones get the answer 503",
            {.at_least = 1, .at_most = 16384}}};
 }
 
@@ -82,7 +86,7 @@ std::vector<Flag> network_flags(ServeFlags& flags) {
 
 void add_serve_flags(CLI::App& app, ServeFlags& flags) {
   command::add_argument(app, {"DIR", &flags.directory,
-                              "A folder of exported models: DIR/<number>/, the newest is served"})
+                              "Folder of exported models, DIR/<number>/; the newest is served"})
       ->required();
   for (const Flag& flag : model_flags(flags)) command::add_flag(app, flag);
   for (const Flag& flag : network_flags(flags)) command::add_flag(app, flag);
@@ -90,20 +94,21 @@ void add_serve_flags(CLI::App& app, ServeFlags& flags) {
   log_format.name = "log-format";  // as the command's other flags are written
   command::add_flag(app, log_format);
   app.footer(
-      "Answers over HTTP as TensorFlow Serving's REST API does: POST /v1/models/NAME:predict, "
-      ":classify,\n"
-      ":regress, /v1/models/NAME/versions/N:predict; GET /v1/models/NAME, .../metadata, /metrics "
-      "for\n"
-      "Prometheus, /healthz, /readyz. It listens on this machine alone unless --host says "
-      "otherwise, and\n"
-      "knows neither passwords nor TLS. A newer version is taken up without a request lost. "
-      "SIGTERM and\n"
-      "Ctrl-C let open requests end; a second one ends at once.\n"
-      "\nExit codes: 0 stopped after all answers, 1 some did not end in time, 2 it could not "
-      "begin: "
-      "a\n"
-      "wrong argument, a port that is taken, or no version that can be served.\n"
-      "\nExamples:\n"
+      "Implements TensorFlow Serving's REST API: POST /v1/models/NAME:predict, :classify, "
+      ":regress,\n"
+      "/v1/models/NAME/versions/N:predict; GET /v1/models/NAME, .../metadata, /metrics for "
+      "Prometheus,\n"
+      "/healthz, /readyz. By default only this machine can connect (see --host). There are no "
+      "passwords\n"
+      "and no TLS. The server switches to a newer version without losing requests. SIGTERM and "
+      "Ctrl-C\n"
+      "let open requests end; a second signal ends the server at once.\n"
+      "\n"
+      "Exit codes: 0 stopped after all answers, 1 some requests did not end in time, 2 the server "
+      "could\n"
+      "not start: a wrong argument, a port in use, or no version that can be served.\n"
+      "\n"
+      "Examples:\n"
       "  muster serve model/export/best --name=digits\n"
       "  muster serve model/export/best --name=digits --port=8080 --batch-timeout=2\n"
       "  curl -d '{\"instances\": [[1, 2, 3]]}' http://127.0.0.1:8501/v1/models/digits:predict");
@@ -125,10 +130,10 @@ std::string model_name(const ServeFlags& flags) {
     return std::isalnum(letter) != 0 || letter == '_' || letter == '-' || letter == '.';
   });
   if (good) return name;
-  throw invalid_argument(fmt::format("the model's name is '{}'; letters, digits, '_', '-' and '.' "
-                                     "were expected",
-                                     printable(name)),
-                         "pass another --name");
+  throw invalid_argument(
+      fmt::format("the model's name is '{}'; use letters, digits, '_', '-' and '.'",
+                  printable(name)),
+      "pass another --name");
 }
 
 }  // namespace muster::app

@@ -193,7 +193,9 @@ TEST_F(ServeProgramTest, RequestsThatAreCutAreInTheExitCode) {
     EXPECT_TRUE(client.Get("/healthz"));
     server.child().signal(SIGTERM);
     if (second_signal) {
-      await([&] { return server.log().find("SIGTERM: no more connections") != std::string::npos; });
+      await([&] {
+        return server.log().find("SIGTERM: accepting no more connections") != std::string::npos;
+      });
       server.child().signal(SIGTERM);
     }
     const auto end = server.child().wait_for(60s);
@@ -234,7 +236,7 @@ TEST_F(ServeProgramTest, WhatCannotBeServedIsSaid) {
   std::filesystem::remove(folder_ / "4");
   write_version(folder_.path(), 5);
   EXPECT_THAT(fault(folder_ / "5"),
-              HasSubstr("hint: it is a version itself: name the folder above"));
+              HasSubstr("hint: it is the folder of a version: name its parent folder"));
   Server first({"--name=m", folder_.path()});
   EXPECT_THAT(fault(folder_.path(), first.port()), HasSubstr("hint: take another --port"));
 }

@@ -29,7 +29,7 @@ class ColumnProfile {
   void add(std::string_view text, Missing missing);
 
   DecimalEvidence evidence() const;
-  // The unit that stands beside half of the numbers at least; "" without one.
+  // The unit that is next to half of the numbers at least; "" without one.
   std::string unit(bool decimal_comma) const;
   void settle(const formats::NumberFormat& format);
 
@@ -80,7 +80,7 @@ class ColumnProfile {
     void add(double number);
     void add(const Numbers& other);
   };
-  // Those of a unit, with a decimal point and with a decimal comma.
+  // The numbers with a unit, with a decimal point and with a decimal comma.
   using ByMark = std::array<Numbers, 2>;
 
   // False where the text is no number.

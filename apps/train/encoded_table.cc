@@ -132,7 +132,7 @@ class Encoder {
       const auto value = formats::number_of(text, plan_.label_format);
       if (!value) {
         refuse(text, fmt::format("the label '{}' =", printable(plan_.label)),
-               "the label is a number; leave such a row empty there, and it is left out");
+               "the label must be a number; an empty label makes the row be ignored");
       }
       return label_numbers_.push_back(float_of(*value, text, "label", plan_.label));
     }
@@ -273,7 +273,7 @@ EncodedSplit encode_split(const std::string& path, const TableFormat& format, co
   const EncodedTable all = train.table();
   EncodedSplit split{with_known_classes(all, plan), with_known_classes(eval.table(), plan)};
   if (split.train.rows < all.rows) {
-    log::warning(fmt::format("{} rows have a '{}' that is none of {}, and are left out",
+    log::warning(fmt::format("ignored {} rows whose '{}' is not one of {}",
                              all.rows - split.train.rows, printable(plan.label),
                              join_quoted(plan.classes, 5)));
   }
@@ -345,8 +345,8 @@ std::vector<std::string> leaks_of(const EncodedTable& table, const TablePlan& pl
     const double baseline =
         at::bincount(table.labels).max().item<double>() / static_cast<double>(table.rows);
     if (baseline >= kAlmostAll) continue;
-    leaks.push_back(
-        fmt::format("'{}' alone tells the label in {:.4g} % of the rows", column.name, 100 * told));
+    leaks.push_back(fmt::format("'{}' alone predicts the label in {:.4g} % of the rows",
+                                column.name, 100 * told));
   }
   return leaks;
 }

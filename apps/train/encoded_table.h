@@ -48,7 +48,7 @@ EncodedTable encode_file(const std::string& path, const TableFormat& format, con
 void add_statistics(const EncodedTable& table, TablePlan& plan);
 
 // Columns that tell the label by themselves, and how: "'paid' alone tells the label in every row".
-// Who would know them before the label is known?
+// Such columns are usually unknown before the label is.
 std::vector<std::string> leaks_of(const EncodedTable& table, const TablePlan& plan);
 
 }  // namespace muster::app

@@ -156,8 +156,8 @@ TEST_F(EncodedTableTest, ColumnsThatTellTheLabelAreNamed) {
                   {.name = "sum"},
                   {.name = "town", .kind = ColumnKind::kCategory, .words = {"a", "b", "c", "d"}}};
   EXPECT_THAT(leaks_of(table, plan),
-              ElementsAre("'paid' alone tells the label in 100 % of the rows",
-                          "'sum' alone tells the label in 100 % of the rows"));
+              ElementsAre("'paid' alone predicts the label in 100 % of the rows",
+                          "'sum' alone predicts the label in 100 % of the rows"));
   plan.classes.clear();
   plan.columns = {{.name = "sum"}, {.name = "threshold"}};
   table.labels = table.features["sum"] * 3 + 1;

@@ -23,7 +23,7 @@ class MissingWords {
   // rule above.
   explicit MissingWords(std::optional<std::vector<std::string>> words) : words_(std::move(words)) {}
 
-  // Of a field without the blanks around it.
+  // Classifies a field without the blanks around it.
   Missing of(std::string_view text) const;
 
  private:

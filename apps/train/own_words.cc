@@ -18,7 +18,7 @@ constexpr std::array<Advice, 5> kAdvice = {{
     {"NonFinitePolicy", "look for numbers that are far too large, or leave columns out: --exclude"},
     {"non_finite", "look for numbers that are far too large, or leave columns out: --exclude"},
     {"strategy=parameter_server", "muster train needs no parameter servers: leave --ps out"},
-    {"train_and_evaluate", "muster train measures by itself: start workers alone"},
+    {"train_and_evaluate", "muster train evaluates by itself: start workers only"},
 }};
 
 bool is_of_word(char letter) {
@@ -79,7 +79,7 @@ Error in_own_words(const Error& error) {
   }
   if (names_code(hint)) {
     hint = "in a program of your own: " + hint +
-           "; what this command can be told, muster train --help lists";
+           "; muster train --help lists the flags of this command";
   }
   if (hint == error.hint()) return error;
   const std::vector<std::string>& causes = error.causes();

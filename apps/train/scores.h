@@ -1,4 +1,4 @@
-// How good predictions are, on rows whose labels are known, beside a model that knows the labels'
+// How good predictions are, on rows whose labels are known, next to a model that knows the labels'
 // frequencies, or their mean, and nothing of the features. Thread safety: pure functions.
 #pragma once
 

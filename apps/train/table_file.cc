@@ -102,7 +102,7 @@ TableFile::TableFile(const std::string& path, const TableFormat& format)
       throw invalid_argument(fmt::format("{} has two columns called '{}'", path, printable(name)),
                              parse_double(name)
                                  ? "where the first row is no row of names: --header=false"
-                                 : "give each a name of its own");
+                                 : "give each a different name");
     }
     if (!is_utf8(name)) {
       throw invalid_argument(

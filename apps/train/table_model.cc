@@ -37,7 +37,7 @@ int64_t step_of(const std::string& model_dir) {
 void check_stop() {
   if (stop_signal() == 0) return;
   throw Error(ErrorKind::kCancelled, fmt::format("stopped by {}", stop_signal_name()),
-              "the same command goes on");
+              "the same command continues");
 }
 
 // Joins what a model predicts of all batches.

@@ -30,8 +30,7 @@ void TableNotes::look_at_label(const std::string& name, const ColumnProfile& lab
   for (const auto& [word, count] : label.words()) {
     if (no_classes.contains(word)) continue;
     own_.push_back(fmt::format(
-        "'{0}' is a class of '{1}', in {2} rows; where it stands for a missing value, say "
-        "--missing={0}",
+        "'{0}' is a class of '{1}', in {2} rows; if it means a missing value, pass --missing={0}",
         printable(word), printable(name), count));
   }
 }
@@ -55,8 +54,8 @@ void TableNotes::look_at_texts(const std::string& name, const ColumnProfile& pro
   for (const auto& [text, count] : profile.texts()) {
     if (formats::number_of(text, profile.format())) continue;
     own_.push_back(fmt::format(
-        "'{}' is read as texts: {} of {} values are no numbers, such as '{}'; where such a word "
-        "stands for a missing value, name it with --missing",
+        "'{}' is read as text: {} of {} values are not numbers, such as '{}'; if such a word means "
+        "a missing value, name it with --missing",
         printable(name), profile.not_numbers(), profile.values(), printable_beginning(text, 40)));
     return;
   }
@@ -87,8 +86,8 @@ void TableNotes::look_at_numbers(const std::string& name, const ColumnProfile& p
   const double largest = std::max(std::abs(profile.least()), std::abs(profile.most()));
   if (profile.all_whole() && largest > kLargestExactDouble) {
     own_.push_back(fmt::format(
-        "'{}' holds whole numbers above {:.0f}, and neighbours of that size are one number; where "
-        "they are names, leave them out (--exclude), or write a letter in front of each",
+        "'{}' holds whole numbers above {:.0f}, where different numbers become equal; if they are "
+        "identifiers, exclude them (--exclude), or write a letter before each",
         printable(name), kLargestExactDouble));
   }
   if (format.unit == "%") {
@@ -109,28 +108,28 @@ std::vector<std::string> TableNotes::all() const {
   }
   if (!fractions_.empty()) {
     notes.push_back(
-        fmt::format("a point is the mark of fractions in {}: 1.234 is more than 1; "
-                    "where it stands between thousands, say --decimal=,",
+        fmt::format("a point is the decimal mark in {}: 1.234 is more than 1; if it separates "
+                    "thousands, pass --decimal=,",
                     join_quoted(fractions_, kShownNames)));
   }
   if (!thousands_.empty()) {
     notes.push_back(
-        fmt::format("a comma stands between thousands in {}: 1,234 is 1234; where it "
-                    "is the mark of fractions, say --decimal=,",
+        fmt::format("a comma separates thousands in {}: 1,234 is 1234; if it is the decimal mark, "
+                    "pass --decimal=,",
                     join_quoted(thousands_, kShownNames)));
   }
   for (const auto& [word, columns] : texts_) {
-    notes.push_back(
-        fmt::format("'{0}' is a text like others in {1}; where it stands for a missing value, say "
-                    "--missing={0}",
-                    printable(word), join_quoted(columns, kShownNames)));
+    notes.push_back(fmt::format(
+        "'{0}' is an ordinary text in {1}; if it means a missing value, pass --missing={0}",
+        printable(word), join_quoted(columns, kShownNames)));
   }
   std::vector<std::string> fields;
   for (const auto& [word, count] : missing_)
     fields.push_back(fmt::format("'{}' ({})", printable(word), count));
   if (!fields.empty()) {
-    notes.push_back(fmt::format("taken for missing beside empty fields: {}; --missing says which",
-                                join(fields, ", ")));
+    notes.push_back(
+        fmt::format("besides empty fields these count as missing: {}; --missing sets them",
+                    join(fields, ", ")));
   }
   return notes;
 }

@@ -1,4 +1,4 @@
-// What was decided of a table that somebody may see otherwise, and the flag that says it otherwise.
+// Decisions about a table that a user may want to change, each with the flag that changes it.
 // Thread safety: one thread.
 #pragma once
 
@@ -22,11 +22,11 @@ class TableNotes {
   void look_at_label(const std::string& name, const ColumnProfile& label,
                      const std::set<std::string>& no_classes);
   void look_at(const std::string& name, const ColumnProfile& profile);
-  // Of what a column of numbers is alone.
+  // Notes about a column of numbers.
   void look_at_numbers(const std::string& name, const ColumnProfile& profile);
-  // Of a label that is a number.
+  // Notes about a label that is a number.
   void look_at_target(const std::string& name, const ColumnProfile& label);
-  // Of a column of texts that looks like one of numbers, also where it is left out.
+  // Notes about a column of texts that looks like numbers, also if it is excluded.
   void look_at_texts(const std::string& name, const ColumnProfile& profile);
 
   std::vector<std::string> all() const;

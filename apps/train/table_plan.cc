@@ -107,7 +107,7 @@ PlannedColumn planned(const std::string& name, const ColumnProfile& profile) {
   return column;
 }
 
-// What is kept beside the model, and told to its clients, is UTF-8.
+// What is kept next to the model, and told to its clients, is UTF-8.
 void check_utf8(const std::string& column, const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     if (is_utf8(text)) continue;
@@ -146,7 +146,7 @@ bool is_class(const ColumnProfile& label, const TrainFlags& flags) {
 void check_classes(const ColumnProfile& label, const TrainFlags& flags) {
   if (label.different() <= kMostClasses && !label.are_many()) return;
   throw invalid_argument(
-      fmt::format("the label '{}' has {}{} different values; at most {} classes are told apart",
+      fmt::format("the label '{}' has {}{} different values; at most {} classes are supported",
                   printable(flags.label), label.are_many() ? "more than " : "", label.different(),
                   kMostClasses),
       label.is_numeric() ? "predict the number itself: --task=regression"
@@ -160,7 +160,7 @@ void put_positive_last(const std::string& positive, std::vector<std::string>& cl
         classes.empty()
             ? "--positive is given, and the label is a number"
             : fmt::format("--positive is given, and there are {} classes", classes.size()),
-        "it chooses one of two classes; leave it out");
+        "it chooses one of two classes; omit it");
   }
   const auto found = std::ranges::find(classes, positive);
   if (found == classes.end())
@@ -230,7 +230,7 @@ std::string what_stands_there(const std::map<std::string, int64_t>& no_labels) {
   std::vector<std::string> words;
   for (const auto& [word, count] : no_labels)
     words.push_back(fmt::format("'{}' in {}", printable(word), count));
-  return fmt::format(": {}, taken for missing; --missing=empty takes such words as they are",
+  return fmt::format(": {}, which count as missing; with --missing=empty they are ordinary words",
                      join(words, ", "));
 }
 
@@ -272,7 +272,7 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
     require_column(file, "exclude", name);
     if (name == flags.label) {
       throw invalid_argument("--exclude and --label name the same column, '" + name + "'",
-                             "the label is never learned from: leave it out of --exclude");
+                             "the model never learns from the label: remove it from --exclude");
     }
   }
   if (!flags.weight.empty()) require_column(file, "weight", flags.weight);
@@ -329,11 +329,11 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
   }
   put_positive_last(flags.positive, plan.classes);
   if (scan.without_label > 0)
-    plan.notes.push_back(fmt::format("{} rows have no '{}' and are left out{}", scan.without_label,
+    plan.notes.push_back(fmt::format("ignored {} rows without '{}'{}", scan.without_label,
                                      plan.label, what_stands_there(scan.no_labels)));
   if (scan.without_weight > 0)
     plan.notes.push_back(
-        fmt::format("{} rows have no '{}' and are left out", scan.without_weight, plan.weight));
+        fmt::format("ignored {} rows without '{}'", scan.without_weight, plan.weight));
   TableNotes notes(decimals);
   notes.look_at_label(plan.label, first.profiles[label], no_classes);
   notes.look_at_numbers(plan.label, labels);
@@ -351,7 +351,7 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
       continue;
     }
     if (profile.is_numeric() && profile.not_numbers() > 0) {
-      plan.notes.push_back(fmt::format("{} values of '{}' are no numbers, and count as missing",
+      plan.notes.push_back(fmt::format("{} values of '{}' are not numbers and count as missing",
                                        profile.not_numbers(), name));
     }
     notes.look_at(name, profile);

@@ -1,6 +1,6 @@
 // What is made of a table: which columns are numbers and which are categories, what is left out,
-// what is predicted. It is found out once, from the rows that are learned from, and kept beside the
-// model. Thread safety: values and pure functions.
+// what is predicted. It is found out once, from the rows that are learned from, and kept next to
+// the model. Thread safety: values and pure functions.
 #pragma once
 
 #include <cstdint>
@@ -76,10 +76,10 @@ bool is_without_label(const TablePlan& plan, const MissingWords& missing, std::s
 using HeldOut = std::function<bool(int64_t row)>;
 
 // The part `fraction` of all rows, by a number that is drawn for each of them: a row stays where it
-// is when others are added behind it. With `fraction` = 0 none is.
+// is when others are added after it. With `fraction` = 0 none is.
 HeldOut held_out(double fraction, uint64_t seed);
 
-// Reads the file twice, for its labels and then all of it, but for the rows that are held out.
+// Reads the file twice, for its labels and then all of it, except for the rows that are held out.
 // Throws NotFound for a file that is not there; InvalidArgument for columns that the flags name and
 // the table has not (with the nearest name), a label of one value, a number of classes that is too
 // large, a task that the label does not fit, a --positive that is no class, too few rows, and a

@@ -64,7 +64,7 @@ TEST_F(TablePlanTest, FindsOutWhatColumnsAre) {
   EXPECT_THAT(columns.at("flag").words, ElementsAre("no", "yes"));
   EXPECT_EQ(columns.at("stray").kind, ColumnKind::kNumber);
   EXPECT_EQ(columns.at("stray").missing, 1);
-  EXPECT_THAT(made.notes, ElementsAre("1 values of 'stray' are no numbers, and count as missing"));
+  EXPECT_THAT(made.notes, ElementsAre("1 values of 'stray' are not numbers and count as missing"));
   std::map<std::string, std::string> left_out;
   for (const LeftOut& column : made.left_out) left_out[column.name] = column.why;
   ASSERT_EQ(left_out.size(), 6u);
@@ -99,7 +99,7 @@ TEST_F(TablePlanTest, LeavesOutRowsAndColumnsAsItIsTold) {
                               {.exclude = "town, age", .weight = "rooms"});
   EXPECT_EQ(made.rows, 55);
   EXPECT_EQ(made.without_label, 5);
-  EXPECT_THAT(made.notes, Contains(HasSubstr("5 rows have no 'label' and are left out: '?' in 5")));
+  EXPECT_THAT(made.notes, Contains(HasSubstr("ignored 5 rows without 'label': '?' in 5")));
   for (const PlannedColumn& column : made.columns) {
     EXPECT_NE(column.name, "town");
     EXPECT_NE(column.name, "age");
@@ -107,7 +107,7 @@ TEST_F(TablePlanTest, LeavesOutRowsAndColumnsAsItIsTold) {
   }
 }
 
-// Of so many rows, by their number.
+// Of this many rows, by their number.
 std::string rows(const std::string& names, int count, const std::function<std::string(int)>& row) {
   std::string text = names + "\n";
   for (int i = 0; i < count; ++i) text += row(i) + "\n";
@@ -125,22 +125,25 @@ TEST_F(TablePlanTest, AFrequentWordIsAClass) {
     EXPECT_EQ(frequent.classes.size(), 3u) << word;
     EXPECT_THAT(frequent.classes, Contains(word));
     EXPECT_EQ(frequent.rows, 200);
-    EXPECT_THAT(frequent.notes, Contains(HasSubstr("'" + word +
-                                                   "' is a class of 'label', in 50 rows; where it "
-                                                   "stands for a missing value, say --missing=" +
-                                                   word)));
+    EXPECT_THAT(
+        frequent.notes,
+        Contains(HasSubstr(
+            "'" + word +
+            "' is a class of 'label', in 50 rows; if it means a missing value, pass --missing=" +
+            word)));
     // Rare, it is a label that is missing.
     const TablePlan rare = plan(labels(word, 50));
     EXPECT_THAT(rare.classes, ElementsAre("no", "yes")) << word;
     EXPECT_EQ(rare.without_label, 4);
-    EXPECT_THAT(rare.notes, Contains(HasSubstr("4 rows have no 'label' and are left out: '" + word +
-                                               "' in 4, taken for missing; --missing=empty")));
+    EXPECT_THAT(rare.notes,
+                Contains(HasSubstr("ignored 4 rows without 'label': '" + word +
+                                   "' in 4, which count as missing; with --missing=empty")));
   }
   // What no person writes never is one, and is told.
   for (const std::string word : {"?", "nan"}) {
     const TablePlan made = plan(labels(word, 4));
     EXPECT_EQ(made.classes.size(), 2u);
-    EXPECT_THAT(made.notes, ElementsAre(AllOf(HasSubstr("50 rows have no 'label'"),
+    EXPECT_THAT(made.notes, ElementsAre(AllOf(HasSubstr("ignored 50 rows without 'label'"),
                                               HasSubstr("'" + word + "' in 50"),
                                               HasSubstr("--missing=empty"))));
     EXPECT_THAT(
@@ -173,11 +176,10 @@ TEST_F(TablePlanTest, AWordIsATextAmongTextsAndMissingAmongNumbers) {
   EXPECT_THAT(made.columns[2].words, ElementsAre("+", "-"));
   EXPECT_THAT(
       made.notes,
-      ElementsAre("'-' is a text like others in 'grade'; where it stands for a missing "
-                  "value, say --missing=-",
-                  "'NA' is a text like others in 'country'; where it stands for a missing "
-                  "value, say --missing=NA",
-                  "taken for missing beside empty fields: 'NA' (20); --missing says which"));
+      ElementsAre(
+          "'-' is an ordinary text in 'grade'; if it means a missing value, pass --missing=-",
+          "'NA' is an ordinary text in 'country'; if it means a missing value, pass --missing=NA",
+          "besides empty fields these count as missing: 'NA' (20); --missing sets them"));
 }
 
 TEST_F(TablePlanTest, NumbersAreReadAsTheyAreWritten) {
@@ -219,12 +221,12 @@ TEST_F(TablePlanTest, WhatCannotBeKnownIsTold) {
   };
   const TablePlan comma = plan(table(","));
   EXPECT_GE(comma.columns[0].least, 1000);
-  EXPECT_THAT(comma.notes,
-              ElementsAre(AllOf(HasSubstr("between thousands in 'x'"), HasSubstr("--decimal=,"))));
+  EXPECT_THAT(comma.notes, ElementsAre(AllOf(HasSubstr("separates thousands in 'x'"),
+                                             HasSubstr("--decimal=,"))));
   EXPECT_LT(plan(table(","), {.decimal = ","}).columns[0].most, 10);
   const TablePlan point = plan(table("."));
   EXPECT_LT(point.columns[0].most, 10);
-  EXPECT_THAT(point.notes, ElementsAre(HasSubstr("a point is the mark of fractions in 'x'")));
+  EXPECT_THAT(point.notes, ElementsAre(HasSubstr("a point is the decimal mark in 'x'")));
   EXPECT_GE(plan(table("."), {.decimal = ","}).columns[0].least, 1000);
   // Texts where units differ.
   const TablePlan units = plan(rows("x,label", 60, [](int i) {
@@ -237,9 +239,9 @@ TEST_F(TablePlanTest, WhatCannotBeKnownIsTold) {
     return (i % 9 == 0 ? "inf" : fmt::format("{}.5", i * 7 % 61)) +
            fmt::format(",{},{}", i % 5, yes_no(i));
   }));
-  EXPECT_THAT(infinite.notes,
-              ElementsAre(HasSubstr("'x' is read as texts: 7 of 60 values are no numbers, such as "
-                                    "'inf'")));
+  EXPECT_THAT(
+      infinite.notes,
+      ElementsAre(HasSubstr("'x' is read as text: 7 of 60 values are not numbers, such as 'inf'")));
   // Also where so many different texts are left out, but not where the user leaves them out.
   const std::string many = rows("x,y,label", 60, [](int i) {
     return (i % 9 == 0 ? "inf" : fmt::format("{}.5", i)) + fmt::format(",{},{}", i % 5, yes_no(i));
@@ -247,7 +249,7 @@ TEST_F(TablePlanTest, WhatCannotBeKnownIsTold) {
   const TablePlan left_out = plan(many);
   ASSERT_EQ(left_out.left_out.size(), 1u);
   EXPECT_THAT(left_out.left_out[0].why, HasSubstr("different texts"));
-  EXPECT_THAT(left_out.notes, ElementsAre(HasSubstr("'x' is read as texts: 7 of 60 values")));
+  EXPECT_THAT(left_out.notes, ElementsAre(HasSubstr("'x' is read as text: 7 of 60 values")));
   EXPECT_TRUE(plan(many, {.exclude = "x"}).notes.empty());
 }
 

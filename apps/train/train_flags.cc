@@ -6,19 +6,19 @@
 
 namespace muster::app {
 
-const char* const kTrainDescription = "Trains a model on a CSV file, and says what it is worth.";
+const char* const kTrainDescription = "Trains a model on a CSV file and reports how good it is.";
 
 const char* const kTrainExamples =
-    "The columns are looked at first: numbers, categories, and what is of no use (identifiers,\n"
-    "constants, dates). A part of the rows is held out, and the report is about these. It stands "
-    "in\n"
-    "report/ of the model's directory too, the model that `muster serve` takes in export/. The "
-    "same\n"
-    "command again goes on where it was stopped, and trains nothing twice.\n"
-    "\nExit codes: 0 done, 1 a damaged file, 2 a wrong argument or something not found, 130 "
-    "stopped\n"
+    "The command first classifies the columns: numbers, categories, and columns it cannot use\n"
+    "(identifiers, constants, dates). It holds out a part of the rows and evaluates the model on "
+    "them.\n"
+    "The report is also in report/ of the model's directory, and the model for `muster serve` in\n"
+    "export/. Run the same command again to continue a stopped run; nothing is trained twice.\n"
+    "\n"
+    "Exit codes: 0 done, 1 a damaged file, 2 a wrong argument or something not found, 130 stopped\n"
     "by Ctrl-C, after saving.\n"
-    "\nExamples:\n"
+    "\n"
+    "Examples:\n"
     "  muster train people.csv --label=income\n"
     "  muster train people.csv --label=income --eval=test.csv --model=wide_and_deep\n"
     "  muster train cars.csv --label=mpg --exclude=name,origin --trees=500\n"
@@ -26,64 +26,71 @@ const char* const kTrainExamples =
     "  muster run --workers=2 -- muster train people.csv --label=income";
 
 Flag csv_argument(TrainFlags& flags) {
-  return {"CSV", &flags.csv, "The table: a CSV file whose first row names the columns"};
+  return {"CSV", &flags.csv, "CSV file whose first row names the columns"};
 }
 
 std::vector<Flag> train_flags(TrainFlags& flags) {
   return {
-      {"label", &flags.label, "The column to predict", {}, "COLUMN"},
-      {"eval", &flags.eval, "A file of rows that the report is about", {}, "FILE"},
+      {"label", &flags.label, "Column to predict", {}, "COLUMN"},
+      {"eval", &flags.eval, "CSV file of rows to evaluate the model on", {}, "FILE"},
       {"eval-fraction",
        &flags.eval_fraction,
-       "Without --eval: the part of the rows that is held out for the report",
+       "Without --eval: fraction of the rows that is held out for evaluation",
        {.more_than = 0, .at_most = 0.9}},
       {"model",
        &flags.model,
-       "What learns: boosted_trees, wide_and_deep, linear; auto: boosted_trees",
+       "Kind of model: boosted_trees, wide_and_deep, linear; auto: boosted_trees",
        {},
        {},
        {"auto", "boosted_trees", "wide_and_deep", "linear"}},
       {"task",
        &flags.task,
-       "What the label needs: classification, regression; auto: classes for texts and few whole "
-       "numbers",
+       "Kind of prediction: classification, regression; auto: classification for texts and few "
+       "whole numbers",
        {},
        {},
        {"auto", "classification", "regression"}},
-      {"exclude", &flags.exclude, "Columns to leave out, with commas between", {}, "COLUMN,..."},
-      {"weight", &flags.weight, "The column with the weights of the rows", {}, "COLUMN"},
-      {"positive", &flags.positive, "Of two classes, the one whose probability is told"},
+      {"exclude", &flags.exclude, "Columns to ignore, separated by commas", {}, "COLUMN,..."},
+      {"weight", &flags.weight, "Column with the weights of the rows", {}, "COLUMN"},
+      {"positive", &flags.positive, "For two classes: the class whose probability is reported"},
       {"model-dir",
        &flags.model_dir,
-       "Where the model and its report go; default: the table's name and _model",
+       "Folder for the model and its report; default: the table's name and _model",
        {},
        "DIR"},
-      {"predict", &flags.predict, "New rows: writes predictions, trains nothing", {}, "FILE"},
-      {"out",
-       &flags.out,
-       "Where predictions go; default: predictions.csv in the model's directory",
+      {"predict",
+       &flags.predict,
+       "CSV file of new rows to predict; nothing is trained",
        {},
        "FILE"},
-      {"trees", &flags.trees, "Of boosted_trees: how many", {.at_least = 1, .at_most = 100000}},
+      {"out",
+       &flags.out,
+       "File for predictions; default: predictions.csv in the model's directory",
+       {},
+       "FILE"},
+      {"trees",
+       &flags.trees,
+       "For boosted_trees: number of trees",
+       {.at_least = 1, .at_most = 100000}},
       {"epochs",
        &flags.epochs,
-       "Of the others: passes over the rows",
+       "For other models: number of passes over the rows",
        {.at_least = 1, .at_most = 1e6}},
-      {"seed", &flags.seed, "Decides what is held out, and the order of the rows"},
-      {"strategy", &flags.strategy, "one_device, mirrored:N or multi_worker"},
-      {"delimiter", &flags.delimiter, "Between two fields: a character, tab, or auto"},
-      {"header", &flags.header, "Whether the first row names the columns; else they are 0, 1, ..."},
-      {"quotes", &flags.quotes, "Whether fields may stand in quotes"},
+      {"seed", &flags.seed, "Seed of the choice of held-out rows and of the order of the rows"},
+      {"strategy", &flags.strategy, "How to train: one_device, mirrored:N or multi_worker"},
+      {"delimiter", &flags.delimiter, "Separator of fields: a character, tab, or auto"},
+      {"header", &flags.header,
+       "Whether the first row names the columns; if not, the names are 0, 1, ..."},
+      {"quotes", &flags.quotes, "Whether fields may be quoted"},
       {"missing",
        &flags.missing,
-       "The words that stand for a missing value, with commas between; empty: none; auto: NA, "
-       "none, "
-       "- and others among numbers, ? and NaN everywhere",
+       "Words that mean a missing value, separated by commas; empty: none; auto: NA, none, - and "
+       "others among numbers, ? and NaN everywhere",
        {},
        "WORD,..."},
       {"decimal",
        &flags.decimal,
-       "Between a number and its fraction: . or , ; auto: as the numbers of each column say",
+       "Decimal mark: . or , ; auto: detected from the numbers of each column",
        {},
        {},
        {"auto", ".", ","}},
@@ -93,11 +100,11 @@ std::vector<Flag> train_flags(TrainFlags& flags) {
 void check_flags(const TrainFlags& flags) {
   if (flags.delimiter != "auto" && flags.delimiter != "tab" && flags.delimiter.size() != 1) {
     throw invalid_argument("--delimiter is '" + flags.delimiter + "'",
-                           "it is one character, tab, or auto");
+                           "use one character, tab, or auto");
   }
   if (!flags.predict.empty()) {
     if (flags.csv.empty() && flags.model_dir.empty()) {
-      throw invalid_argument("--predict does not say which model predicts",
+      throw invalid_argument("--predict needs a model",
                              "give --model-dir=DIR, or the table it was trained on");
     }
     return;
@@ -109,7 +116,7 @@ void check_flags(const TrainFlags& flags) {
                            "name a column: --label=COLUMN");
   }
   if (!flags.out.empty())
-    throw invalid_argument("--out is for --predict", "leave it out, or give --predict=FILE");
+    throw invalid_argument("--out is for --predict", "omit it, or give --predict=FILE");
 }
 
 std::string model_dir_of(const TrainFlags& flags) {

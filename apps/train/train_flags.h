@@ -46,7 +46,7 @@ extern const char* const kTrainExamples;
 
 // Throws InvalidArgument for flags that do not go together, or lack one another.
 void check_flags(const TrainFlags& flags);
-// The model's directory: --model_dir, or the table's name with "_model" behind it, in this folder.
+// The model's directory: --model_dir, or the table's name with "_model" after it, in this folder.
 std::string model_dir_of(const TrainFlags& flags);
 
 }  // namespace muster::app

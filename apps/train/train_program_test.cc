@@ -82,7 +82,7 @@ TEST_F(TrainProgramTest, ATableBecomesAModelThatAnswers) {
   for (const char* part :
        {"people.csv: which of 2 classes is 'label'?", "left out: 'number' identifies a row",
         "3 texts: ", "boosted trees: 20 trees", "area under the ROC curve", "0.9 to 1.0",
-        "Calibration: how often 'yes' is true", "What it needs most",
+        "Calibration: how often 'yes' is true", "Most important columns",
         "muster serve people_model/export --name=people_model",
         "muster train --model-dir=people_model --predict=NEW.csv"}) {
     EXPECT_THAT(ran.text, HasSubstr(part));
@@ -106,7 +106,7 @@ TEST_F(TrainProgramTest, ATableBecomesAModelThatAnswers) {
   EXPECT_EQ(again.code, 0) << again.text;
   EXPECT_THAT(again.text, HasSubstr("nothing was left to do"));
   EXPECT_EQ(model_versions(folder_ / "people_model/export"), versions);
-  // More trees: the run goes on.
+  // More trees: the run continues.
   const ShellOutput more = run("people.csv --label=label --trees=22");
   EXPECT_THAT(more.text, HasSubstr("trained to step"));
   EXPECT_EQ(model_versions(folder_ / "people_model/export").size(), 2u);
@@ -198,7 +198,7 @@ TEST_F(TrainProgramTest, NumbersArePredicted) {
                                 " --model-dir=" + dir);
     ASSERT_EQ(ran.code, 0) << ran.text;
     EXPECT_THAT(ran.text, AllOf(HasSubstr("how large is 'price'?"), HasSubstr("R squared"),
-                                HasSubstr("12 rows have no 'price'"), HasSubstr(":regress"),
+                                HasSubstr("ignored 12 rows without 'price'"), HasSubstr(":regress"),
                                 HasSubstr("Label minus prediction")));
     EXPECT_GT(metric(dir, "r2"), model == "boosted_trees" ? 0.98 : 0.9) << model;
     EXPECT_TRUE(std::filesystem::exists(folder_ / (dir + "/report/residuals.csv")));
@@ -242,7 +242,7 @@ TEST_F(TrainProgramTest, AColumnThatIsTheLabelIsWarnedOf) {
   }
   written(folder_ / "t.csv", leaky);
   EXPECT_THAT(run("t.csv --label=label --model=linear --epochs=2").text,
-              HasSubstr("warning: 'bought' alone tells the label in 100 % of the rows"));
+              HasSubstr("warning: 'bought' alone predicts the label in 100 % of the rows"));
 }
 
 TEST_F(TrainProgramTest, SaysWhatIsWrong) {
@@ -276,7 +276,7 @@ TEST_F(TrainProgramTest, ALabelThatIsNoClassIsLeftOutAndTold) {
     const ShellOutput ran =
         run(fmt::format("t.csv --label=label --model={0} --model-dir={0}", model));
     EXPECT_EQ(ran.code, 0) << ran.text;
-    EXPECT_THAT(ran.text, HasSubstr("1 rows have a 'label' that is none of '0', '1'"));
+    EXPECT_THAT(ran.text, HasSubstr("ignored 1 rows whose 'label' is not one of '0', '1'"));
   }
 }
 

@@ -129,20 +129,18 @@ class Writer {
       report_.line(fmt::format("left out: '{}' {}", column.name, column.why));
     for (const std::string& note : plan_.notes) report_.line("note: " + note);
     if (trained_.eval.without_label > 0 && !trained_.flags.eval.empty()) {
-      report_.line(
-          fmt::format("note: {} rows of {} have no label, or one that no row has that is "
-                      "learned from, and are left out",
-                      trained_.eval.without_label, trained_.flags.eval));
+      report_.line(fmt::format(
+          "note: ignored {} rows of {} without a label, or with a label that no training row has",
+          trained_.eval.without_label, trained_.flags.eval));
     }
     if (trained_.eval.strange > 0) {
-      report_.line(
-          fmt::format("note: {} held-out values of columns of numbers are no numbers, and "
-                      "count as missing",
-                      trained_.eval.strange));
+      report_.line(fmt::format(
+          "note: {} held-out values in numeric columns are not numbers and count as missing",
+          trained_.eval.strange));
     }
     for (const std::string& leak : leaks_of(trained_.train, plan_)) {
       report_.line("warning: " + leak +
-                   "; where it is not known before the label is, leave it out: --exclude");
+                   "; if it is unknown before the label is known, exclude it: --exclude");
     }
   }
 
@@ -157,7 +155,7 @@ class Writer {
 
   void say_metrics(const std::vector<std::pair<std::string, std::string>>& names,
                    const Metrics& model, const Metrics& baseline, const std::string& what) {
-    report_.section("On the rows that were held out");
+    report_.section("On the held-out rows");
     Report::Table table{.titles = {"", ">model", ">baseline"}},
         exact{.titles = {"metric", "model", "baseline"}};
     for (const auto& [name, shown] : names) {
@@ -186,7 +184,7 @@ class Writer {
     }
     names.emplace_back("log_loss", "log loss");
     say_metrics(names, class_metrics(probabilities, truth), baseline,
-                fmt::format("says '{}' of every row, {} of those that are learned from",
+                fmt::format("predicts '{}' for every row, the class of {} of the training rows",
                             plan_.classes[most],
                             percent(shares[static_cast<int64_t>(most)].item<double>())));
     if (classes == 2) say_calibration(probabilities, truth);
@@ -217,7 +215,7 @@ class Writer {
       }
     }
     save("confusion.csv", table);
-    report_.section("Which class is taken for which");
+    report_.section("Confusion between classes");
     if (plan_.classes.size() > kShownClasses) {
       report_.line("report/confusion.csv has the table of all classes");
     } else {
@@ -227,12 +225,12 @@ class Writer {
 
   void say_numbers(const Tensor& predictions, const Truth& truth) {
     const Tensor mean = torch::full_like(predictions, plan_.label_mean);
-    say_metrics({{"rmse", "root of the mean squared error"},
-                 {"mae", "mean absolute error"},
-                 {"r2", "R squared"}},
-                number_metrics(predictions, truth), number_metrics(mean, truth),
-                fmt::format("says the mean of the rows that are learned from, {}",
-                            number_text(plan_.label_mean)));
+    say_metrics(
+        {{"rmse", "root of the mean squared error"},
+         {"mae", "mean absolute error"},
+         {"r2", "R squared"}},
+        number_metrics(predictions, truth), number_metrics(mean, truth),
+        fmt::format("predicts the mean of the training rows, {}", number_text(plan_.label_mean)));
     report_.section("Label minus prediction");
     Report::Table table{.titles = {"part of the rows below", ">difference"}};
     for (const auto& [q, value] : residual_quantiles(predictions, truth.labels))
@@ -299,7 +297,7 @@ class Writer {
     const bool trees = plan_.model == "boosted_trees";
     save(trees ? "gain.csv" : "weights.csv", learned.to_csv());
 
-    report_.section("What it needs most");
+    report_.section("Most important columns");
     Report::Table table{.titles = {"column", fmt::format(">{} that is lost", metric), ">+-"}};
     if (trees) table.titles.insert(table.titles.end(), {">share of gain", ">splits"});
     for (const Explanation::Row& row : needed.rows) {
@@ -360,10 +358,10 @@ class Writer {
     if (name.empty()) name = "model";
     report_.section("Files");
     report_.line(
-        fmt::format("{}: the model; the same command again goes on there", trained_.model_dir));
+        fmt::format("{}: the model; run the same command again to continue", trained_.model_dir));
     report_.line(folder_ + ": this report as report.md, and its tables as CSV");
-    report_.line(trained_.export_path + ": what is served");
-    report_.section("What to do with it");
+    report_.line(trained_.export_path + ": the model for muster serve");
+    report_.section("Next steps");
     using launch::shell_quoted;
     report_.command(fmt::format("muster serve {} --name={}", shell_quoted(exports), name));
     report_.command(fmt::format("curl -d {} http://127.0.0.1:8501/v1/models/{}:{}",

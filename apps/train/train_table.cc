@@ -48,7 +48,7 @@ std::optional<TablePlan> plan_in(const std::string& model_dir) {
   return plan_from_json(text.value(), path);
 }
 
-// A model goes on with the rows, columns and numbers that it began with, or not at all.
+// A model continues with the rows, columns and numbers that it began with, or not at all.
 void check_same(const TablePlan& before, const TablePlan& now, const std::string& model_dir) {
   if (before == now) return;
   const nlohmann::json old_one = to_json(before), new_one = to_json(now);
@@ -78,8 +78,7 @@ std::string exported(TableModel& model, const std::string& model_dir) {
 void print(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return;
-  throw from_errno(errno, "cannot write to standard output",
-                   "what it wrote into files is there all the same");
+  throw from_errno(errno, "cannot write to standard output", "the files are written nevertheless");
 }
 
 void predict(const TrainFlags& flags, const std::string& model_dir) {
@@ -95,7 +94,7 @@ void predict(const TrainFlags& flags, const std::string& model_dir) {
   }
   const EncodedTable rows = encode_file(flags.predict, format_of(flags), *plan, false);
   if (rows.strange > 0) {
-    log::warning(fmt::format("{} values of columns of numbers are no numbers, and count as missing",
+    log::warning(fmt::format("{} values in numeric columns are not numbers and count as missing",
                              rows.strange));
   }
   const auto model = make_table_model(*plan, {}, config_of(flags, model_dir));
@@ -115,7 +114,7 @@ void train_table(const TrainFlags& flags) {
   if (is_same_file(flags.csv, flags.eval)) {
     throw invalid_argument(
         fmt::format("--eval: {} is the table that is learned from", flags.eval),
-        "leave it out, and one row of five is held out; or name a file of other rows");
+        "omit it, and one row of five is held out; or name a file of other rows");
   }
   const TableFormat format = format_of(flags);
   const HeldOut held = held_out(flags.eval.empty() ? flags.eval_fraction : 0, flags.seed);
@@ -129,7 +128,7 @@ void train_table(const TrainFlags& flags) {
   }
   add_statistics(split.train, plan);
 
-  // What a run left that ended before it learned anything binds nobody.
+  // Files of a run that ended before it learned anything are ignored.
   const bool learned = CheckpointManager(model_dir).latest().has_value();
   const std::optional<TablePlan> before = learned ? plan_in(model_dir) : std::nullopt;
   if (learned && !before) {

@@ -31,7 +31,7 @@ inline std::string pipe_of(const std::string& stem, int rank, const char* direct
   return stem + "." + std::to_string(rank) + "." + direction;
 }
 
-// Both sides open both ends, so that nobody waits for the other to do so.
+// Both sides open both ends, so that neither waits for the other to do so.
 inline int open_pipe(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0) throw std::runtime_error("cannot open " + path);
@@ -54,8 +54,8 @@ inline void read_all(int descriptor, void* data, size_t bytes) {
   }
 }
 
-// Takes part as `rank` until the end. `all_reduce` sums so many bytes of float32 over the ranks, in
-// the same place each time.
+// Takes part as `rank` until the end. `all_reduce` sums this many bytes of float32 over the ranks,
+// in the same place each time.
 inline void obey(const std::string& stem, int rank,
                  const std::function<void(int64_t bytes)>& all_reduce) {
   const int in = open_pipe(pipe_of(stem, rank, "in"));

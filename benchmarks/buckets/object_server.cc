@@ -43,7 +43,7 @@ class Connection {
     if (ssl_ == nullptr) return recv(socket_, buffer.data(), most, 0);
     return SSL_read(ssl_, buffer.data(), static_cast<int>(most));
   }
-  // Whether somebody took all of it.
+  // Whether the client took all of it.
   bool send_all(std::string_view bytes) {
     constexpr size_t kAtOnce = size_t{1} << 20;
     while (!bytes.empty()) {
@@ -61,7 +61,7 @@ class Connection {
   SSL* ssl_ = nullptr;
 };
 
-// The number behind `mark` in a head, or `otherwise`.
+// The number after `mark` in a head, or `otherwise`.
 size_t number_behind(std::string_view head, std::string_view mark, size_t otherwise) {
   const size_t at = head.find(mark);
   if (at == std::string_view::npos) return otherwise;

@@ -17,7 +17,7 @@ struct SparseRows {
 // a9a of MUSTER_TEST_DATA; without it, rows of the same shape that are written into `directory`.
 SparseRows find_or_write_sparse_rows(const std::string& directory);
 
-// Contestants, each of which trains the model anew in every step. They throw unless it reaches the
+// Contestants, each of which trains the model again in every step. They throw unless it reaches the
 // target.
 void fit_by_estimator(const SparseRows& rows);  // ids, as the file has them
 void fit_by_dense_estimator(const SparseRows& rows);

@@ -26,7 +26,7 @@ struct Entry {
   int64_t side = 128;                 // of images, in pixels
   bool recompute = false;             // each block of a residual network
   bool barrier = false;               // it meets others, and exchanges nothing with them
-  // Photos in folders, in place of random numbers: decoded in the pipeline beside the steps, or
+  // Photos in folders, in place of random numbers: decoded in the pipeline during the steps, or
   // once, before the first.
   std::string photos{};
   bool decoded = false;

@@ -29,7 +29,7 @@ struct Contestant {
 };
 
 struct Plan {
-  int launches = 3;  // every contestant is started anew so often: memory lies elsewhere each time
+  int launches = 3;  // every contestant is started again so often: memory lies elsewhere each time
   int pairs = 10;    // samples of each launch
   int turns = 4;     // of which a sample consists
   int steps = 50;    // of a turn

@@ -26,7 +26,7 @@ struct Settings {
                               // weights; or "tower": ten layers of 1024, 10 million weights
   std::string precision = "float32";  // of an Estimator's model, a policy of mixed_precision()
   int64_t batch = 64;                 // per worker
-  bool overlap = true;  // of an Estimator: false reduces all gradients at once, behind backward
+  bool overlap = true;  // of an Estimator: false reduces all gradients at once, after backward
   double momentum = 0;
   int64_t scalars = -1;  // of an Estimator: summaries of so many scalars every ten steps; below 0,
                          // as it comes: only its own

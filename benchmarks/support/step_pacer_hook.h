@@ -1,5 +1,5 @@
 // An Estimator's training as a contestant: a step is made when it is its turn. And several of them
-// that meet behind every step, and exchange nothing. Thread safety: as Hook.
+// that meet after every step, and exchange nothing. Thread safety: as Hook.
 #pragma once
 
 #include <cstdlib>
@@ -36,7 +36,7 @@ class BarrierHook : public Hook {
   SharedBarrier barrier_{number("BENCH_BARRIER"), number("RANK"), number("WORLD_SIZE")};
 };
 
-// The hooks of a contestant's training: alone behind a barrier, or with all workers. `config`
+// The hooks of a contestant's training: alone after a barrier, or with all workers. `config`
 // learns which.
 inline std::vector<std::shared_ptr<Hook>> step_pacer_hooks(bool barrier, RunConfig& config) {
   std::vector<std::shared_ptr<Hook>> hooks{std::make_shared<StepPacerHook>()};

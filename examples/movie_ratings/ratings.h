@@ -1,4 +1,4 @@
-// Who gave which movie how many stars: read from MovieLens' files, or made up. Thread safety: pure
+// Ratings of movies by users: read from MovieLens' files, or generated. Thread safety: pure
 // functions, except for the files that are read.
 #pragma once
 

@@ -17,7 +17,7 @@ using namespace muster;
 
 namespace {
 
-// Photos are looked at so many times in an epoch, each time in another part and at another size,
+// Photos are looked at this many times in an epoch, each time in another part and at another size,
 // that there are at least so many.
 constexpr int64_t kPhotosOfAnEpoch = 400;
 // The means and deviations of ImageNet's colors, which weights of others were trained with.
@@ -60,7 +60,7 @@ Functional network(const Settings& settings, int64_t classes) {
   }
 }
 
-// What a job trains stands beside its weights: classes by label, and the network.
+// What a job trains is next to its weights: classes by label, and the network.
 std::string job_file(const Settings& settings) { return settings.job_dir + "/job.json"; }
 
 nlohmann::json job_in(const Settings& settings) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
-// What may stand behind the first byte of a character.
+// What may stand after the first byte of a character.
 struct CharacterForm {
   size_t length = 0;                      // with the first byte; 0 where it begins none
   unsigned char low = 0x80, high = 0xbf;  // of the second byte

@@ -1,4 +1,4 @@
-// Texts as the tokens of a model that reads bytes.
+// Converts texts to byte tokens, and back.
 // Thread safety: pure functions.
 #pragma once
 
@@ -11,19 +11,19 @@
 
 namespace muster::inline v0_1::applications {
 
-// Every byte of a text in UTF-8 is a token, 0 ... 255. A model may have more, for marks such as the
-// end of a text.
+// Every byte of a UTF-8 text is a token, 0 ... 255. A model may have more tokens, for marks such as
+// the end of a text.
 class MUSTER_EXPORT ByteTokenizer {
  public:
   static constexpr int64_t kVocabularySize = 256;
 
-  // Gives the bytes of the text, whatever they are.
+  // Returns the bytes of the text; any bytes are allowed.
   std::vector<int64_t> encode(std::string_view text) const;
 
-  // Gives the text of the tokens, which is UTF-8 in any case: each longest beginning of a character
-  // that does not go on, and each byte that begins none, becomes U+FFFD, as the Unicode standard
-  // advises. Tokens of 256 and above are marks, and give nothing. Throws InvalidArgument for one
-  // below 0, with its place.
+  // Returns the text of the tokens as valid UTF-8: each longest incomplete character, and each byte
+  // that begins no character, becomes U+FFFD, as the Unicode standard recommends. Tokens of 256 and
+  // above are marks and give no text. Throws InvalidArgument for a token below 0, with its
+  // position.
   std::string decode(const std::vector<int64_t>& tokens) const;
 };
 

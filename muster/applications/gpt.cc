@@ -55,7 +55,7 @@ void name_gpt_block(Weights& weights, const std::string& block, int64_t number, 
   }
 }
 
-// What is in files beside the weights: masks, and the head, which is the table of tokens.
+// What is in files next to the weights: masks, and the head, which is the table of tokens.
 void name_rest(Weights& weights) {
   const char* const program = Weights::kHuggingFace;
   weights.prefixes(program, {"", "transformer."});

@@ -34,10 +34,10 @@ internal::ImageStyle resnet_style(bool torchvision) {
 struct ResNetBlock {
   int64_t stage, place;  // both from 0
   int64_t filters, stride;
-  bool projects;  // has a convolution beside it
+  bool projects;  // has a convolution next to it
 
   std::string name() const { return fmt::format("conv{}_block{}", stage + 2, place + 1); }
-  // Of convolution `part` of the block, or of the one beside it, which is 0.
+  // Of convolution `part` of the block, or of the one next to it, which is 0.
   ModuleNames convolution(int64_t part) const {
     const std::string torchvision = fmt::format("layer{}.{}", stage + 1, place);
     const std::string hugging_face =

@@ -1,6 +1,6 @@
-// Residual networks (He et al., "Deep Residual Learning for Image Recognition", 2016): Keras's, and
-// torchvision's.
-// Thread safety: functions that give immutable values.
+// Residual networks (He et al., "Deep Residual Learning for Image Recognition", 2016), as in Keras
+// and as in torchvision.
+// Thread safety: functions that return immutable values.
 #pragma once
 
 #include <cstdint>
@@ -14,39 +14,39 @@ namespace muster::inline v0_1::applications {
 
 // Options of the residual networks.
 struct ResNetOptions {
-  // {height, width, channels}; {224, 224, 3} where it is empty. Without a top, -1 is any size. At
-  // least 32.
+  // {height, width, channels}, at least 32; empty: {224, 224, 3}. Without a top, -1 means any size.
   Shape input_shape{};
-  // false leaves the means of channels and the classes away, and gives [batch, height / 32, width /
-  // 32, channels].
+  // False removes the pooling and the classifier, and returns [batch, height / 32, width / 32,
+  // channels].
   bool include_top = true;
   int64_t classes = 1000;
-  // Without a top, "avg" gives the mean of each channel, and "max" the largest value.
+  // Without a top: "avg" returns the mean of each channel, "max" the largest value.
   std::string pooling{};
-  // Of the classes. Losses that take logits want kLinear.
+  // Activation of the classifier. Use kLinear with losses that take logits.
   Activation classifier_activation = Activation::kSoftmax;
-  // A safetensors file with initial weights: of Keras's names, as our checkpoints have, or, with
-  // torchvision = true, of torchvision's or those of Hugging Face's transformers. A checkpoint that
-  // a run restores wins. The file is read when weights are made.
+  // A safetensors file with initial weights: with Keras's names, as in our checkpoints, or, if
+  // torchvision = true, with torchvision's names or those of Hugging Face's transformers. The file
+  // is read when weights are created; a checkpoint that a run restores overwrites them.
   std::string weights{};
-  // true: torchvision's structure ("v1.5"). The stride of a block is that of its 3x3 convolution,
-  // which pads both sides alike; convolutions have no bias; normalizations have an epsilon of 1e-5
-  // and a momentum of 0.9. Images are normalized by mean and deviation outside of it.
-  // false: Keras's. The stride is that of the first convolution; convolutions have a bias; 1.001e-5
-  // and 0.99. ResNet18() and ResNet34() are not in Keras, and are torchvision's in any case.
+  // True: torchvision's network ("v1.5"). The stride of a block is that of its 3x3 convolution,
+  // which pads both sides equally; convolutions have no bias; normalizations have an epsilon of
+  // 1e-5 and a momentum of 0.9. Normalize images by mean and deviation yourself.
+  // False: Keras's network. The stride is that of the first convolution; convolutions have a bias;
+  // epsilon 1.001e-5 and momentum 0.99. Keras has no ResNet18() and ResNet34(): they are always
+  // torchvision's.
   bool torchvision = false;
-  // Each block, and what is in front of them, keeps only what goes into it and comes out of it, and
-  // backward calls it once more (Recompute): the same bits in less memory and more time. layers()
-  // then shows each as one.
+  // Whether each block, and the part before the blocks, keeps only its inputs and outputs, and the
+  // backward pass computes the rest again (Recompute): the same bits with less memory and more
+  // time. layers() then shows each block as one layer.
   bool recompute = false;
   std::string name{};  // of the Functional
 };
 
-// Give images [batch, height, width, channels] -> [batch, classes]. Layers are named as in Keras:
+// Map images [batch, height, width, channels] -> [batch, classes]. Layers are named as in Keras:
 // "conv1_conv", "conv2_block1_1_conv", "conv2_block1_0_bn", "avg_pool", "predictions". Throw
-// InvalidArgument for options out of range and for weights that do not fit, with all that is
-// missing, left over and of another shape; NotFound where there is no such file, or where it knows
-// none of its names.
+// InvalidArgument for options out of range and for weights that do not fit, with all missing,
+// unused and reshaped ones; NotFound for a missing weights file, or one without any of the
+// network's names.
 MUSTER_EXPORT Functional ResNet18(ResNetOptions options = {});
 MUSTER_EXPORT Functional ResNet34(ResNetOptions options = {});
 MUSTER_EXPORT Functional ResNet50(ResNetOptions options = {});

@@ -1,5 +1,5 @@
-// Waiting for what another thread or process does and tells nobody of, for tests: it is asked again
-// and again, for a minute at most. Thread safety: pure functions.
+// Waits, in tests, for an event in another thread or process that sends no notice: polls it, for a
+// minute at most. Thread safety: pure functions.
 #pragma once
 
 #include <chrono>

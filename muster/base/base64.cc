@@ -9,7 +9,7 @@
 namespace muster::inline v0_1 {
 
 std::string to_base64(std::string_view bytes) {
-  // OpenSSL writes a zero behind the text.
+  // OpenSSL writes a zero after the text.
   std::string text((bytes.size() + 2) / 3 * 4 + 1, '\0');
   const int count = EVP_EncodeBlock(reinterpret_cast<unsigned char*>(text.data()),
                                     reinterpret_cast<const unsigned char*>(bytes.data()),

@@ -55,9 +55,10 @@ Better better_by_name(std::string_view name) {
 void warn_of_direction(std::string_view whose, std::string_view name, Better asked) {
   const Better known = better_by_name(name);
   if (known == Better::kUnknown || known == asked) return;
-  log::warning_once(fmt::format("{} takes {} values of \"{}\" for better; by its name, {} ones are",
-                                whose, asked == Better::kHigher ? "higher" : "lower", name,
-                                known == Better::kHigher ? "higher" : "lower"));
+  log::warning_once(
+      fmt::format("{} treats {} values of \"{}\" as better, but its name suggests that {} ones are",
+                  whose, asked == Better::kHigher ? "higher" : "lower", name,
+                  known == Better::kHigher ? "higher" : "lower"));
 }
 
 }  // namespace muster::inline v0_1

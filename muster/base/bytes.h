@@ -1,5 +1,5 @@
 // Views of raw bytes, and fixed-width little-endian numbers in them.
-// Thread safety: views and free functions; as safe as the memory they look at.
+// Thread safety: views and free functions; as safe as the memory they view.
 #pragma once
 
 #include <bit>
@@ -12,7 +12,7 @@
 
 namespace muster::inline v0_1 {
 
-// Bytes that somebody else owns: Bytes are read, MutableBytes are written into.
+// Views of bytes that another object owns: Bytes for reading, MutableBytes for writing.
 using Bytes = std::span<const std::byte>;
 using MutableBytes = std::span<std::byte>;
 

@@ -13,9 +13,9 @@
 
 namespace muster::inline v0_1 {
 
-// A length of time.
+// A length of time, inside Muster.
 using Duration = std::chrono::nanoseconds;
-// The same as options take it and results give it: 30s, 500ms and 1h of std::chrono become one, and
+// A length of time in options and results. It takes std::chrono's 30s, 500ms and 1h, and
 // Seconds(0.5) is half a second.
 using Seconds = std::chrono::duration<double>;
 // A point on a clock that only moves forward and has no relation to the date.
@@ -25,7 +25,7 @@ using TimePoint = std::chrono::time_point<std::chrono::steady_clock, Duration>;
 inline double to_seconds(Duration duration) {
   return std::chrono::duration<double>(duration).count();
 }
-// Returns the duration of so many seconds, rounded to the nanosecond.
+// Returns the duration of `seconds` seconds, rounded to the nanosecond.
 MUSTER_EXPORT Duration from_seconds(double seconds);
 inline Duration from_seconds(Seconds seconds) { return from_seconds(seconds.count()); }
 
@@ -38,8 +38,8 @@ class MUSTER_EXPORT Clock {
   virtual double wall_seconds() = 0;
   // Blocks the calling thread for this long.
   virtual void sleep_for(Duration duration) = 0;
-  // Waits on `changed`, with `lock` held as std::condition_variable wants it, until `done()` holds
-  // or `deadline` has come on this clock. Returns done().
+  // Waits on `changed` until `done()` holds or until this clock reaches `deadline`. `lock` must be
+  // held, as std::condition_variable requires. Returns done().
   virtual bool wait_until(std::unique_lock<std::mutex>& lock, std::condition_variable& changed,
                           TimePoint deadline, const std::function<bool()>& done) = 0;
   // Calls wait_until() with the deadline `timeout` from now.
@@ -50,11 +50,12 @@ class MUSTER_EXPORT Clock {
 // The machine's clock.
 MUSTER_EXPORT Clock& system_clock();
 
-// A clock that moves only when it is told to. advance() moves it; with `sleep_advances`, for tests
-// of one thread, whoever sleeps or waits moves it to the end of the wait at once.
+// A clock that moves only when a test moves it. advance() moves it. With `sleep_advances`, for
+// tests of one thread, a thread that sleeps or waits moves the clock to the end of its wait at
+// once.
 class MUSTER_EXPORT ManualClock : public Clock {
  public:
-  // Says where the clock begins and how it moves.
+  // Where the clock begins and how it moves.
   struct Options {
     double wall_seconds = 1'700'000'000;  // Unix time at the start
     bool sleep_advances = false;
@@ -62,10 +63,10 @@ class MUSTER_EXPORT ManualClock : public Clock {
   ManualClock() : ManualClock(Options()) {}
   explicit ManualClock(Options options) : options_(options) {}
 
-  // Moves the clock forward; whoever waits for the new time sees it.
+  // Moves the clock forward and wakes the threads that wait for the new time.
   void advance(Duration duration) { elapsed_.fetch_add(duration.count()); }
-  // The number of threads that sleep or wait on this clock now, so that a test can advance it when
-  // all have arrived.
+  // Returns how many threads sleep or wait on this clock now. A test can advance the clock once all
+  // of its threads wait.
   int sleepers() const { return sleepers_.load(); }
 
   TimePoint now() override;

@@ -1,4 +1,4 @@
-// Environment variables as a value, so that what is decided from them can be tested.
+// A copy of environment variables, so that decisions based on them can be tested.
 // Thread safety: a value; reading a shared one is safe.
 #pragma once
 
@@ -21,14 +21,14 @@ class MUSTER_EXPORT Environment {
   explicit Environment(std::map<std::string, std::string> variables)
       : variables_(std::move(variables)) {}
 
-  // Copies the variables that this process has now; later changes are not seen.
+  // Copies the variables of this process as they are now; later changes do not show.
   static Environment process();
 
-  // Returns the variable; nothing when it is not set, and an empty text when it is set to nothing.
+  // Returns the variable; nothing when it is not set, and "" when it is set to an empty text.
   std::optional<std::string> get(const std::string& name) const;
   // Returns the variable, or `fallback` when it is not set.
   std::string get_or(const std::string& name, std::string fallback) const;
-  // Whether the variable is set, even if it is set to nothing.
+  // Whether the variable is set, even to an empty text.
   bool has(const std::string& name) const { return variables_.count(name) != 0; }
   // Returns a copy in which `name` is set.
   Environment with(const std::string& name, std::string value) const;

@@ -8,8 +8,8 @@ namespace muster::inline v0_1 {
 namespace {
 
 constexpr const char* kNoRoomHint =
-    "free space on the disk that holds it (df -h and quota -s tell what is left) and run the "
-    "same command again, or choose another directory";
+    "free space on that disk (df -h and quota -s show what is left) and run the same command "
+    "again, or choose another directory";
 
 std::string render(ErrorKind kind, const std::string& message,
                    const std::vector<std::string>& causes, const std::string& hint) {

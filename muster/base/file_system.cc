@@ -173,7 +173,7 @@ class LocalStagedWriter : public StagedWriter {
       (void)discard();
       if (code == EISDIR) {
         return invalid_argument("'" + path_ + "' is a directory, not a file",
-                                "name a file, or what is not there yet");
+                                "name a file, or a path that does not exist yet");
       }
       return file_error(code, "cannot rename '" + aside_ + "' to", path_);
     }
@@ -266,8 +266,9 @@ class LocalFileSystem : public FileSystem {
       // A process of the same id may have left this name, here or on another host of a shared disk.
       if (errno != EEXIST) return file_error(errno, "cannot open for writing", path);
     }
-    return internal_error("found no free name beside '" + path + "' after 1000 attempts",
-                          "remove the leftovers '" + stem + "*'");
+    return internal_error(
+        "found no free name for a temporary file next to '" + path + "' after 1000 attempts",
+        "remove the leftovers '" + stem + "*'");
   }
 
   Result<std::vector<std::string>> list_directory(const std::string& path) override {
@@ -319,7 +320,7 @@ class LocalFileSystem : public FileSystem {
       if (S_ISDIR(status.st_mode)) return {};
       return invalid_argument(
           "cannot make the directory '" + path + "': a file of that name exists",
-          "name a folder, or what is not there yet");
+          "name a folder, or a path that does not exist yet");
     }
     std::string trimmed = path;
     while (trimmed.size() > 1 && trimmed.back() == '/') trimmed.pop_back();

@@ -29,7 +29,7 @@ TEST(FileSystem, WritesAtomicallyAndReadsBack) {
   EXPECT_EQ(files.read_file("file://" + path).value(), "second one");
   EXPECT_EQ(files.file_size(path).value(), 10u);
   EXPECT_EQ(files.read_range(path, 7, 3).value(), "one");
-  // Nothing is left beside it.
+  // Nothing is left next to it.
   EXPECT_THAT(files.list_directory(temp.path()).value(), ElementsAre("a"));
 }
 
@@ -174,7 +174,7 @@ TEST(FileSystem, DirectoriesAndRemoval) {
   files.write_atomically(temp / "file", "1").value();
   EXPECT_EQ(files.make_directories(temp / "file").error().kind(), ErrorKind::kInvalidArgument);
   EXPECT_EQ(files.make_directories(temp / "file").error().hint(),
-            "name a folder, or what is not there yet");
+            "name a folder, or a path that does not exist yet");
 }
 
 TEST(FileSystem, ErrorsNameThePath) {

@@ -19,8 +19,8 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// Ports that the system gives to nobody who has not asked for this very one: those below the range
-// it takes its own choices from, for servers and for the near ends of connections.
+// Ports that the system only gives on request: those below the range it takes its own choices from,
+// for servers and for the near ends of connections.
 struct Range {
   int first = 20000;
   int end = 30000;
@@ -62,8 +62,8 @@ int port_of(const FileDescriptor& fd) {
   return ntohs(address.sin6_port);
 }
 
-// What this process has given out. A datagram socket with the number of a port is in nobody's way
-// there, and keeps the other processes that look for ports from it.
+// What this process has given out. A datagram socket with the number of a port does not disturb its
+// use, and keeps other processes that look for ports from it.
 class Given {
  public:
   // Another port, or none, with errno.

@@ -38,7 +38,7 @@ TEST(FreePorts, AreNotThoseOfAnotherProcess) {
   ASSERT_EQ(pipe(ends), 0);
   int gate[2] = {-1, -1};
   ASSERT_EQ(pipe(gate), 0);
-  // It goes on from where this process is.
+  // It continues from where this process is.
   const std::vector<int> before = free_ports(1);
   const pid_t other = fork();
   ASSERT_GE(other, 0);
@@ -63,7 +63,7 @@ TEST(FreePorts, AreNotThoseOfAnotherProcess) {
 TEST(FreePorts, LieOutsideTheSystemsRange) {
   std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
   int first = 0, last = 0;
-  // Where the system's range begins lower, it leaves too little room beside it.
+  // Where the system's range begins lower, it leaves too little room next to it.
   if (!(file >> first >> last) || first < 30000) {
     GTEST_SKIP() << "the system gives out ports from " << first
                  << " on, so that free_ports() has to take some of those";

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMaxDepth = 200;
 
-// Returns the text around `offset` on one line, cut to some width, with a mark behind what was
+// Returns the text around `offset` on one line, cut to some width, with a mark after what was
 // read.
 std::string excerpt(std::string_view text, size_t offset) {
   constexpr size_t kWidth = 30;
@@ -53,7 +53,7 @@ std::string reason_of(std::string reason) {
 }
 
 // Looks at a text before a tree is made of it, so that one that is refused takes no memory. (A
-// callback of nlohmann's own parser would look through all of a list behind each object in it.)
+// callback of nlohmann's own parser would look through all of a list after each object in it.)
 class JsonCheck final : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override { return true; }

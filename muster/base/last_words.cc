@@ -37,7 +37,7 @@ void write_plainly(std::string_view text) {
 
 extern "C" void on_abort(int number) {
   write_plainly(
-      "error: the process was aborted (SIGABRT); whoever called abort() may have said why above\n"
+      "error: the process was aborted (SIGABRT); the lines above may show why abort() was called\n"
       "hint: where memory or threads are limited (ulimit -v, ulimit -u, a container), raise the "
       "limit\n");
   std::signal(number, SIG_DFL);

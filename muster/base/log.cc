@@ -161,19 +161,16 @@ struct Log {
     const bool understood = known != spdlog::level::off || wanted == "off";
     logger.set_level(understood ? known : spdlog::level::info);
     if (!understood && !wanted.empty()) {
-      logger.warn(
-          "MUSTER_LOG_LEVEL is '{}': going on with info; use debug, info, warning, error or off",
-          wanted);
+      logger.warn("MUSTER_LOG_LEVEL is '{}'; using info. Use debug, info, warning, error or off",
+                  wanted);
     }
     const std::string_view format = variable("MUSTER_LOG_FORMAT");
     if (!format.empty() && format != "json" && format != "text") {
-      logger.warn("MUSTER_LOG_FORMAT is '{}': going on with text; use text or json", format);
+      logger.warn("MUSTER_LOG_FORMAT is '{}'; using text. Use text or json", format);
     }
     const std::string_view progress = variable("MUSTER_PROGRESS");
     if (!progress.empty() && progress != "bar" && progress != "none") {
-      logger.warn(
-          "MUSTER_PROGRESS is '{}': going on as if it were unset; use bar, none, or leave it out",
-          progress);
+      logger.warn("MUSTER_PROGRESS is '{}'; ignored. Use bar or none, or unset it", progress);
     }
   }
 };

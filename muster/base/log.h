@@ -1,10 +1,10 @@
 // Writes lines for people to standard error: "I 12:03:45 message". The process has one log; any
-// thread may write to it, and a line is written whole. The level comes from MUSTER_LOG_LEVEL
-// (debug, info, warning, error, off; default info), colour is left out when standard error is no
-// terminal or NO_COLOR is set.
+// thread may write to it, and each line is written whole. MUSTER_LOG_LEVEL sets the lowest level
+// that is written (debug, info, warning, error, off; default info). Lines have no colour when
+// standard error is not a terminal or NO_COLOR is set.
 //
-// For machines, MUSTER_LOG_FORMAT=json or set_format() makes each line a JSON object: "time" (UTC),
-// "level", "message", and for an event its name and fields.
+// For machines, MUSTER_LOG_FORMAT=json or set_format() makes each line a JSON object with "time"
+// (UTC), "level" and "message"; an event also has its name and fields.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -23,31 +23,31 @@ MUSTER_EXPORT void info(std::string_view message);
 MUSTER_EXPORT void warning(std::string_view message);
 MUSTER_EXPORT void error(std::string_view message);
 
-// Say `message` the first time they are called with this text, and never again in this process.
-// After a thousand texts they say nothing more.
+// Write `message` the first time they are called with this text, and never again in this process.
+// After a thousand different texts they write nothing more.
 MUSTER_EXPORT void info_once(std::string_view message);
 MUSTER_EXPORT void warning_once(std::string_view message);
 
-// Writes what happened, at level info: `message` as text, or {"event": name, ...fields} as JSON.
+// Writes an event at level info: `message` as text, or {"event": name, ...fields} as JSON.
 // REQUIRES: fields is an object.
 MUSTER_EXPORT void event(std::string_view name, const nlohmann::json& fields,
                          std::string_view message);
 
-// Sets the form of lines, in place of MUSTER_LOG_FORMAT.
+// Sets the format of lines; overrides MUSTER_LOG_FORMAT.
 MUSTER_EXPORT void set_format(Format format);
-// Reads "text" or "json". Throws InvalidArgument for another word.
+// Parses "text" or "json". Throws InvalidArgument for another word.
 MUSTER_EXPORT Format parse_format(std::string_view word);
 
-// Shows a line below the others until the next status replaces it; an empty text removes it. It is
-// shown on a terminal, and where MUSTER_PROGRESS=bar asks for it (as `muster run` does, which shows
-// one for each task). Elsewhere, with MUSTER_PROGRESS=none, and as JSON, it is dropped. Text beyond
-// the terminal's width is cut.
+// Shows a status line below the log until the next status replaces it; an empty text removes it. It
+// is shown on a terminal, and when MUSTER_PROGRESS=bar (`muster run` sets this and shows one line
+// for each task). It is dropped elsewhere, with MUSTER_PROGRESS=none, and when the log is JSON.
+// Text beyond the terminal's width is cut.
 MUSTER_EXPORT void status(std::string_view text);
 MUSTER_EXPORT bool shows_status();
-// The columns that a status may have; 80 when they cannot be told.
+// Returns the number of columns available to a status; 80 when unknown.
 MUSTER_EXPORT int status_width();
 
-// Makes sure everything said so far is written.
+// Waits until all earlier lines are written.
 MUSTER_EXPORT void flush();
 
 }  // namespace muster::inline v0_1::log

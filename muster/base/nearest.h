@@ -1,4 +1,4 @@
-// "Did you mean …": the known word that somebody may have wanted to type. Thread safety: a pure
+// "Did you mean …": the known word that was probably meant. Thread safety: a pure
 // function.
 #pragma once
 

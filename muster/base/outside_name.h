@@ -1,6 +1,6 @@
 // Names that come from outside become paths here: from listings of stores, from tables in files,
-// from peers. Whoever wrote them may have meant another place than the folder they are said to lie
-// in. Thread safety: pure functions.
+// from peers. Such a name may point to another place than the folder that it claims. Thread safety:
+// pure functions.
 #pragma once
 
 #include <string>

@@ -45,7 +45,7 @@ std::string printable_lines(std::string_view text) { return shown(text, "\n\t");
 
 std::string printable_beginning(std::string_view text, size_t most) {
   if (text.size() <= most) return printable(text);
-  // The last character may be cut: it begins behind the last byte that begins none.
+  // The last character may be cut: it begins after the last byte that begins none.
   size_t end = most;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
   return printable(text.substr(0, end == 0 ? most : end)) + "...";

@@ -1,5 +1,5 @@
-// Makes random numbers that are a pure function of a key, by Philox4x32-10 (Salmon, Moraes, Dror
-// and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011). Nothing draws from a global
+// Random numbers that are a pure function of a key, by Philox4x32-10 (Salmon, Moraes, Dror and
+// Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011). Nothing draws from a global
 // generator. Thread safety: keys and generators are small values; give each thread or each element
 // its own.
 //
@@ -17,7 +17,7 @@
 
 namespace muster::inline v0_1 {
 
-// Four random words: what Philox gives for one counter.
+// Four random words, the output of Philox for one counter.
 using PhiloxBlock = std::array<uint32_t, 4>;
 
 // The ten-round Philox4x32 function of a 128-bit counter and a 64-bit key.
@@ -42,8 +42,8 @@ struct RandomKey {
   uint64_t key = 0;
   uint64_t stream = 0;
 
-  // The key of child `id`: (key', stream') = philox4x32({id, stream}, key xor 0x6a09e667f3bcc908).
-  // The constant keeps children apart from the numbers this key itself draws.
+  // Returns the key of child `id`: (key', stream') = philox4x32({id, stream}, key xor
+  // 0x6a09e667f3bcc908). The constant keeps the children different from the numbers of this key.
   constexpr RandomKey derive(uint64_t id) const;
 
   friend constexpr bool operator==(const RandomKey&, const RandomKey&) = default;
@@ -68,7 +68,7 @@ constexpr uint64_t id_of(std::string_view name) {
 // Draws the numbers of one key in order.
 class MUSTER_EXPORT Random {
  public:
-  // Begins in the stream of `key` at `position`, counted in blocks of four 32-bit words.
+  // Begins in the stream of `key` at `position`, in blocks of four 32-bit words.
   explicit constexpr Random(RandomKey key, uint64_t position = 0)
       : key_(key), position_(position) {}
 

@@ -28,7 +28,7 @@ const char* kind_of(mode_t mode) {
 Error no_file(mode_t mode, const std::string& path, bool writes) {
   std::string hint = "name a file";
   if (writes) {
-    hint += ", or what is not there yet";
+    hint += ", or a path that does not exist yet";
   } else {
     hint += S_ISDIR(mode) ? " in it" : "; what comes out of it can be kept in one: cat ... > FILE";
   }
@@ -71,7 +71,7 @@ Result<FileDescriptor> open_regular_file(const std::string& local, int flags,
   const int code = errno;
   FileDescriptor file(fd);
   struct stat status {};
-  // A socket, and a pipe that nobody reads, cannot be opened, and the system does not say why.
+  // A socket, and a pipe without a reader, cannot be opened, and the system does not say why.
   const bool seen = file.is_open()
                         ? ::fstat(fd, &status) == 0
                         : (code == ENXIO || code == EISDIR) && ::stat(local.c_str(), &status) == 0;

@@ -10,9 +10,9 @@
 namespace muster::inline v0_1 {
 
 // Opens the file `local` of this machine; errors call it `path`. `flags` are those of open(2),
-// without O_CLOEXEC and O_NONBLOCK, which are added: nobody waits for the other end of a pipe. One
-// that is made gets the mode 0666. Returns InvalidArgument for a directory, a named pipe, a socket
-// or a device, and says which; NotFound for what is not there.
+// without O_CLOEXEC and O_NONBLOCK, which are added: the call does not wait for the other end of a
+// pipe. A new file gets the mode 0666. Returns InvalidArgument for a directory, a named pipe, a
+// socket or a device, and says which; NotFound for what is not there.
 Result<FileDescriptor> open_regular_file(const std::string& local, int flags,
                                          const std::string& path);
 inline Result<FileDescriptor> open_regular_file(const std::string& local, int flags) {

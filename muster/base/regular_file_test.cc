@@ -51,7 +51,8 @@ TEST_F(RegularFileTest, WhatIsNoneIsNamed) {
     EXPECT_EQ(read.error().message(), expected);
     EXPECT_EQ(read.error().hint().substr(0, 11), "name a file");
     EXPECT_EQ(files.open_writer(path).error().message(), expected);
-    EXPECT_EQ(files.open_writer(path).error().hint(), "name a file, or what is not there yet");
+    EXPECT_EQ(files.open_writer(path).error().hint(),
+              "name a file, or a path that does not exist yet");
     const Status special = check_is_no_special_file(path, path);
     EXPECT_EQ(special.ok() ? expected : special.error().message(), expected);
     EXPECT_EQ(special.ok(), path == directory_);
@@ -61,7 +62,7 @@ TEST_F(RegularFileTest, WhatIsNoneIsNamed) {
             "'/dev/zero' is a device, not a file");
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/zero"));
   EXPECT_TRUE(check_is_no_special_file(temp_ / "none", "none").ok());
-  // One that somebody reads from could be opened, and is none all the same.
+  // One that somebody reads from could be opened, and is none anyway.
   const FileDescriptor reader(::open(pipe_.c_str(), O_RDONLY | O_NONBLOCK));
   ASSERT_TRUE(reader.is_open());
   EXPECT_EQ(files.open_writer(pipe_).error().message(),
@@ -78,7 +79,7 @@ TEST_F(RegularFileTest, AFileTakesThePlaceOfNoLinkToWhatIsOpen) {
   FileSystem& files = local_file_system();
   const Error taken = files.write_atomically(directory_, "text").error();
   EXPECT_EQ(taken.message(), "'" + directory_ + "' is a directory, not a file");
-  EXPECT_EQ(taken.hint(), "name a file, or what is not there yet");
+  EXPECT_EQ(taken.hint(), "name a file, or a path that does not exist yet");
   // In a folder that is not there nothing is written, and the folder is named.
   const std::string none = temp_ / "none";
   for (const std::string& path : {none + "/file", "file://" + none + "/file"}) {

@@ -20,7 +20,7 @@ class [[nodiscard]] Result {
   bool ok() const { return std::holds_alternative<T>(state_); }
   explicit operator bool() const { return ok(); }
 
-  // Returns the value. Throws the error when there is none.
+  // Returns the value. Throws the error if there is no value.
   T& value() & {
     if (!ok()) throw error();
     return std::get<T>(state_);
@@ -29,13 +29,13 @@ class [[nodiscard]] Result {
     if (!ok()) throw error();
     return std::get<T>(state_);
   }
-  // It returns by value, so that `for (auto& x : make().value())` does not look into a Result that
-  // is gone.
+  // Returns the value by value, so that `for (auto& x : make().value())` does not refer to a
+  // destroyed Result.
   T value() && {
     if (!ok()) throw error();
     return std::get<T>(std::move(state_));
   }
-  // Returns the value, or `fallback` when there is none.
+  // Returns the value, or `fallback` if there is no value.
   T value_or(T fallback) const { return ok() ? std::get<T>(state_) : std::move(fallback); }
 
   // REQUIRES: !ok().
@@ -64,7 +64,7 @@ class [[nodiscard]] Result<void> {
   std::optional<Error> error_;
 };
 
-// Says that a call succeeded, or holds its Error.
+// The success of a call, or its Error.
 using Status = Result<void>;
 
 }  // namespace muster::inline v0_1

@@ -22,7 +22,7 @@ Error memory_error(const std::string& what) {
   return Error(ErrorKind::kUnavailable, fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
-// Whoever sent the file may have said anything of it.
+// The sender's description of the file may be wrong.
 void check_file(const FileDescriptor& file, int64_t bytes) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0) throw memory_error("cannot look at shared memory");

@@ -21,8 +21,8 @@ class MUSTER_PART_EXPORT SharedMemory {
   static SharedMemory map(FileDescriptor file, int64_t bytes);
   // The same, and what is mapped can be read and not written.
   static SharedMemory map_to_read(FileDescriptor file, int64_t bytes);
-  // From now on nobody can map the file to write it; what is mapped already stays as it is. Throws
-  // Unavailable where the system cannot do that (Linux before 5.1).
+  // From now on the file cannot be mapped for writing; what is mapped already stays as it is.
+  // Throws Unavailable where the system cannot do that (Linux before 5.1).
   void keep_others_from_writing() const;
   SharedMemory(SharedMemory&& other) noexcept { *this = std::move(other); }
   SharedMemory& operator=(SharedMemory&& other) noexcept;

@@ -36,7 +36,7 @@ TEST(SharedMemory, OthersCanBeKeptFromWriting) {
   EXPECT_EQ(there.data()[17], std::byte{3});
 }
 
-// What lies behind the end of a file, or was cut off, is a bus error to read.
+// What lies after the end of a file, or was cut off, is a bus error to read.
 TEST(SharedMemory, AFileThatIsNotWhatItIsSaidToBeIsRefused) {
   const SharedMemory small = SharedMemory::create(4096);
   for (const int64_t said : {int64_t{-1}, int64_t{0}, int64_t{4095}, int64_t{8192}, INT64_MAX}) {

@@ -2,8 +2,8 @@
 // are locked against other threads and processes.
 //
 // A live writer holds a lock of the operating system on its staging file, which ends with its
-// process, however that ends. So a staging file that can be locked is nobody's. On file systems
-// without locks nothing is removed.
+// process, however that ends. So a staging file that can be locked has no live writer. On file
+// systems without locks nothing is removed.
 #pragma once
 
 #include <string>

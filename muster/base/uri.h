@@ -1,7 +1,7 @@
 // What paths and URIs begin with. Thread safety: pure functions.
 //
 // A path is plain ("models/a") or a URI ("s3://bucket/models/a"). A URI has a root, of its scheme
-// and what stands behind that ("s3://bucket"), and a path below it.
+// and what stands after that ("s3://bucket"), and a path below it.
 #pragma once
 
 #include <cstddef>

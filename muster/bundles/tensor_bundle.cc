@@ -191,7 +191,7 @@ BundlePiece BundleReader::piece_of(const std::string& name, Bytes value, BundleE
                      piece.bytes <= sizes_[static_cast<size_t>(piece.shard)] - piece.offset;
   if (!there) {
     throw corrupt(fmt::format(
-        "the tensor '{}' would be {} bytes from byte {} of file {} on, which are not there", name,
+        "the tensor '{}' needs {} bytes from byte {} of file {} on, but the file is shorter", name,
         piece.bytes, piece.offset, piece.shard));
   }
   return piece;
@@ -225,7 +225,7 @@ void BundleReader::add_entry(const std::string& key, Bytes value,
   uint64_t covered = 0;
   for (std::vector<Extent>& extents : slices) {
     const auto part = by_key.find(internal::slice_key(key, extents));
-    if (part == by_key.end()) throw wrong("one of its parts is not there");
+    if (part == by_key.end()) throw wrong("one of its parts is missing");
     BundlePiece piece = piece_of(key, part->second, &entry);
     if (static_cast<int>(entry.dtype) != dtype) throw wrong("a part is " + describe(entry.dtype));
     if (extents.size() != shape.size() || piece.shape.size() != shape.size())
@@ -255,7 +255,7 @@ void BundleReader::check(const std::string& name, const BundlePiece& piece,
                          uint32_t checksum) const {
   if (checksum == piece.checksum) return;
   throw corrupt(fmt::format(
-      "'{}': the tensor '{}' is damaged: its checksum is {:08x}, and {:08x} stands in the index",
+      "'{}': the tensor '{}' is damaged: its checksum is {:08x}, but the index has {:08x}",
       path_of(piece.shard), name, checksum, piece.checksum));
 }
 

@@ -135,7 +135,7 @@ TEST_F(BundleTest, AFileOfDataThatIsAwayOrTooShortIsSaid) {
   ASSERT_TRUE(files_.write_atomically(data(), std::string_view("short")).ok());
   Error error = error_of([&] { BundleReader(files_, prefix_); });
   EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
-  EXPECT_THAT(error.message(), HasSubstr("which are not there"));
+  EXPECT_THAT(error.message(), HasSubstr("but the file is shorter"));
   ASSERT_TRUE(files_.remove(data()).ok());
   error = error_of([&] { BundleReader(files_, prefix_); });
   EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);

@@ -30,7 +30,7 @@ constexpr std::array<SlotRow, 8> kSlots = {{
 }};
 constexpr std::string_view kCentered = "mg";
 
-// Optimizers of Keras, whose slots have the names that Muster's have, but for SGD's.
+// Optimizers of Keras, whose slots have the names that Muster's have, except for SGD's.
 constexpr std::array<std::string_view, 10> kKerasOptimizers = {
     "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lion", "Nadam", "RMSprop", "SGD"};
 
@@ -168,7 +168,7 @@ std::set<std::string> optimizers_in(const std::set<std::string>& names) {
   return optimizers;
 }
 
-// What Muster calls a variable of a model: TensorFlow's name, but for those of its recurrent
+// What Muster calls a variable of a model: TensorFlow's name, except for those of its recurrent
 // Estimators, "rnn_model/rnn/stacked_rnn_cells/lstm_cell_1/kernel" of the second layer, and
 // "sequence_features/words_embedding/embedding_weights".
 std::string variable_here(const std::set<std::string>& names, std::string_view name) {

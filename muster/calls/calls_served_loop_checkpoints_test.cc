@@ -115,7 +115,7 @@ int64_t go_on(const std::string& middle, bool ends_training) {
     auto training = task.strategy->distribute(points(160).batch(8));
     while (training.completed_passes() < 1) {
       for (const auto& batch : training) {
-        // The chief reads its position, which has no batch behind it.
+        // The chief reads its position, which has no batch after it.
         EXPECT_EQ(task.rank, 1);
         task.strategy->run([&](const Features& x, const Labels& y) { regression.minimize(x, y); },
                            batch);
@@ -152,14 +152,14 @@ TEST(ServedLoop, AChiefBehindItsLastBatchThatOnlyLeavesSaysWhatIsNotTrainedOn) {
   interrupt_behind_the_chief(middle);
   // The others learn it too.
   EXPECT_THAT(message_of([&] { (void)go_on(middle, /*ends_training=*/false); }),
-              HasSubstr("was not trained on"));
+              HasSubstr("was not used for training"));
   const auto error = take_late_error();
   ASSERT_TRUE(error.has_value());
   EXPECT_EQ(error->kind(), ErrorKind::kInvalidArgument);
-  EXPECT_THAT(error->message(), AllOf(HasSubstr("started again behind its last batch"),
-                                      HasSubstr("what worker 0 had left behind step 1")));
+  EXPECT_THAT(error->message(), AllOf(HasSubstr("restarted after its last batch"),
+                                      HasSubstr("the data that worker 0 had left after step 1")));
   EXPECT_THAT(error->hint(),
-              AllOf(HasSubstr("scope.end_training() behind it"), HasSubstr("middle/model.ckpt-")));
+              AllOf(HasSubstr("scope.end_training() after it"), HasSubstr("middle/model.ckpt-")));
 }
 
 TEST(ServedLoop, AChiefWithoutAnyBatchIsTold) {

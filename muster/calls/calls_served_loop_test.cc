@@ -146,7 +146,7 @@ TEST(ServedLoop, BehindTheEndOfTrainingAllSeeTheSameWeights) {
 TEST(ServedLoop, AnEvaluationReadsTheWeightsAsTheyAreAndMeasuresThisWorkersShare) {
   std::mutex mutex;
   int64_t rows = 0;
-  double largest = 0;  // behind the first step of a task; the other may be far ahead then
+  double largest = 0;  // after the first step of a task; the other may be far ahead then
   run_cluster({.workers = 2}, [&](const Task& task) {
     const Regression regression;
     const auto error = [&] {

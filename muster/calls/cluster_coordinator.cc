@@ -49,15 +49,15 @@ const ParameterServerOptions& checked(const Strategy& strategy) {
   }
   if (servers->max_staleness || servers->replicas_to_aggregate > 0) {
     throw invalid_argument(
-        fmt::format("not supported: ParameterServerOptions.{} with a ClusterCoordinator, whose "
-                    "calls wait for no other",
+        fmt::format("not supported: ParameterServerOptions.{} with a ClusterCoordinator, because "
+                    "its calls do not wait for each other",
                     servers->max_staleness ? "max_staleness" : "replicas_to_aggregate"),
         "leave it unset, or train an Estimator");
   }
   if (servers->overlap) {
     throw invalid_argument(
-        "not supported: ParameterServerOptions.overlap with a ClusterCoordinator, whose next call "
-        "may come at any time, and would find weights of long ago",
+        "not supported: ParameterServerOptions.overlap with a ClusterCoordinator, because its next "
+        "call may come at any time and would use old weights",
         "leave it unset, or train an Estimator");
   }
   return *servers;
@@ -107,7 +107,7 @@ class ClusterCoordinator::Impl {
     if (replica_ == nullptr || over_) return;
     try {
       if (broken_) {
-        // What ended it is known to the others, or they may go on without this process.
+        // What ended it is known to the others, or they may continue without this process.
       } else if (std::uncaught_exceptions() > exceptions_) {
         tell_others();
       } else {
@@ -120,7 +120,7 @@ class ClusterCoordinator::Impl {
 
   RemoteFunctions& before_serving(const char* what) {
     if (!served_) return functions_;
-    throw invalid_argument(fmt::format("{} was called behind serve()", what),
+    throw invalid_argument(fmt::format("{} was called after serve()", what),
                            "call it before, in every task");
   }
 
@@ -129,7 +129,7 @@ class ClusterCoordinator::Impl {
     if (std::ranges::count(functions.data, data.name, &RemoteFunctions::Data::name) > 0) {
       throw invalid_argument(
           fmt::format("{}(\"{}\") was given a name that is taken", what, data.name),
-          "give each data set a name of its own");
+          "give each data set a different name");
     }
     functions.data.push_back(std::move(data));
     return PerWorkerDataset(static_cast<int>(functions.data.size()) - 1);
@@ -148,7 +148,7 @@ class ClusterCoordinator::Impl {
       });
       return true;
     }
-    // Who fails from now on is known to the servers.
+    // From now on the servers know about a task that fails.
     note_joining();
     if (!alone() && !cluster().is_chief) {
       make_calls(*strategy_, common(), functions_, servers_.restart_timeout.count());
@@ -278,7 +278,7 @@ class ClusterCoordinator::Impl {
                            "to know its form");
   }
 
-  // False where the run of this job has ended already: who is killed right behind that, and started
+  // False where the run of this job has ended already: who is killed right after that, and started
   // again, would wait for servers that are gone.
   bool begins(const RemoteFunctions::Function& training) {
     const bool ended = run_has_ended(file_systems(), options_.model_dir, cluster().job.id);
@@ -287,7 +287,7 @@ class ClusterCoordinator::Impl {
       begin(training);
     } catch (const Error& error) {
       if (!ended || replica_ != nullptr || error.kind() != ErrorKind::kTimeout) throw;
-      log::info("the run of this job has ended, and its servers are gone: there is nothing to do");
+      log::info("the run of this job has ended and its servers have stopped: nothing to do");
       over_ = true;
       return false;
     }
@@ -410,7 +410,7 @@ class ClusterCoordinator::Impl {
   [[noreturn]] void end_on_request() {
     Error told = told_to_stop("");
     guarded_by_run([&] {
-      if (host_ != nullptr) watch_->cancel("the chief was told to stop");
+      if (host_ != nullptr) watch_->cancel("the chief was asked to stop");
       if (writer_ && saved_step_ != step()) save({});
       told = told_to_stop(writer_ ? fmt::format("after saving step {}", saved_step_)
                                   : fmt::format("at step {}, which was not saved", step()));
@@ -461,7 +461,7 @@ RemoteFunctionName ClusterCoordinator::define(const std::string& name, RemoteFun
   if (!fn || name.empty() || functions.find(name) != nullptr) {
     throw invalid_argument(fmt::format("define(\"{}\") was given {}", name,
                                        !fn ? "no function" : "a name that is empty or taken"),
-                           "give each function a name of its own");
+                           "give each function a different name");
   }
   if (options.training && training != nullptr) {
     throw invalid_argument(fmt::format("\"{}\" and \"{}\" are both defined as functions that train",

@@ -136,7 +136,7 @@ void expect_one_error(ClusterCoordinator& coordinator, const Program& program) {
   EXPECT_THAT(message_of([&] { coordinator.fetch(fails); }),
               ::testing::AllOf(HasSubstr("it is negative"), HasSubstr("after step 0")));
   EXPECT_THAT(message_of([&] { coordinator.join(); }), HasSubstr("it is negative"));
-  // It was told, and the program goes on.
+  // It was told, and the program continues.
   coordinator.join();
   EXPECT_EQ(train_steps(coordinator, program, 3).size(), 3U);
   // The next call of schedule() tells as well.
@@ -157,8 +157,8 @@ TEST(ClusterCoordinator, AnErrorIsToldOnceByAWorker) {
 TEST(ClusterCoordinator, WhatWasScheduledBehindAFailureIsCancelled) {
   run_cluster({}, [](ClusterCoordinator& coordinator, const Program& program) {
     std::vector<RemoteValue> values;
-    // The worker needs longer for one than this does to schedule them all, but for a machine that
-    // is very busy: then schedule() tells of the failure.
+    // The worker needs longer for one than this does to schedule them all, except for a machine
+    // that is very busy: then schedule() tells of the failure.
     std::string told;
     for (int i = 0; i < 200 && told.empty(); ++i) {
       try {
@@ -357,7 +357,7 @@ TEST(ClusterCoordinator, ASaveThatMayFailIsTriedAgain) {
   });
   log::flush();
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("the run goes on, and tries again with the next save (1 of the 1 "));
+              HasSubstr("the run continues and retries at the next save (1 of 1 "));
   store.clear();
 }
 
@@ -390,7 +390,7 @@ TEST(ClusterCoordinator, RefusesDefinitionsThatDoNotFit) {
   EXPECT_THAT(message_of([&] { coordinator.define("h", nothing, {.training = true}); }),
               HasSubstr("\"g\" and \"h\""));
   EXPECT_THAT(message_of([&] { coordinator.serve(); }), HasSubstr("called no"));
-  EXPECT_THAT(message_of([&] { coordinator.define("i", nothing); }), HasSubstr("behind serve()"));
+  EXPECT_THAT(message_of([&] { coordinator.define("i", nothing); }), HasSubstr("after serve()"));
 }
 
 TEST(ClusterCoordinator, ABatchNeedsADataSetAndMinimizeAFunctionThatTrains) {
@@ -441,14 +441,14 @@ TEST(ClusterCoordinator, OtherFunctionsInOneTaskEndAll) {
 
 TEST(ClusterCoordinator, AChiefWithoutWorkersGivesUp) {
   const LocalCluster cluster(2, /*chief=*/true, /*servers=*/1);
-  const std::string reason = "no worker is there to make calls";
+  const std::string reason = "no worker has been available for calls";
   std::vector<std::optional<Error>> errors(2);
   // On a busy machine the time may be over before the server is there; then it is given more.
   for (double time = 1; time < 60; time *= 4) {
     muster::testing::run_ranks(2, [&](int task) {
       CoordinatorOptions options{.join_timeout = Seconds(time), .cancelled = [] { return false; }};
       options.environment = task == 0 ? cluster.environment(0) : cluster.server_environment(0);
-      // When the chief has given up, the server waits for another one for so long.
+      // When the chief has given up, the server waits for another one for this long.
       const auto strategy = parameter_server({.restart_timeout = Seconds(0.5)});
       errors[static_cast<size_t>(task)] = error_of([&] {
         Program program;

@@ -1,4 +1,4 @@
-// What a function that a ClusterCoordinator schedules knows while a worker calls it.
+// The context of a function that a ClusterCoordinator schedules, while a worker runs it.
 // Thread safety: belongs to the thread of the call.
 #pragma once
 
@@ -18,16 +18,17 @@ class RemoteReplica;
 
 class MUSTER_EXPORT RemoteCall {
  public:
-  // The next batch of the function's data set on this worker. Throws InvalidArgument for a function
-  // that was defined without one.
+  // Returns the next batch of the function's data set on this worker. Throws InvalidArgument for a
+  // function that was defined without a data set.
   const Batch& batch() const;
-  // What schedule() was given. While the model is built: FunctionOptions::arguments.
+  // Returns the arguments of schedule(); FunctionOptions::arguments while the model is built.
   const std::vector<Tensor>& arguments() const { return arguments_; }
-  // Updates so far, as this task knows them: 0 while the model is built.
+  // Returns the number of updates that this task knows of: 0 while the model is built.
   int64_t step() const { return step_; }
-  // A variable of one's own: created at the first call with this name, while the model is built.
+  // Returns a variable of your own. The first call with this name, while the model is built,
+  // creates it.
   const Tensor& variable(const VariableSpec& spec) const;
-  // Another key for each name, step and worker.
+  // Returns a key that differs for each name, step and worker.
   RandomKey random_key(const std::string& name) const;
 
  private:

@@ -1,12 +1,12 @@
-// Estimators whose logits are a sum over feature columns, of numbers times weights, and a bias:
-// logistic regression and least squares. Names, defaults and numbers are tf.estimator's: variables
-// are "linear/linear_model/<column>/weights" [num_buckets or numbers, logits] and
-// "linear/linear_model/bias_weights" [logits], 0 at first; TensorBoard shows "bias" and
-// "fraction_of_zero_weights". A step updates only the rows of the ids that are in its batch, on
-// several workers too. An optimizer by name has the learning rate 0.2.
-// Features are a dict, best as feature_column::resolve(columns) gives it in the input function;
-// those that were not resolved are resolved in the step, which is slower.
-// Thread safety: functions; as Estimator is what they give.
+// Estimators whose logits are the sum of weighted feature columns and a bias: logistic regression
+// and least squares. Names, defaults and numbers are tf.estimator's: variables are
+// "linear/linear_model/<column>/weights" [num_buckets or numbers, logits] and
+// "linear/linear_model/bias_weights" [logits], initially 0; TensorBoard shows "bias" and
+// "fraction_of_zero_weights". A step updates only the rows of the ids in its batch, also with
+// several workers. An optimizer chosen by name has the learning rate 0.2.
+// Features are a dict. For speed, apply feature_column::resolve(columns) in the input function;
+// unresolved features are resolved in the step, which is slower.
+// Thread safety: functions; their results as Estimator.
 //
 //   Estimator model = LinearClassifier({.feature_columns = {age, job, age_x_job}},
 //                                      {.model_dir = "census"});
@@ -34,13 +34,13 @@ struct LinearEstimatorOptions {
   std::vector<FeatureColumn> feature_columns{};  // of any kind, at least one
   // Unset: Ftrl with the learning rate min(0.2, 1 / sqrt(number of columns)).
   std::optional<OptimizerChoice> optimizer = "Ftrl";
-  // How the weights of several ids of one column become one.
+  // How to combine the weights of several ids of one column.
   feature_column::Combiner sparse_combiner = feature_column::Combiner::kSum;
 };
 
-// The logits are for that head. Throws InvalidArgument, which begins with the function's name, for
-// no columns, two of one name, and an unknown name of an optimizer; and what the Estimator's
-// constructor throws.
+// Makes logits for `head`. Throws InvalidArgument, which begins with the function's name, without
+// columns, for two columns of one name, and for an unknown name of an optimizer; and the errors of
+// the Estimator's constructor.
 MUSTER_EXPORT Estimator LinearEstimator(const Head& head, const LinearEstimatorOptions& options,
                                         RunConfig config = {});
 
@@ -48,19 +48,19 @@ MUSTER_EXPORT Estimator LinearEstimator(const Head& head, const LinearEstimatorO
 struct LinearClassifierOptions {
   std::vector<FeatureColumn> feature_columns{};  // of any kind, at least one
   int64_t n_classes = 2;                         // at least 2
-  WeightColumn weight_column{};  // the feature with the weights of the examples; empty: 1
-  // The names that labels are, in the order of the classes. Labels may also be their numbers.
+  WeightColumn weight_column{};                  // feature with the weights of examples; empty: 1
+  // The label texts, in the order of the classes. Labels may also be class numbers.
   std::vector<std::string> label_vocabulary{};
-  // As LinearEstimatorOptions has it, or LinearSDCA{...}.
+  // As in LinearEstimatorOptions, or LinearSDCA{...}.
   std::optional<LinearOptimizerChoice> optimizer = "Ftrl";
-  losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, V1's
+  losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, as in V1
   feature_column::Combiner sparse_combiner = feature_column::Combiner::kSum;
 };
 
-// With BinaryClassHead() for two classes and MultiClassHead() for more. Throws InvalidArgument as
-// LinearEstimator() does, and for options that are not as said there; with LinearSDCA also for more
-// than two classes, another sparse_combiner than kSum, a RunConfig whose accumulate_steps is not 1,
-// and one with warm_start_from.
+// Uses BinaryClassHead() for two classes and MultiClassHead() for more. Throws InvalidArgument as
+// LinearEstimator() does, and if an option is outside its documented range; with LinearSDCA also
+// for more than two classes, for another sparse_combiner than kSum, for a RunConfig whose
+// accumulate_steps is not 1, and for one with warm_start_from.
 MUSTER_EXPORT Estimator LinearClassifier(const LinearClassifierOptions& options,
                                          RunConfig config = {});
 
@@ -68,15 +68,15 @@ MUSTER_EXPORT Estimator LinearClassifier(const LinearClassifierOptions& options,
 struct LinearRegressorOptions {
   std::vector<FeatureColumn> feature_columns{};  // of any kind, at least one
   int64_t label_dimension = 1;                   // at least 1
-  WeightColumn weight_column{};  // the feature with the weights of the examples; empty: 1
-  // As LinearEstimatorOptions has it, or LinearSDCA{...}.
+  WeightColumn weight_column{};                  // feature with the weights of examples; empty: 1
+  // As in LinearEstimatorOptions, or LinearSDCA{...}.
   std::optional<LinearOptimizerChoice> optimizer = "Ftrl";
-  losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, V1's
+  losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, as in V1
   feature_column::Combiner sparse_combiner = feature_column::Combiner::kSum;
 };
 
-// With RegressionHead(). Throws InvalidArgument as LinearClassifier() does; with LinearSDCA for a
-// label_dimension of more than 1.
+// Uses RegressionHead(). Throws InvalidArgument as LinearClassifier() does, and with LinearSDCA for
+// a label_dimension above 1.
 MUSTER_EXPORT Estimator LinearRegressor(const LinearRegressorOptions& options,
                                         RunConfig config = {});
 

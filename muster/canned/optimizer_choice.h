@@ -23,9 +23,9 @@ class MUSTER_EXPORT OptimizerChoice {
       : choice_(std::move(optimizer)) {}
 
   bool is_name() const { return std::holds_alternative<std::string>(choice_); }
-  // Gives the optimizer. One that was chosen by name has this learning rate, or its own default
-  // when it is unset, and else Keras's defaults. Throws InvalidArgument, which begins with `owner`,
-  // for another name; the error lists those there are.
+  // Returns the optimizer. One chosen by name has this learning rate, or its own default if unset,
+  // and otherwise Keras's defaults. Throws InvalidArgument, which begins with `owner`, for an
+  // unknown name; the error lists all names.
   optim::Optimizer make(const std::string& owner, std::optional<double> learning_rate = {}) const;
 
  private:

@@ -205,7 +205,7 @@ TEST_P(RnnTest, ANumberIsThatOfTheLastStepOrOfEach) {
                  {{"loss", 5.0 / 3}, {"average_loss", 5.0 / 3}}, 1e-5);
 }
 
-// Clicks of so many sessions, each of 1 to 6 steps with a page and, behind them, whether the last
+// Clicks of so many sessions, each of 1 to 6 steps with a page and, after them, whether the last
 // page was above 3.
 Dataset sessions(int64_t rows) {
   const Tensor number = torch::arange(rows);

@@ -123,7 +123,7 @@ TEST(SdcaRuleTest, OneDualVariableIsTheBestOne) {
   }
 }
 
-// The gap behind 300 steps in which `parts` take examples that are all alike, and add up what each
+// The gap after 300 steps in which `parts` take examples that are all alike, and add up what each
 // makes of the same weights.
 double gap_of_parts(SdcaRule rule, size_t parts) {
   constexpr size_t kOfEach = 4;

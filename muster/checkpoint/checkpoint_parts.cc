@@ -18,7 +18,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// Whoever reads some rows of a tensor verifies the pieces in which they lie.
+// Reading some rows of a tensor verifies the pieces that contain them.
 constexpr uint64_t kPieceBytes = uint64_t{16} << 20;
 
 }  // namespace

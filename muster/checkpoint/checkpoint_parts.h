@@ -1,5 +1,5 @@
 // A checkpoint that several processes write: each its part, a file with tensors or rows of them,
-// and behind all of them one process the checkpoint's own file, which names the parts: that is the
+// and after all of them one process the checkpoint's own file, which names the parts: that is the
 // commit. A checkpoint whose own file is there is whole; parts that no such file names are what a
 // save that was killed has left.
 // Thread safety: free functions.

@@ -86,7 +86,7 @@ TEST(CheckpointPartsTest, TheyReadAsOneFileDoes) {
   reader->verify();
 }
 
-// Whoever they are: of several who share the work, one finds it.
+// If several processes share the work, one of them finds it.
 TEST(CheckpointPartsTest, SharesOfTheVerificationMakeUpTheWhole) {
   TempDirectory directory;
   const Checkpoint own = in_parts(directory.path(), make_checkpoint(12), kThreeParts);

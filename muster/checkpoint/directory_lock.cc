@@ -22,7 +22,7 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 // The lock of a machine that was lost, or of a pod that saves before it ends, goes by itself in
-// this time, and nobody can see from here whether it will.
+// this time, and this process cannot see whether it will.
 constexpr std::chrono::seconds kElsewhere{120};
 
 std::string own_host() {
@@ -48,7 +48,7 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
     throw invalid_argument(fmt::format("cannot lock {}: it is {}", path, why),
                            "remove it, or pass another model_dir");
   };
-  // Through a link, somebody else's file would be written.
+  // Through a link, another file would be written.
   fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (fd_ < 0 && errno == ELOOP) refuse("a symbolic link");
   if (fd_ < 0 && errno == EISDIR) refuse("a directory");
@@ -62,7 +62,8 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
     const int number = errno;
     if (number == EINTR) continue;
     if (number != EWOULDBLOCK) {
-      log::debug(fmt::format("{} cannot be locked: two programs in it are not told apart", path));
+      log::debug(
+          fmt::format("{} cannot be locked: two programs that use it cannot be detected", path));
       return;
     }
     const bool stop = cancelled && cancelled();
@@ -77,16 +78,16 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
         throw Error(ErrorKind::kCancelled,
                     fmt::format("waiting for {} to leave model_dir '{}'", who, directory));
       }
-      // To start this program again would only wait once more: whoever started two must decide.
+      // A restarted program would only wait again: the user who started two programs must decide.
       throw invalid_argument(fmt::format("model_dir '{}' is in use by {}", directory, who),
-                             "wait for it to end, or give this run a model_dir of its own");
+                             "wait for it to end, or give this run its own model_dir");
     }
-    if (!told) log::info(fmt::format("waiting for {} to leave {}", who, directory));
+    if (!told) log::info(fmt::format("waiting for {} to stop using {}", who, directory));
     told = true;
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   const std::string who = fmt::format("process {}{}", getpid(), here);
-  // Only for the message of whoever comes second.
+  // Only for the message of the second program.
   if (ftruncate(fd_, 0) == 0) {
     [[maybe_unused]] const ssize_t written = pwrite(fd_, who.data(), who.size(), 0);
   }

@@ -27,8 +27,8 @@ class MUSTER_PART_EXPORT DirectoryLock {
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;
 
-  // Throws Unavailable when the directory was removed or replaced since: somebody else may have
-  // locked the one that is there now.
+  // Throws Unavailable if the directory was removed or replaced since: another process may have
+  // locked the new one.
   void check() const;
 
  private:

@@ -22,8 +22,8 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kSuffix = ".lease";
-// Seen for the first time, a file that nobody touched for so long is forgotten, however far apart
-// the clocks of two machines are.
+// A file that was not touched for so long is ignored when it is seen for the first time, however
+// far apart the clocks of two machines are.
 constexpr double kForgottenSeconds = 600;
 
 std::string path_of(const std::string& model_dir, const std::string& name) {
@@ -123,15 +123,15 @@ Result<bool> Lease::taken_locked() {
   if (!text.ok()) {
     failed_look_ = std::chrono::steady_clock::now();
     return Error(text.error().kind(),
-                 "nobody can tell whose the lease is: " + text.error().message(),
+                 "the owner of the lease is unknown: " + text.error().message(),
                  text.error().hint());
   }
   const std::optional<Written> there = parse(text.value());
   return there && there->id != id_;
 }
 
-// While nobody can tell whose the file is, it is not written: another may have taken the name
-// since.
+// While the owner of the file is unknown, it is not written: another process may have taken the
+// name since.
 void Lease::write_unless_taken_locked() {
   lost_ = lost_ || taken_locked().value();
   if (!lost_) write_locked();
@@ -173,7 +173,7 @@ void Lease::beat() {
       if (options_.before_beat) options_.before_beat(content_);
       write_unless_taken_locked();
     } catch (const Error& error) {
-      log::warning_once(error.message() + "; it is tried again");
+      log::warning_once(error.message() + "; it will be retried");
     }
   }
 }

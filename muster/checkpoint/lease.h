@@ -1,7 +1,7 @@
 // A lease is a file "<name>.lease" in a model_dir by which a process says that it is at work there,
-// which checkpoints must stay meanwhile, and what those beside it should know. Its holder rewrites
+// which checkpoints must stay meanwhile, and what those next to it should know. Its holder rewrites
 // it every two seconds (in a store, every ten), so one that died is told from one that works.
-// Clocks of two machines are never compared closely: whoever looks measures, by its own clock, for
+// Clocks of two machines are never compared closely: a reader measures, by its own clock, for
 // how long nothing changed.
 //
 // Its rules are those of plan/membership.h where twins wait: a holder is lost after the silence of
@@ -39,7 +39,7 @@ struct LeaseContent {
   std::vector<std::string> pinned{};  // names of checkpoints that stay: "model.ckpt-120"
   // Checkpoints of this step and of later ones stay too.
   std::optional<int64_t> pinned_from{};
-  std::string note{};  // free, for whoever reads leases of this name
+  std::string note{};  // free text for the readers of this lease
   bool operator==(const LeaseContent&) const = default;
 };
 
@@ -58,20 +58,20 @@ class MUSTER_PART_EXPORT Lease {
   // Makes model_dir where there is none, and writes the file. Throws what the file system says.
   Lease(const std::string& model_dir, const std::string& name, LeaseContent content,
         LeaseOptions options = {});
-  // Removes the file, unless it is somebody else's by now.
+  // Removes the file, unless another process owns it by now.
   ~Lease();
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
 
   // Changes what it says; others see it when this returns. Throws what the file system says.
   void change(const std::function<void(LeaseContent&)>& edit);
-  // From now on the file stays as it is, without a beat and behind the end of this object: what it
+  // From now on the file stays as it is, without a beat and after the end of this object: what it
   // says are last words.
   void leave_behind();
-  // Whether somebody else has taken the name, since this process was taken for dead. It is not
+  // Whether another process has taken the name, since this process was taken for dead. It is not
   // written any more then.
   bool lost() const;
-  // The same, after a look at the file: a process that was stopped for a while, and goes on, has
+  // The same, after a look at the file: a process that was stopped for a while, and continues, has
   // not beaten since. A file that cannot be read counts as ours.
   bool look_whether_lost();
 

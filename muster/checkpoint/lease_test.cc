@@ -212,7 +212,7 @@ TEST(LeasedCheckpointsTest, ALeaseOfADeadReaderPinsForAMinute) {
   EXPECT_THAT(steps_in(directory.path()), ElementsAre(3));
 }
 
-// Who lets go of a checkpoint has said before what it is worth.
+// The worth of a checkpoint is recorded before it is released.
 TEST(LeasedCheckpointsTest, LeasesAreLookedAtBeforeKeepIsAsked) {
   TempDirectory directory;
   std::optional<Lease> lease;

@@ -126,7 +126,7 @@ void CheckpointManager::ensure_writable() {
                 fmt::format("cannot write checkpoints to model_dir '{}': {}", model_dir_,
                             done.error().message()),
                 done.error().hint().empty()
-                    ? "pass the name of a folder you may write to; it is made when there is none"
+                    ? "pass a folder that you may write to; it is created if it does not exist"
                     : done.error().hint());
   }
 }
@@ -137,7 +137,8 @@ void CheckpointManager::drop_foreign_names(CheckpointState* state) const {
     const std::string fault = fault_of_path(name);
     if (!fault.empty()) {
       log::warning_once(fmt::format(
-          "the state file '{}' names '{}', which is not in its directory ({}) and is left alone",
+          "the state file '{}' names '{}', which is not in its directory ({}); this entry is "
+          "ignored",
           path_of(std::string(internal::kStateFile)), printable_beginning(name), fault));
     }
     return fault.empty();
@@ -201,8 +202,8 @@ std::optional<CheckpointState> CheckpointManager::read_state(const Listing& list
   if (!exists(state.latest)) {
     if (!state.latest.empty()) {
       log::warning_once(fmt::format(
-          "'{}', the newest checkpoint that the state file names, is not "
-          "there; {} is the newest that is",
+          "'{}', the newest checkpoint in the state file, does not exist; the newest that exists "
+          "is {}",
           printable_beginning(path_of(state.latest), kMostShown), state.all.back().name));
     }
     state.latest = state.all.back().name;
@@ -227,8 +228,8 @@ CheckpointState CheckpointManager::state_of_files(const Listing& listing) const 
     state.all.push_back({name, info.ok() ? info.value().modified_seconds : 0});
   }
   state.latest = found.rbegin()->second;
-  // Which were kept for good is lost with the state file: the rule is applied anew, from the oldest
-  // on.
+  // Which were kept for good is lost with the state file: the rule is applied again, from the
+  // oldest on.
   const double interval = options_.keep_checkpoint_every_n_hours * 3600;
   const double oldest = state.all.front().timestamp;
   const bool spans = state.all.back().timestamp - oldest >= interval;
@@ -253,7 +254,7 @@ CheckpointManager::Listing CheckpointManager::list() const {
   // Where no checkpoint is left, the last was deleted: that the state file still names it is fine.
   if (!listing.state.all.empty()) {
     log::warning_once(fmt::format(
-        "the state file '{}' {}; the checkpoints found in the directory are used, {} the newest",
+        "the state file '{}' {}; using the checkpoints found in the directory, {} the newest",
         path_of(std::string(internal::kStateFile)), why, listing.state.latest));
   }
   return listing;
@@ -262,7 +263,7 @@ CheckpointManager::Listing CheckpointManager::list() const {
 std::vector<std::string> CheckpointManager::remove_retired(
     const std::vector<std::string>& retired) const {
   std::vector<std::string> kept;
-  // Before `keep` is asked: who lets go of a checkpoint has said by then what it is worth.
+  // Before `keep` is asked: who releases a checkpoint has said by then what it is worth.
   if (!retired.empty()) leased_->look();
   for (const std::string& name : retired) {
     // A pin cannot come between the look and the deletion.
@@ -274,7 +275,7 @@ std::vector<std::string> CheckpointManager::remove_retired(
     }
     Status removed = internal::remove_checkpoint(fs_, model_dir_, name);
     if (removed.ok() || removed.error().kind() == ErrorKind::kNotFound) continue;
-    log::warning("cannot delete an old checkpoint, the next save tries again: " +
+    log::warning("cannot delete an old checkpoint; the next save will retry: " +
                  removed.error().message());
     kept.push_back(name);
   }
@@ -353,7 +354,7 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
   try {
     write_checkpoint(fs_, file, checkpoint);
   } catch (const Error& error) {
-    // In a store the file may be there all the same, where only the answer got lost. It goes first,
+    // In a store the file may be there anyway, where only the answer got lost. It goes first,
     // and where it cannot go, or took the place of another, the parts that it names stay with it.
     bool gone = !is_remote(model_dir_);
     if (!gone && !again) {
@@ -369,8 +370,8 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
   const std::string state_path = path_of(std::string(internal::kStateFile));
   if (is_folder(fs_, state_path)) {
     log::warning_once(fmt::format(
-        "'{}' is a folder, where checkpoints would be listed: the newest is the one with the most "
-        "steps. Move it away, and the next save writes the list",
+        "'{}' is a folder, not the list of checkpoints; the checkpoint with the highest step is "
+        "used as the newest. Move the folder away; the next save then writes the list",
         state_path));
   } else if (Status written = fs_.write_atomically(state_path, state.to_text()); !written.ok()) {
     // Unless the new state is there after all, a checkpoint that nothing names only takes space.
@@ -419,7 +420,7 @@ std::vector<std::string> CheckpointManager::unnamed(const Listing& listing) {
       continue;
     const std::string prefix = without_suffix(name);
     const int64_t step = checkpoint_step(name);
-    // One behind the newest is not committed yet, or was taken back.
+    // One after the newest is not committed yet, or was taken back.
     if (step >= 0 && step < checkpoint_step(state.latest) &&
         std::ranges::none_of(state.all, [&](const auto& entry) { return entry.name == prefix; }))
       found[step] = prefix;
@@ -484,13 +485,13 @@ std::optional<std::string> CheckpointManager::find_latest(
       try {
         read(prefix);
         if (!skipped.empty()) {
-          log::warning(fmt::format("the checkpoint '{}' is used in place of {} damaged one{}",
-                                   prefix, skipped.size(), skipped.size() == 1 ? "" : "s"));
+          log::warning(fmt::format("using the checkpoint '{}' instead of {} damaged one{}", prefix,
+                                   skipped.size(), skipped.size() == 1 ? "" : "s"));
         }
         return prefix;
       } catch (const Error& error) {
         if (error.kind() == ErrorKind::kNotFound && look < kMaxLooks) {
-          look_again = true;  // deleted since the look: whoever did it has saved newer ones
+          look_again = true;  // deleted since the look by a program that has saved newer ones
           break;
         }
         if (error.kind() != ErrorKind::kCorrupt && error.kind() != ErrorKind::kNotFound) throw;
@@ -503,7 +504,7 @@ std::optional<std::string> CheckpointManager::find_latest(
         fmt::format("none of the {} checkpoints in '{}' can be read", skipped.size(), model_dir_);
     for (const std::string& why : skipped) message += "\n" + why;
     throw corrupt(std::move(message),
-                  "restore one of these files from a copy, or start anew in an empty model_dir");
+                  "restore one of these files from a copy, or start again in an empty model_dir");
   }
 }
 

@@ -3,9 +3,9 @@
 // a pin are safe from any thread.
 //
 // A checkpoint is whole or absent, whatever is killed and whenever: its file is committed first,
-// behind its parts where it has any, then the text file `checkpoint` is replaced so that it names
+// after its parts where it has any, then the text file `checkpoint` is replaced so that it names
 // it, and only then are those it no longer names deleted, parts last. Those that a lease of another
-// process keeps (muster/checkpoint/lease.h) stay until it lets go of them, or is dead.
+// process keeps (muster/checkpoint/lease.h) stay until it releases them, or is dead.
 #pragma once
 
 #include <functional>
@@ -75,8 +75,8 @@ class MUSTER_PART_EXPORT CheckpointManager {
   // is tried again at the next save.
   std::string save(const Checkpoint& checkpoint);
 
-  // Deletes those that left the newest and that nothing holds any more. For whoever let go of one,
-  // where nobody saves any more; save() does the same.
+  // Deletes those that left the newest and that nothing holds any more. Call it after releasing one
+  // when no save follows; save() does the same.
   void tidy();
 
   // The prefix of the newest checkpoint that exists, nullopt when there is none. The state file
@@ -91,14 +91,14 @@ class MUSTER_PART_EXPORT CheckpointManager {
 
   // Throws what read_checkpoint throws.
   Checkpoint load(const std::string& prefix_or_path) const;
-  // For whoever reads it piece by piece. Throws what open_checkpoint throws.
+  // For reading it piece by piece. Throws what open_checkpoint throws.
   std::unique_ptr<CheckpointReader> open(const std::string& prefix_or_path) const;
   // The newest good one, nullopt when there is none at all. One that is damaged or gone is reported
   // by a warning that says what is wrong, and the one before it is used. Throws Corrupt listing
   // each when all are damaged; errors that are not damage (permissions, a newer format) are thrown,
   // not skipped.
   std::optional<Loaded> load_latest() const;
-  // The prefix of the newest good one, for whoever reads it in other ways than load(): `read` is
+  // Returns the prefix of the newest good one, for other ways of reading than load(): `read` is
   // called with prefixes, the newest first, until it throws neither Corrupt nor NotFound. Warns and
   // throws as load_latest() does.
   std::optional<std::string> find_latest(

@@ -43,7 +43,7 @@ TEST(CheckpointManagerCrash, LeftoversOfKilledSavesAreRemovedAndOthersAreNot) {
   manager.save(make_checkpoint(8));
   EXPECT_THAT(names_in(directory.path()), UnorderedElementsAre(alive, foreign, ".model.ckpt-7.txt",
                                                                "checkpoint", file_name(8)));
-  // Two days later nobody writes it any more, whoever has that id now.
+  // Two days later no process writes it, also if another process has that id now.
   ManualClock later({.wall_seconds = system_clock().wall_seconds() + 2 * 24 * 3600});
   CheckpointManager(directory.path(), {.clock = &later}).save(make_checkpoint(9));
   EXPECT_FALSE(files().exists(directory / alive).value());
@@ -76,7 +76,7 @@ void crash_everywhere(int64_t new_step, int64_t new_seed) {
       EXPECT_TRUE(is_new) << "crash at " << at;
     }
 
-    // The run resumes, gets to that step again, and goes on.
+    // The run resumes, gets to that step again, and continues.
     after.save(make_checkpoint(new_step, new_seed));
     after.save(make_checkpoint(40));
     EXPECT_THAT(names_in(directory.path()),

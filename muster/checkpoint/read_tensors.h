@@ -1,4 +1,4 @@
-// Reads the tensors of a safetensors file, whoever wrote it.
+// Reads the tensors of any safetensors file.
 // Thread safety: a free function.
 #pragma once
 

@@ -25,12 +25,12 @@ std::string this_process() {
 }
 
 Error in_use(const std::string& directory, const std::string& who) {
-  // To start this program again would only wait once more: whoever started two must decide.
+  // A restarted program would only wait again: the user who started two programs must decide.
   return invalid_argument(fmt::format("model_dir '{}' is in use by {}", directory, who),
-                          "wait for it to end, or give this run a model_dir of its own");
+                          "wait for it to end, or give this run its own model_dir");
 }
 
-// Returns when nobody holds the right.
+// Returns when no process holds the right.
 void wait_for_others(const std::string& directory, FileSystem& fs,
                      const std::function<bool()>& cancelled, const StoreClaimOptions& options) {
   LeaseWatch watch(directory, kName, fs, system_clock());
@@ -44,7 +44,7 @@ void wait_for_others(const std::string& directory, FileSystem& fs,
     const auto waited = SteadyClock::now() - begun;
     if (!first) {
       first = there;
-      log::info(fmt::format("waiting for {} to leave {}", there->holder, directory));
+      log::info(fmt::format("waiting for {} to stop using {}", there->holder, directory));
     }
     const bool lives = watch.changes() > 1;
     if (waited >=
@@ -52,7 +52,7 @@ void wait_for_others(const std::string& directory, FileSystem& fs,
       throw in_use(directory, there->holder);
     std::this_thread::sleep_for(options.look_every);
   }
-  // Whoever holds the right goes on holding it while nobody can read that.
+  // The holder keeps the right while it cannot be read.
   if (watch.trouble()) throw *watch.trouble();
 }
 
@@ -75,7 +75,7 @@ void StoreClaim::check() const {
   throw Error(
       ErrorKind::kUnavailable,
       fmt::format("model_dir '{}' was taken by another program while it was in use", directory_),
-      "another program writes there now: give each run a model_dir of its own");
+      "another program writes there now: give each run its own model_dir");
 }
 
 }  // namespace muster::inline v0_1

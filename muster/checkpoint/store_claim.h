@@ -2,9 +2,9 @@
 // thread.
 //
 // A store locks nothing, so the right is a lease (muster/checkpoint/lease.h), the object
-// "writer.lease" in model_dir: whoever holds it rewrites it, and one that does not change any more
-// has a dead holder. Two programs that begin in the same second may both take it; the first that
-// looks again, at its next beat or save, finds the other and ends.
+// "writer.lease" in model_dir: its holder rewrites it, and one that no longer changes has a dead
+// holder. Two programs that begin in the same second may both take it; the first that looks again,
+// at its next beat or save, finds the other and ends.
 #pragma once
 
 #include <chrono>

@@ -58,7 +58,7 @@ TEST(StoreClaim, OneThatBeatsIsNamed) {
   });
   EXPECT_EQ(exit_code(error.kind()), 2) << "no scheduler starts it again";
   EXPECT_EQ(error.message(), "model_dir 'mem://bucket/run' is in use by process 7 on far");
-  EXPECT_THAT(error.hint(), HasSubstr("a model_dir of its own"));
+  EXPECT_THAT(error.hint(), HasSubstr("its own model_dir"));
 }
 
 TEST(StoreClaim, OneWhoseProcessIsGoneHoldsNothing) {
@@ -97,7 +97,7 @@ TEST(StoreClaim, TheOneWhoLostItIsTold) {
   FAIL() << "it was not told";
 }
 
-// Whoever cannot read whose the right is does not take it.
+// A process that cannot read who holds the right does not take it.
 TEST(StoreClaim, IsNotTakenWhereItCannotBeRead) {
   MemoryStore store;
   const std::string path = "mem://bucket/run/writer.lease";
@@ -128,7 +128,7 @@ TEST(StoreClaim, IsNotWrittenWhereItCannotBeRead) {
     store.set_plan({.fail_at = 0, .writes_only = false});
     const Error error = error_of([&] { lease.change([](LeaseContent&) {}); });
     EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
-    EXPECT_THAT(error.message(), HasSubstr("nobody can tell whose the lease is"));
+    EXPECT_THAT(error.message(), HasSubstr("the owner of the lease is unknown"));
     store.set_plan({.fail_at = 0, .writes_only = false});
   }
   EXPECT_EQ(store.read_file("mem://bucket/run/writer.lease").value(), lease_text(1));

@@ -95,8 +95,8 @@ class WarmStart {
           fmt::format("vars_to_warm_start: \"{}\" matches none of the model's variables: {}",
                       pattern, join_quoted(known_, kNamesShown)),
           settings_.vars_to_warm_start.trainable_only()
-              ? "an expression matches from the beginning of a name; one that stands alone chooses "
-                "of variables that train, in a list {\"...\"} of all"
+              ? "an expression must match from the beginning of a name; a single expression "
+                "chooses only trainable variables, a list {\"...\"} chooses from all"
               : "an expression matches from the beginning of a name");
     }
     for (const auto& [name, previous] : settings_.var_name_to_prev_var_name) {
@@ -250,8 +250,8 @@ class WarmStart {
     }
     log::event("warm_started",
                {{"checkpoint", prefix_}, {"taken", taken}, {"initialised", report.initialised}},
-               fmt::format("warm start from {}: {} variables taken, {} stay initialised", prefix_,
-                           report.taken.size(), report.initialised.size()));
+               fmt::format("warm start from {}: {} variables loaded, {} keep their initial values",
+                           prefix_, report.taken.size(), report.initialised.size()));
     for (const auto& entry : report.taken) {
       std::string more;
       if (entry.previous_name != entry.name) more += " from " + entry.previous_name;
@@ -263,7 +263,7 @@ class WarmStart {
       log::info(fmt::format("  initialised: {}{}", name, why_not(name)));
   }
 
-  // Statistics that nobody chose, though the checkpoint has them, are easily forgotten.
+  // Statistics that were not chosen, although the checkpoint has them, are easily forgotten.
   std::string why_not(const std::string& name) const {
     const bool left = settings_.vars_to_warm_start.trainable_only() && held_.contains(name) &&
                       !variables_.find(name)->spec().trainable;

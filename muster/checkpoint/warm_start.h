@@ -1,5 +1,5 @@
 // Gives variables of a new model the values they have in a checkpoint of another run. Optimizers,
-// the step and the place in the input begin anew.
+// the step and the place in the input begin again.
 // Thread safety: a free function; it writes the variables it is given.
 #pragma once
 

@@ -1,5 +1,5 @@
-// What a run that begins takes from a checkpoint of another one: which variables, under which
-// names, and by which vocabularies.
+// What a new run takes from a checkpoint of another run: which variables, under which names, and
+// with which vocabularies.
 // Thread safety: values.
 //
 //   RunConfig config{.model_dir = "runs/mine", .warm_start_from = "runs/base"};
@@ -19,10 +19,10 @@
 
 namespace muster::inline v0_1 {
 
-// Chooses variables by regular expressions (of RE2) that match from the beginning of the
-// name: "encoder/" and "encoder/.*" are the same. One expression chooses of those that train, as in
-// tf.estimator; a list of them, {".*"}, of all, moving statistics among them. An empty list chooses
-// none.
+// Chooses variables by regular expressions (RE2 syntax) that match from the beginning of the name:
+// "encoder/" and "encoder/.*" are the same. A single expression chooses only trainable variables,
+// as in tf.estimator; a list, such as {".*"}, chooses from all, including moving statistics. An
+// empty list chooses none.
 class WarmStartVariables {
  public:
   WarmStartVariables(std::string pattern)  // NOLINT(google-explicit-constructor)
@@ -43,22 +43,21 @@ class WarmStartVariables {
 };
 
 struct MUSTER_EXPORT WarmStartSettings {
-  // A checkpoint ("runs/base/model.ckpt-100", also with ".safetensors" behind), or a model_dir, of
-  // which it is the newest one. Required.
+  // A checkpoint ("runs/base/model.ckpt-100", also with ".safetensors"), or a model_dir, which
+  // means its newest checkpoint. Required.
   std::string ckpt_to_initialize_from{};
   WarmStartVariables vars_to_warm_start = ".*";
-  // By the variable's name in this model. They are taken whether vars_to_warm_start chooses them or
-  // not.
+  // Vocabularies by the variable's name in this model. These variables are taken even if
+  // vars_to_warm_start does not choose them.
   std::map<std::string, VocabInfo> var_name_to_vocab_info = {};
-  // The name in the checkpoint of a variable that is called otherwise there, by its name in this
-  // model.
+  // For variables with another name in the checkpoint: that name, by the name in this model.
   std::map<std::string, std::string> var_name_to_prev_var_name = {};
 
-  // Throws InvalidArgument naming the field, its value and what is allowed. Reads no file.
+  // Throws InvalidArgument with the field, its value and the allowed range. Reads no file.
   void validate() const;
 };
 
-// Settings, or a checkpoint or model_dir alone, of which all variables that train are then taken.
+// Settings, or only a checkpoint or model_dir, which means all of its trainable variables.
 class WarmStartFrom {
  public:
   WarmStartFrom(WarmStartSettings settings)  // NOLINT(google-explicit-constructor)

@@ -226,7 +226,7 @@ TEST_F(WarmStartTest, NamesAndPatternsThatAreNoneAreToldBeforeAnythingIsRead) {
   EXPECT_THAT(told([](auto& s) { s.vars_to_warm_start = {"dense"}; }),
               HasSubstr("\"dense\" matches none of the model's variables: 'net/dense/kernel', "));
   EXPECT_THAT(told([](auto& s) { s.vars_to_warm_start = "net/norm"; }),
-              HasSubstr("of variables that train, in a list {\"...\"} of all"));
+              HasSubstr("only trainable variables, a list {\"...\"} chooses from all"));
   EXPECT_THAT(told([](auto& s) { s.vars_to_warm_start = "net/("; }),
               HasSubstr("vars_to_warm_start has \"net/(\""));
   EXPECT_THAT(told([](auto& s) {

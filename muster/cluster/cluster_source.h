@@ -49,7 +49,7 @@ struct ClusterSource {
   // REQUIRES: seen() says something. Throws InvalidArgument when what the launcher says is wrong,
   // or too little to find the other tasks.
   ResolvedCluster (*resolve)(const Surroundings& around, const ResolveOptions& options);
-  // REQUIRES: seen() says nothing. Returns what there is of its variables all the same.
+  // REQUIRES: seen() says nothing. Returns what there is of its variables anyway.
   std::optional<PartialEnvironment> (*left)(const Surroundings& around);
 };
 

@@ -73,7 +73,7 @@ bool is(const ClusterSource& source, std::initializer_list<std::string_view> wor
 }
 
 // Whether two launchers that both speak must agree. One that starts another has its own count: srun
-// one torchrun on each node, torchrun some processes. But nobody starts a cluster inside of
+// one torchrun on each node, torchrun some processes. But clusters are not started inside one
 // another.
 bool must_agree(const ClusterSource& winner, const ClusterSource& other) {
   if (is(winner, {"tf_config", "vertex"})) return is(other, {"torchrun", "rank"});
@@ -105,7 +105,7 @@ void check_agreement(const Seen& winner, const ResolvedCluster& cluster, const S
 }
 
 // A rank and a size lead to no cluster where another variable lacks, as RANK and WORLD_SIZE without
-// MASTER_ADDR, and contradict one all the same.
+// MASTER_ADDR, and contradict one anyway.
 void check_half_agreement(const Seen& winner, const ResolvedCluster& cluster,
                           const ClusterSource& other, const Surroundings& around) {
   // Whether these are torchrun's cannot be told: RANK and WORLD_SIZE speak for themselves.

@@ -1,5 +1,5 @@
 // The jobs of a cluster and the addresses of their tasks, as plain data, and the rules that number
-// them. Thread safety: values.
+// the tasks. Thread safety: values.
 #pragma once
 
 #include <initializer_list>
@@ -15,13 +15,13 @@ namespace muster::inline v0_1::cluster {
 
 // The name of one task: its job and its index there.
 struct MUSTER_EXPORT Task {
-  std::string type{};  // "chief", "worker", "ps", "evaluator", or a type of one's own
+  std::string type{};  // "chief", "worker", "ps", "evaluator", or your own type
   int index = 0;
   bool operator==(const Task&) const = default;
   std::string name() const;  // "worker:1"
 };
 
-// Jobs, their tasks and the addresses of those, by job and index.
+// The jobs of a cluster, with the address of each task by job and index.
 class MUSTER_EXPORT ClusterSpec {
  public:
   using Tasks = std::map<int, std::string>;  // index -> address; indices may have gaps (sparse)
@@ -42,7 +42,7 @@ class MUSTER_EXPORT ClusterSpec {
   int num_tasks() const;
   // Whether the task has an address.
   bool has_task(const Task& task) const;
-  // Both throw InvalidArgument, naming the job or the index, when it is not there.
+  // Both throw InvalidArgument with the name of the missing job or index.
   const Tasks& tasks(const std::string& job) const;
   const std::string& address(const Task& task) const;
   const std::map<std::string, Tasks>& as_map() const { return jobs_; }
@@ -52,14 +52,15 @@ class MUSTER_EXPORT ClusterSpec {
   std::map<std::string, Tasks> jobs_;
 };
 
-// --- the numbers that Estimator's RunConfig gives to tasks of any job type; "master" is another
-// name of "chief" ---
+// --- the numbers that Estimator's RunConfig gives to tasks of any job type; "master" means "chief"
+// ---
 
 // The number of parameter servers.
 MUSTER_EXPORT int num_ps(const ClusterSpec& cluster);
 MUSTER_EXPORT int num_workers(const ClusterSpec& cluster);  // chief or master, and workers
-// The chief (or master) is 0, then come the other types alphabetically and ps last; inside a type
-// tasks are ordered by index. Returns nothing when the task is not in the cluster.
+// Returns the task's number in the cluster: the chief (or master) is 0, then come the other types
+// alphabetically, with ps last; inside a type, tasks are ordered by index. Returns nothing when the
+// task is not in the cluster.
 MUSTER_EXPORT std::optional<int> global_id(const ClusterSpec& cluster, const Task& task);
 
 }  // namespace muster::inline v0_1::cluster

@@ -50,7 +50,8 @@ void check_mode(const std::string& named, const std::string& path, mode_t mode) 
   }
   if ((mode & (S_IRWXG | S_IRWXO)) != 0) {
     log::warning_once(fmt::format(
-        "{}, which other users can read; unless it is mounted so: chmod 600 {}", named, path));
+        "{}, which other users can read; unless a scheduler mounts it this way: chmod 600 {}",
+        named, path));
   }
 }
 

@@ -1,5 +1,5 @@
-// What tells one job from another and keeps unauthenticated peers out of it, as the environment
-// says. Thread safety: values; read_job() reads files.
+// The identity of a job and the secrets that keep unauthenticated peers out of it, read from the
+// environment. Thread safety: values; read_job() reads files.
 #pragma once
 
 #include <optional>
@@ -10,21 +10,21 @@
 
 namespace muster::inline v0_1::cluster {
 
-// Certificates with which the tasks of a job prove to each other who they are, and encrypt what
-// they say to the coordinator. PEM texts.
+// Certificates by which the tasks of a job authenticate each other and encrypt their messages to
+// the coordinator. PEM texts.
 struct TlsIdentity {
-  std::string certificate{};  // of this task, with those between it and the authority
+  std::string certificate{};  // of this task, with its intermediate certificates
   std::string key{};          // of the certificate
-  std::string authority{};    // whoever it signed is a task of the job
+  std::string authority{};    // the CA: a peer with a certificate it signed is a task of the job
   std::string server_name{};  // the name in the chief's certificate; "" means its host in TF_CONFIG
   bool operator==(const TlsIdentity&) const = default;
 };
 
 // The job that a task belongs to.
 struct Job {
-  std::string id{};       // for messages; "" when nobody gave it a name
-  std::string token{};    // which all tasks of the job know, and nobody else; "" without one
-  bool insecure = false;  // whoever can connect is let in, and the user said so
+  std::string id{};       // for messages; "" when the job has no name
+  std::string token{};    // the secret that the tasks of the job share; "" without one
+  bool insecure = false;  // the user allows every peer that can connect
   std::optional<TlsIdentity> tls{};
 };
 
@@ -35,9 +35,9 @@ struct Job {
 //   MUSTER_INSECURE          1: no token is needed, anywhere
 //   MUSTER_TLS_CERT, MUSTER_TLS_KEY, MUSTER_TLS_CA, MUSTER_TLS_SERVER_NAME
 //                            files of a TlsIdentity (the first three go together) and its name
-// Throws InvalidArgument when one is wrong, every user can write the file of a secret, certificates
-// cannot be used as they are, or both say another token; NotFound when a file is not there. Where
-// others can read a secret, as where a scheduler mounts it, the log says so.
+// Throws InvalidArgument when a variable is wrong, when every user can write the file of a secret,
+// when certificates cannot be used together, or when the token and its file differ; NotFound when a
+// file is missing. If other users can read a secret, as when a scheduler mounts it, logs a warning.
 MUSTER_EXPORT Job read_job(const Environment& environment);
 
 }  // namespace muster::inline v0_1::cluster

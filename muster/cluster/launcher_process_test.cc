@@ -226,7 +226,7 @@ TEST(LauncherProcess, SaysWhichVariableIsWrong) {
       {kOpenMpi +
            Variables{{"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}, {"OMPI_COMM_WORLD_LOCAL_RANK", "0"}},
        "Open MPI does not say on which machine"},
-      {kNewPyTorchJob, "nobody started 2 processes"},
+      {kNewPyTorchJob, "no launcher started 2 processes"},
       {kNewPyTorchJob + Variables{{"WORLD_SIZE", "3"}}, "WORLD_SIZE is 3"},
       {kNewPyTorchJob + Variables{{"PET_NPROC_PER_NODE", "many"}}, "PET_NPROC_PER_NODE is 'many'"},
       {without(kNewPyTorchJob, {"PET_NPROC_PER_NODE"}), "no PET_NPROC_PER_NODE says"},

@@ -78,8 +78,8 @@ ResolvedCluster resolve_mpi(const Surroundings& around, const ResolveOptions& /*
        .local_size = local_size,
        .one_machine = local_size == size,
        .host = first_node(environment),
-       .no_host_hint = fmt::format("name the machine of rank 0 for all of them: {}; MPI itself "
-                                   "could tell, but this program is not linked with it",
+       .no_host_hint = fmt::format("name the machine of rank 0 for all of them: {}; this program "
+                                   "is not linked with MPI, which could tell",
                                    names.pass),
        .port = job.empty() ? 0 : port_for(job)},
       environment);
@@ -107,10 +107,10 @@ std::optional<PartialEnvironment> mpi_left(const Surroundings& around) {
   }
   const std::array pmix = {PlaceVariable{"PMIX_RANK", Counts::kRank, true, own},
                            PlaceVariable{"WORLD_SIZE", Counts::kSize, true, false}};
-  if (auto partial = find_partial_environment(
-          environment, pmix,
-          "set RANK, WORLD_SIZE and MASTER_ADDR in every process: PMIx tells "
-          "their number to its library alone"))
+  if (auto partial =
+          find_partial_environment(environment, pmix,
+                                   "set RANK, WORLD_SIZE and MASTER_ADDR in every process: PMIx "
+                                   "gives the number of processes only to its own library"))
     partials.push_back(*partial);
   const PartialEnvironment* const partial = plainest(partials);
   return partial != nullptr ? std::optional(*partial) : std::nullopt;

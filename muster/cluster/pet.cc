@@ -112,8 +112,8 @@ ResolvedCluster resolve_pet(const Surroundings& around, const ResolveOptions& /*
   const Node node = node_of(around.environment);
   if (node.processes > 1) {
     throw invalid_argument(
-        fmt::format("PET_NPROC_PER_NODE is {}, and nobody started {} processes", node.processes,
-                    node.processes),
+        fmt::format("PET_NPROC_PER_NODE is {}, but no launcher started {} processes",
+                    node.processes, node.processes),
         "programs whose main() is run_main() start them; for this one say torchrun --no_python "
         "PROGRAM, or ask for one process a node (numProcPerNode: 1)");
   }
@@ -156,7 +156,7 @@ std::vector<std::map<std::string, std::string>> processes_of_node(const Environm
                          {"LOCAL_WORLD_SIZE", std::to_string(node.processes)},
                          {"MASTER_ADDR", known.get_or("MASTER_ADDR", "")},
                          {"MASTER_PORT", known.get_or("MASTER_PORT", "29500")}});
-    // Whoever chose PET_* chose it for this process, which starts the others as torchrun does.
+    // MUSTER_CLUSTER=PET applies to this process, which starts the others as torchrun does.
     if (!choice.empty()) processes.back()["MUSTER_CLUSTER"] = "torchrun";
   }
   return processes;

@@ -55,9 +55,8 @@ void check_protected(const ResolvedCluster& cluster) {
 void check_protected(const Job& job, const std::string& who, const std::string& address) {
   if (is_protected(job, address)) return;
   throw invalid_argument(
-      fmt::format("{} at {} can be reached from other machines, and nothing keeps unauthenticated "
-                  "peers out: "
-                  "whoever connects could join, read and end this run",
+      fmt::format("other machines can connect to {} at {}, and peers are not authenticated: every "
+                  "peer that connects could join, read and end this run",
                   who, address),
       "give every task the same secret: export MUSTER_JOB_TOKEN=$(openssl rand -hex 32), or a file "
       "of it in MUSTER_JOB_TOKEN_FILE; where the network itself keeps unauthenticated peers out: "

@@ -25,8 +25,8 @@ ResolvedCluster resolve_rank_variables(const Surroundings& around,
   const Environment& environment = around.environment;
   const int size = number_of(environment, "WORLD_SIZE", 1);
   const int rank = number_of(environment, "RANK");
-  // Who is to meet rank 0 on loopback is on its machine. Rank 0 itself is told so too in the master
-  // pod of a PyTorchJob, whose others are elsewhere.
+  // A task that connects to rank 0 on loopback is on its machine. Rank 0 itself gets it too in the
+  // master pod of a PyTorchJob, whose others are elsewhere.
   const bool pod = rank == 0 && environment.has("KUBERNETES_SERVICE_HOST");
   const bool together = is_loopback(environment.get_or("MASTER_ADDR", "")) && !pod;
   const auto said_size = number_if_set(environment, "LOCAL_WORLD_SIZE", 1);
@@ -44,15 +44,15 @@ ResolvedCluster resolve_rank_variables(const Surroundings& around,
                     environment);
 }
 
-// Many a shell has a MASTER_ADDR, which tells nobody that it is a rank.
+// Many shells have a MASTER_ADDR, which alone does not make a process a rank.
 std::optional<PartialEnvironment> rank_variables_left(const Surroundings& around) {
   constexpr std::array kVariables = {PlaceVariable{"RANK", Counts::kRank},
                                      PlaceVariable{"WORLD_SIZE", Counts::kSize},
                                      PlaceVariable{"MASTER_ADDR", Counts::kNothing, true, false}};
   return find_partial_environment(
       around.environment, kVariables,
-      "set RANK, WORLD_SIZE and, to the host of rank 0, MASTER_ADDR in every process "
-      "(a pod of an Indexed Job has JOB_COMPLETION_INDEX in place of RANK)");
+      "set RANK, WORLD_SIZE and, to the host of rank 0, MASTER_ADDR in every process (a pod of an "
+      "Indexed Job has JOB_COMPLETION_INDEX instead of RANK)");
 }
 
 }  // namespace

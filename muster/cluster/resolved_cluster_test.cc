@@ -126,9 +126,9 @@ TEST(Resolve, TheEvaluatorMayBeInsideOrOutside) {
       EXPECT_TRUE(got.notes.empty());
       const ResolvedCluster second = resolve(task(cluster, "evaluator", 1), kMultiWorker);
       EXPECT_TRUE(second.is_evaluator);
-      EXPECT_THAT(second.notes, ElementsAre(HasSubstr("evaluator:1 stands by")));
+      EXPECT_THAT(second.notes, ElementsAre(HasSubstr("evaluator:1 waits")));
     }
-    EXPECT_EQ(resolve(task(kChief + extra, "worker", 1)).num_workers, 3) << "nobody waits for it";
+    EXPECT_EQ(resolve(task(kChief + extra, "worker", 1)).num_workers, 3) << "no task waits for it";
     EXPECT_EQ(resolve(task(kChief + extra, "worker", 1)).notes.size(), extra.empty() ? 0u : 1u);
   }
 }

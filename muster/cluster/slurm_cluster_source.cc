@@ -65,7 +65,7 @@ int port_of(const Environment& environment) {
     const int64_t value = parse_int(first_of(environment, names)).value_or(0);
     return static_cast<uint64_t>(std::max<int64_t>(value, 0));
   };
-  // Steps of one job may run beside each other.
+  // Steps of one job may run at the same time.
   constexpr uint64_t kApart = 97;
   return port_for(number({"SLURM_JOB_ID", "SLURM_JOBID"}) +
                   kApart * number({"SLURM_STEP_ID", "SLURM_STEPID"}));

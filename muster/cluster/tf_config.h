@@ -1,8 +1,7 @@
-// Reads TF_CONFIG, the environment variable that tells a task which cluster it belongs to, into
-// plain data, and says what tf.estimator's RunConfig concludes from it. Thread safety: pure
+// Parses TF_CONFIG, the environment variable that tells a task which cluster it belongs to, into
+// plain data, and computes what tf.estimator's RunConfig concludes from it. Thread safety: pure
 // functions. Errors are InvalidArgument: they quote the path inside the JSON and the value, and
-// their hint shows a whole corrected TF_CONFIG. What training really uses is decided in
-// resolved_cluster.h.
+// their hint shows a whole corrected TF_CONFIG. resolved_cluster.h decides what training uses.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -30,14 +29,14 @@ struct TfConfig {
 // Parses the text; an empty one gives the empty TfConfig. Keys that Muster does not know are
 // ignored.
 MUSTER_EXPORT TfConfig parse_tf_config(std::string_view text);
-// Returns the text of a TF_CONFIG that somebody could set; with `pretty` it has indented lines.
+// Returns the text of an equivalent TF_CONFIG; `pretty` adds line breaks and indentation.
 MUSTER_EXPORT std::string to_json_text(const TfConfig& config, bool pretty = false);
 
 // Throws InvalidArgument unless every address is host:port with a port up to 65535 and no two tasks
-// share one.
+// have the same address.
 MUSTER_EXPORT void check_addresses(const TfConfig& config);
 
-// What RunConfig says about this process.
+// What RunConfig concludes about this process.
 struct RunConfigCluster {
   ClusterSpec cluster{};
   std::string task_type = "worker";
@@ -52,9 +51,9 @@ struct RunConfigCluster {
   std::string service{};
 };
 
-// Applies the rules of RunConfig, in its order, including those that training later loosens: a
-// cluster of workers alone is an error here unless `worker_leads` is set, with which worker 0 is
-// the chief. `model_dir` is the one that the program gives, if it does. Throws InvalidArgument.
+// Applies the rules of RunConfig, in its order, including those that training later relaxes: a
+// cluster of workers only is an error unless `worker_leads` is set, which makes worker 0 the chief.
+// `model_dir` is the program's own, if it has one. Throws InvalidArgument.
 MUSTER_EXPORT RunConfigCluster read_run_config(const TfConfig& config,
                                                const std::optional<std::string>& model_dir = {},
                                                bool worker_leads = false);

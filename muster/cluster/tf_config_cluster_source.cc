@@ -1,5 +1,4 @@
-// TF_CONFIG with a cluster: `muster run`, Kubeflow's TFJob, Vertex AI, and whoever writes it by
-// hand.
+// TF_CONFIG with a cluster: `muster run`, Kubeflow's TFJob and Vertex AI set it, or a user does.
 #include <array>
 
 #include "muster/base/error.h"

@@ -229,7 +229,7 @@ TEST(Corrections, KnownCases) {
   EXPECT_EQ(example_for(
                 config(R"("chief":["c:1"],"worker":["host:6:6"])", R"("type":"worker","index":0)")),
             config(R"("chief":["c:1"],"worker":["host:6"])", R"("type":"worker","index":0)"));
-  // Several chiefs, beside another mistake.
+  // Several chiefs, next to another mistake.
   EXPECT_EQ(
       example_for(config(R"("chief":["a:1","b"],"worker":["c:1"])", R"("type":"chief","index":1)")),
       config(R"("chief":["a:1"],"worker":["c:1","b:2222"])", worker1));

@@ -55,7 +55,7 @@ void check_reachable(const TfConfig& config) {
     for (const auto& [index, address] : tasks) {
       if (!has_port_zero(address)) continue;
       throw TfConfigMistake{
-          fmt::format("TF_CONFIG: cluster.{}[{}] is \"{}\": nobody can connect to port 0", job,
+          fmt::format("TF_CONFIG: cluster.{}[{}] is \"{}\": port 0 cannot be connected to", job,
                       index, address),
           "name the port", with_ports(config)};
     }
@@ -135,7 +135,7 @@ ResolvedCluster resolve(const TfConfig& given, const ResolveOptions& options) {
   if (config.cluster.has_job("evaluator") && config.cluster.jobs().size() > 1) {
     if (!evaluator)
       result.notes.push_back(
-          "TF_CONFIG: the evaluator needs no place in cluster: nobody waits for it");
+          "TF_CONFIG: the evaluator needs no entry in cluster: no task waits for it");
     config.cluster = renamed(config.cluster, "evaluator", "");
   }
   if (!config.cluster.has_job("master"))
@@ -148,8 +148,8 @@ ResolvedCluster resolve(const TfConfig& given, const ResolveOptions& options) {
   fill_places(config, result);
   if (evaluator) {
     if (result.task.index > 0) {
-      result.notes.push_back(fmt::format(
-          "TF_CONFIG: {} stands by: one evaluator is at work at a time", result.task.name()));
+      result.notes.push_back(fmt::format("TF_CONFIG: {} waits: only one evaluator works at a time",
+                                         result.task.name()));
     }
     result.is_evaluator = true;
     result.num_workers = 0;
@@ -173,7 +173,7 @@ ResolvedCluster resolved(const Read& read, const ResolveOptions& options) {
 
 std::string ResolvedCluster::describe() const {
   if (addresses.empty() && !is_evaluator) return "one process, no cluster";
-  if (is_evaluator) return fmt::format("{}, evaluates beside the cluster", task.name());
+  if (is_evaluator) return fmt::format("{}, evaluates outside of the cluster", task.name());
   const std::string leader =
       fmt::format("coordinator ({}) at {}", workers.front().name(), coordinator_address);
   const std::string servers = num_ps ? fmt::format(", {} parameter server(s)", num_ps) : "";

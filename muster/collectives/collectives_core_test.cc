@@ -270,7 +270,7 @@ TEST(ProgressEngine, WhoWaitsForMoreThanThereAreSlotsSleepsUntilTheyAreFree) {
   first.join();
 }
 
-// Whoever leaves frees its buffers while others may be about to read and write them.
+// A rank that leaves frees its buffers while others may be about to read and write them.
 TEST(ProgressEngine, ARankMayLeaveAtAnyTime) {
   constexpr int kRanks = 3;
   constexpr int kRounds = 60;

@@ -79,7 +79,8 @@ TEST_P(CommunicatorProcesses, AKilledRankIsNamedAtOnceByEverySurvivor) {
   }
 }
 
-// Makes a part of what is rank 2's to sum unreadable here, so that whoever sums it ends there.
+// Makes a part of what is rank 2's to sum unreadable here, so that the process that sums it ends
+// there.
 void end_where_chunk_2_is_summed(const Tensor& buffer) {
   std::signal(SIGSEGV, [](int) { _exit(7); });
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));

@@ -288,7 +288,7 @@ TEST_P(CommunicatorSuite, CallsReturnBeforeTheyAreExecuted) {
     Tensor small = torch::ones({4});
     Tensor large = torch::ones({200'000});
     if (group->rank() == 1) {
-      // Rank 0 must get past its calls without this rank, or nobody ever moves.
+      // Rank 0 must get past its calls without this rank, or no rank ever moves.
       while (!submitted.load()) std::this_thread::yield();
     }
     const Work first = group->all_reduce(small);

@@ -95,7 +95,8 @@ std::unique_ptr<Communicator> make_communicator(const ConnectOptions& options) {
                                            .connect_timeout = options.connect_timeout},
                                           &devices);
   if (options.rank == 0 && options.size > 1)
-    log::info(fmt::format("{} ranks communicate over {}{}{}", options.size, name, why, devices));
+    log::info(fmt::format("{} replicas train together, connected over {}{}{}", options.size, name,
+                          why, devices));
   return communicator;
 }
 

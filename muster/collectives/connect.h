@@ -13,7 +13,7 @@
 
 namespace muster::inline v0_1 {
 
-// Who meets whom, and how.
+// The ranks to connect, and the transport.
 struct ConnectOptions {
   Transport transport = Transport::kAuto;
   // Where the ranks leave each other their addresses; needed only while connecting. Required for
@@ -24,14 +24,15 @@ struct ConnectOptions {
   // Where this rank's tensors are. On a GPU those of the CPU are reduced too.
   Device device = at::kCPU;
   std::string address = "127.0.0.1";  // see TcpOptions
-  // Keys in the rendezvous store start with it. Choose another one whenever the group is made anew.
+  // Keys in the rendezvous store start with it. Choose another one whenever the group is made
+  // again.
   std::string group = "group";
   // An operation fails with Timeout when it takes longer.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   // How long to wait for the other ranks when connecting.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(60);
-  // Is called now and then while connecting; what it throws ends it. With it, whoever knows that a
-  // rank will not come need not wait for the time-out.
+  // Is called now and then while connecting; what it throws ends it. Use it to end the wait early
+  // when a rank is known to be lost.
   std::function<void()> check_failure = {};
 };
 

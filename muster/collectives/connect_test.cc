@@ -49,7 +49,7 @@ TEST(MakeCommunicator, SharesMemoryOnOneHostAndElseTakesTcp) {
   }
 }
 
-// Two hosts, {0, 1} and {2, 3}. Whoever looks for the socket of rank `locked` finds nobody.
+// Two hosts, {0, 1} and {2, 3}. A search for the socket of rank `locked` finds none.
 class TwoHostsStore : public MemoryStore {
  public:
   explicit TwoHostsStore(int locked) : locked_(locked) {}
@@ -79,7 +79,7 @@ TEST(MakeCommunicator, RanksOfAHostThatCannotShareMemoryMeanTcpForAll) {
       EXPECT_TRUE(same_bits(buffer, expected_sum(4, 999, kFloat32)));
     });
     const std::string lines = ::testing::internal::GetCapturedStderr();
-    EXPECT_THAT(lines, HasSubstr("4 ranks communicate over"));
+    EXPECT_THAT(lines, HasSubstr("4 replicas train together, connected over"));
     if (locked < 4) {
       EXPECT_THAT(lines,
                   HasSubstr(fmt::format("(no shared memory inside of hosts: on the host of rank "

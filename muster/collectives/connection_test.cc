@@ -159,7 +159,7 @@ TEST_F(ConnectionTest, WhatWasSentBeforeTheEndArrives) {
   EXPECT_FALSE(sent->done());
 }
 
-// A goodbye behind a message that nobody will take any more tells why the other side left.
+// A goodbye after a message that nobody will take any more tells why the other side left.
 TEST_F(ConnectionTest, WhatStandsBehindAHeldUpMessageArrivesAtTheEnd) {
   const std::string payload = pattern(100'000), goodbye = "worker 2 was lost";
   const auto length = static_cast<int64_t>(goodbye.size());

@@ -64,7 +64,7 @@ class BackendExecutor final : public Executor,
   const std::chrono::milliseconds timeout_;
   std::optional<Error> failure_;
   uint64_t sequence_ = 0;
-  // Their memory is in use until they are done, also when nobody waits for them.
+  // Their memory is in use until they are done, also without a waiting caller.
   mutable std::deque<std::shared_ptr<Running>> running_;
 };
 

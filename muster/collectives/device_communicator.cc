@@ -39,9 +39,8 @@ std::unique_ptr<Communicator> make_device_communicator(std::unique_ptr<Communica
     }
     if (nccl) {
       throw invalid_argument("NCCL cannot be used: " + why,
-                             "let Muster choose the transport (auto), or give each replica a GPU "
-                             "of its own: with several workers on one host, by "
-                             "CUDA_VISIBLE_DEVICES");
+                             "let Muster choose the transport (auto), or give each replica its own "
+                             "GPU: with several workers on one host, by CUDA_VISIBLE_DEVICES");
     }
   }
   *how = options.device.is_cuda() ? fmt::format(" (GPUs through the CPU, without NCCL: {})", why)

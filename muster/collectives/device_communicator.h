@@ -38,9 +38,9 @@ std::unique_ptr<Communicator> make_device_communicator(std::unique_ptr<Communica
                                                        std::string* how);
 
 // Tensors of the device are copied to memory of the CPU as soon as what computes them is done,
-// beside what the device does next; `host` brings them together; and back. So sums are made in rank
-// order, and have the bits of `host`'s. A thread of its own does the waiting; a device that is not
-// through with its own work after `timeout` ends the group.
+// next to what the device does next; `host` brings them together; and back. So sums are made in
+// rank order, and have the bits of `host`'s. A thread of its own does the waiting; a device that is
+// not through with its own work after `timeout` ends the group.
 std::unique_ptr<Communicator> make_staged_communicator(std::unique_ptr<Communicator> host,
                                                        Device device,
                                                        std::chrono::milliseconds timeout);

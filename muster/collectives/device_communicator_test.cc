@@ -30,7 +30,7 @@ using testing::run_ranks;
 using testing::test_device;
 
 // The sums of a group of threads stand for what the devices do among themselves. What goes wrong
-// among these, no device would tell: whoever enqueues learns nothing.
+// among these, no device would tell: the caller that enqueues learns nothing.
 class ThreadsAsDevices final : public DeviceBackend {
  public:
   // `fails_at`: the number of the operation that cannot be enqueued.
@@ -271,7 +271,7 @@ TEST(DeviceBackendCommunicator, WhatTakesTooLongEndsTheGroup) {
     const Work work = group->all_reduce(torch::ones({4}, device));
     EXPECT_FALSE(work.done());
     const Error error = error_of([&] { work.wait(); });
-    // Who is a little later learns of the other's.
+    // The later rank learns of the other's.
     EXPECT_TRUE(error.kind() == ErrorKind::kTimeout || error.kind() == ErrorKind::kPeerLost);
     EXPECT_THAT(std::string(error.what()), HasSubstr("took longer than 0.3 s"));
     EXPECT_THROW(group->all_reduce(torch::ones({4}, device)).wait(), Error);

@@ -133,7 +133,8 @@ HierarchicalCommunicator::HierarchicalCommunicator(const HierarchicalOptions& op
 std::string HierarchicalCommunicator::connect(const HierarchicalOptions& options) {
   if (size() == 1) return {};
   const ConnectOptions& all = options.connect;
-  // Whoever waits for the leader, while that waits for another host, lets the leader speak first.
+  // A rank that waits for the leader, while the leader waits for another host, lets the leader
+  // report first.
   std::string why_not;
   inside_ = try_shared_memory_communicator(
       {.rendezvous = all.rendezvous,
@@ -145,7 +146,7 @@ std::string HierarchicalCommunicator::connect(const HierarchicalOptions& options
        .check_failure = all.check_failure,
        .first_shown_rank = first_},
       &why_not);
-  // Before leaders connect: one that has nobody to speak for would keep the others waiting.
+  // Before leaders connect: one without other ranks would keep the others waiting.
   std::string obstacle = obstacle_of_any(all, why_not);
   if (!obstacle.empty()) return obstacle;
   if (leads()) {
@@ -364,7 +365,7 @@ void HierarchicalCommunicator::gather(const Operation& operation) {
   const int last = first_ + inside_->size();
   inside_->all_gather(view_of(operation.data, operation.count, operation.type), parts(first_, last))
       .wait();
-  // What lies before this host's part comes from one side, what lies behind it from the other.
+  // What lies before this host's part comes from one side, what lies after it from the other.
   std::vector<Work> works;
   if (previous_) {
     receive(*previous_, parts(0, first_)).wait();

@@ -17,7 +17,7 @@
 
 namespace muster::inline v0_1 {
 
-// Who meets whom on several hosts.
+// The ranks to connect on several hosts.
 struct HierarchicalOptions {
   // Of this rank; `transport` is not looked at.
   ConnectOptions connect{};

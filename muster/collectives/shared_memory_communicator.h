@@ -18,21 +18,22 @@
 
 namespace muster::inline v0_1 {
 
-// Who meets whom on one host.
+// The ranks to connect on one host.
 struct SharedMemoryOptions {
   // Where the ranks leave each other the names of their sockets; needed only while connecting.
   // Required for size > 1.
   KeyValueStore* rendezvous = nullptr;
   int rank = 0;
   int size = 1;
-  // Keys in the rendezvous store start with it. Choose another one whenever the group is made anew.
+  // Keys in the rendezvous store start with it. Choose another one whenever the group is made
+  // again.
   std::string group = "group";
   // An operation fails with Timeout when a rank keeps this one waiting for longer.
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   // How long to wait for the other ranks when connecting.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(60);
-  // Is called now and then while connecting; what it throws ends it. With it, whoever knows that a
-  // rank will not come need not wait for the time-out.
+  // Is called now and then while connecting; what it throws ends it. Use it to end the wait early
+  // when a rank is known to be lost.
   std::function<void()> check_failure = {};
   // Buffers that allocate() did not make travel in pieces of this size; a multiple of 64,
   // and 64 for each rank at least.

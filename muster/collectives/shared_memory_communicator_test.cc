@@ -166,7 +166,8 @@ Door door_of(KeyValueStore& store, int rank) {
   return {.name = text.substr(first + 1, last - first - 1), .token = text.substr(last + 1)};
 }
 
-// Whoever fills the queue of a rank's socket holds up a connection, but not its bounds.
+// A process that fills the queue of a rank's socket delays a connection, but not beyond its time
+// limit.
 TEST(SharedMemoryCommunicator, AFullQueueIsWaitedForWithinBounds) {
   const std::string name = "muster-test-" + random_secret();
   const FileDescriptor crowded = internal::listen_unix(name);

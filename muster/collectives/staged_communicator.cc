@@ -110,7 +110,7 @@ class StagedCommunicator final : public Communicator {
     }
     if (!staged) {
       const std::lock_guard lock(mutex_);
-      // Nobody else is at `host`: no need to hand it over.
+      // No other rank is at `host`: no need to hand it over.
       if (queue_.empty() && !busy_) return call(*host_, in, out);
     }
     auto job = std::make_shared<Job>(std::move(call));

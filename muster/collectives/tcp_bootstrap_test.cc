@@ -155,7 +155,7 @@ FileDescriptor connected(const std::string& address) {
   return made;
 }
 
-// Whoever has said hello keeps its place, however many come behind it before rank 0 looks again.
+// A rank that has said hello keeps its place, however many come after it before rank 0 looks again.
 TEST(TcpBootstrap, AFloodDoesNotWashAwayThePeers) {
   constexpr int kFlood = 300;
   MemoryStore store;
@@ -224,7 +224,7 @@ TEST(TcpSocket, OnlyWhatEndsTheListenerEndsTheWait) {
   }
 }
 
-// Who does not know the secret can neither join nor be joined.
+// A process without the secret can neither join nor be joined.
 TEST(TcpBootstrap, TheSecretDecides) {
   TcpListener listener = listen_tcp("127.0.0.1");
   for (const bool knows : {true, false}) {

@@ -26,7 +26,7 @@ using std::chrono::milliseconds;
 
 constexpr int64_t kWindow = 4;  // segments of one peer that may be on their way at once
 
-// Who sums which elements, and in which segments they travel.
+// Which rank sums which elements, and in which segments they are sent.
 struct SumSchedule {
   SumSchedule(const Operation& operation, int rank, int size, int64_t segment_bytes)
       : scatters(operation.kind == OperationKind::kReduceScatter),

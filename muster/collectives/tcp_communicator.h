@@ -13,7 +13,7 @@
 
 namespace muster::inline v0_1 {
 
-// Who meets whom over TCP.
+// The ranks to connect over TCP.
 struct TcpOptions {
   // Where the ranks leave each other their addresses; needed only while connecting. Required for
   // size > 1.
@@ -23,7 +23,7 @@ struct TcpOptions {
   // This task's host in the cluster description (a name or a number, without port). The connection
   // uses the interface that owns it.
   std::string address = "127.0.0.1";
-  // Keys in the rendezvous store start with it. Choose another one whenever the group is made anew
+  // Keys in the rendezvous store start with it. Choose another one whenever the group is made again
   // (its epoch, say).
   std::string group = "group";
   // An operation fails with Timeout when it takes longer: a rank has not come to it, or makes no
@@ -31,8 +31,8 @@ struct TcpOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   // How long to wait for the other ranks when connecting.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(60);
-  // Is called now and then while connecting; what it throws ends it. With it, whoever knows that a
-  // rank will not come need not wait for the time-out.
+  // Is called now and then while connecting; what it throws ends it. Use it to end the wait early
+  // when a rank is known to be lost.
   std::function<void()> check_failure = {};
   // Up to this many bytes (16384 at most) an operation is one message per peer, and every rank sums
   // everything: half the latency for at most size() times the bytes. Larger buffers are cut into

@@ -1,4 +1,4 @@
-// The ways buffers travel between ranks, by name. Thread safety: values.
+// The transports for buffers between ranks, by name. Thread safety: values.
 #pragma once
 
 #include <optional>
@@ -8,21 +8,21 @@
 
 namespace muster::inline v0_1 {
 
-// How buffers travel between ranks.
+// How ranks exchange buffers.
 enum class Transport {
-  // Shared memory when all ranks are on one host and can reach each other; on several hosts, TCP,
-  // with shared memory inside of hosts that have several ranks one after the other. Where ranks
-  // cannot share memory, TCP between all of them, and the log says why. Tensors of GPUs: NCCL
-  // where this Muster was built with it and no GPU is shared, else through the CPU.
+  // On one host, shared memory if all ranks can reach it. On several hosts, TCP, with shared memory
+  // inside each host whose ranks are consecutive. If ranks cannot share memory, TCP between all of
+  // them, and the log says why. Tensors of GPUs travel by NCCL if this Muster was built with it and
+  // no two ranks use the same GPU, else through the CPU.
   kAuto,
   kTcp,
   kSharedMemory,  // Unavailable when the ranks cannot share memory
-  // Between GPUs; InvalidArgument where there are none, or no NCCL. What is on the CPU travels as
-  // by kAuto.
+  // Between GPUs; InvalidArgument without GPUs or without NCCL. Tensors on the CPU travel as with
+  // kAuto.
   kNccl,
 };
-// "auto", "tcp", "shared_memory", "nccl", in any case; "ring" and "gloo", as other systems call
-// sums over TCP, are "tcp". Nothing for another word.
+// Parses "auto", "tcp", "shared_memory" or "nccl", in any case; "ring" and "gloo", names from other
+// systems for sums over TCP, mean "tcp". Returns nothing for another word.
 MUSTER_EXPORT std::optional<Transport> parse_transport(std::string_view name);
 // "auto", "tcp", "shared_memory" or "nccl".
 MUSTER_EXPORT std::string_view transport_name(Transport transport);

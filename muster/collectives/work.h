@@ -28,8 +28,8 @@ class MUSTER_PART_EXPORT Work {
   // Never blocks; true also when it failed.
   bool done() const;
 
-  // From now on it is noted when the operation is done. Costs an operation that nobody asked for a
-  // comparison.
+  // From now on it is noted when the operation is done. An operation without such a request pays
+  // one comparison.
   void note_end() const;
   // When that was, as far as this rank knew; nothing while it is not done, and where it was done
   // before note_end(). Never blocks.

@@ -128,16 +128,17 @@ template <typename T>
 CLI::Option* add_as(CLI::App& app, const Flag& flag, T* variable, bool positional) {
   using Value = typename Inside<T>::Type;
   if (variable == nullptr) {
-    throw invalid_argument(fmt::format("the flag {} has no variable to set", flag.name),
-                           "give it the address of one");
+    throw invalid_argument(fmt::format("the flag {} has a null pointer as its variable", flag.name),
+                           "set Flag::value to the address of a variable");
   }
   const std::string placeholder =
       flag.placeholder.empty() ? default_placeholder<Value>() : flag.placeholder;
   const std::string shown = positional ? flag.name : "--" + flag.name;
   const bool is_switch = std::is_same_v<T, bool>;
   if (!std::is_same_v<T, std::string> && !flag.choices.empty()) {
-    throw invalid_argument(fmt::format("the flag {} has choices and is no text", flag.name),
-                           "bound numbers with limits");
+    throw invalid_argument(
+        fmt::format("the flag {} has choices, but its variable is not a text", flag.name),
+        "for numbers, set Flag::limits");
   }
   const std::string text = is_switch || flag.required ? std::string() : text_of(*variable);
   const std::string hint = hint_of(shown, flag.help, text);
@@ -179,7 +180,7 @@ void check_name(const std::string& name) {
   if (name.empty() || name.front() == '-' ||
       name.find_first_not_of(kAllowed) != std::string::npos) {
     throw invalid_argument(fmt::format("'{}' cannot be the name of a flag", name),
-                           "use letters, digits, '_' and '-', and no dashes in front");
+                           "use letters, digits, '_' and '-'; do not begin with a dash");
   }
 }
 
@@ -230,9 +231,7 @@ const CLI::App* owner_of(const CLI::App& app, const std::string& flag) {
   return nullptr;
 }
 
-std::string more_help(const CLI::App& app) {
-  return full_name(app) + " --help shows what there is";
-}
+std::string more_help(const CLI::App& app) { return full_name(app) + " --help lists all flags"; }
 
 [[noreturn]] void throw_unknown_flag(const CLI::App& app, const std::string& word,
                                      const SurplusHint& surplus_hint) {
@@ -240,8 +239,8 @@ std::string more_help(const CLI::App& app) {
   const std::string name = flag.substr(std::min(flag.find_first_not_of('-'), flag.size()));
   const std::string message = fmt::format("{} is not a flag of {}", flag, full_name(app));
   if (const CLI::App* owner = owner_of(app, name)) {
-    throw invalid_argument(message,
-                           fmt::format("it is one of {}: write it behind that", full_name(*owner)));
+    throw invalid_argument(
+        message, fmt::format("it is a flag of {}: write it after that command", full_name(*owner)));
   }
   const std::optional<std::string> near = nearest(name, flags_of(app));
   const std::string hint = surplus_hint ? surplus_hint(full_name(app), word) : std::string();
@@ -257,7 +256,7 @@ std::string more_help(const CLI::App& app) {
   if (commands.empty()) {
     std::string hint = surplus_hint ? surplus_hint(full_name(app), word) : std::string();
     if (hint.empty()) hint = "flags begin with two dashes; " + more_help(app);
-    throw invalid_argument(fmt::format("{} has no use for '{}'", full_name(app), word), hint);
+    throw invalid_argument(fmt::format("{} takes no argument '{}'", full_name(app), word), hint);
   }
   const std::optional<std::string> near = nearest(word, commands);
   throw invalid_argument(
@@ -278,7 +277,7 @@ void check_extras(const CLI::App& app, const SurplusHint& surplus_hint) {
   }
 }
 
-// CLI11 takes any word behind a flag as its value, and does not tell it from one given with "=".
+// CLI11 takes any word after a flag as its value, and does not tell it from one given with "=".
 // But "--name --seed=3" is a mistake, and "--name=--seed=3" is not.
 void check_followed(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* at = &app;
@@ -315,7 +314,7 @@ void check_required(const CLI::App& app) {
   if (app.get_require_subcommand_min() > 0 && app.get_subcommands().empty()) {
     throw invalid_argument(
         full_name(app) + " needs a command",
-        fmt::format("take one of: {}; {} --help says more",
+        fmt::format("choose one of: {}; {} --help describes them",
                     join(names_of(shown_commands_of(app)), ", "), full_name(app)));
   }
 }
@@ -328,7 +327,7 @@ bool knows(const CLI::App& app, const std::string& flag) {
 }
 
 // Reads --log-format as --log_format where only the other is known, and the other way round,
-// because tools write their flags in one way and programs in the other. Words behind "--" are not
+// because tools write their flags in one way and programs in the other. Words after "--" are not
 // ours.
 void spell_as_known(const CLI::App& app, std::vector<std::string>& words) {
   for (std::string& word : words) {

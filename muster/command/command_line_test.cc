@@ -140,30 +140,30 @@ TEST(CommandLineTest, AFlagGivenTwiceIsRefused) {
             "--rows is given twice: '1', '3' | give it once");
   EXPECT_EQ(complaint({"--fast", "--fast"}), "--fast is given twice | give it once");
   EXPECT_EQ(complaint({"--name", "", "--name=b"}), "--name is given twice: '', 'b' | give it once");
-  // No value is no value, whatever comes behind.
+  // No value is no value, whatever comes after.
   EXPECT_THAT(complaint({"--name=", "--name=b"}), HasSubstr("--name needs a value"));
   EXPECT_THAT(complaint({"--name=b", "--name="}), HasSubstr("--name needs a value"));
 }
 
 TEST(CommandLineTest, AnUnknownFlagNamesTheNearest) {
   EXPECT_EQ(complaint({"--row=4"}),
-            "--row is not a flag of prog | did you mean --rows? prog --help shows what there is");
+            "--row is not a flag of prog | did you mean --rows? prog --help lists all flags");
   EXPECT_EQ(complaint({"--unheard_of"}),
-            "--unheard_of is not a flag of prog | prog --help shows what there is");
+            "--unheard_of is not a flag of prog | prog --help lists all flags");
   EXPECT_THAT(complaint({"-r", "4"}), HasSubstr("-r is not a flag of prog"));
 }
 
 TEST(CommandLineTest, AWordTooManyIsNamed) {
-  EXPECT_EQ(complaint({"--fast", "stray"}),
-            "prog has no use for 'stray' | flags begin with two dashes; prog --help shows what "
-            "there is");
-  EXPECT_THAT(complaint({"--", "stray"}), HasSubstr("prog has no use for 'stray'"));
+  EXPECT_EQ(
+      complaint({"--fast", "stray"}),
+      "prog takes no argument 'stray' | flags begin with two dashes; prog --help lists all flags");
+  EXPECT_THAT(complaint({"--", "stray"}), HasSubstr("prog takes no argument 'stray'"));
   Program program;
   EXPECT_EQ(complaint(program.app, {"stray"},
                       [](const std::string& command, const std::string& word) {
                         return command + " and " + word;
                       }),
-            "prog has no use for 'stray' | prog and stray");
+            "prog takes no argument 'stray' | prog and stray");
 }
 
 TEST(CommandLineTest, CommandsAreNamedInFull) {
@@ -182,25 +182,27 @@ TEST(CommandLineTest, CommandsAreNamedInFull) {
   };
   EXPECT_EQ(said({"show", "file", "a.txt", "--rows=2"}), "");
   EXPECT_EQ(path, "a.txt");
-  EXPECT_EQ(said({}), "tool needs a command | take one of: show, make; tool --help says more");
-  EXPECT_EQ(said({"shwo"}),
-            "there is no command 'shwo' in tool | did you mean tool show? tool --help shows what "
-            "there is");
-  EXPECT_EQ(said({"fly"}), "there is no command 'fly' in tool | take one of: show, make");
+  EXPECT_EQ(said({}),
+            "tool needs a command | choose one of: show, make; tool --help describes them");
+  EXPECT_EQ(
+      said({"shwo"}),
+      "there is no command 'shwo' in tool | did you mean tool show? tool --help lists all flags");
+  EXPECT_EQ(said({"fly"}), "there is no command 'fly' in tool | choose one of: show, make");
   EXPECT_EQ(said({"show", "files"}),
             "there is no command 'files' in tool show | did you mean tool show file? tool show "
-            "--help shows what there is");
+            "--help lists all flags");
   EXPECT_EQ(said({"show"}),
-            "tool show needs a command | take one of: file; tool show --help says more");
+            "tool show needs a command | choose one of: file; tool show --help describes them");
   EXPECT_EQ(said({"show", "file", "--rows=2"}), "tool show file needs PATH | PATH: The file");
   EXPECT_EQ(said({"show", "file", "a"}), "tool show file needs --rows=INT | --rows: Rows");
   EXPECT_EQ(said({"show", "file", "a", "b", "--rows=2"}).substr(0, 32),
-            "tool show file has no use for 'b");
+            "tool show file takes no argument 'b");
   EXPECT_EQ(said({"show", "file", "a", "--row=2"}).substr(0, 39),
             "--row is not a flag of tool show file |");
-  EXPECT_EQ(said({"--rows=2"}),
-            "--rows is not a flag of tool | it is one of tool show file: write it behind that");
-  EXPECT_THAT(said({"make", "show"}), HasSubstr("tool make has no use for 'show'"));
+  EXPECT_EQ(
+      said({"--rows=2"}),
+      "--rows is not a flag of tool | it is a flag of tool show file: write it after that command");
+  EXPECT_THAT(said({"make", "show"}), HasSubstr("tool make takes no argument 'show'"));
 }
 
 TEST(CommandLineTest, HelpIsPrintedAndNothingElseDone) {

@@ -12,7 +12,7 @@
 
 namespace muster::inline v0_1 {
 
-// The bounds of a number; one that is unset does not bound it.
+// The bounds of a number; an unset bound does not apply.
 struct FlagLimits {
   std::optional<double> more_than{};
   std::optional<double> at_least{};
@@ -23,15 +23,16 @@ struct Flag {
   // The name, of letters, digits, '_' and '-'. A user writes --name=VALUE or --name VALUE, and for
   // a bool --name or --name=false.
   std::string name{};
-  // The variable holds the default, which --help shows, and takes what is given. It is not null and
-  // must outlive the parsing. Only finite numbers are accepted.
+  // The variable holds the default, which --help shows, and receives the parsed value. It must not
+  // be null and must outlive the parsing. Only finite numbers are accepted.
   std::variant<std::string*, bool*, int*, int64_t*, uint64_t*, double*, std::optional<int64_t>*>
       value{};
   std::string help{};
   FlagLimits limits = {};
-  std::string placeholder = {};  // how --help calls the value; "INT", "NUMBER" or "TEXT" when empty
+  std::string placeholder = {};  // the name of the value in --help; "INT", "NUMBER" or "TEXT" when
+                                 // empty
   std::vector<std::string> choices = {};  // the only texts that are allowed; empty: any
-  // Whether it must be given: the variable holds no default then.
+  // Whether the user must give it; the variable then holds no default.
   bool required = false;
 };
 

@@ -1,4 +1,4 @@
-// The flags that Muster's programs share: run_main() reads them, and `muster completion` offers
+// The flags that Muster's programs share: run_main() parses them, and `muster completion` completes
 // them. Thread safety: values.
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace muster::inline v0_1 {
 
-// The values of these flags; a program's own defaults stand in ProgramOptions. Numbers other than
-// the seed must be more than 0.
+// The values of these flags. ProgramOptions sets a program's own defaults. Numbers except the seed
+// must be more than 0.
 struct Flags {
   std::string data_dir{};
   std::string model_dir{};
   int64_t epochs = 1;                  // passes over the training data; at most 1e9
   std::optional<int64_t> max_steps{};  // instead of epochs
-  int64_t batch_size = 64;             // examples a step over all workers; at most 2^31 - 1
+  int64_t batch_size = 64;             // examples per step, over all workers; at most 2^31 - 1
   double learning_rate = 0.01;
   uint64_t seed = 0;
   std::optional<int64_t> save_checkpoints_steps{};
@@ -30,8 +30,8 @@ struct Flags {
 
 namespace muster::inline v0_1::command {
 
-// Returns a Flag for each field of `flags`, which must outlive them. A program takes those that it
-// names in ProgramOptions::uses, or all.
+// Returns a Flag for each field of `flags`, which must outlive them. A program uses the flags that
+// it names in ProgramOptions::uses, or all.
 MUSTER_EXPORT std::vector<Flag> shared_flags(Flags& flags);
 // Returns the flag --log_format, which every program takes.
 MUSTER_EXPORT Flag log_format_flag(std::string& log_format);

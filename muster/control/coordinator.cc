@@ -102,7 +102,7 @@ net::Reply Coordinator::join(const net::JoinRequest& request, const net::Call& c
   net::Reply reply = poll(call, request.wait_seconds, [&] {
     return state_.join(request.who, request.rank, request.world_size, now(), request.addresses);
   });
-  // Whoever waits beside the chief's log learns why a task does not come.
+  // The chief's log shows why a task does not join.
   if (reply.verdict.state == State::kRefused) {
     log::warning_once(fmt::format("{} was refused: {}", plan::readable_task(request.who.task),
                                   reply.verdict.refusal->message()));

@@ -55,7 +55,7 @@ class Coordinator : public net::CoordinatorHandler {
 
  private:
   double now() const { return to_seconds(clock_.now().time_since_epoch()); }
-  // Wakes whoever waits for a change of the state. The lock is held.
+  // Wakes all threads that wait for a change of the state. The lock is held.
   void note_change();
   // Waits for a change, until `deadline`, a look interval or the end of the call.
   void wait_for_change(std::unique_lock<std::mutex>& lock, TimePoint deadline,

@@ -33,11 +33,10 @@ Error to_error(const Failure& failure) {
   // What is wrong with a program or its data is wrong again after a restart, on every task.
   if (failure.kind == ErrorKind::kInvalidArgument || failure.kind == ErrorKind::kNotFound)
     return Error(failure.kind, failure.describe());
-  return Error(
-      ErrorKind::kPeerLost, failure.describe(),
-      fmt::format("see the output of {} for the cause; the same command continues from the last "
-                  "checkpoint, or begins anew where none was saved",
-                  plan::readable_task(failure.task)));
+  return Error(ErrorKind::kPeerLost, failure.describe(),
+               fmt::format("see the output of {} for the cause; the same command continues from "
+                           "the last checkpoint, or starts from the beginning without one",
+                           plan::readable_task(failure.task)));
 }
 
 struct CoordinatorClient::Impl {
@@ -52,7 +51,7 @@ struct CoordinatorClient::Impl {
   double since(TimePoint start) const { return to_seconds(clock.now() - start); }
 
   // One request until it is answered. When the network fails, the heartbeat decides whether the
-  // coordinator is lost; until then `again` asks anew (false for requests that must not be done
+  // coordinator is lost; until then `again` asks again (false for requests that must not be done
   // twice: the error comes after the verdict).
   template <typename Send>
   net::Reply ask(Send send, bool again = true) {
@@ -108,8 +107,8 @@ struct CoordinatorClient::Impl {
     }
   }
 
-  // This task was told to stop `seconds` ago. Whoever saves or evaluates was told so too, as a
-  // rule, and comes soon; so does everybody to the `last` barrier.
+  // This task was told to stop `seconds` ago. A task that saves or evaluates usually got the
+  // request too, and arrives soon; so do all tasks at the `last` barrier.
   void stop_when_vain(const std::vector<plan::MissingTask>& missing, double seconds,
                       const std::string& what, bool last) const {
     const bool busy = std::ranges::any_of(missing, &plan::MissingTask::busy);
@@ -194,7 +193,7 @@ std::string CoordinatorClient::get(const std::string& key, std::optional<double>
   });
   if (reply.verdict.state != State::kReady) {
     throw Error(ErrorKind::kTimeout,
-                fmt::format("{} waited {:.1f} s for '{}', which nobody set",
+                fmt::format("{} waited {:.1f} s for '{}', which no task has set",
                             plan::readable_task(impl_->options.task), *timeout_seconds, key));
   }
   if (reply.values.empty())
@@ -225,7 +224,7 @@ void CoordinatorClient::fail(ErrorKind kind, const std::string& reason) {
   const Result<net::Reply> reply =
       impl_->channel.fail({.who = impl_->who, .kind = kind, .reason = reason}, kReportSeconds / 2);
   if (reply.ok() || reply.error().kind() == ErrorKind::kCancelled) return;  // or they have ended
-  log::warning("could not tell the others of this failure: " + reply.error().message());
+  log::warning("could not notify the other tasks of this failure: " + reply.error().message());
 }
 
 std::optional<Failure> CoordinatorClient::first_failure() const {

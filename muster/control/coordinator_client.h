@@ -48,7 +48,7 @@ class CoordinatorClient {
   // may be used again. The phase is `waiting` meanwhile, and the log says now and then who is
   // missing. Throws Timeout naming them, Cancelled when this task was told to stop.
   void barrier(const std::string& name, std::optional<double> timeout_seconds = std::nullopt);
-  // The barrier behind the last step. A task that was told to stop waits for the others here, since
+  // The barrier after the last step. A task that was told to stop waits for the others here, since
   // they come by themselves: for stop_timeout seconds.
   void last_barrier();
 

@@ -135,17 +135,18 @@ TEST(Coordinator, ATaskThatWasToldToStopWhileItJoinsTellsThoseWhoWait) {
   await([&] { return missing().starts_with("worker 2 at "); });
   second_told.stop = true;
   EXPECT_EQ(second.get().kind(), ErrorKind::kCancelled);
-  EXPECT_THAT(missing(), HasSubstr("worker 0 at 127.0.0.1:2223, which was told to stop"));
+  EXPECT_THAT(missing(), HasSubstr("worker 0 at 127.0.0.1:2223, which was asked to stop"));
   const int tries = first_told.tries;
   await([&] { return first_told.tries >= tries + 3; });
   // Another process of that name.
   (void)channel.join({.who = {task_of(1), 8}, .rank = 1, .world_size = 4}, kAnswer);
-  EXPECT_THAT(missing(), Not(HasSubstr("told to stop")));
+  EXPECT_THAT(missing(), Not(HasSubstr("asked to stop")));
   first_told.stop = true;
   EXPECT_EQ(first.get().kind(), ErrorKind::kCancelled);
   log::flush();
-  EXPECT_THAT(testing::internal::GetCapturedStderr(),
-              HasSubstr("chief is waiting for worker 0 at 127.0.0.1:2223, which was told to stop"));
+  EXPECT_THAT(
+      testing::internal::GetCapturedStderr(),
+      HasSubstr("chief is waiting for worker 0 at 127.0.0.1:2223, which was asked to stop"));
 }
 
 TEST(Coordinator, ATaskThatWasToldToStopLeavesABarrierOthersDoNotComeTo) {
@@ -159,7 +160,7 @@ TEST(Coordinator, ATaskThatWasToldToStopLeavesABarrierOthersDoNotComeTo) {
   join.cancelled = [&] { return stop.load(); };
   clients[0] = CoordinatorClient::join(join);
   clients[1] = second.get();
-  // Who saves will come; who trains may not.
+  // A task that saves will come; a task that trains may not.
   for (const Phase phase : {Phase::kTraining, Phase::kSaving}) {
     stop = false;
     clients[1]->report(phase, 7);
@@ -323,7 +324,7 @@ TEST(Coordinator, WhoDoesNotComeAgainIsSaidToMakeAnotherCall) {
   EXPECT_THAT(error.hint(), HasSubstr("Who calls what"));
 }
 
-// Ten seconds are for whoever starts it again.
+// The ten seconds allow for a restart.
 TEST(Coordinator, WhoWaitsForAProcessThatHasEndedSaysWithoutWhichCall) {
   CoordinatorServer server(test_server_options(3));
   ManualClock clock;

@@ -20,8 +20,9 @@ void check_cluster(const cluster::ResolvedCluster& cluster) {
 
 void warn_when_open(const cluster::ResolvedCluster& cluster) {
   if (!cluster.job.insecure || !cluster.job.token.empty() || cluster.job.tls) return;
-  log::warning(fmt::format("MUSTER_INSECURE=1: whoever reaches {} can join, read and end this run",
-                           cluster.coordinator_address));
+  log::warning(fmt::format(
+      "MUSTER_INSECURE=1: every peer that can connect to {} can join, read and end this run",
+      cluster.coordinator_address));
 }
 
 }  // namespace

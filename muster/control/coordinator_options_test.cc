@@ -54,7 +54,7 @@ TEST(Group, ACoordinatorThatOthersCanReachNeedsAToken) {
   EXPECT_THAT(error.hint(), ::testing::HasSubstr("export MUSTER_JOB_TOKEN="));
   const cluster::ResolvedCluster first = resolve({{"worker", {"10.0.0.1:1", "b:1"}}}, "worker", 0);
   EXPECT_THAT(error_of([&] { server_options(first); }).message(),
-              ::testing::HasSubstr("nothing keeps unauthenticated peers out"));
+              ::testing::HasSubstr("peers are not authenticated"));
   for (const auto& let_in :
        {cluster::Job{.token = "a token of the test"}, cluster::Job{.insecure = true},
         cluster::Job{.tls = cluster::TlsIdentity()}}) {
@@ -98,7 +98,7 @@ TEST(Group, ACertificateForAnotherHostIsRefusedAtTheStart) {
   EXPECT_NO_THROW(join_options(dials));
 }
 
-// Who lets everybody in is reminded of it, where there is nothing else.
+// A coordinator that is open to every peer warns about it if nothing else protects it.
 TEST(Group, AnOpenCoordinatorSaysSo) {
   cluster::ResolvedCluster cluster = resolve({{"worker", {"10.0.0.1:1", "b:1"}}}, "worker", 0);
   const auto log_of = [&](const cluster::Job& job) {
@@ -109,7 +109,8 @@ TEST(Group, AnOpenCoordinatorSaysSo) {
     return ::testing::internal::GetCapturedStderr();
   };
   EXPECT_THAT(log_of({.insecure = true}),
-              ::testing::HasSubstr("MUSTER_INSECURE=1: whoever reaches 10.0.0.1:1 can join"));
+              ::testing::HasSubstr(
+                  "MUSTER_INSECURE=1: every peer that can connect to 10.0.0.1:1 can join"));
   EXPECT_EQ(log_of({.token = "a token of the test", .insecure = true}), "");
   EXPECT_EQ(log_of({.insecure = true, .tls = cluster::TlsIdentity()}), "");
 }

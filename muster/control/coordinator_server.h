@@ -18,7 +18,7 @@ struct ServerOptions {
   // Roster and time limits; first_epoch 0 means: from the date, so that a chief that restarts leads
   // a group with a higher epoch.
   plan::CoordinatorOptions group{};
-  cluster::Job job{};              // whoever does not know its token is refused
+  cluster::Job job{};              // peers without its token are refused
   Clock* clock = &system_clock();  // outlives the server
   ServerOptions() { group.first_epoch = 0; }
 };
@@ -38,12 +38,12 @@ class CoordinatorServer {
   std::string address() const;
   std::optional<plan::Failure> first_failure() const;
   // Whether every task of the group has told why it does not come, or was told that another does
-  // not: nobody is left who would wait in vain.
+  // not: no task is left that would wait in vain.
   bool all_know_of_start_failure() const;
   // How many members have the connection open that tells at once when their process is killed.
   // Before, only the missing heartbeat does.
   int connections() const;
-  // Whom it refused last and why, as the log says it; "" when it refused nobody.
+  // The last refused peer and the reason, as the log says it; "" if none was refused.
   std::string last_refusal() const;
 
   // Waits until every member has said goodbye or is lost, at most `goodbye_timeout`, then closes

@@ -1,4 +1,4 @@
-// What whoever can connect to a coordinator may do to a run: nothing.
+// A process that can only connect to a coordinator cannot affect a run.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -246,7 +246,7 @@ TEST(UnauthenticatedPeers, WithCertificatesOnlyTheJobsTasksAreHeard) {
   end_cleanly(clients, server);
 }
 
-// Whoever waits for a task that was refused is told so at the limit, and in each line before.
+// Tasks that wait for a refused task are told so at the limit, and in each line before.
 TEST(UnauthenticatedPeers, AWaitNamesWhoWasRefusedMeanwhile) {
   const auto ours = identity_of(launch::make_certificates({"127.0.0.1"}, 1));
   cluster::TlsIdentity distrusts = ours;

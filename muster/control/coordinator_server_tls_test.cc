@@ -34,7 +34,7 @@ std::string output_of(const std::string& line) {
 class TlsRun : public ::testing::Test {
  protected:
   void SetUp() override {
-    // ctest names the folder. Who builds this program alone has no command to run.
+    // ctest names the folder. A build of this program alone has no command to run.
     const char* folder = std::getenv("MUSTER_BIN_DIR");
     if (folder == nullptr || !std::filesystem::exists(std::string(folder) + "/muster"))
       GTEST_SKIP() << "the command is not there: run this test through ctest";

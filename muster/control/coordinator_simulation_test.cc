@@ -100,7 +100,7 @@ class World {
   std::vector<std::optional<Failure>> heard;        // by rank: what on_failure said
   std::vector<double> heard_at;
   std::vector<double> starts;
-  std::vector<int64_t> arrived;  // by rank: at the barrier behind this step
+  std::vector<int64_t> arrived;  // by rank: at the barrier after this step
 
  private:
   static Coordinator::Options coordinator_options(const Options& options) {
@@ -141,7 +141,7 @@ class World {
   std::thread ticker_;
 };
 
-// Steps with a barrier behind each, of random length; now and then a wait for a key nobody sets.
+// Steps with a barrier after each, of random length; now and then a wait for a key nobody sets.
 World::Body train_for_ever(World& world) {
   return [&world](int rank, CoordinatorClient& client) {
     for (int64_t step = 1; !world.over(); ++step) {
@@ -199,7 +199,7 @@ void survivors_learn(uint64_t seed, Blow blow, const NetworkOptions& network) {
     EXPECT_LE(world.heard_at[rank] - strikes, limit) << rank;
     if (rank == victim) {
       EXPECT_THAT(world.heard[rank]->describe(),
-                  HasSubstr("the coordinator at chief:2222 is gone: no heartbeat"));
+                  HasSubstr("the coordinator at chief:2222 is lost: no heartbeat"));
     } else {
       EXPECT_EQ(world.heard[rank]->task, task_of(victim));
     }
@@ -321,7 +321,7 @@ TEST(Simulation, TheEndOfTheCoordinatorIsALossUnlessTheTaskIsDone) {
   ASSERT_TRUE(world.heard[1]);
   EXPECT_THAT(world.heard[1]->describe(),
               AllOf(HasSubstr("chief was lost, last heard of at step 30"),
-                    HasSubstr("the coordinator at chief:2222 is gone: its connection closed")));
+                    HasSubstr("the coordinator at chief:2222 is lost: its connection closed")));
   EXPECT_LE(world.heard_at[1], 10 + 2 + 0.5);
 }
 

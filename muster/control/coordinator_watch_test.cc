@@ -19,7 +19,7 @@ TEST(CoordinatorWatch, ASilenceLosesTheCoordinator) {
     now += watch.begin_beat(now);
     watch.unanswered(/*unreachable=*/false, now);
   }
-  EXPECT_THAT(watch.why_lost(now), Optional(HasSubstr("at chief:1 is gone: no heartbeat for 6.")));
+  EXPECT_THAT(watch.why_lost(now), Optional(HasSubstr("at chief:1 is lost: no heartbeat for 6.")));
   EXPECT_LT(now, 6.3) << "the last beat does not outlast the time-out";
   watch.answered(now);
   EXPECT_FALSE(watch.why_lost(now));

@@ -1,4 +1,4 @@
-// Who a task is, where its coordinator is, and how long it is patient. A value.
+// A task's identity, its coordinator's address, and its timeouts. A value.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct JoinOptions {
   // Seconds the coordinator holds a waiting call before it is asked again.
   double poll_interval = 2;
   cluster::Job job{};  // what the coordinator knows this task by
-  // Of the task that serves the coordinator: whom that refused last, "" for nobody. A task that it
+  // On the task that serves the coordinator: the task that it refused last, or "". A task that it
   // does not accept cannot say itself why it is missing.
   std::function<std::string()> last_refusal{};
   // How a task of the group has to be started, "with RANK=1, WORLD_SIZE=2 and MASTER_ADDR=node1";

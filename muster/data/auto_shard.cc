@@ -87,7 +87,7 @@ class FileSharding {
   // How many files there are where they are fewer than workers.
   std::optional<int64_t> too_few() const { return too_few_; }
 
-  // "worker 1 of 3 reads 4 of 12", or less where nobody knows how many there are.
+  // "worker 1 of 3 reads 4 of 12", or less if the number is unknown.
   std::string describe() const {
     std::string text = fmt::format("worker {} of {} reads ", index_, num_workers_);
     text += uncounted_ ? "its part" : fmt::format("{} of {}", mine_, files_);
@@ -223,7 +223,7 @@ AutoSharded auto_shard(const Dataset& dataset, int64_t num_workers, int64_t inde
   if (policy == AutoShardPolicy::kHint) return by_hint(dataset, num_workers, index);
   if (dataset.hand_sharded()) {
     return {dataset, AutoShardPolicy::kOff,
-            "the data set is sharded by hand; every worker reads what it gives"};
+            "the data set has its own shard(); every worker reads all of its elements"};
   }
   if (policy == AutoShardPolicy::kOff) {
     return {num_workers == 1 ? dataset : marked_by_worker(dataset), policy,
@@ -306,9 +306,9 @@ Result<int64_t> batch_size_of(const Dataset& dataset) {
     const std::string why = here ? fmt::format("there are batches of {} and of {}", *size, *here)
                             : node->is<Rebatch>()
                                 ? node->name + " makes unequal ones"
-                                : fmt::format("there is no batch() behind {}", node->name);
+                                : fmt::format("there is no batch() after {}", node->name);
     return invalid_argument(
-        fmt::format("how large the batches of {} are cannot be told: {}", dataset.describe(), why),
+        fmt::format("the size of the batches of {} is unknown: {}", dataset.describe(), why),
         "end the pipeline with batch(n)");
   }
   return *size;

@@ -25,7 +25,7 @@ Lists lists(const Dataset& dataset) {
   return all;
 }
 
-// Rows of a tebibyte each, of which a map takes one number: in memory there is no more than that.
+// Rows of a tebibyte each, of which a map takes one number: in memory there is at most that.
 class Huge final : public Source {
  public:
   explicit Huge(int64_t size) : size_(size) {}

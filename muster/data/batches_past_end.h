@@ -20,7 +20,7 @@
 
 namespace muster::inline v0_1::data {
 
-// An iterator that goes on with batches of zero rows at the end of another one.
+// An iterator that continues with batches of zero rows at the end of another one.
 class MUSTER_PART_EXPORT BatchesPastEnd final : public Iterator {
  public:
   explicit BatchesPastEnd(std::unique_ptr<Iterator> iterator);

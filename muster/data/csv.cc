@@ -114,7 +114,7 @@ void check_options(const CsvOptions& options) {
   }
 }
 
-// Columns of so many rows stay in the cache while they are filled; of wide files fewer.
+// Columns of this many rows stay in the cache while they are filled; of wide files fewer.
 constexpr int64_t kMostRows = 1024;
 constexpr size_t kMostValues = size_t{1} << 20;
 
@@ -225,11 +225,11 @@ class CsvRows final : public internal::RowReader {
     double exact = 0;
     if (!internal::read_number(field, marks_, &exact) || !is_lost_in_float(exact)) return;
     target.told = true;
-    log::warning_once(fmt::format(
-        "input: column {} is read as float32, which rounds whole numbers above 16,777,216, so that "
-        "neighbours become one; identifiers, dates and times are told apart as "
-        "CsvKind::kInt64 or kFloat64",
-        shown(target.column.name)));
+    log::warning_once(
+        fmt::format("input: column {} is read as float32, which rounds whole numbers above "
+                    "16,777,216, so that different numbers become equal; for identifiers, dates "
+                    "and times use CsvKind::kInt64 or kFloat64",
+                    shown(target.column.name)));
   }
 
   Error refused(const Target& target) {
@@ -250,13 +250,12 @@ class CsvRows final : public internal::RowReader {
     }
     return corrupt(
         fmt::format("{}: {} is no {}", where, value, to_string(column.kind)),
-        fmt::format(
-            "correct the row; or say the kind of the column in CsvOptions::columns: {{.name "
-            "= \"{}\", .kind = CsvKind::kString}} (a kind that is not given is inferred "
-            "from the first CsvOptions::infer_rows rows: let it look at more); or, if the text "
-            "stands for a missing value, add it to CsvOptions::na_values; numbers such as 1.234,5 "
-            "need CsvOptions::decimal and thousands",
-            name));
+        fmt::format("correct the row; or set the kind of the column in CsvOptions::columns: "
+                    "{{.name = \"{}\", .kind = CsvKind::kString}} (otherwise the kind is inferred "
+                    "from the first CsvOptions::infer_rows rows: increase that number); or, if the "
+                    "text means a missing value, add it to CsvOptions::na_values; numbers such as "
+                    "1.234,5 need CsvOptions::decimal and thousands",
+                    name));
   }
 
   Element finish(int64_t done, int64_t room) override {
@@ -292,8 +291,8 @@ class CsvFormat final : public FileFormat {
     CsvTable table = internal::open_csv(files, path, options_);
     // Many writers leave a file without a byte for a part without rows.
     if (table.empty && !told_empty_.exchange(true)) {
-      log::info(
-          fmt::format("input: {} is empty, and gives no rows; others like it are not told", path));
+      log::info(fmt::format(
+          "input: {} is empty and has no rows; further empty files are not logged", path));
     }
     return std::make_unique<CsvRows>(std::move(table), options_);
   }

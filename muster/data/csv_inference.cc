@@ -85,7 +85,7 @@ CsvColumn column_of(const std::string& name, const Seen& seen, bool is_label,
   return column;
 }
 
-// Texts that are numbers for whoever knows the marks.
+// Texts that are numbers with other marks.
 void warn_of_marks(const std::string& name, const Seen& seen, const formats::NumberMarks& marks) {
   const int64_t looked_at = std::min(seen.texts, kMostTexts);
   // A few texts among numbers are slips.
@@ -93,12 +93,12 @@ void warn_of_marks(const std::string& name, const Seen& seen, const formats::Num
       seen.written * 20 < looked_at * 19)
     return;
   const bool comma = marks.decimal == '.' && seen.with_comma * 20 >= looked_at * 19;
-  log::warning(fmt::format(
-      "input: column {} is read as texts, though they look like numbers: {}. {}",
-      internal::shown(name), internal::shown(seen.first_text),
-      comma ? "With a decimal comma set CsvOptions::decimal = ',' (and thousands = '.')"
-            : "Say what their marks are in CsvOptions::decimal and thousands; signs and units "
-              "beside them are for a map()"));
+  log::warning(
+      fmt::format("input: column {} is read as text, although it looks like numbers: {}. {}",
+                  internal::shown(name), internal::shown(seen.first_text),
+                  comma ? "With a decimal comma set CsvOptions::decimal = ',' (and thousands = '.')"
+                        : "Set their marks in CsvOptions::decimal and thousands; remove signs and "
+                          "units in a map()"));
 }
 
 // A few texts among numbers are more likely slips of a pen than a column of texts, and one word
@@ -108,12 +108,12 @@ void warn_of_slips(const std::string& name, const Seen& seen) {
   const bool few = seen.texts * kFew <= seen.values;
   const bool one_word = seen.one_text && seen.texts > 1 && seen.texts < seen.values;
   if (seen.numbers || seen.identifiers || (!few && !one_word)) return;
-  log::warning(fmt::format(
-      "input: column {} is read as texts, since {} of its first {} values {} no number: {}. If "
-      "that is a slip, correct it; if it stands for a missing value, add it to na_values; else "
-      "list the column with its kind",
-      internal::shown(name), seen.texts, seen.values, seen.texts == 1 ? "is" : "are",
-      internal::shown(seen.first_text)));
+  log::warning(
+      fmt::format("input: column {} is read as text, because {} of its first {} values {} not a "
+                  "number: {}. If it is a mistake, correct it; if it means a missing value, add it "
+                  "to na_values; else list the column with its kind",
+                  internal::shown(name), seen.texts, seen.values, seen.texts == 1 ? "is" : "are",
+                  internal::shown(seen.first_text)));
 }
 
 // The indices of the columns to look at, in the order of the file.

@@ -57,9 +57,10 @@ TEST_F(CsvInferenceTest, AColumnThatIsNearlyNumbersIsNamed) {
     EXPECT_THAT(kinds_of(infer_csv(path, options)), HasSubstr("b:int64"));
     return ::testing::internal::GetCapturedStderr();
   };
-  EXPECT_THAT(warning("4O", 20),
-              HasSubstr("column 'a' is read as texts, since 1 of its first 20 values is no number: "
-                        "'4O'"));
+  EXPECT_THAT(
+      warning("4O", 20),
+      HasSubstr(
+          "column 'a' is read as text, because 1 of its first 20 values is not a number: '4O'"));
   EXPECT_EQ(warning("4O", 19), "");
   EXPECT_EQ(warning("40", 20), "");
   EXPECT_EQ(warning("", 20), "");
@@ -75,10 +76,12 @@ TEST_F(CsvInferenceTest, AWordThatComesAgainAmongNumbersIsNamed) {
     infer_csv(path, options);
     return ::testing::internal::GetCapturedStderr();
   };
-  EXPECT_THAT(warning("a,b\n1,1\nNA,2\nNA,3\n2.5,4\n"),
-              AllOf(HasSubstr("column 'a' is read as texts, since 2 of its first 4 values are no "
-                              "number: 'NA'"),
-                    HasSubstr("add it to na_values")));
+  EXPECT_THAT(
+      warning("a,b\n1,1\nNA,2\nNA,3\n2.5,4\n"),
+      AllOf(
+          HasSubstr(
+              "column 'a' is read as text, because 2 of its first 4 values are not a number: 'NA'"),
+          HasSubstr("add it to na_values")));
   EXPECT_EQ(warning("a,b\n1,1\nNA,2\nNA,3\n", {.na_values = {"NA"}}), "");
   EXPECT_EQ(warning("a,b\nNA,1\nNA,2\n"), "");
   EXPECT_EQ(warning("a,b\n1,1\nNA,2\nx,3\n"), "");
@@ -88,7 +91,7 @@ TEST_F(CsvInferenceTest, KindsAreThoseOfAllFilesThatAreLookedAt) {
   const std::string a = write("x,y\n1,2\n"), b = write("y,x\n2.5,3\nlate,4\n", "b.csv");
   EXPECT_EQ(kinds_of(infer_csv(std::vector{a, b}, {.infer_rows = 2})), "x:int64 y:float32 ");
   EXPECT_EQ(kinds_of(infer_csv(std::vector{a, b})), "x:int64 y:string? ");
-  // Far behind the first thousand rows.
+  // Far after the first thousand rows.
   std::string text = "a,b\n";
   for (int i = 0; i < 5000; ++i) text += i == 4900 ? "2.5,x\n" : "3,4\n";
   const std::string late = write(text, "late.csv");
@@ -118,7 +121,7 @@ TEST_F(CsvInferenceTest, NumbersHaveTheMarksTheyAreSaidToHave) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(kinds_of(infer_csv(path, {.delimiter = ';'})), "a:string? b:float32 c:string? ");
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              AllOf(HasSubstr("column 'c' is read as texts, though they look like numbers"),
+              AllOf(HasSubstr("column 'c' is read as text, although it looks like numbers"),
                     HasSubstr("CsvOptions::decimal = ','")));
   EXPECT_THAT(error_of([&] { csv({path}, {.decimal = ';'}); }).message(),
               HasSubstr("decimal is ';'"));

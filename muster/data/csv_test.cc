@@ -251,7 +251,7 @@ TEST_F(CsvTest, AFileWithoutAByteHasNoRows) {
   EXPECT_THAT(seen, ElementsAre(1, 3, 3));
   // One line for all of them.
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              AllOf(HasSubstr("0.csv is empty, and gives no rows"), Not(HasSubstr("2.csv"))));
+              AllOf(HasSubstr("0.csv is empty and has no rows"), Not(HasSubstr("2.csv"))));
   EXPECT_THAT(error_of([&] { csv({files[0]}); }).message(), HasSubstr("is empty"));
   EXPECT_THAT(error_of([&] { csv({files[0], files[2]}); }).message(), HasSubstr("all are empty"));
   EXPECT_TRUE(csv({files[0], files[1]}, {.header = false}).iterator()->next());

@@ -140,8 +140,8 @@ Dataset Dataset::shuffle(int64_t buffer_size, const ShuffleOptions& options) con
     // shuffle(cardinality()): not the size is wrong.
     if (buffer_size == 0 && cardinality() == 0) {
       throw invalid_argument(fmt::format("the data set {} is empty (0 rows)", describe()),
-                             "check its files and what is taken of them: take(0), skip() and "
-                             "shard() may have left nothing");
+                             "check its files, and its take(0), skip() and shard(), which may have "
+                             "removed everything");
     }
     throw invalid_argument(fmt::format("shuffle({}): buffer_size must be at least 1", buffer_size),
                            "a buffer of the data set's size shuffles it completely");
@@ -313,12 +313,12 @@ std::unique_ptr<Iterator> Dataset::iterator(const IteratorOptions& options) cons
         fmt::format("the data set {} cannot be dealt to {} replicas: {}", describe(), num_replicas,
                     obstacle == nullptr || obstacle->inputs.empty()
                         ? std::string("it has no batches")
-                        : fmt::format("it has no batches behind {}", obstacle->name)),
+                        : fmt::format("it has no batches after {}", obstacle->name)),
         obstacle != nullptr && obstacle->is<in::IgnoreErrors>()
             ? "put ignore_errors() in front of batch()"
         : obstacle != nullptr && obstacle->is<in::GroupByWindow>()
-            ? "what it makes is handed on as it is: let each worker have data of its own, with "
-              "shard() in front of it, and one replica"
+            ? "its output is passed on undivided: give each worker separate data, with shard() "
+              "before it, and one replica"
             : "end it with global_batch(n), of n examples over all replicas, or with batch(n) for "
               "each; elements that are batches already, as a loader makes them, are taken apart in "
               "front of it: unbatch().global_batch(n)");

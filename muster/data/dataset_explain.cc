@@ -46,7 +46,7 @@ struct StageExplainer {
     std::string how =
         node.addressable && behind != nullptr ? "where elements are read" : "in order";
     if (!map.deterministic) {
-      how = map.kept_in_order ? "in order, for a stage behind it reads elements again"
+      how = map.kept_in_order ? "in order, because a later stage reads elements again"
                               : "as elements are ready";
     }
     return calls > 1 ? fmt::format("{}, {} calls at once", how, calls) : how;
@@ -54,8 +54,8 @@ struct StageExplainer {
   std::string operator()(const in::Prefetch& prefetch) const {
     if (prefetch.count == 0) return "does nothing";
     return node.addressable && behind != nullptr
-               ? "moved behind the batch: only indices flow here"
-               : fmt::format("{} ahead on a thread of its own", prefetch.count);
+               ? "moved after the batch: only indices are passed here"
+               : fmt::format("{} ahead on its own thread", prefetch.count);
   }
   std::string operator()(const in::Interleave& interleave) const {
     return fmt::format("{} data set{} open at once{}", interleave.cycle_length,
@@ -65,7 +65,7 @@ struct StageExplainer {
   std::string operator()(const in::Cache& cache) const {
     return fmt::format("kept in {} after the first pass", cache.path.empty() ? "memory" : "a file");
   }
-  std::string operator()(const in::Unique&) const { return "what was seen is held in memory"; }
+  std::string operator()(const in::Unique&) const { return "seen elements are kept in memory"; }
   std::string operator()(const in::Scan&) const { return "in order, with a state"; }
   std::string operator()(const in::Window& window) const {
     return fmt::format("{} elements held, {} every {}", window.reach(),

@@ -108,7 +108,7 @@ TEST(Dataset, BadArgumentsAreNamed) {
 
   const Error unbatched =
       error_of([&] { range.shuffle(2).iterator({.sharding = {.num_replicas = 2}}); });
-  // Who has batches already needs no other ones around them.
+  // A data set of batches needs no batch() around them.
   EXPECT_THAT(unbatched.hint(), HasSubstr("unbatch().global_batch(n)"));
   EXPECT_EQ(unbatched.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(unbatched.what(), AllOf(HasSubstr("range(4) > shuffle(2)"), HasSubstr("batch(")));
@@ -236,7 +236,7 @@ TEST(Map, ErrorsComeAtTheirPlaceAndTheIteratorGoesOn) {
     EXPECT_EQ(rest_of(*again), (Lists{{5}, {6}}));
   }
 
-  // A failing element takes its batch with it, not the ones behind.
+  // A failing element takes its batch with it, not the ones after.
   const auto batches = mapped.batch(3).iterator();
   std::optional<Element> element;
   ASSERT_TRUE(element = batches->next());

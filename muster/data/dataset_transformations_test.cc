@@ -352,7 +352,7 @@ TEST(Explain, SaysHowStagesRun) {
                                .explain();
   EXPECT_THAT(text, AllOf(HasSubstr("a full permutation, of indices"),
                           HasSubstr("elements read and mapped where the batch is made"),
-                          HasSubstr("2 ahead on a thread of its own")));
+                          HasSubstr("2 ahead on its own thread")));
 }
 
 TEST(Times, CountElementsOfEveryStage) {
@@ -369,7 +369,7 @@ TEST(Times, CountElementsOfEveryStage) {
   EXPECT_EQ(times[2].elements, 3);
 }
 
-// A cache changes nothing but time: in each pass maps behind it draw what they would without it.
+// A cache changes nothing but time: in each pass maps after it draw what they would without it.
 TEST(Cache, KeysBehindItAreThoseOfThePass) {
   const auto drawn = [](const Element&, RandomKey key) {
     return Element(

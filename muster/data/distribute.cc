@@ -15,7 +15,7 @@ namespace {
 AutoSharded share_of(const Dataset& dataset, const ReplicaPlace& place) {
   if (dataset.hand_sharded()) {
     return {dataset, AutoShardPolicy::kOff,
-            "the data set is sharded by hand; every worker reads what it gives"};
+            "the data set has its own shard(); every worker reads all of its elements"};
   }
   const int64_t n = place.num_input_pipelines, id = place.input_pipeline_id;
   if (n == 1) return {dataset, AutoShardPolicy::kOff, "there is one worker"};

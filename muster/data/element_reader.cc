@@ -11,7 +11,7 @@ int64_t ElementReader::skip(int64_t count) {
 }
 
 void ElementReader::seek(int64_t) {
-  throw internal_error("seek() of a reader whose tell() gives no place");
+  throw internal_error("seek() of a reader whose tell() returns no position");
 }
 
 }  // namespace muster::inline v0_1

@@ -33,7 +33,7 @@ TEST(FileCache, RefusesTheFileOfAPipelineWithAnotherStage) {
   EXPECT_EQ(read(numbers.cache(path)), (Lists{{0}, {1}, {2}, {3}}));
   EXPECT_THAT(refusal(numbers.map(doubled).cache(path)),
               AllOf(HasSubstr(path), HasSubstr("its stage 1 was missing, here it is map"),
-                    HasSubstr("remove the file"), HasSubstr("a path of its own")));
+                    HasSubstr("remove the file"), HasSubstr("its own path")));
   EXPECT_EQ(read(numbers.cache(path)), (Lists{{0}, {1}, {2}, {3}}));  // it is left alone
 }
 

@@ -21,7 +21,7 @@ class HeldLaws : public ::testing::Test {
   void SetUp() override { set_threads(1); }
 };
 
-// Checks the law at no more than `places` positions; returns how many those were.
+// Checks the law at at most `places` positions; returns how many those were.
 int64_t check_positions(const Dataset& dataset, size_t places) {
   const auto whole = rest_of(*dataset.iterator({.seed = 3}));
   if (whole.size() > 150) return 0;

@@ -143,14 +143,14 @@ MnistArray read_mnist(const std::string& dir, const std::vector<MnistFile>& foun
       continue;
     }
     if (array.shape == taken.array.shape && array.data == taken.array.data) continue;
-    throw invalid_argument(
-        fmt::format("{}: both {} and {} are there, and they are not the same data", dir,
-                    order.front().name, file.name),
-        "remove one, or name the files: data::from_idx(images, labels)");
+    throw invalid_argument(fmt::format("{}: both {} and {} exist, but their data differs", dir,
+                                       order.front().name, file.name),
+                           "remove one, or name the files: data::from_idx(images, labels)");
   }
   if (order.size() > 1) {
-    log::info(fmt::format("{}: {} is read; {} beside it {}", dir, order.front().name,
-                          order.size() - 1, order.size() == 2 ? "is not" : "are not"));
+    log::info(fmt::format("{}: reading {}; {} more of the same content {} read", dir,
+                          order.front().name, order.size() - 1,
+                          order.size() == 2 ? "is not" : "are not"));
   }
   return taken;
 }

@@ -88,8 +88,8 @@ TEST(Idx, MnistReadsAFileBesideItsGzWhenTheyAreTheSame) {
   const Error both = error_of([&] { mnist(dir.path(), "test"); });
   EXPECT_EQ(both.kind(), ErrorKind::kInvalidArgument);
   EXPECT_EQ(both.message(), dir.path() +
-                                ": both t10k-labels-idx1-ubyte and t10k-labels-idx1-ubyte.gz are "
-                                "there, and they are not the same data");
+                                ": both t10k-labels-idx1-ubyte and t10k-labels-idx1-ubyte.gz "
+                                "exist, but their data differs");
   EXPECT_THAT(both.hint(), HasSubstr("remove one"));
 }
 

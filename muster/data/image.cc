@@ -98,8 +98,9 @@ void tell_of_damage(const formats::DecodedImage& image, std::string_view what) {
     count = names.size();
   }
   if (count > kAll && (count & (count - 1)) != 0) return;
-  log::warning(fmt::format("'{}' is damaged, and decoded as far as it goes ({} so far): {}", what,
-                           count, image.damage));
+  log::warning(
+      fmt::format("'{}' is damaged and was decoded only in part ({} such images so far): {}", what,
+                  count, image.damage));
 }
 
 }  // namespace

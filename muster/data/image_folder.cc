@@ -99,10 +99,10 @@ std::vector<int64_t> labels_of(const std::string& dir, const std::vector<std::st
     }
     const auto found = std::find(classes.begin(), classes.end(), folders[i]);
     if (found == classes.end()) {
-      throw invalid_argument(fmt::format("'{}' has the sub-folder '{}', which is none of the {} "
-                                         "classes given: {}",
-                                         dir, folders[i], classes.size(), join(classes, ", ")),
-                             "rename or remove it, or add it to ImageFolderOptions.classes");
+      throw invalid_argument(
+          fmt::format("'{}' has the sub-folder '{}', which is not one of the {} given classes: {}",
+                      dir, folders[i], classes.size(), join(classes, ", ")),
+          "rename or remove it, or add it to ImageFolderOptions.classes");
     }
     labels.push_back(found - classes.begin());
   }
@@ -115,8 +115,9 @@ void report_left_out(const std::string& dir, const std::vector<std::string>& nam
       names.begin(),
       names.begin() + static_cast<std::ptrdiff_t>(std::min(names.size(), kNamesShown)));
   if (names.size() > kNamesShown) shown.push_back("...");
-  log::warning(fmt::format("image folder '{}': left out what is no image in a class folder, {}: {}",
-                           dir, names.size(), join(shown, ", ")));
+  log::warning(
+      fmt::format("image folder '{}': skipped files that are not images in a class folder, {}: {}",
+                  dir, names.size(), join(shown, ", ")));
 }
 
 }  // namespace

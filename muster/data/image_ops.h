@@ -1,10 +1,9 @@
 // Operations on images that are tensors: one image [height, width, channels], or a batch of them
-// [batch, height, width, channels]; what comes out has the same number of axes. For map(), before
-// or after batch(). Nothing is differentiated. Thread safety: pure functions; the random ones give
-// the same for the same key, and each image of a batch draws for itself, from key.derive(row).
+// [batch, height, width, channels]; the result has the same number of axes. Use them in map(),
+// before or after batch(). They have no gradient. Thread safety: pure functions; the random ones
+// return the same for the same key, and each image of a batch uses its own key, key.derive(row).
 //
-// All throw InvalidArgument for tensors with another number of axes, and for dtypes they do not
-// know.
+// All throw InvalidArgument for tensors with another number of axes, and for unsupported dtypes.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +24,8 @@ enum class ResizeMethod {
 // Options of resize().
 struct ResizeOptions {
   ResizeMethod method = ResizeMethod::kBilinear;
-  // For kBilinear, where the image shrinks: each output pixel is a weighted mean of all input
-  // pixels that it covers. When it is false, only the four nearest count, which is quicker but
-  // aliases.
+  // For kBilinear when the image shrinks: each output pixel is a weighted mean of all input pixels
+  // that it covers. False: only the four nearest count, which is faster but causes aliasing.
   bool antialias = true;
 };
 
@@ -37,16 +35,17 @@ struct ResizeOptions {
 MUSTER_EXPORT Tensor resize(const Tensor& images, int64_t height, int64_t width,
                             const ResizeOptions& options = {});
 
-// Returns the middle part [..., height, width, channels], as a view. When it cannot be exactly in
-// the middle, it lies half a pixel up and left. Throws InvalidArgument when the images are smaller.
+// Returns the middle part [..., height, width, channels], as a view. If the exact middle lies
+// between pixels, the part is half a pixel up and left of it. Throws InvalidArgument when the
+// images are smaller.
 MUSTER_EXPORT Tensor center_crop(const Tensor& images, int64_t height, int64_t width);
 
-// Returns a part [..., height, width, channels]; each place is equally likely. Throws
+// Returns a random part [..., height, width, channels]; each position is equally likely. Throws
 // InvalidArgument when the images are smaller.
 MUSTER_EXPORT Tensor random_crop(const Tensor& images, int64_t height, int64_t width,
                                  RandomKey key);
 
-// Mirrors the images, left to right; the shape stays.
+// Mirrors the images left to right; the shape is unchanged.
 MUSTER_EXPORT Tensor flip_left_right(const Tensor& images);
 
 // Mirrors each image with this probability. Throws InvalidArgument for a probability outside of 0
@@ -59,8 +58,8 @@ MUSTER_EXPORT Tensor random_flip_left_right(const Tensor& images, RandomKey key,
 MUSTER_EXPORT Tensor to_float(const Tensor& images);
 
 // Returns (images - mean) / std, float32, with one number of `mean` and `std` for each channel.
-// Throws InvalidArgument for other dtypes than float32, when the numbers are not as many as the
-// channels, and for a std that is not above 0.
+// Throws InvalidArgument for other dtypes than float32, if the number of means or stds differs from
+// the number of channels, and for a std that is not above 0.
 MUSTER_EXPORT Tensor normalize(const Tensor& images, std::span<const double> mean,
                                std::span<const double> std);
 

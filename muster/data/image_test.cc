@@ -229,11 +229,11 @@ TEST(DecodeImage, DamagedPhotosAreCountedOnceEach) {
   }
   log::flush();
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said,
-              HasSubstr("'damaged-1.jpg' is damaged, and decoded as far as it goes (1 so far): "
-                        "premature end of data segment"));
-  EXPECT_THAT(said,
-              HasSubstr("'damaged-2.jpg' is damaged, and decoded as far as it goes (2 so far)"));
+  EXPECT_THAT(said, HasSubstr("'damaged-1.jpg' is damaged and was decoded only in part (1 such "
+                              "images so far): premature end of data segment"));
+  EXPECT_THAT(
+      said,
+      HasSubstr("'damaged-2.jpg' is damaged and was decoded only in part (2 such images so far)"));
   EXPECT_EQ(said.find("damaged-1.jpg"), said.rfind("damaged-1.jpg"));
   const std::string cut = file.substr(0, file.size() / 2);
   EXPECT_THAT(error_of([&] { fit_image(cut, {}); }).message(), HasSubstr("cut short"));

@@ -1,6 +1,5 @@
-// An Iterator runs a Dataset: it hands out elements in order, and its position can be saved and
-// restored at any element. Thread safety: one thread uses it (prefetch() brings threads of its
-// own).
+// An Iterator runs a Dataset: it returns elements in order, and its position can be saved and
+// restored at any element. Thread safety: one thread uses it (prefetch() has its own threads).
 #pragma once
 
 #include <cstdint>
@@ -17,17 +16,17 @@
 
 namespace muster::inline v0_1 {
 
-// What the order of elements depends on besides the data set.
+// What the order of elements depends on, in addition to the data set.
 struct IteratorOptions {
-  uint64_t seed = 0;  // of shuffles without a seed of their own and of keyed maps
+  uint64_t seed = 0;  // for shuffles without a seed of their own and for keyed maps
   Sharding sharding{};
-  // The number of this pass over the data, from 0: it reads what the pass of that number of a
-  // repeat() reads, in an order of its own.
+  // The number of this pass over the data, from 0: the iterator reads in the order of that pass of
+  // a repeat().
   int64_t pass = 0;
 };
 
-// Where an iterator stands, for logs such as "continuing at epoch 2, sample 1280". It counts
-// elements before the last batch(), over all replicas.
+// Where an iterator is, for logs such as "continuing at epoch 2, sample 1280". It counts elements
+// before the last batch(), over all replicas.
 struct Position {
   int64_t epoch = 0;
   int64_t element_in_epoch = 0;
@@ -36,24 +35,23 @@ struct Position {
   friend bool operator==(const Position&, const Position&) = default;
 };
 
-// The time that one stage of a pipeline took.
+// The time of one stage of a pipeline.
 struct StageTime {
   std::string stage{};   // "map 'decode'"
-  Seconds time{};        // without the stages before it; of prefetch(): waiting for them
-  int64_t elements = 0;  // handed on
+  Seconds time{};        // without earlier stages; for prefetch(): the time it waited for them
+  int64_t elements = 0;  // elements it returned
 };
 
-// Names the stages that took longest, at most `most`: "map 'decode' 12.1 s, tfrecord(4 files) 1.2
-// s".
+// Names the slowest stages, at most `most`: "map 'decode' 12.1 s, tfrecord(4 files) 1.2 s".
 MUSTER_EXPORT std::string describe_longest(std::vector<StageTime> times, size_t most);
 
 class MUSTER_EXPORT Iterator {
  public:
   virtual ~Iterator() = default;
 
-  // Gives the next element; nothing at the end, and at every call after it. An error (of a map
-  // function, or of shapes that do not fit into one batch) is thrown at its place in the order; the
-  // next call goes on after it.
+  // Returns the next element; nothing at the end, and at every later call. An error (of a map
+  // function, or of shapes that do not fit into one batch) is thrown at its position; the next call
+  // continues after it.
   virtual std::optional<Element> next() = 0;
   // The same, with the result in `*out`; false at the end.
   [[deprecated("next() gives an optional")]] bool next(Element* out) {
@@ -62,28 +60,28 @@ class MUSTER_EXPORT Iterator {
     return element.has_value();
   }
 
-  // Returns the position behind the last element that next() gave, whatever prefetch has read
-  // ahead. It holds counts and places in files, a few hundred bytes, the state of a scan(), and
+  // Returns the position after the last element that next() returned, however far prefetch has read
+  // ahead. It holds counts and offsets in files (a few hundred bytes) and the state of a scan(),
   // never the content of a buffer. It is the same on all replicas, and can be restored with another
   // number of replicas and another batch size.
   virtual nlohmann::json save() const = 0;
 
-  // Continues at a saved position with the seed saved in it. Batch sizes, replicas, the counts of
-  // repeat() and take(), maps and prefetches may have changed since; but what comes before a
-  // shuffle() must keep its size, and a shuffle() behind batch() needs the same batch size and
-  // replicas: its elements are batches. What a shuffle, a cache, a window or a unique() held is
-  // read again. Throws InvalidArgument when the position belongs to another pipeline; the message
-  // names the difference, and nothing has changed.
+  // Continues at a saved position, with the seed saved in it. Batch sizes, replicas, the counts of
+  // repeat() and take(), maps and prefetches may have changed since. The data before a shuffle()
+  // must keep its size, and a shuffle() after batch() needs the same batch size and replicas,
+  // because its elements are batches. Elements in the buffers of a shuffle, a cache, a window or a
+  // unique() are read again. Throws InvalidArgument when the position belongs to another pipeline;
+  // the message names the difference, and the iterator is unchanged.
   virtual void restore(const nlohmann::json& state) = 0;
 
   virtual Position position() const = 0;
 
-  // How many more elements next() gives, or kInfinite. It is kUnknown where the number cannot be
-  // told: with a take(), a skip() or a shard(), and where batches are shuffled, repeated or batched
-  // again.
+  // Returns how many more elements next() will return, or kInfinite. It returns kUnknown when the
+  // number is unknown: with a take(), a skip() or a shard(), and where batches are shuffled,
+  // repeated or batched again.
   virtual int64_t remaining() const = 0;
 
-  // The time that each stage has taken so far, from the source on, over all threads.
+  // Returns the time of each stage so far, in order from the source, summed over all threads.
   virtual std::vector<StageTime> times() const = 0;
 };
 

@@ -48,9 +48,9 @@ TEST(Restore, SaysHowManyElementsOfAGeneratorArePassedOver) {
   second->restore(first->save());
   log::flush();
   const std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said, AllOf(HasSubstr("the generator is read anew up to element 21"),
-                          HasSubstr("the 21 elements before it are passed over"),
-                          HasSubstr("as a queue does, loses them")));
+  EXPECT_THAT(said, AllOf(HasSubstr("reading the generator from its beginning to element 21"),
+                          HasSubstr("skipping the 21 elements before it"),
+                          HasSubstr("such as a queue, loses them")));
   EXPECT_TRUE(element = second->next());
   EXPECT_EQ(element->value().tensor()[0].item<int64_t>(), 21);
 }

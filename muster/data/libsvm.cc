@@ -11,10 +11,10 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t";
 constexpr size_t kMostShown = 60;
-// Dense rows of one read() take at most so many numbers.
+// Dense rows of one read() take at most this many numbers.
 constexpr int64_t kMostNumbers = int64_t{1} << 18;
 
-// The next word of `rest`, which goes on behind it; empty at the end.
+// The next word of `rest`, which continues after it; empty at the end.
 std::string_view take_word(std::string_view* rest) {
   const size_t begin = std::min(rest->find_first_not_of(kBlanks), rest->size());
   const size_t end = std::min(rest->find_first_of(kBlanks, begin), rest->size());
@@ -83,7 +83,7 @@ class LibsvmRows final : public internal::RowReader {
     }
     index -= first;
     if (index <= last) {
-      throw refused(word, "comes behind an index that is not smaller",
+      throw refused(word, "follows an index that is not smaller",
                     "sort the pairs of every line by their indices");
     }
     indices_.push_back(index);
@@ -164,7 +164,7 @@ std::shared_ptr<const FileFormat> libsvm_format(const LibsvmOptions& options) {
   if (options.num_features < 1 || (options.dense && options.num_features > kMostFeatures)) {
     throw invalid_argument(fmt::format("libsvm_format got num_features = {}", options.num_features),
                            options.num_features < 1 ? "set it to the highest index of all files"
-                                                    : "read so many features with dense = false");
+                                                    : "for this many features set dense = false");
   }
   if (options.label_dtype != at::kFloat && options.label_dtype != at::kLong) {
     throw invalid_argument(

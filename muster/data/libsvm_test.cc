@@ -65,8 +65,8 @@ TEST_F(LibsvmTest, BadLinesAreNamedAndReadingGoesOn) {
       {"1 0:1", "'0:1' has an index outside of [1, 3]"},
       {"1 4:1", "'4:1' has an index outside of [1, 3]"},
       {"1 -9223372036854775808:1", "has an index outside of [1, 3]"},
-      {"1 2:1 2:1", "'2:1' comes behind an index that is not smaller"},
-      {"1 3:1 2:1", "'2:1' comes behind an index that is not smaller"}};
+      {"1 2:1 2:1", "'2:1' follows an index that is not smaller"},
+      {"1 3:1 2:1", "'2:1' follows an index that is not smaller"}};
   std::string text;
   for (const auto& [line, _] : bad) text += "1 1:1\n" + line + "\n";
   text += "5 2:2\n";

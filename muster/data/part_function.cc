@@ -50,7 +50,7 @@ std::vector<ElementPart> parts_of(const Element& element, size_t count) {
   if (count == 1 && (!tuple || element.size() != 1)) return {ElementPart(element)};
   if (!tuple && !element.is_leaf()) {
     throw invalid_argument(
-        fmt::format("the function takes {} parts, and the element is a dict, {}, whose entries "
+        fmt::format("the function takes {} parts, but the element is a dict, {}, whose entries "
                     "have names and no order",
                     count, element.describe()),
         "take one const Features& and ask it by name: features[\"" +

@@ -1,5 +1,5 @@
-// Functions of the parts of an element, for Dataset::map() and its like: one parameter for each
-// part of a tuple, of the type that the function wants to see. Thread safety: pure functions.
+// Functions of the parts of an element, for Dataset::map() and similar stages: one parameter for
+// each part of a tuple, of the type that the function needs. Thread safety: pure functions.
 //
 //   dataset.map([](Tensor image, Tensor label) {
 //     return std::tuple(image.to(kFloat32) / 255, label);
@@ -7,9 +7,9 @@
 //   dataset.filter([](const Features& car, Tensor price) { return price.item<float>() > 0; });
 //
 // A parameter is a Tensor, Strings, std::string (a single text), Value, Features or Labels (which
-// may be dicts), or an Element. A function of one parameter gets the whole element, and of a tuple
-// of one part that part. What is of another kind, and an element of another number of parts, is an
-// InvalidArgument at the place of the element. Behind the parts there may be a RandomKey in map().
+// may be dicts), or an Element. A function of one parameter gets the whole element, or the only
+// part of a tuple of one part. A part of another kind, or another number of parts, is an
+// InvalidArgument at the position of the element. In map(), a RandomKey may follow the parts.
 #pragma once
 
 #include <cstddef>
@@ -27,7 +27,7 @@
 
 namespace muster::inline v0_1::data {
 
-// One part of an element, which becomes what a function asks for.
+// One part of an element; it converts to the type of a function's parameter.
 class MUSTER_EXPORT ElementPart {
  public:
   explicit ElementPart(Element element) : element_(std::move(element)) {}
@@ -37,7 +37,7 @@ class MUSTER_EXPORT ElementPart {
   operator Strings() const;      // NOLINT(google-explicit-constructor)
   operator std::string() const;  // NOLINT(google-explicit-constructor)
   operator Value() const;        // NOLINT(google-explicit-constructor)
-  // Whatever it is.
+  // Of any kind.
   operator Features() const { return Features(element_); }  // NOLINT(google-explicit-constructor)
   operator Labels() const { return Labels(element_); }      // NOLINT(google-explicit-constructor)
   operator Element() const { return element_; }             // NOLINT(google-explicit-constructor)
@@ -46,18 +46,18 @@ class MUSTER_EXPORT ElementPart {
   Element element_;
 };
 
-// Takes an element apart for a function of `count` parameters. Throws InvalidArgument, with what
-// the element is, when it has another number of parts, and for a dict when `count` is not 1: its
-// entries have names and no order.
+// Splits an element into the arguments of a function of `count` parameters. Throws InvalidArgument
+// with a description of the element when it has another number of parts, and for a dict when
+// `count` is not 1: its entries have names and no order.
 MUSTER_EXPORT std::vector<ElementPart> parts_of(const Element& element, size_t count);
 
 namespace internal {
 
-// ElementPart, whatever I is.
+// ElementPart, for every I.
 template <size_t I>
 using PartAt = const ElementPart&;
 
-// Whether Fn can be called with so many parts, and with more arguments behind them.
+// Whether Fn can be called with this many parts, followed by more arguments.
 template <typename Fn, typename Indices, typename... More>
 inline constexpr bool kTakesParts = false;
 // The same, for the indices 0, 1, ... of the parts.
@@ -67,7 +67,7 @@ inline constexpr bool kTakesParts<Fn, std::index_sequence<I...>, More...> =
 
 inline constexpr size_t kMostParts = 12;
 
-// The least number of parts with which Fn can be called, 0 when there is none.
+// The smallest number of parts with which Fn can be called, 0 if none.
 template <typename Fn, typename... More, size_t N = 1>
 constexpr size_t part_count(std::integral_constant<size_t, N> = {}) {
   if constexpr (N > kMostParts) {
@@ -89,17 +89,17 @@ decltype(auto) call_with(Fn& fn, const Element& element, std::index_sequence<I..
 
 }  // namespace internal
 
-// A function of parts, and of nothing that a function of whole elements is.
+// A function of parts that cannot be called with a whole element.
 template <typename Fn>
 concept PartFunction = !std::is_invocable_v<Fn&, const Element&> && internal::part_count<Fn>() > 0;
 
-// The same with a RandomKey behind the parts.
+// The same with a RandomKey after the parts.
 template <typename Fn>
 concept KeyedPartFunction = !std::is_invocable_v<Fn&, const Element&> &&
                             !std::is_invocable_v<Fn&, const Element&, RandomKey> &&
                             !PartFunction<Fn> && internal::part_count<Fn, RandomKey>() > 0;
 
-// Makes an element of what a function gives: of a std::tuple or std::pair a tuple.
+// Makes an element of a function's result; a std::tuple or std::pair becomes a tuple.
 template <typename T>
 Element to_element(T result) {
   if constexpr (std::is_convertible_v<T, Element>) {
@@ -110,7 +110,7 @@ Element to_element(T result) {
   }
 }
 
-// Makes a function of elements, which gives R, of one of parts.
+// Makes a function of elements, which returns R, from a function of parts.
 template <typename R, PartFunction Fn>
 std::function<R(const Element&)> by_parts(Fn fn) {
   return [fn = std::move(fn)](const Element& element) mutable -> R {

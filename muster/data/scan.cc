@@ -49,7 +49,7 @@ Element Dataset::reduce(Element initial, const ReduceFunction& fn,
   check_state("reduce", initial);
   if (cardinality() == kInfinite) {
     throw invalid_argument(fmt::format("reduce(): the data set {} has no end", describe()),
-                           "say how much of it is meant, with take(n)");
+                           "limit it with take(n)");
   }
   const auto iterator = this->iterator(options);
   Element state = std::move(initial);

@@ -38,7 +38,7 @@ TEST(TakeWhile, ReadsNothingBehindTheElementThatEndsIt) {
   EXPECT_EQ(dataset.cardinality(), kUnknown);
   EXPECT_EQ(read(dataset), (Lists{{0}, {1}, {2}}));
   EXPECT_EQ(source->read().size(), 4u);
-  // Every pass begins anew.
+  // Every pass begins again.
   EXPECT_EQ(read(dataset.repeat(2)), (Lists{{0}, {1}, {2}, {0}, {1}, {2}}));
   EXPECT_EQ(
       read(Dataset::range(4).repeat().take_while([](const Element& x) { return number(x) < 2; })),
@@ -157,7 +157,7 @@ TEST(Seed, OfADataSetIsItsOwn) {
     EXPECT_EQ(flat(seeded, 1), flat(plain, 4)) << seeded.describe();
     EXPECT_EQ(flat(seeded, 2), flat(plain, 4)) << seeded.describe();
   }
-  // What stands behind it draws by the iterator's, and what has one of its own keeps it.
+  // What stands after it draws by the iterator's, and what has one of its own keeps it.
   EXPECT_NE(flat(Dataset::range(20).with_seed(4).shuffle(20), 1),
             flat(Dataset::range(20).with_seed(4).shuffle(20), 2));
   EXPECT_EQ(flat(Dataset::range(20).shuffle(20, {.seed = 9}).with_seed(4), 1),

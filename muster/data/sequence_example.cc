@@ -78,7 +78,7 @@ struct Steps {
     for (size_t row = 0; row < rows.size(); ++row) most = std::max(most, count(row));
     return most;
   }
-  // How many values the step has, and the longest of all; 0 behind the last step.
+  // How many values the step has, and the longest of all; 0 after the last step.
   int64_t length(size_t row, int64_t step) const {
     if (step >= count(row)) return 0;
     return static_cast<int64_t>(formats::size_of((*rows[row])[static_cast<size_t>(step)]));
@@ -213,7 +213,7 @@ const std::vector<Feature>* list_of(const StepPlan& plan, const formats::Sequenc
 struct SequenceExampleParser::Compiled {
   std::vector<StepPlan> plans;
 
-  // The dict of all lists, of examples that were read from so many bytes.
+  // The dict of all lists, of examples that were read from this many bytes.
   Element sequences(const std::vector<formats::SequenceExample>& examples,
                     uint64_t read_bytes) const;
 };

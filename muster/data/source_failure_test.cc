@@ -1,5 +1,5 @@
 // The law of sources that fail: a file that does not open, or cannot be read to its end, is an
-// error of the pipeline, whatever stands behind it; nothing ends early without a word.
+// error of the pipeline, whatever stands after it; nothing ends early without a word.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ Element total(const Element& x) { return Element(x.value().tensor().sum()); }
 bool always(const Element&) { return true; }
 bool never(const Element&) { return false; }
 
-// Every call that may stand behind a source, with the arguments under which it could lose some.
+// Every call that may stand after a source, with the arguments under which it could lose some.
 std::vector<Stage> stages() {
   const auto numbers = Dataset::range(3);
   const auto zero = [](const Element&) { return int64_t{0}; };
@@ -286,17 +286,18 @@ TEST_F(LostSources, AreSaidWhereIgnoreErrorsLeavesThemOut) {
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(read(files).size(), 12u);
   std::string said = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(said, HasSubstr("leaves out an element: NotFound: there is no file missing"));
-  EXPECT_THAT(said, HasSubstr("left out 2 of 8 elements"));
+  EXPECT_THAT(said, HasSubstr("dropped an element: NotFound: there is no file missing"));
+  EXPECT_THAT(said, HasSubstr("dropped 2 of 8 elements"));
   EXPECT_THAT(said, ::testing::Not(HasSubstr("damaged")));
-  EXPECT_EQ(said.find("left out"), said.rfind("left out")) << "no number twice: " << said;
-  // An iterator that goes away says what it left out.
+  EXPECT_EQ(said.find(" of 8 elements"), said.rfind(" of 8 elements"))
+      << "no number twice: " << said;
+  // An iterator that goes away says how many it dropped.
   ::testing::internal::CaptureStderr();
   {
     const auto iterator = number_files({"missing", "0-9"}).ignore_errors(true).iterator();
     iterator->next();
   }
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("left out 1 of 2 elements"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("dropped 1 of 2 elements"));
 }
 
 TEST_F(LostSources, AreLeftOutByIgnoreErrorsAlone) {

@@ -9,9 +9,9 @@
 
 namespace muster::inline v0_1::data {
 
-// Reads files whose elements are their lines, as Strings without \n or \r\n. Empty lines count too,
-// and the last line needs no line end. Positions are byte offsets. Reading throws Corrupt, naming
-// file and line, for a line over 1 GiB.
+// Reads files whose elements are their lines, as Strings without \n or \r\n. Empty lines count, and
+// the last line needs no line end. Positions are byte offsets. Reading throws Corrupt with file and
+// line for a line over 1 GiB.
 MUSTER_EXPORT std::shared_ptr<const FileFormat> text_line_format(
     formats::Compression compression = formats::Compression::kAuto);
 

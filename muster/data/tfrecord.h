@@ -10,13 +10,13 @@
 
 namespace muster::inline v0_1::data {
 
-// Each element is a scalar string, the bytes of one record; a batch of n is strings [n]. Give them
-// to an ExampleParser (example.h) when the records are tf.Examples.
+// Each element is a scalar string, the bytes of one record; a batch of n is strings [n]. Use an
+// ExampleParser (example.h) if the records are tf.Examples.
 //
-// kAuto finds out whether a file is compressed and how. Readers throw Corrupt, naming the path and
-// the offset, for damage. They go on behind a record whose own checksum is wrong; a cut file, a
-// damaged length and damaged compression end the reading. Positions are byte offsets of plain
-// files; in compressed files a place is found again by reading up to it.
+// kAuto detects whether and how a file is compressed. Readers throw Corrupt with the path and the
+// offset for damage. They continue after a record whose own checksum is wrong; a truncated file, a
+// damaged length and damaged compression end the reading. Positions are byte offsets of
+// uncompressed files; in compressed files restore() finds a position by reading up to it.
 MUSTER_EXPORT std::shared_ptr<const FileFormat> tfrecord_format(
     formats::Compression compression = formats::Compression::kAuto);
 

@@ -104,7 +104,7 @@ TEST_F(TfrecordFormatTest, EveryPlaceIsFoundAgain) {
   }
 }
 
-// Wherever damage is: the rest behind a place is the same whether one read up to it, skipped or
+// Wherever damage is: the rest after a place is the same whether one read up to it, skipped or
 // sought.
 TEST_F(TfrecordFormatTest, DamageTakesItsPlace) {
   write(4);

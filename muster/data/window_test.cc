@@ -89,7 +89,7 @@ TEST(Window, GivesTheElementsOfWhatItsFunctionMakes) {
             (Lists{}));
 }
 
-// Who gets an element may write to it, although windows overlap.
+// The receiver of an element may write to it, although windows overlap.
 TEST(Window, ElementsHaveMemoryOfTheirOwn) {
   const auto write = [](const Element& x) {
     Tensor(x.value().tensor()).add_(100);
@@ -281,7 +281,7 @@ TEST(Buckets, RefuseWhatCannotBe) {
         (void)data.bucket_by_sequence_length(length_of, {.boundaries = {3}, .batch_sizes = {1, 1}})
             .iterator({.sharding = {.num_replicas = 2}});
       }).what(),
-      AllOf(HasSubstr("behind bucket_by_sequence_length"), HasSubstr("shard()")));
+      AllOf(HasSubstr("after bucket_by_sequence_length"), HasSubstr("shard()")));
 }
 
 }  // namespace

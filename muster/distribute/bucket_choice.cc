@@ -29,7 +29,7 @@ plan::BucketOptions choose_buckets(Communicator& communicator, int64_t bytes,
   buckets = plan::choose_buckets(cost, bytes);
   const std::optional<int64_t> at_once = communicator.tune(cost);
   if (tells) {
-    log::info(
+    log::debug(
         fmt::format("gradients of {:.1f} MB, in buckets of {:.1f} MB: a message takes {:.1f} us, a "
                     "MB {:.0f} us{}",
                     static_cast<double>(bytes) * 1e-6,

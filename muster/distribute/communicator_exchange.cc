@@ -58,7 +58,7 @@ class ShapeExchange {
     compare_calls();
     for (int64_t r = 0; r < all_.size(0); ++r) {
       Tensor other = all_[r].clone();
-      // Who it is differs.
+      // The task itself differs.
       other.slice(0, kWords) = mine_.slice(0, kWords);
       if (free) other[kSizes + *free] = mine_[kSizes + *free];
       if (other.equal(mine_)) continue;
@@ -72,7 +72,7 @@ class ShapeExchange {
                       dtype_name(static_cast<DType>(all_[r][kType].item<int64_t>())),
                       fmt::join(shape, ", "), place_of(other[kDevice].item<int64_t>())),
           fmt::format("all replicas bring the same dtype and sizes{}, on devices of one kind",
-                      free ? ", but for that axis" : ""));
+                      free ? ", except along that axis" : ""));
     }
   }
 
@@ -182,7 +182,7 @@ class CommunicatorExchange final : public Exchange {
       for (const Tensor& value : values)
         works.push_back(communicator_.broadcast(value.detach().view({-1}), 0));
       for (const Work& work : works) work.wait();
-      // Autograd and whoever keeps what follows from a value count its changes.
+      // Autograd, and code that caches results of a value, count its changes.
       if (place_.replica() == 0) return;
       for (const Tensor& value : values) value.unsafeGetTensorImpl()->bump_version();
     });

@@ -1,4 +1,4 @@
-// What optimizers keep beside moments: slots that begin as weights, and loss scales.
+// What optimizers keep in addition to moments: slots that begin as weights, and loss scales.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

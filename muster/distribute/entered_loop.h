@@ -46,7 +46,7 @@ struct Entered {
 
   EnteredLoop* loop() const { return loops.empty() ? nullptr : loops.back(); }
 };
-// That of this thread.
+// The loop that this thread has entered.
 Entered& entered();
 
 // The loop of `strategy` that this thread has entered. Throws InvalidArgument where there is none

@@ -165,7 +165,8 @@ void FlatParameters::lay_out(const Allocate& allocate) {
     parameter.padded = padded_elements(parameter.elements, dtype);
     buffers_.back().elements += parameter.padded;
   }
-  // The numbers that travel beside the weights need a buffer, also where all weights are in tables.
+  // The numbers that travel next to the weights need a buffer, also where all weights are in
+  // tables.
   if (buffers_.empty()) buffers_.push_back({.weights = torch::zeros({0}, at::kFloat)});
   for (Buffer& buffer : buffers_) {
     if (buffer.elements == 0) continue;
@@ -226,9 +227,8 @@ namespace {
 
 // What optimizers that take turns do.
 std::string in_turns() {
-  return "one that makes no step this time, because another one has its turn, stands there as "
-         "optimizer.no_step(filter), with the filter of its minimize(): its weights and moments "
-         "stay as they are";
+  return "if an optimizer makes no step this time, describe it as optimizer.no_step(filter), with "
+         "the filter of its minimize(): its weights and moments are then unchanged";
 }
 
 }  // namespace

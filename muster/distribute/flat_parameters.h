@@ -31,7 +31,7 @@ class MUSTER_PART_EXPORT FlatParameters {
     int buffer = 0;      // index into buffers()
     int64_t offset = 0;  // elements, in the buffer
     int64_t elements = 0;
-    int64_t padded = 0;  // elements with the padding behind it
+    int64_t padded = 0;  // elements with the padding after it
   };
   // A Buffer holds all weights of one dtype.
   struct Buffer {
@@ -122,7 +122,7 @@ class MUSTER_PART_EXPORT FlatParameters {
   // Gives slots and counters by checkpoint name ("Adam/m/dense/kernel", "Adam/iterations"). They
   // are views: writing them changes the optimizer.
   std::map<std::string, Tensor> slots() const;
-  // Slots that begin as the weights become what the weights are now: those were written behind the
+  // Slots that begin as the weights become what the weights are now: those were written after the
   // constructor, and before the first update.
   void begin_slots();
   // Gives everything that has to be equal on all replicas, in few contiguous pieces.

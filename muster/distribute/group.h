@@ -35,7 +35,7 @@ class Group {
   virtual void finish() = 0;
 
   // --- each replica by itself ---
-  // What this replica is doing, for whoever waits for it.
+  // Reports what this replica is doing, for tasks that wait for it.
   virtual void report(Phase phase, int64_t step) = 0;
   // This replica cannot go on; the others learn why. Never throws.
   virtual void fail(const Error& error) noexcept = 0;
@@ -62,7 +62,7 @@ class Group {
   }
 };
 
-// Makes the group of a replica that is alone: it waits for nobody.
+// Makes the group of a single replica: it never waits.
 std::unique_ptr<Group> make_lone_group();
 
 }  // namespace muster::inline v0_1::distribute

@@ -17,7 +17,7 @@ class LossScales {
   // The next optimizer, in their order; with or without loss scaling.
   void add(const optim::Optimizer& optimizer);
 
-  // Of an optimizer by index: 1 without loss scaling.
+  // Returns the scale of an optimizer by index: 1 without loss scaling.
   double scale(size_t optimizer) const;
   bool dynamic(size_t optimizer) const;
   // Whether all gradients of this step were finite. Throws NonFinite when they were not, and a

@@ -89,8 +89,9 @@ void ModelState::take_rows(const Variable& variable, std::map<std::string, Tenso
     found->second = values[0];
     return;
   }
-  log::info(fmt::format("{} begins anew: the checkpoint has it as {}, for batches of other sizes",
-                        spec.describe(), describe(found->second)));
+  log::info(fmt::format(
+      "{} starts with its initial value: in the checkpoint it is {}, for batches of other sizes",
+      spec.describe(), describe(found->second)));
   found->second = variable.value().detach().clone();
 }
 
@@ -168,9 +169,9 @@ void ModelState::check_versions() const {
         fmt::format("not supported: the model function changed the variable {}, which does not "
                     "train, and {} replicas would each have another value of it",
                     variable->name(), place_.replicas()),
-        "change it in TrainOp::updates, by what is equal on every replica, or set its "
-        "synchronization to kOnRead: then each has its own value, and a checkpoint holds them "
-        "and what its aggregation makes of them");
+        "change it in TrainOp::updates, by values that are equal on every replica, or set its "
+        "synchronization to kOnRead: each replica then has its own value, and a checkpoint holds "
+        "all of them and their aggregate");
   }
 }
 

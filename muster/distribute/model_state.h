@@ -25,7 +25,7 @@
 
 namespace muster::inline v0_1::distribute {
 
-// A checkpoint that a run may go on from, as the chief has found it.
+// A checkpoint that a run may continue from, as the chief has found it.
 struct FoundCheckpoint {
   std::string prefix{};  // as messages name it
   Checkpoint checkpoint{};
@@ -84,7 +84,7 @@ class MUSTER_PART_EXPORT ModelState {
 
   // Gives every replica the chief's state; all call it together. Variables of kOnRead get what the
   // checkpoint has for this replica when it was written by as many replicas, else the chief's
-  // value, of which a sum stays the chief's alone. The rows of kConcat are divided anew.
+  // value, of which a sum stays the chief's alone. The rows of kConcat are divided again.
   void share();
 
   // Variables that do not train are never exchanged between steps: what a model function writes

@@ -1,4 +1,4 @@
-// Values that differ from replica to replica.
+// Values that differ between replicas.
 // Thread safety: a value.
 #pragma once
 
@@ -8,7 +8,8 @@
 
 namespace muster::inline v0_1::distribute {
 
-// One value for each replica of this process, in their order; what other processes hold is theirs.
+// One value for each replica of this process, in order of the replicas; values of other processes
+// are not included.
 template <typename T>
 class PerReplica {
  public:

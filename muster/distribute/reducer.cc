@@ -100,7 +100,7 @@ Reducer::Reducer(Communicator& communicator, GradientLayout layout, int head,
 }
 
 Reducer::~Reducer() {
-  // Whoever still holds a loss holds its accumulators too.
+  // Code that still holds a loss also holds its accumulators.
   for (const auto& accumulator : accumulators_->nodes) {
     std::erase_if(accumulator->post_hooks(), [this](const auto& hook) {
       const auto* ours = dynamic_cast<const Hook*>(hook.get());
@@ -275,7 +275,7 @@ std::string Reducer::describe_bucket(int bucket) const {
 }
 
 void Reducer::adopt_observed_order() {
-  // Whoever had no data in the first step observed nothing; the chief's order goes to all.
+  // A replica without data in the first step observed nothing; all use the chief's order.
   Tensor order = torch::full({static_cast<int64_t>(ready_.size())}, -1, at::kLong);
   int64_t* numbers = order.data_ptr<int64_t>();
   for (size_t i = 0; i < observed_.size(); ++i) numbers[i] = observed_[i];

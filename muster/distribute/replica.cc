@@ -46,7 +46,11 @@ data::DistributedInput Replica::distribute(const Dataset& dataset, bool for_this
       input.applied == AutoShardPolicy::kFile || input.applied == AutoShardPolicy::kHint;
   if (place().processes > 1 && (differs ? place().local == 0 : is_chief()) &&
       told_of_input_.insert(input.why).second) {
-    log::info(fmt::format("input: {}", input.why));
+    // Rows are divided in most runs: that is for those who look for it.
+    const bool usual = input.applied == AutoShardPolicy::kData &&
+                       dataset.options().auto_shard_policy == AutoShardPolicy::kAuto;
+    const std::string line = "input: " + input.why;
+    usual ? log::debug(line) : log::info(line);
   }
   return input;
 }
@@ -105,7 +109,7 @@ StepResult Replica::train_step(const StepInput& input) {
     throw invalid_argument(
         fmt::format("in batch {} of {} of an update other optimizers rest than in those before",
                     accumulated_.batches + 1, accumulate_steps_),
-        "let optimizers take turns behind an update: every accumulate_steps batches");
+        "switch optimizers only after an update: every accumulate_steps batches");
   }
   const bool counts = input.rows > 0;
   const double weight = counts ? input.weight : 0;

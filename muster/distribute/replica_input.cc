@@ -20,8 +20,9 @@ using nlohmann::json;
 namespace {
 
 std::string describe_division(bool by_process) {
-  return by_process ? "each worker reads data of its own (files, by hand, or everything)"
-                    : "Muster divides the rows";
+  return by_process
+             ? "each worker reads separate data (its own files, its own shard(), or everything)"
+             : "Muster divides the rows";
 }
 
 // Long descriptions differ at their ends too: a digest stands for what is cut off.
@@ -101,10 +102,9 @@ void ReplicaInput::restore(const json& state) {
   const InputContext context = replica_.input_context();
   if (state.value("dealt_by", "muster") == "workers") {
     throw invalid_argument(
-        fmt::format(
-            "the checkpoint was written by {} workers, each at its own place of the data, on "
-            "parameter servers: which examples are still unread cannot be told",
-            state.at("positions").size()),
+        fmt::format("the checkpoint was written by {} workers on parameter servers, each at its "
+                    "own position in the data: the unread examples are unknown",
+                    state.at("positions").size()),
         "continue with distribute::parameter_server() on as many workers, the chief among them");
   }
   if (was_by_process != by_process_) {
@@ -119,12 +119,12 @@ void ReplicaInput::restore(const json& state) {
     batches_.restore(state.at("positions").at(static_cast<size_t>(context.input_pipeline_id)));
   } else {
     throw invalid_argument(
-        fmt::format("the checkpoint holds the positions of {} workers, each of which read data of "
-                    "its own, and this run has {}: which examples are still unread cannot be told",
+        fmt::format("the checkpoint holds the positions of {} workers with separate data, but this "
+                    "run has {}: the unread examples are unknown",
                     state.at("positions").size(), context.num_input_pipelines),
-        "continue on the same number of workers, or begin anew with rows that Muster divides, "
-        "which continue on any number: an input function without InputContext, and "
-        "AutoShardPolicy::kData where the data is in files");
+        "continue on the same number of workers, or start again with rows that Muster divides, "
+        "which can continue on any number: an input function without InputContext, and "
+        "AutoShardPolicy::kData for data in files");
   }
 }
 

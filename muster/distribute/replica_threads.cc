@@ -51,7 +51,7 @@ class Round {
     end(replica);
   }
 
-  // Returns when all are through. Whoever failed first names those that go on and on.
+  // Returns when all have ended. The first that failed names those that do not end.
   void wait_for_all(size_t replica) {
     std::unique_lock lock(mutex_);
     const auto all = [&] { return std::find(ended_.begin(), ended_.end(), false) == ended_.end(); };
@@ -63,9 +63,9 @@ class Round {
       for (size_t other = 0; other < ended_.size(); ++other) {
         if (!ended_[other]) missing.push_back(std::to_string(other));
       }
-      log::warning(fmt::format("replica {} failed ({}); not ended {:.1f} s later: replica {}",
-                               replica, text_of(errors_[replica]), waited.count(),
-                               join(missing, ", ")));
+      log::warning(
+          fmt::format("replica {} failed ({}); {:.1f} s later these have not ended: replica {}",
+                      replica, text_of(errors_[replica]), waited.count(), join(missing, ", ")));
     }
   }
 

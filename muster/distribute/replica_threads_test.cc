@@ -58,8 +58,9 @@ TEST(ReplicaThreadsTest, OnesThatDoNotEndAfterAFailureAreNamed) {
         std::chrono::milliseconds(100));
   });
   EXPECT_EQ(error.message(), "no such column");
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("replica 1 failed (no such column); not ended 0.1 s later: replica 0"));
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      HasSubstr("replica 1 failed (no such column); 0.1 s later these have not ended: replica 0"));
 }
 
 }  // namespace

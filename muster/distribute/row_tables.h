@@ -46,7 +46,7 @@ class RowTables {
   // before.
   // Throws InvalidArgument when a table was used as a whole.
   void collect();
-  // Gives what was collected, by table, and begins anew. A table that nobody used has no rows.
+  // Gives what was collected, by table, and begins again. An unused table has no rows.
   std::vector<RowGradient> take();
   // Whether all numbers are finite that take() would give of a table.
   bool finite(size_t table) const;

@@ -37,7 +37,7 @@ std::string describe_host() {
   try {
     host = host_identity();
   } catch (const Error&) {
-    // Then nobody shares it, as far as anybody can tell.
+    // Then it is not shared, as far as is known.
   }
   return json{{"host", host}, {"threads", num_threads()}, {"cores", own_cores()}}.dump();
 }
@@ -63,8 +63,8 @@ void warn_of_shared_cores(const std::vector<std::string>& hosts,
   const int fewest = std::max(there, static_cast<int>(tasks.size()));
   if (tasks.size() < 2 || there == 0 || threads <= fewest) return;
   log::warning(
-      fmt::format("{} share this machine and compute with {} threads on {} cores, which slows all "
-                  "of them; set MUSTER_THREADS={} for each, or start them with muster run",
+      fmt::format("{} share this machine and compute with {} threads on {} cores, which slows them "
+                  "all down; set MUSTER_THREADS={} for each, or start them with muster run",
                   fmt::join(tasks, ", "), threads, there,
                   std::max<int>(1, there / static_cast<int>(tasks.size()))));
 }

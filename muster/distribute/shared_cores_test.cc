@@ -37,11 +37,11 @@ TEST(SharedCores, TheFirstTaskOfAMachineWarnsWhenItsCoresAreTakenTwice) {
   EXPECT_THAT(said(hosts, 0), IsEmpty()) << "it is alone";
   EXPECT_THAT(said(hosts, 1),
               HasSubstr("worker 1, worker 2, worker 3 share this machine and compute with 12 "
-                        "threads on 4 cores, which slows all of them; set MUSTER_THREADS=1 for "
+                        "threads on 4 cores, which slows them all down; set MUSTER_THREADS=1 for "
                         "each, or start them with muster run"));
   EXPECT_THAT(said(hosts, 2), IsEmpty()) << "another one speaks";
   EXPECT_THAT(said({host("a", 4, {0, 1, 2, 3}), host("a", 3, {0, 1, 2, 3})}, 0),
-              HasSubstr("7 threads on 4 cores, which slows all of them; set MUSTER_THREADS=2 "));
+              HasSubstr("7 threads on 4 cores, which slows them all down; set MUSTER_THREADS=2 "));
 }
 
 TEST(SharedCores, WhoeverHasCoresOfItsOwnIsLeftInPeace) {

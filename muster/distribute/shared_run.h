@@ -30,7 +30,7 @@ class SharedRun {
   virtual void set_batch_form(const std::string& form) = 0;
 
   // --- on the chief, after the build ---
-  // Whether the servers hold the state of this run already, so that it goes on from there.
+  // Whether the servers hold the state of this run already, so that it continues from there.
   virtual bool live() const = 0;
   // What the servers hold.
   virtual ServedState& state() = 0;

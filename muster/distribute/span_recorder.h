@@ -1,7 +1,7 @@
 // Notes what a replica does, and from when to when, for a profile.
 // Thread safety: belongs to the replica's thread.
 //
-// Whoever has something to note keeps a pointer to a recorder, nullptr while nothing is recorded:
+// Code that records spans keeps a pointer to a recorder, nullptr while nothing is recorded:
 // then a step costs a comparison for each place, and no look at a clock.
 #pragma once
 

@@ -70,15 +70,16 @@ void tell(const cluster::ResolvedCluster& cluster, const Error& error,
   if (cluster.is_chief) {
     const control::CoordinatorServer server(control::server_options(cluster));
     tell_coordinator(cluster, request);
-    Patience patience(cancelled, "telling the other tasks why");
+    Patience patience(cancelled, "notifying the other tasks of the error");
     while (!server.all_know_of_start_failure() && patience.pause()) {
     }
     // The last answer may still be on its way.
     patience.pause();
     return;
   }
-  Patience patience(cancelled, fmt::format("{} does not answer yet; trying to tell it why",
-                                           plan::readable_task(cluster.workers[0].name())));
+  Patience patience(cancelled,
+                    fmt::format("{} does not answer yet; trying to notify it of the error",
+                                plan::readable_task(cluster.workers[0].name())));
   while (!tell_coordinator(cluster, request) && patience.pause()) {
   }
 }
@@ -94,8 +95,8 @@ void report_start_failure(const Error& error, const std::function<bool()>& cance
         cluster::resolve_cluster(Environment::process(), {.worker_zero_may_be_chief = true});
     if (cluster.rank >= 0 && cluster.distributed()) tell(cluster, error, cancelled);
   } catch (const std::exception& why_not) {
-    // Without a cluster that is right there is nobody to tell.
-    log::debug(std::string("the other tasks were not told: ") + why_not.what());
+    // Without a valid cluster there is no task to tell.
+    log::debug(std::string("the other tasks were not notified: ") + why_not.what());
   }
 }
 

@@ -19,7 +19,7 @@ std::unique_ptr<Replica> Strategy::start(const StartOptions& options) const {
   if (replicas.size() != 1) {
     throw invalid_argument(
         fmt::format("{} has {} replicas in this process", name(), replicas.size()),
-        "call start_replicas(), and use each replica in a thread of its own");
+        "call start_replicas(), and use each replica in its own thread");
   }
   return std::move(replicas.front());
 }
@@ -56,7 +56,7 @@ std::vector<Device> replica_devices(const std::vector<std::string>& devices, int
     if (device.type() == parsed[0].type()) continue;
     throw invalid_argument(fmt::format("not supported: replicas on devices of several kinds ({})",
                                        join_quoted(devices)),
-                           "use GPUs alone, or the CPU alone");
+                           "use only GPUs, or only the CPU");
   }
   return parsed;
 }

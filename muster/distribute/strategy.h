@@ -1,4 +1,4 @@
-// Where and how a model trains, as a description: constructing one opens and reads nothing.
+// Where and how a model trains, as a description: its constructor opens and reads nothing.
 // Thread safety: immutable values, shared by pointer.
 #pragma once
 
@@ -48,13 +48,14 @@ struct StartOptions;
 struct RunOptions {
   // Whether layers train (Dropout, BatchNorm) and gradients are kept; minimize() needs it.
   bool training = true;
-  // kMean: the loss of a replica is the mean over its examples; the step is that of the mean over
-  // the examples of all replicas, as if one had them all. kSum: losses and gradients are added.
+  // kMean: the loss of a replica is the mean over its examples, and the step minimizes the mean
+  // over the examples of all replicas, as if one replica had them all. kSum: losses and gradients
+  // are added.
   ReduceOp loss_reduction = ReduceOp::kMean;
 };
 
-// Calls the model function once, on zero rows of the form of batch that the chief told, so that its
-// variables come into being in `variables`, and returns what it trains.
+// Calls the model function once, on zero rows of the batch format that the chief sent, to create
+// its variables in `variables`. Returns what it trains.
 using BuildModel =
     std::function<optim::TrainOp(VariableStore& variables, const std::string& batch_form)>;
 
@@ -63,48 +64,49 @@ class MUSTER_EXPORT Strategy : public std::enable_shared_from_this<Strategy> {
   virtual ~Strategy() = default;
   // "OneDevice", "Mirrored", "MultiWorkerMirrored", "ParameterServer".
   virtual std::string_view name() const = 0;
-  // Whether workers are peers that train in step: then a cluster of workers alone is valid, worker
-  // 0 being the chief.
+  // Whether workers are peers that train in step: a cluster of workers only is then valid, and
+  // worker 0 is the chief.
   virtual bool multi_worker() const = 0;
-  // How the weights live on tasks of type "ps", so that a cluster must have some; nullptr where
-  // replicas have them. The strategy owns it.
+  // How the weights are distributed on tasks of type "ps", which the cluster must then have;
+  // nullptr if replicas hold the weights. The strategy owns it.
   virtual const ParameterServerOptions* servers() const { return nullptr; }
   bool needs_servers() const { return servers() != nullptr; }
-  // Where the first replica of this process is; what needs one replica alone, as predictions do, is
-  // computed there.
+  // The device of the first replica of this process. Work for one replica, such as prediction, runs
+  // there.
   virtual Device device() const = 0;
-  // Brings the replicas together; each replica of this process is to be used by a thread of its
-  // own. Throws InvalidArgument when the cluster does not suit the strategy, Timeout
-  // naming who did not appear, Unavailable when an address is in use.
+  // Connects the replicas of all processes; use each replica of this process on its own thread.
+  // Throws InvalidArgument when the cluster does not fit the strategy, Timeout with the names of
+  // missing tasks, Unavailable when an address is in use.
   virtual std::vector<std::unique_ptr<Replica>> start_replicas(
       const StartOptions& options) const = 0;
-  // The same for a strategy of one replica in this process. Throws InvalidArgument for one of
-  // several.
+  // The same for a strategy with one replica in this process. Throws InvalidArgument for a strategy
+  // with several.
   std::unique_ptr<Replica> start(const StartOptions& options) const;
 
-  // What a task of type "ps" does: serves weights until the run is over. Throws InvalidArgument
-  // where the strategy has no servers, and what ends the run.
+  // Serves weights on a task of type "ps" until the run ends. Throws InvalidArgument if the
+  // strategy has no servers, and the error that ended the run.
   virtual void serve(const StartOptions& options, const BuildModel& build) const;
-  // For how long without a step a task that lost the others may try to join them again; 0: it ends,
-  // and is started again together with them.
+  // How long a task that lost its peers tries to rejoin them without making a step; 0: it ends, and
+  // is restarted together with them.
   virtual Seconds restart_timeout() const { return Seconds(0); }
 
-  // --- loops written by hand: muster/loop has them, and loop/scope.h shows one ---
-  // Brings the replicas together and enters the strategy on this thread; what follows works until
-  // the scope ends. Throws what start_replicas() throws; InvalidArgument inside the scope of
+  // --- loops written by hand: muster/loop defines these functions; see the example in loop/scope.h
+  // ---
+  // Connects the replicas and enters the strategy on this thread; the functions below work until
+  // the scope ends. Throws the errors of start_replicas(); InvalidArgument inside the scope of
   // another strategy.
   Scope scope() const;
   Scope scope(const ScopeOptions& options) const;
   int num_replicas_in_sync() const;
 
-  // Calls `fn(args...)` on every replica of this process, in a ReplicaContext; of a PerReplica each
-  // gets its own value, a Batch goes to a function of (features, labels) as these two and to one of
-  // features without the labels, everything else is shared, and stays on the device it is on. What
-  // minimize() describes inside is done when `fn` returns: one backward, one reduction over all
-  // replicas, one update. Returns the results by replica, a Tensor without its graph; nothing when
-  // `fn` returns nothing. The first call that trains calls `fn` twice: the first time makes the
-  // variables, all of which must come up in it, and counts for nothing. When `fn` throws on one
-  // replica, the others end too, and the scope is over; what the first threw is thrown.
+  // Calls `fn(args...)` on every replica of this process, in a ReplicaContext. Of a PerReplica each
+  // replica gets its own value. A Batch is passed as (features, labels), or as features only,
+  // depending on the parameters of `fn`. All other arguments are shared and stay on their device.
+  // When `fn` has returned, the work that minimize() described is done: one backward pass, one
+  // reduction over all replicas, one update. Returns the results by replica (Tensors detached from
+  // the graph), or nothing if `fn` returns nothing. The first call that trains calls `fn` twice:
+  // the first time only creates the variables, and must create all of them. When `fn` throws on one
+  // replica, the other replicas end too, the scope is over, and the first error is thrown.
   template <typename Fn, typename... Args>
   auto run(const RunOptions& options, Fn&& fn, const Args&... args) const;
   // The same with the default options.
@@ -114,22 +116,21 @@ class MUSTER_EXPORT Strategy : public std::enable_shared_from_this<Strategy> {
     return run(RunOptions(), std::forward<Fn>(fn), args...);
   }
 
-  // The sum or mean over all replicas, on the device of the first one here. With an `axis`, over
-  // that axis of the values as well: a mean then counts every element once, also when replicas
-  // bring different numbers of them. Throws InvalidArgument for a mean of whole numbers and for
-  // values of different shapes or dtypes.
+  // Returns the sum or mean over all replicas, on the device of the first replica here. With an
+  // `axis`, reduces over that axis of the values as well: a mean then counts every element once,
+  // even if replicas have different numbers of them. Throws InvalidArgument for a mean of whole
+  // numbers and for values of different shapes or dtypes.
   Tensor reduce(ReduceOp op, const PerReplica<Tensor>& value,
                 std::optional<int64_t> axis = {}) const;
-  // What the metrics of all replicas have seen together.
+  // Returns one metric of the data of all replicas.
   Metric reduce(const PerReplica<Metric>& value) const;
-  // The values of all replicas one after the other along `axis`, the only one in which their sizes
-  // may differ.
+  // Joins the values of all replicas along `axis`. Sizes may differ only in this axis.
   Tensor gather(const PerReplica<Tensor>& value, int64_t axis = 0) const;
 
-  // `dataset` describes all data; batch(n) in it means n examples over all replicas. What a data
-  // set that is sharded by hand gives is this process's, and batch(n) is for each replica.
+  // Divides a `dataset` that describes all data; batch(n) in it means n examples over all replicas.
+  // A data set with its own shard() belongs to this process, and batch(n) means n for each replica.
   DistributedDataset distribute(const Dataset& dataset) const;
-  // `fn` describes the data of the process the context names, in batches for each replica.
+  // `fn` describes the data of the process that the context names, in batches for each replica.
   DistributedDataset distribute_from_function(
       const std::function<Dataset(const InputContext&)>& fn) const;
 
@@ -141,27 +142,26 @@ class MUSTER_EXPORT Strategy : public std::enable_shared_from_this<Strategy> {
                        const std::function<const Batch*(size_t)>& batch) const;
 };
 
-// How RunConfig holds a strategy.
+// RunConfig holds a strategy in this form.
 using StrategyPtr = std::shared_ptr<const Strategy>;
 
 // One replica in this process, on `device`: "cpu", "cuda" or "cuda:1". Throws InvalidArgument for a
-// device that is not there.
+// device that this machine does not have.
 MUSTER_EXPORT StrategyPtr one_device(const std::string& device = "cpu");
 
-// The devices of the replicas of one process: those that are named, as by parse_devices(); without
-// any, the CPU for each of `replicas`. Throws what parse_devices() throws, and InvalidArgument for
-// devices of several kinds.
+// Returns the devices of the replicas of one process: the named devices, as by parse_devices(), or
+// the CPU for each of `replicas` if none is named. Throws the errors of parse_devices(), and
+// InvalidArgument for devices of several kinds.
 MUSTER_EXPORT std::vector<Device> replica_devices(const std::vector<std::string>& devices,
                                                   int replicas);
 
-// Throws InvalidArgument for a task that is no worker: "a task of type "ps" does not train".
+// Throws InvalidArgument if the task is not a worker: "a task of type "ps" does not train".
 MUSTER_EXPORT void check_worker(const cluster::ResolvedCluster& task, const std::string& verb);
 
-// Options of mirrored(). What it shares with CommunicationOptions means the same there, where it is
-// explained.
+// Options of mirrored(). Fields shared with CommunicationOptions have the same meaning.
 struct MirroredOptions {
-  // Threads of this process that train in step, on the CPU. What `devices` names counts. With
-  // neither there is one on each GPU that this process sees, and without GPUs one on the CPU.
+  // The number of threads of this process that train in step, on the CPU. `devices` overrides it.
+  // Without both there is one on each GPU that this process sees, and without GPUs one on the CPU.
   std::optional<int> replicas = {};
   std::vector<std::string> devices = {};
   int64_t bytes_per_pack = 2 * 1024 * 1024;  // not measured: threads share the same memory
@@ -170,50 +170,53 @@ struct MirroredOptions {
   Seconds progress_timeout{300};
   Seconds save_timeout{1800};
 };
-// Several replicas in one process; the log says on which devices. Each is a thread with variables
-// of its own that are equal on all: gradients are summed, every replica makes the same update. The
-// model function is called by all of them at the same time, and the process's threads are shared
-// out among them; so what it captures must allow that.
+// Several replicas in one process; the log names their devices. Each replica is a thread with its
+// own variables, which are equal on all replicas: gradients are summed, and every replica makes the
+// same update. All replicas call the model function at the same time, so the objects that it
+// captures must be safe for concurrent use. The process's thread pool is divided between the
+// replicas.
 MUSTER_EXPORT StrategyPtr mirrored(const MirroredOptions& options = {});
 
-// Options of multi_worker_mirrored(): replicas, transport, buckets and patience.
+// Options of multi_worker_mirrored(): replicas, transport, buckets and timeouts.
 struct CommunicationOptions {
-  // Threads of each worker that train in step; the same on all workers. What `devices` names
-  // counts.
+  // The number of threads of each worker that train in step; the same on all workers. `devices`
+  // overrides it.
   int local_replicas = 1;
-  // A replica of each worker on each: {"cuda"} is every GPU this process sees, {"cuda:0", "cuda:2"}
-  // these two. Empty: all on the CPU.
+  // One replica of each worker on each device: {"cuda"} means every GPU this process sees,
+  // {"cuda:0", "cuda:2"} these two. Empty: all on the CPU.
   std::vector<std::string> devices = {};
-  // How workers exchange gradients. kAuto is also what MUSTER_TRANSPORT says (auto, tcp,
-  // shared_memory or nccl), when it is set.
+  // How workers exchange gradients. With kAuto, MUSTER_TRANSPORT (auto, tcp, shared_memory or nccl)
+  // chooses, if it is set.
   Transport implementation = Transport::kAuto;
-  // Of a gradient bucket; 0 puts all gradients into one. Unset: chosen by what an all-reduce was
-  // measured to cost when the model was built, which a log line says.
+  // The size of a gradient bucket, in bytes; 0 puts all gradients into one bucket. Unset: chosen
+  // from the measured cost of an all-reduce when the model was built; the log shows it.
   std::optional<int64_t> bytes_per_pack = {};
-  // How float32 gradients travel: kFloat32, or kBFloat16 for half the bytes, rounded on the way and
-  // added as float32. What else a step exchanges, and gradients of float64, stay exact. The same on
-  // all workers.
+  // The type in which float32 gradients are sent: kFloat32, or kBFloat16 for half the bytes,
+  // rounded when sent and added as float32. Other exchanges of a step, and float64 gradients, stay
+  // exact. The same on all workers.
   DType wire_dtype = kFloat32;
-  // After which one collective gives up; dead peers are noticed long before.
+  // When one collective gives up; lost peers are noticed much earlier.
   Seconds timeout{1800};
-  Seconds heartbeat_interval{1};  // how often a task says that it is alive
-  Seconds heartbeat_timeout{6};   // silence after which a task counts as lost
-  // A live task that keeps the others at a barrier (of a save, an evaluation, the end) without a
-  // new step for so long counts as stuck; in a collective, `timeout` counts.
+  Seconds heartbeat_interval{1};  // how often a task reports that it is alive
+  Seconds heartbeat_timeout{6};   // silence after which a task is considered lost
+  // A live task that keeps the others waiting at a barrier (of a save, an evaluation, the end)
+  // without a new step for this long is considered stuck. In a collective, `timeout` applies
+  // instead.
   Seconds progress_timeout{300};
-  // While the chief saves, the others wait for it and not in a collective: for so long at most.
+  // While the chief saves, the other workers wait for it outside of collectives: at most this long.
   Seconds save_timeout{1800};
 };
 
-// `local_replicas` replicas in each worker process of the cluster, kept in step by all-reduce; the
-// first one of worker 0, or of the chief where there is one, saves. Alone (no cluster) it is
+// `local_replicas` replicas in each worker process of the cluster, kept in step by all-reduce. The
+// first replica of the chief, or of worker 0 without a chief, saves. Without a cluster it equals
 // mirrored().
 MUSTER_EXPORT StrategyPtr multi_worker_mirrored(const CommunicationOptions& options = {});
 
-// For flags: "one_device", "mirrored" (the default of mirrored()) or "mirrored:4" (replicas),
-// "multi_worker" or "multi_worker:4" (replicas in each worker); on devices "one_device:cuda:1",
-// "mirrored:cuda" (every GPU), "mirrored:cuda:0,cuda:2", "multi_worker:cuda"; and, in programs that
-// link muster::servers, "parameter_server". Throws InvalidArgument listing them.
+// Parses the value of a flag: "one_device"; "mirrored" (the default of mirrored()) or "mirrored:4"
+// (4 replicas); "multi_worker" or "multi_worker:4" (4 replicas in each worker); with devices
+// "one_device:cuda:1", "mirrored:cuda" (every GPU), "mirrored:cuda:0,cuda:2", "multi_worker:cuda";
+// and, in programs that link muster::servers, "parameter_server". Throws InvalidArgument with the
+// list of these.
 MUSTER_EXPORT StrategyPtr strategy_by_name(const std::string& name);
 
 template <typename Fn, typename... Args>

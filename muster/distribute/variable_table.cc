@@ -14,7 +14,7 @@ void check_synchronization(const VariableSpec& spec) {
   if (concat && (!on_read || spec.shape.empty())) {
     throw invalid_argument(
         fmt::format("the variable {} has the aggregation kConcat", spec.describe()),
-        "what stands one behind another over the replicas is of kOnRead, and has an axis of rows");
+        "kConcat needs kOnRead and an axis of rows");
   }
   if (!on_read) return;
   if (spec.trainable) {

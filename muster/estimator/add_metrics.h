@@ -1,4 +1,4 @@
-// Adds metrics to what the model function of an Estimator measures.
+// Adds metrics to those of an Estimator's model function.
 // Thread safety: as Estimator.
 #pragma once
 
@@ -14,15 +14,15 @@
 
 namespace muster::inline v0_1 {
 
-// Measures a batch of an evaluation, on every replica. `predictions` are those that the model
-// function gives in Mode::kEval: EstimatorSpec::predictions, which it may fill in every mode.
+// Measures a batch of an evaluation, on every replica. `predictions` are the model function's
+// EstimatorSpec::predictions in Mode::kEval; it may set them in every mode.
 using MetricFn = std::function<std::map<std::string, Metric>(
     const Features& features, const Labels& labels, const Prediction& predictions)>;
 
 // Returns an Estimator with the same model function, model_dir, config and params, whose
-// evaluations show the metrics of `metric_fn` as well; one that has the name of a metric of the
-// model function takes its place. The two share checkpoints, so the one may train and the other
-// evaluate; `estimator` may be dropped. What metric_fn needs besides, it captures. Throws
+// evaluations also have the metrics of `metric_fn`; a metric with the name of one of the model
+// function's replaces it. Both Estimators share checkpoints, so one may train and the other
+// evaluate; `estimator` may be destroyed. metric_fn captures other data that it needs. Throws
 // InvalidArgument for an empty metric_fn; an evaluation throws it for metrics called "loss" or
 // "global_step".
 MUSTER_EXPORT Estimator add_metrics(const Estimator& estimator, MetricFn metric_fn);

@@ -72,12 +72,10 @@ bool KeepBest::higher() const {
   if (higher_is_better) return *higher_is_better;
   const Better better = better_by_name(metric);
   if (better != Better::kUnknown) return better == Better::kHigher;
-  throw invalid_argument(
-      fmt::format(
-          "RunConfig.keep_best.metric is \"{}\", whose name does not tell whether higher or "
-          "lower values are better",
-          metric),
-      "say so: .higher_is_better = true, or false");
+  throw invalid_argument(fmt::format("RunConfig.keep_best.metric is \"{}\"; its name does not show "
+                                     "whether higher or lower values are better",
+                                     metric),
+                         "set .higher_is_better = true or false");
 }
 
 std::vector<BestCheckpoint> best_checkpoints(const std::string& model_dir, FileSystem& fs) {
@@ -93,8 +91,8 @@ BestList::BestList(std::string model_dir, KeepBest policy, FileSystem& fs)
   if (!kept) return;
   if (!same_but_for_count(kept->policy, policy_)) {
     log::warning(fmt::format(
-        "the best checkpoints so far were those of \"{}\" (evaluation \"{}\"): the "
-        "list begins anew, by \"{}\" (evaluation \"{}\")",
+        "the best checkpoints so far were ranked by \"{}\" (evaluation \"{}\"); a new list begins, "
+        "ranked by \"{}\" (evaluation \"{}\")",
         kept->policy.metric, kept->policy.evaluation, policy_.metric, policy_.evaluation));
     return;
   }

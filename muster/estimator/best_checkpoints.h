@@ -1,4 +1,4 @@
-// Keeps the best checkpoints of a model_dir beside the newest ones, by the evaluations of
+// Keeps the best checkpoints of a model_dir in addition to the newest, ranked by the evaluations of
 // train_and_evaluate(). Thread safety: values and free functions.
 //
 //   RunConfig config{.model_dir = "m", .keep_best = KeepBest{.metric = "accuracy"}};
@@ -17,30 +17,31 @@
 
 namespace muster::inline v0_1 {
 
-// Which checkpoints are the best. A metric that is no number is worse than any other; of equal ones
-// the earlier is better.
+// Which checkpoints are best. A NaN metric is worse than any other; of equal metrics the earlier
+// checkpoint is better.
 struct MUSTER_EXPORT KeepBest {
-  int64_t count = 1;  // so many are kept, besides the keep_checkpoint_max newest; at least 1
+  int64_t count = 1;  // how many to keep, besides the keep_checkpoint_max newest; at least 1
   std::string metric = "loss";
-  // Unset: as the name of the metric tells (better_by_name()); a name that does not is refused.
+  // Unset: by the name of the metric (better_by_name()); a name that does not tell is refused.
   std::optional<bool> higher_is_better = {};
-  std::string evaluation = {};  // EvalSpec::name of the evaluations that count
+  std::string evaluation = {};  // the EvalSpec::name whose evaluations rank them
   bool operator==(const KeepBest&) const = default;
 
-  // Whether higher values are better. Throws InvalidArgument where nobody says.
+  // Whether higher values are better. Throws InvalidArgument if neither the field nor the name
+  // tells.
   bool higher() const;
 };
 
-// One of them.
+// One of the best checkpoints.
 struct BestCheckpoint {
   std::string prefix{};  // "m/model.ckpt-120"
   int64_t global_step = 0;
   double value = 0;  // of the metric
 };
 
-// Those that best_checkpoints.json in model_dir names and that are there, the best one first; empty
-// when nothing was kept for being good. Throws Corrupt, naming the file, when it is damaged, and
-// what reading it throws.
+// Returns the checkpoints in best_checkpoints.json of model_dir that still exist, the best first;
+// empty if none was kept as best. Throws Corrupt with the file's name when the file is damaged, and
+// the error of reading it.
 MUSTER_EXPORT std::vector<BestCheckpoint> best_checkpoints(const std::string& model_dir,
                                                            FileSystem& fs = file_systems());
 

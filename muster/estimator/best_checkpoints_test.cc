@@ -101,10 +101,10 @@ TEST(BestCheckpointsTest, WhatIsBestNoMoreIsDeleted) {
   train_to(60, highest);
   EXPECT_THAT(steps_of(best_checkpoints(model_dir)), ElementsAre(30));
   EXPECT_THAT(steps_in(model_dir), ElementsAre(30, 50, 60));
-  // Another question has other answers: the list begins anew.
+  // Another question has other answers: the list begins again.
   ::testing::internal::CaptureStderr();
   train_to(90, {.metric = "quality", .higher_is_better = false});
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("the list begins anew"));
+  EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("a new list begins"));
   EXPECT_THAT(steps_of(best_checkpoints(model_dir)), ElementsAre(80));
   EXPECT_THAT(steps_in(model_dir), ElementsAre(80, 90));
 }

@@ -86,7 +86,7 @@ TEST_F(EvaluationHooksTest, MayEndItOnOneReplica) {
   Estimator two(two_layers, config);
   EXPECT_THAT(
       message_of([&] { two.evaluate(seven, {.hooks = {std::make_shared<Protocol>(lines_, 1)}}); }),
-      HasSubstr("a hook wants to end an evaluation on 2 replicas"));
+      HasSubstr("a hook requested the end of an evaluation on 2 replicas"));
 }
 
 TEST_F(EvaluationHooksTest, AreToldWhenOneThrows) {

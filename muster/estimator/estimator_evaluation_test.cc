@@ -92,7 +92,7 @@ EstimatorSpec measured_by_class(const Features& features, const Labels& labels, 
 }
 
 // A replica that sees no batch does not know kinds with parameters, nor their parts; it is given
-// the results all the same.
+// the results anyway.
 TEST(EstimatorTest, PartsOfMetricsAreThoseOfOneReplica) {
   TempDirectory directory;
   RunConfig config = quiet_config(directory / "m");

@@ -106,7 +106,7 @@ TEST(EvaluatorEndTest, WaitsNoLongerThanItIsTold) {
   Estimator(two_layers, quiet_config(directory / "m")).train(shuffled_batches(64, 8), {.steps = 3});
   disk().remove(directory / "m/run_end.json").value();
   EXPECT_THAT(error_of([&] { Beside(config, training_to(20), evaluator.spec()).get(); }).message(),
-              HasSubstr("for a checkpoint behind step 3 in"));
+              HasSubstr("for a checkpoint after step 3 in"));
   EXPECT_EQ(evaluator.inputs, 1) << "what there is was evaluated";
 }
 

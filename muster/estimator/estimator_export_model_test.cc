@@ -170,7 +170,7 @@ TEST_F(ExportModelTest, BadSignaturesAreNamed) {
   EXPECT_THAT(said([](const Tensor&) {
                 return Outputs{{"a", ExportOutput{.outputs = {{"gone", Tensor()}}}}};
               }),
-              HasSubstr("export_outputs[\"a\"]: the tensor \"gone\" is not there"));
+              HasSubstr("export_outputs[\"a\"]: the tensor \"gone\" is missing"));
   EXPECT_THAT(said([](const Tensor&) {
                 return Outputs{{"a", ExportOutput{}}};
               }),

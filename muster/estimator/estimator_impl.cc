@@ -178,8 +178,7 @@ std::string Estimator::Impl::load(ModelRunner& runner, const Values& values, con
   // Of before the file is read: one that is replaced meanwhile is another one.
   const std::string version = newest ? version_of(*newest, values.use_ema) : "";
   if (runner.holds(version)) {
-    log::debug(
-        fmt::format("{} is what was loaded before: {} with the weights there are", *newest, what));
+    log::debug(fmt::format("{} is loaded already: {} with these weights", *newest, what));
     return *newest;
   }
   const auto give = [&](Checkpoint checkpoint, const std::string& name) {
@@ -200,15 +199,15 @@ std::string Estimator::Impl::load(ModelRunner& runner, const Values& values, con
   if (auto loaded = manager.load_latest())
     return give(std::move(loaded->checkpoint), loaded->prefix);
   if (config.warm_start_from) {
-    log::info(fmt::format("there is no checkpoint in {}: {} with the weights of {}", directory(),
-                          what, config.warm_start_from->settings().ckpt_to_initialize_from));
+    log::info(fmt::format("no checkpoint in {}: {} with the weights of {}", directory(), what,
+                          config.warm_start_from->settings().ckpt_to_initialize_from));
     runner.warm_start(config.warm_start_from->settings(), fs());
     return "";
   }
   if (!values.allow_untrained)
     throw not_trained("; {.allow_untrained = true} takes freshly initialised variables");
-  log::info(fmt::format("there is no checkpoint in {}: {} with freshly initialised variables",
-                        directory(), what));
+  log::info(
+      fmt::format("no checkpoint in {}: {} with freshly initialised variables", directory(), what));
   runner.load(nullptr, "");
   return "";
 }
@@ -235,7 +234,7 @@ void Estimator::Impl::write_metrics(const std::string& eval_dir, const EvalResul
 Estimator::Impl::Evaluated Estimator::Impl::evaluate(const InputFn& input_fn,
                                                      const EvaluateOptions& options) {
   distribute::StrategyPtr strategy = eval_strategy();
-  // An evaluator stands beside the cluster, and meets nobody.
+  // An evaluator is not part of the cluster, and takes part in no meeting.
   if (strategy->multi_worker() && resolve().is_evaluator)
     strategy = distribute::one_device(this->strategy()->device().str());
   // A strategy of one process evaluates here, whatever cluster this is a task of.

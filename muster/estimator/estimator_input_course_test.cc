@@ -1,5 +1,5 @@
-// How the input of a run goes on: in the next call of train(), after a call that made no step, and
-// what is looked at before training.
+// How the input of a run continues: in the next call of train(), after a call that made no step,
+// and what is looked at before training.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

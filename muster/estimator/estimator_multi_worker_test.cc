@@ -192,7 +192,7 @@ TEST(MultiWorkerTest, PipelinesThatShardThemselvesRefuseAnotherNumberOfWorkers) 
     EXPECT_THAT(error.what(),
                 AllOf(HasSubstr("the positions of 2 workers"), HasSubstr("restart_input")));
   }
-  // With the weights and without the input it goes on; of one run after that the input is exact
+  // With the weights and without the input it continues; of one run after that the input is exact
   // again.
   const auto restart = [&](bool restart_input, int64_t end) {
     const LocalCluster cluster(3, /*chief=*/false);

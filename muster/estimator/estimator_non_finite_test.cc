@@ -47,8 +47,9 @@ TEST_P(NonFiniteLawTest, ASkippedStepLeavesNoTrace) {
   const TrainResult result =
       Estimator(batch_normalized, config_with(NonFinitePolicy::kSkip, directory / "m", law))
           .train(input);
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              AllOf(HasSubstr(" is not finite: "), HasSubstr("it is left out, 1 of at most 10")));
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      AllOf(HasSubstr(" is not finite: "), HasSubstr("the step is skipped, 1 of at most 10")));
   EXPECT_EQ(result.skipped_steps, 1);
   EXPECT_EQ(result.global_step, 10 / law.accumulate - 1);
   std::set<int64_t> left_out{law.flawed};

@@ -1,4 +1,4 @@
-// Laws of what optimizers keep beside moments: averages, slow weights, loss scales.
+// Laws of what optimizers keep in addition to moments: averages, slow weights, loss scales.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -155,7 +155,7 @@ class AverageTest : public ::testing::Test {
   TempDirectory directory_;
 };
 
-// Averages are computed anew from the weights of every step, and put into a checkpoint of their
+// Averages are computed again from the weights of every step, and put into a checkpoint of their
 // own.
 TEST_F(AverageTest, AreEvaluatedAndPredictedFromInsteadOfTheWeights) {
   Estimator trained = estimator("m");

@@ -74,7 +74,7 @@ TEST_F(StoreRun, ContinuesAsOnADisk) {
 }
 
 // A run whose look into its model_dir fails ends with that; it never takes the store for empty and
-// begins anew.
+// begins again.
 TEST_F(StoreRun, ALookThatFailsNeverBeginsAnew) {
   train(15, quiet_config(kRun));
   std::map<std::string, std::string> before;
@@ -156,7 +156,7 @@ TEST_F(StoreRun, AnExportThatFailsLeavesNothing) {
   }
 }
 
-// The run goes on without two saves, and what it ends with is what it would have been.
+// The run continues without two saves, and what it ends with is what it would have been.
 TEST_F(StoreRun, SavesThatFailAreTriedAgain) {
   TempDirectory directory;
   train(45, quiet_config(directory / "m"));
@@ -165,8 +165,8 @@ TEST_F(StoreRun, SavesThatFailAreTriedAgain) {
   EXPECT_EQ(train(45, quiet_config(kRun)).global_step, 45);
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(said, HasSubstr("cannot save the checkpoint 'mem://runs/mine/model.ckpt-10'"));
-  EXPECT_THAT(said, HasSubstr("1 of the 2 that may fail in a row"));
-  EXPECT_THAT(said, HasSubstr("2 of the 2 that may fail in a row"));
+  EXPECT_THAT(said, HasSubstr("1 of 2 allowed failures in a row"));
+  EXPECT_THAT(said, HasSubstr("2 of 2 allowed failures in a row"));
   EXPECT_THAT(said, HasSubstr("the checkpoints up to model.ckpt-0 are untouched"));
   EXPECT_THAT(saved_steps(), ElementsAre(0, 30, 40, 45));
   EXPECT_EQ(testing::largest_difference(testing::latest(kRun), testing::latest(directory / "m")),
@@ -175,7 +175,7 @@ TEST_F(StoreRun, SavesThatFailAreTriedAgain) {
 
 // Nor does a run end with what it would tell an evaluator, or hear from one.
 TEST_F(StoreRun, WordsOfEvaluatorsThatCannotBeReadDoNotEndIt) {
-  // Whoever begins reads what is there.
+  // A new run reads the entries that exist.
   memory_store().set_plan(
       {.fail_from = 1, .writes_only = false, .only = [](const std::string& path) {
          return path.starts_with("mem://runs/mine/evaluations") && !path.ends_with(".jsonl");

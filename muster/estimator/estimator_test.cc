@@ -70,7 +70,7 @@ TEST(EstimatorTest, AnotherBatchSizeOfAContinuedRunIsTold) {
   };
   continued(8, 3);
   EXPECT_EQ(continued(8, 4).find("examples a step"), std::string::npos);
-  EXPECT_THAT(continued(16, 5), HasSubstr("was trained with 8 examples a step, now it is 16"));
+  EXPECT_THAT(continued(16, 5), HasSubstr("was trained with 8 examples a step, now there are 16"));
 }
 
 TEST(EstimatorTest, AContinuedRunKeepsItsOrderAndItsData) {
@@ -80,8 +80,9 @@ TEST(EstimatorTest, AContinuedRunKeepsItsOrderAndItsData) {
   config.random_seed = 5;
   ::testing::internal::CaptureStderr();
   Estimator(two_layers, config).train(shuffled_batches(64, 8), {.max_steps = 4});
-  EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("the run began with seed 0, now it is 5: the order of the data stays"));
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      HasSubstr("the run began with seed 0, now it is 5: the data keeps the order of seed 0"));
   const Error other = error_of([&] {
     Estimator(two_layers, quiet_config(directory / "m"))
         .train(shuffled_batches(32, 8), {.max_steps = 5});
@@ -238,7 +239,7 @@ TEST(EstimatorTest, VariablesAreReadByName) {
   Estimator estimator(two_layers, quiet_config(directory / "m"), {{"optimizer", "momentum"}});
   EXPECT_EQ(error_of([&] { (void)estimator.get_variable_names(); }).kind(), ErrorKind::kNotFound);
   estimator.train(shuffled_batches(50, 5), {.max_steps = 3});
-  // As tf.estimator: slots and global_step, and no counter of the optimizer beside it.
+  // As tf.estimator: slots and global_step, and no counter of the optimizer next to it.
   EXPECT_THAT(estimator.get_variable_names(),
               ::testing::ElementsAre(
                   "SGD/momentum/net/dense/bias", "SGD/momentum/net/dense/kernel",

@@ -59,7 +59,7 @@ TEST_F(WarmStartedTest, ARunBeginsWithTheWeightsAlone) {
   }
 }
 
-// Who goes on may have the settings still, and the checkpoint they name may be gone.
+// A continued run may still have the settings although the checkpoint they name is gone.
 TEST_F(WarmStartedTest, ARunThatContinuesTakesNothing) {
   Estimator(two_layers, quiet_config(path("cold")), kAdam).train(input_, {.max_steps = 20});
   Estimator(two_layers, quiet_config(path("twice")), kAdam).train(input_, {.max_steps = 10});

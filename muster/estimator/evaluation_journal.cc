@@ -93,7 +93,7 @@ void EvaluationJournal::append(const JournalEntry& entry) {
         fmt::format("{:017}-{}", static_cast<int64_t>(now * 1e6), random_secret().substr(0, 8));
     return check(fs_.write_atomically(join_path(folder_, name), line));
   }
-  // Whoever was killed while it wrote has left half a line.
+  // A writer that was killed may have left half a line.
   const Result<uint64_t> size = fs_.file_size(path_);
   if (size.ok() && size.value() > 0) {
     const Result<std::string> last = fs_.read_range(path_, size.value() - 1, 1);
@@ -156,9 +156,8 @@ std::vector<JournalEntry> EvaluationJournal::read_new() {
     if (std::optional<JournalEntry> entry = entry_of(line)) {
       entries.push_back(*std::move(entry));
     } else {
-      log::warning_once(
-          fmt::format("{} holds a line that is no evaluation, which is passed over: {}", path_,
-                      line.substr(0, 100)));
+      log::warning_once(fmt::format("skipped a line in {} that is not an evaluation: {}", path_,
+                                    line.substr(0, 100)));
     }
   }
   return entries;

@@ -15,7 +15,7 @@ namespace muster::inline v0_1::internal {
 namespace {
 
 constexpr double kNewsSeconds = 0.5;
-// Until the next look behind one that failed, each of which may take minutes.
+// Until the next look after one that failed, each of which may take minutes.
 constexpr double kTroubleSeconds = 30;
 constexpr std::chrono::milliseconds kAnswerLook{50};
 // While the last evaluation is under way: how often to look, and to say so.
@@ -44,7 +44,7 @@ bool EvaluatorLink::evaluator_works() {
 
 void EvaluatorLink::say_that_it_left() const {
   log::info(evaluator_.last().holder.empty()
-                ? "the evaluator has left: this task evaluates until there is another one"
+                ? "the evaluator has ended: this task evaluates until another evaluator starts"
                 : fmt::format("{} is dead: this task evaluates until there is another evaluator",
                               evaluator_.last().holder));
 }
@@ -57,8 +57,7 @@ std::vector<Evaluation> EvaluatorLink::take_evaluations() {
 void EvaluatorLink::look() {
   const std::optional<LeaseContent> seen = evaluator_.look();
   if (seen && !works_) {
-    log::info(
-        fmt::format("{} evaluates the checkpoints, so that this task does not", seen->holder));
+    log::info(fmt::format("{} evaluates the checkpoints, so this task does not", seen->holder));
   } else if (!seen && works_ && !through_) {
     say_that_it_left();
   }
@@ -72,8 +71,7 @@ void EvaluatorLink::look() {
   next_look_ = options_.clock->now() + from_seconds(heard ? kNewsSeconds : kTroubleSeconds);
 }
 
-// Training does without, while a store is away. But whoever begins has to know what was there
-// before.
+// Training does without, while a store is away. But at its start it must know the earlier state.
 bool EvaluatorLink::attempt(const std::string& trouble, const std::function<void()>& call) {
   try {
     call();
@@ -122,8 +120,8 @@ bool EvaluatorLink::hand_over(int64_t step) {
     const std::optional<LeaseContent> seen = evaluator_.look();
     if (!seen) break;
     if (end_in_note(seen->note) == step) {
-      log::info(fmt::format("training is through: {} evaluates step {}, the last one", seen->holder,
-                            step));
+      log::info(
+          fmt::format("training has ended: {} evaluates the last step, {}", seen->holder, step));
       return true;
     }
     if (options_.cancelled && options_.cancelled()) {
@@ -133,7 +131,7 @@ bool EvaluatorLink::hand_over(int64_t step) {
     std::this_thread::sleep_for(kAnswerLook);
   }
   if (!evaluator_works()) return false;
-  log::warning(fmt::format("{} does not answer: this task evaluates step {}, the last one",
+  log::warning(fmt::format("{} does not answer: this task evaluates the last step, {}",
                            evaluator_.last().holder, step));
   return false;
 }
@@ -164,19 +162,18 @@ bool EvaluatorLink::await_last(const std::vector<std::string>& names, int64_t st
   for (size_t heard = heard_.size();;) {
     const std::optional<LeaseContent> seen = evaluator_.look();
     const TimePoint now = options_.clock->now();
-    // Read behind that look: whoever has left has written all it had to say before.
+    // Read after that look: an evaluator that has left wrote everything before.
     const bool finished = all_finished(names, step, /*ever=*/!seen);
     if (finished && !done) done = now;
     // When it has left, nothing of its work can be lost. It leaves at once, as a rule.
     const bool left = !seen || seen->holder != holder;
     if (finished && (left || now - *done >= LeaseWatch::kHeartbeatTimeout)) {
-      log::info(fmt::format("step {}, the last one, was evaluated by the evaluator", step));
+      log::info(fmt::format("the evaluator has evaluated the last step, {}", step));
       return true;
     }
     if (!seen) {
       log::warning(
-          fmt::format("{} {} before it had evaluated step {}, the last one: this task "
-                      "does",
+          fmt::format("{} {} before it had evaluated the last step, {}: this task evaluates it",
                       holder, evaluator_.last().holder.empty() ? "has left" : "is dead", step));
       return false;
     }
@@ -200,7 +197,7 @@ bool EvaluatorLink::await_last(const std::vector<std::string>& names, int64_t st
     if (meanwhile) meanwhile(news);
     if (to_seconds(now - told) >= kTellSeconds) {
       told = now;
-      log::info(fmt::format("waiting for {}, which evaluates step {}, the last one ({:.0f} s)",
+      log::info(fmt::format("waiting for {}, which evaluates the last step, {} ({:.0f} s)",
                             seen->holder, step, to_seconds(now - begun)));
     }
     std::this_thread::sleep_for(kWorkLook);

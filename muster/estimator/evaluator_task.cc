@@ -15,7 +15,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-// How long until model_dir is looked at again: soon behind an evaluation, then more and more
+// How long until model_dir is looked at again: soon after an evaluation, then more and more
 // seldom.
 constexpr double kFirstPause = 0.05, kLongestPause = 0.5, kGrowth = 1.5;
 // Within which time a signal is heard.
@@ -75,7 +75,7 @@ TrainAndEvaluateResult EvaluatorTask::run() {
     take_lease();
     while (!done && !lease_->lost()) done = look();
     if (!done) {
-      log::warning("another evaluator took this one for dead, and has its place");
+      log::warning("another evaluator assumed that this one is dead, and has replaced it");
       continue;
     }
     // What was kept for this task, and left the newest meanwhile: the chief saves no more. The
@@ -112,9 +112,9 @@ void EvaluatorTask::take_lease() {
     check_stop();
     if (const std::optional<LeaseContent> other = others.look()) {
       if (!std::exchange(told, true)) {
-        log::info(
-            fmt::format("{} is at work already: this one stands by, and goes on when it is gone",
-                        other->holder));
+        log::info(fmt::format(
+            "{} is running already: this evaluator waits, and takes over when that one ends",
+            other->holder));
       }
       // So that it knows what went on when it is to go on.
       training_.look();
@@ -196,7 +196,8 @@ std::vector<SpecView> EvaluatorTask::views() const {
       const bool last = training_.over() && &file == &files.back();
       // The weights that a run begins with are no result of it, unless they are all there is.
       const bool wanted = file.step > 0 || last;
-      // Who comes when training is over evaluates what there is, as the chief does.
+      // An evaluator that starts after training evaluates the existing checkpoint, as the chief
+      // does.
       const bool again = last && !training_.witnessed() && evaluated_before_.contains(key);
       view.uses.push_back(unreadable_.contains(file) ? CheckpointUse::kUnreadable
                           : !wanted || (evaluated_.contains(key) && !again)
@@ -276,10 +277,11 @@ bool EvaluatorTask::evaluate_one(EvaluationCourse& course, const CheckpointFile&
 void EvaluatorTask::skip(const CheckpointFile& file, const Error& error) {
   unreadable_.emplace(file, error);
   if (error.kind() == ErrorKind::kNotFound) {
-    log::info(fmt::format("step {} was deleted before it could be evaluated: the newest is next",
-                          file.step));
+    log::info(fmt::format(
+        "step {} was deleted before it could be evaluated; the newest checkpoint is next",
+        file.step));
   } else {
-    log::warning("skipping a damaged checkpoint, the newest that can be read is next: " +
+    log::warning("skipping a damaged checkpoint; the newest that can be read is next: " +
                  error.message());
   }
 }
@@ -327,9 +329,9 @@ std::vector<formats::SummaryValue> EvaluatorTask::lag_of(const std::string& pref
     log::event(
         "evaluator_lag", {{"global_step", file.step}, {"steps", steps}, {"seconds", seconds}},
         steps != 0
-            ? fmt::format("step {} is {} steps and {:.0f} s behind the newest "
-                          "checkpoint, of step {}",
-                          file.step, steps, seconds, newest.step)
+            ? fmt::format(
+                  "step {} is {} steps and {:.0f} s older than the newest checkpoint, of step {}",
+                  file.step, steps, seconds, newest.step)
             : fmt::format("step {} is the newest checkpoint: evaluation has caught up", file.step));
   }
   behind_ = steps != 0;
@@ -373,15 +375,15 @@ void EvaluatorTask::say_what_is_awaited() {
   told_ = now;
   if (const std::optional<RunEnd> end = training_.doubtful_end()) {
     log::info(fmt::format(
-        "waiting for {}: run_end.json tells of a run that ended at step {} ({}), which may be the "
-        "one before; without a chief it is believed {:.0f} s after this task began",
+        "waiting for {}: run_end.json says that a run ended at step {} ({}), but that may be an "
+        "earlier run; if no chief starts within {:.0f} s of this task's start, this task ends",
         awaited(), end->global_step, describe(end->reason), training_.patience()));
   } else if (training_.chief()) {
-    log::info(fmt::format("waiting for {}; {} is at work", awaited(), training_.chief()->holder));
+    log::info(fmt::format("waiting for {}; {} is running", awaited(), training_.chief()->holder));
   } else if (first) {
     log::info(fmt::format("waiting for {}", awaited()));
   } else {
-    log::info(fmt::format("waiting for {}: no chief is at work, and in {:.0f} s this task gives up",
+    log::info(fmt::format("waiting for {}: no chief is running; this task gives up in {:.0f} s",
                           awaited(),
                           impl_.config.evaluator_timeout.count() - training_.quiet_seconds()));
   }
@@ -400,7 +402,7 @@ void EvaluatorTask::give_up() const {
                           name_, training_.quiet_seconds(), awaited(), model_dir_,
                           training_.last_chief().empty()
                               ? std::string()
-                              : fmt::format("; {} is gone, and has left no run_end.json",
+                              : fmt::format("; {} has ended without a run_end.json",
                                             training_.last_chief())),
               fmt::format("start the training again, and this task with it; it waits for "
                           "RunConfig.evaluator_timeout, which is {:g} s",
@@ -410,7 +412,7 @@ void EvaluatorTask::give_up() const {
 std::string EvaluatorTask::awaited() const {
   const std::vector<CheckpointFile>& files = training_.checkpoints();
   if (files.empty()) return "the first checkpoint";
-  return fmt::format("a checkpoint behind step {}", files.back().step);
+  return fmt::format("a checkpoint after step {}", files.back().step);
 }
 
 std::string EvaluatorTask::path_of(const CheckpointFile& file) const {

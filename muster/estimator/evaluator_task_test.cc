@@ -100,7 +100,7 @@ TEST(EvaluatorTaskTest, ALookAtABucketIsSoManyRequests) {
   memory_store().clear();
 }
 
-// One long evaluation, behind which training is through.
+// One long evaluation, after which training is through.
 std::vector<int64_t> evaluated_beside_a_fast_run(bool every_checkpoint, Evaluating& evaluator,
                                                  const std::string& model_dir) {
   std::atomic<bool> trained{false};

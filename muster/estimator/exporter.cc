@@ -165,7 +165,7 @@ BestSoFar read_best(FileSystem& files, const std::string& path) {
     for (const json& each : all.at("exports")) found.exports.push_back(entry_of(each));
     return found;
   } catch (const json::exception& error) {
-    throw corrupt(fmt::format("{} does not tell the best evaluation: {}", path, error.what()),
+    throw corrupt(fmt::format("{} does not contain the best evaluation: {}", path, error.what()),
                   "remove it: the next evaluation is the best then");
   }
 }

@@ -40,7 +40,7 @@ bool larger_is_better(const PermutationImportanceOptions& options) {
   throw invalid_argument(
       fmt::format("permutation_importance does not know whether a larger '{}' is better",
                   options.metric),
-      "say so: .larger_is_better = true, or false; \"loss\" and \"accuracy\" are known");
+      "set .larger_is_better = true or false; names such as \"loss\" and \"accuracy\" are known");
 }
 
 // Rows of axis 1 made as long as `width`, with what stands for nothing.

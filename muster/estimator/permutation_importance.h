@@ -1,6 +1,7 @@
-// How much a model needs each feature: what a metric loses when the values of the feature are
-// shuffled between the rows, so that they say nothing any more (Breiman, "Random forests", 2001).
-// It asks the model alone, so it serves any of them. Thread safety: a pure function, but for what
+// Measures how much a model needs each feature: how much worse a metric becomes when the values of
+// the feature are shuffled between rows, so that they carry no information (Breiman, "Random
+// forests", 2001). It only evaluates the model, so it works for any model. Thread safety: a pure
+// function, except for what `evaluate` does.
 // `evaluate` does.
 //
 //   const Explanation needed = permutation_importance(
@@ -25,35 +26,35 @@ namespace muster::inline v0_1 {
 // Options of permutation_importance().
 struct PermutationImportanceOptions {
   std::string metric = "loss";
-  // Whether the larger metric is the better one. Unset: by its name, of which the part behind a
-  // slash is left out. Names with "loss" or "error" in them, "mae", "mse" and "rmse" are better
-  // small; "accuracy", "auc", "auc_precision_recall", "precision", "recall" and "r2" large.
+  // Whether larger values of the metric are better. Unset: by its name, without the part after a
+  // slash. Smaller is better for names with "loss" or "error" in them, "mae", "mse" and "rmse";
+  // larger for "accuracy", "auc", "auc_precision_recall", "precision", "recall" and "r2".
   std::optional<bool> larger_is_better{};
-  std::vector<std::string> columns{};  // the features to shuffle; empty: all of them
-  int64_t repeats = 5;                 // of each, with another order; at least 1
-  uint64_t seed = 0;                   // the same one gives the same orders
-  // Of each batch, behind the shuffling: feature_column::resolve(columns). Without it an
-  // `input_fn` that resolves has its feature columns shuffled, of which one feature may have
-  // several ("age", "age_bucketized" and "age_bucketized_X_job").
+  std::vector<std::string> columns{};  // the features to shuffle; empty: all
+  int64_t repeats = 5;                 // shuffles per feature; at least 1
+  uint64_t seed = 0;                   // the same seed gives the same shuffles
+  // Applied to each batch after the shuffle: feature_column::resolve(columns). Without it, if the
+  // `input_fn` resolves columns itself, its feature columns are shuffled; one feature may then have
+  // several columns ("age", "age_bucketized" and "age_bucketized_X_job").
   Dataset::MapFunction transform{};
 };
 
 // Evaluates a model on an input: [&](const InputFn& input) { return model.evaluate(input); }.
 using EvaluateFn = std::function<EvalResult(const InputFn& input_fn)>;
 
-// Reads the input once, and keeps it in memory. `evaluate` is called with it as it is, and then
+// Reads the input once and keeps it in memory. Calls `evaluate` with the unchanged input, then
 // `repeats` times for each feature. Entries "x/ids", "x/values", "x/weights", "x/lengths" and
-// "x/row_lengths" belong to "x" and move together with it; rows of unequal length are padded as
-// feature columns have it. The batches are as large as the largest of the input.
+// "x/row_lengths" belong to "x" and are shuffled together with it; rows of unequal length are
+// padded as feature columns do. Batches are as large as the largest batch of the input.
 //
-// A row has "importance", the mean over the repeats of how much worse the metric is, and
-// "deviation", its standard deviation over them (0 for one repeat). What the model does not ask has
-// exactly 0. Sorted by importance, the largest first.
+// Each row has "importance", the mean over the repeats of how much worse the metric is, and
+// "deviation", its standard deviation (0 for one repeat). A feature that the model does not use has
+// importance exactly 0. Rows are sorted by importance, the largest first.
 //
-// Throws InvalidArgument for repeats < 1, no `evaluate`, an input without data or whose features
-// are no dict, a column it has not (with the nearest name), and a metric that is no number, that
-// the evaluation does not give, or of which larger_is_better is not known; and what `evaluate`
-// throws.
+// Throws InvalidArgument for repeats < 1, an empty `evaluate`, an input without data or whose
+// features are not a dict, an unknown column (the error suggests the nearest name), and a metric
+// that is NaN, that the evaluation does not return, or for which larger_is_better is unknown; and
+// the errors of `evaluate`.
 MUSTER_EXPORT Explanation permutation_importance(const EvaluateFn& evaluate,
                                                  const InputFn& input_fn,
                                                  const PermutationImportanceOptions& options = {});

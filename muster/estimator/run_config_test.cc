@@ -39,8 +39,7 @@ TEST(RunConfigTest, NamesTheFieldTheValueAndTheRule) {
       {[](RunConfig& c) { c.keep_best = KeepBest{.metric = ""}; },
        "RunConfig.keep_best.metric is \"\"; it must be the name of a metric"},
       {[](RunConfig& c) { c.keep_best = KeepBest{.metric = "quality"}; },
-       "RunConfig.keep_best.metric is \"quality\", whose name does not tell whether higher or "
-       "lower "
+       "RunConfig.keep_best.metric is \"quality\"; its name does not show whether higher or lower "
        "values are better"},
       {[](RunConfig& c) { c.accumulate_steps = 0; },
        "RunConfig.accumulate_steps is 0; it must be 1 or more"},

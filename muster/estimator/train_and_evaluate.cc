@@ -51,7 +51,7 @@ void check_exporters(const EvalSpec& spec, bool several, std::set<std::string>& 
     }
     if (!names.insert(name).second) {
       throw invalid_argument(fmt::format("{}: two exporters have the name \"{}\"", field, name),
-                             "give each a name of its own: it names a folder of model_dir/export");
+                             "give each a different name: it names a folder of model_dir/export");
     }
   }
 }
@@ -63,11 +63,11 @@ void check_names(const std::vector<EvalSpec>& specs) {
     if (specs.size() > 1 && spec.name.empty()) {
       throw invalid_argument(
           fmt::format("EvalSpec.name is \"\", and there are {} EvalSpecs", specs.size()),
-          "give each a name of its own: its results and its events go by it");
+          "give each a different name: it names the results and the events");
     }
     if (!names.insert(spec.name).second) {
       throw invalid_argument(fmt::format("two EvalSpecs have the name \"{}\"", spec.name),
-                             "give each a name of its own: its results and its events go by it");
+                             "give each a different name: it names the results and the events");
     }
   }
 }

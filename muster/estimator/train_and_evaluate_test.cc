@@ -293,7 +293,7 @@ TEST(TrainAndEvaluateTest, NamesFieldValueAndRuleOfEverySpec) {
   EXPECT_EQ(message(training, {EvalSpec{.input_fn = input, .exporters = {always("")}}}),
             "EvalSpec.exporters: the name of an exporter is \"\"; it must be a word without a "
             "slash");
-  // Their folders are beside each other, whatever spec they belong to.
+  // Their folders are at the same time, whatever spec they belong to.
   EvalSpec one = spec("one"), two = spec("two");
   one.exporters = two.exporters = {always("best")};
   EXPECT_EQ(message(training, {one, two}),

@@ -51,13 +51,13 @@ std::optional<RunEnd> TrainingWatch::read_end() const {
     return read_run_end(impl_.directory(), fs_);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kCorrupt) throw;
-    log::warning_once(error.message() + "; it counts as no end");
+    log::warning_once(error.message() + "; it is not treated as the end of the run");
     return std::nullopt;
   }
 }
 
 void TrainingWatch::look() {
-  // Who says that training is through has saved its last checkpoint before.
+  // A chief that reports the end of training has saved its last checkpoint before.
   chief_ = chief_watch_.look();
   end_ = read_end();
   std::vector<CheckpointFile> files = list();

@@ -14,7 +14,7 @@ ExportOutput PredictOutput(std::map<std::string, Tensor> outputs) {
   }
   for (const auto& [name, tensor] : outputs) {
     if (tensor.defined()) continue;
-    throw invalid_argument(fmt::format("PredictOutput: the tensor \"{}\" is not there", name),
+    throw invalid_argument(fmt::format("PredictOutput: the tensor \"{}\" is undefined", name),
                            "give each output a tensor that the model function computed");
   }
   return {.method = SignatureMethod::kPredict, .outputs = std::move(outputs)};

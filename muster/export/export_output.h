@@ -1,5 +1,5 @@
-// How predictions are offered to those who ask an exported model; the export_outputs of an
-// EstimatorSpec. Thread safety: values.
+// How clients of an exported model get its predictions: the export_outputs of an EstimatorSpec.
+// Thread safety: values.
 #pragma once
 
 #include <map>
@@ -19,16 +19,16 @@ struct ExportOutput {
   std::vector<std::string> classes{};
 };
 
-// Any tensors. Throws InvalidArgument when there is none, or one is undefined.
+// Any tensors. Throws InvalidArgument for an empty map, or for an undefined tensor.
 MUSTER_EXPORT ExportOutput PredictOutput(std::map<std::string, Tensor> outputs);
-// One tensor, called "output".
+// A single tensor, named "output".
 MUSTER_EXPORT ExportOutput PredictOutput(Tensor output);
-// `scores`, [batch, classes], of floats, as "scores". `classes` are the names of the classes, in
-// the order of the scores; "0", "1", ... when they are left out. Throws InvalidArgument for another
+// `scores`, [batch, classes], floating point, named "scores". `classes` are the names of the
+// classes, in the order of the scores; default: "0", "1", ... Throws InvalidArgument for another
 // dtype or shape, and another number of names.
 MUSTER_EXPORT ExportOutput ClassificationOutput(Tensor scores,
                                                 std::vector<std::string> classes = {});
-// `value`, [batch] or [batch, n], of numbers, as "outputs". Throws InvalidArgument for another
+// `value`, [batch] or [batch, n], numbers, named "outputs". Throws InvalidArgument for another
 // shape.
 MUSTER_EXPORT ExportOutput RegressionOutput(Tensor value);
 

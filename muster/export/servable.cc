@@ -79,8 +79,8 @@ struct Servable::Impl {
     description = internal::description_from_json(text.value(), path);
     if (!description.files) {
       log::info(
-          fmt::format("{} has no digests, for an older Muster wrote it: damage of its files is "
-                      "not found; export it again",
+          fmt::format("{} has no checksums, because an older Muster wrote it: damage to its files "
+                      "cannot be detected; export it again",
                       directory));
     }
     check_other_files(files);

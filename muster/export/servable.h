@@ -1,5 +1,5 @@
-// A model that Estimator::export_model() wrote, ready to answer. It needs neither the model
-// function nor the Estimator.
+// A model that Estimator::export_model() wrote, ready to answer requests. It needs neither the
+// model function nor the Estimator.
 //
 //   Servable model("export/1732400000");
 //   auto outputs = model.run("serving_default", {{"x", x}});  // {"logits": …}
@@ -20,54 +20,54 @@
 
 namespace muster::inline v0_1 {
 
-// A loaded model. It stays as it was loaded, whatever becomes of its folder.
-// Thread safety: all members may be called from several threads at once. A computation uses the
-// threads that muster/tensor/threads.h gives the thread that calls.
+// A loaded model. Later changes of its folder do not affect it. Thread safety: all members may be
+// called from several threads at once. A computation uses the threads that muster/tensor/threads.h
+// gives the calling thread.
 class MUSTER_EXPORT Servable {
  public:
   // Inputs or outputs by name.
   using Tensors = std::map<std::string, Tensor>;
 
-  // Loads a version's folder, from the local file system unless another is given, and runs the
-  // model once. Throws NotFound where it holds no exported model, Corrupt where a byte of one of
-  // its files is another one than was written (which is not known of what Muster 0.1 wrote first;
-  // the log says so), and InvalidArgument where a newer Muster wrote it.
+  // Loads the folder of a version, by default from the local file system, and runs the model once.
+  // Throws NotFound if it holds no exported model, Corrupt if a byte of its files has changed since
+  // it was written (early exports of Muster 0.1 have no checksums; the log then says so), and
+  // InvalidArgument if a newer Muster wrote it.
   explicit Servable(const std::string& directory, FileSystem* files = nullptr);
   ~Servable();
   Servable(Servable&&) noexcept;
   Servable& operator=(Servable&&) noexcept;
 
-  // All signatures by name; kServingDefault is always among them.
+  // Returns all signatures by name, including kServingDefault.
   const std::map<std::string, Signature>& signatures() const;
-  // Throws InvalidArgument, listing those there are, for a name that is none.
+  // Throws InvalidArgument for an unknown name, with the known ones.
   const Signature& signature(const std::string& name) const;
 
   // Answers one batch, of 0 rows or more. `inputs` holds exactly the inputs of the signature, on
-  // the CPU; the outputs' axis 0 is that of the inputs, unless their shape says otherwise. Throws
-  // InvalidArgument for an unknown signature, an input that is missing, unknown, or of another
-  // dtype or shape than the signature says, and inputs whose numbers of rows differ.
+  // the CPU; axis 0 of outputs is that of the inputs, unless their shape says otherwise. Throws
+  // InvalidArgument for an unknown signature, for an input that is missing, unknown, or of another
+  // dtype or shape than in the signature, and for inputs with different numbers of rows.
   Tensors run(const std::string& signature, const Tensors& inputs) const;
-  // Gives the ids, int64 in the shape of the texts, that run() takes for an input of texts: those
-  // of its words, and that of the unknown for others. Throws InvalidArgument for an input that
-  // takes no texts, listing those that do.
+  // Returns the ids, int64 in the shape of the texts, that run() takes for an input of texts: the
+  // id of each known word, and the id of unknown words. Throws InvalidArgument for an input that
+  // takes no texts, with those that do.
   Tensor text_ids(const std::string& input, const Strings& texts) const;
-  // As run(), for a batch of the features that the signature lists, as a dict: texts and numbers
-  // that feature columns read in front of the model. Where it lists none, they are the inputs.
-  // Throws what run() throws, and InvalidArgument naming the feature or the column for one that is
-  // missing, unknown, of another kind or shape, or has more values of an example than the model
-  // takes.
+  // Like run(), for a batch of the features that the signature lists, as a dict of texts and
+  // numbers for the feature columns before the model. If it lists none, the features are the
+  // inputs. Throws the errors of run(), and InvalidArgument with the feature or the column for a
+  // feature that is missing, unknown, of another kind or shape, or has more values per example than
+  // the model takes.
   Tensors run_features(const std::string& signature, const Element& features) const;
-  // As run(), for serialized tf.Examples, one for each row. Throws what run() throws;
-  // InvalidArgument for a signature that takes none, and naming the example for one that lacks a
-  // feature without default or has one of another kind or size; Corrupt for one that is damaged.
+  // Like run(), for serialized tf.Examples, one for each row. Throws the errors of run();
+  // InvalidArgument for a signature that takes none, and, with the example, for a missing feature
+  // without a default and a feature of another kind or size; Corrupt for a damaged example.
   Tensors run_examples(const std::string& signature,
                        const std::vector<std::string>& examples) const;
 
-  // The folder it was loaded from.
+  // Returns the folder it was loaded from.
   const std::string& directory() const;
-  // The folder's name as a number; nothing where it is none.
+  // Returns the folder's name as a number; nothing if it is not a number.
   std::optional<int64_t> version() const;
-  // The training step of its weights.
+  // Returns the training step of its weights.
   int64_t global_step() const;
 
  private:
@@ -75,15 +75,14 @@ class MUSTER_EXPORT Servable {
   std::unique_ptr<Impl> impl_;
 };
 
-// The versions in a folder of exported models: the names of its folders that are decimal numbers
-// ("1732400000", not "007" or "temp-1"), in rising order. Empty where there is no such folder. In a
-// store, where folders are not made in one step, only those that are whole: their signatures.json,
-// which is written last, is there.
-// Throws what reading a directory throws.
+// Returns the versions in a folder of exported models, in rising order: its folders whose names are
+// decimal numbers ("1732400000", not "007" or "temp-1"). Empty if there is no such folder. In a
+// store, where a folder is not made in one step, only complete versions: those with
+// signatures.json, which is written last. Throws the errors of reading a directory.
 MUSTER_EXPORT std::vector<int64_t> model_versions(const std::string& directory,
                                                   FileSystem* files = nullptr);
-// The greatest of them; nothing where there is none. Its folder is
-// join_path(directory, std::to_string(version)).
+// Returns the greatest of them; nothing if there is none. Its folder is join_path(directory,
+// std::to_string(version)).
 MUSTER_EXPORT std::optional<int64_t> newest_version(const std::string& directory,
                                                     FileSystem* files = nullptr);
 

@@ -283,7 +283,7 @@ TEST_F(ServableTest, ReceiversSayWhatIsWrong) {
 TEST_F(ServableTest, OutputsSayWhatIsWrong) {
   const auto said = [](const auto& make) { return error_of([&] { make(); }).message(); };
   const Tensor two = torch::zeros({1, 2});
-  EXPECT_THAT(said([] { PredictOutput({{"a", Tensor()}}); }), HasSubstr("\"a\" is not there"));
+  EXPECT_THAT(said([] { PredictOutput({{"a", Tensor()}}); }), HasSubstr("\"a\" is undefined"));
   EXPECT_THAT(said([&] { ClassificationOutput(two, {"one"}); }), HasSubstr("1 classes"));
   EXPECT_THAT(said([] { ClassificationOutput(torch::zeros({2})); }), HasSubstr("float32[2]"));
   EXPECT_THAT(said([] { RegressionOutput(torch::zeros({})); }), HasSubstr("value is"));
@@ -355,7 +355,7 @@ TEST_F(ServableTest, AByteThatChangedIsFoundInEveryFile) {
               HasSubstr("model.safetensors' is missing"));
 }
 
-// Whoever opened a pipe would wait for its other end for ever.
+// Opening a pipe would wait for its other end for ever.
 TEST_F(ServableTest, APipeIsNoFileOfAModel) {
   const std::string folder = write();
   FileSystem& files = local_file_system();
@@ -379,7 +379,7 @@ TEST_F(ServableTest, AnOlderExportHasNoDigestsAndSaysSo) {
   testing::internal::CaptureStderr();
   (void)Servable(folder);
   log::flush();
-  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("has no digests"));
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("has no checksums"));
 }
 
 // The factor of a matrix of zeros does not exist.

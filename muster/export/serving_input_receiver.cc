@@ -29,9 +29,9 @@ void check_feature(const std::string& name, const ServingFeature& feature) {
   for (const int64_t size : feature.shape) {
     if (size < 0) {
       refuse("has the shape " + describe(feature.shape),
-             "only the number of examples may change, and it is not in the shape; for rows of "
-             "different lengths give the greatest one, and let who asks fill up, with the length "
-             "as a feature of its own");
+             "only the number of examples may vary, and it is not in the shape; for rows of "
+             "different lengths give the greatest length, let clients pad the rows, and add the "
+             "length as another feature");
     }
   }
   if (feature.texts) {
@@ -42,8 +42,7 @@ void check_feature(const std::string& name, const ServingFeature& feature) {
              "words become ids, which are kInt64");
     }
     std::set<std::string_view> different(words.begin(), words.end());
-    if (different.size() != words.size())
-      refuse("has a word twice", "each word has an id of its own");
+    if (different.size() != words.size()) refuse("has a word twice", "each word must occur once");
   }
   if (feature.may_be_missing && feature.dtype != at::kFloat && feature.dtype != at::kDouble) {
     refuse("may be missing, and is of dtype " + dtype_name(feature.dtype),

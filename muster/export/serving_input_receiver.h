@@ -1,4 +1,4 @@
-// Says what an exported model is asked with: tensors, or serialized tf.Examples that the server
+// Describes the requests of an exported model: tensors, or serialized tf.Examples that the server
 // parses. Thread safety: values.
 #pragma once
 
@@ -18,37 +18,37 @@ class RequestColumns;
 // One feature of a request.
 struct ServingFeature {
   DType dtype = kFloat32;
-  Shape shape{};  // of one example: the axis of the batch is not in it
-  // Rows that the model function takes, [n, shape...]; the model is traced and tried on them. When
-  // unset, numbers from [0, 1) are taken for floats, 0 and 1 for integers.
+  Shape shape{};  // of one example, without the batch axis
+  // Rows for the model function, [n, shape...], on which the model is traced and tested. Unset:
+  // random numbers of [0, 1) for floats, 0 and 1 for integers.
   std::optional<Tensor> example = std::nullopt;
-  // Ids that are given as texts: of dtype kInt64. TorchScript has no strings, so the file beside
-  // it, signatures.json, holds the words, and Servable::text_ids() looks them up.
+  // Lets clients give ids as texts: dtype kInt64. TorchScript has no strings, so signatures.json in
+  // the same folder holds the words, and Servable::text_ids() looks them up.
   std::optional<TextInput> texts = std::nullopt;
-  // Whether NaN, which JSON calls null, may be among the values, which are floats.
+  // Whether values, which are floats, may be NaN (null in JSON).
   bool may_be_missing = false;
 };
 
-// The features that a model function finds in Mode::kPredict once it is exported.
+// The features of the exported model function in Mode::kPredict.
 struct ServingInputReceiver {
   std::map<std::string, ServingFeature> features{};
-  // How serialized tf.Examples become `features`, but for those that `columns` make; unset where
-  // only tensors are taken.
+  // How serialized tf.Examples become `features`, except those that `columns` make; unset: only
+  // tensors are accepted.
   std::optional<data::FeatureSpec> parsing = std::nullopt;
-  // Columns that stand in front of the model: a client gives what they read, and they make some of
-  // the features. Unset where there are none; feature_column::serving_input_receiver() sets it.
+  // Feature columns before the model: a client gives their inputs, and they make some of the
+  // features. Unset: none; feature_column::serving_input_receiver() sets it.
   std::shared_ptr<const RequestColumns> columns = nullptr;
 };
 
-// Takes tensors: {"x": {kFloat32, {28, 28, 1}}}. Throws InvalidArgument where there is no feature,
-// for a dtype that is not a number's, a negative size, an example of another dtype or shape,
-// texts of another dtype than kInt64, without words or with one twice, and missing values of
-// another dtype than kFloat32 and kFloat64.
+// Accepts tensors: {"x": {kFloat32, {28, 28, 1}}}. Throws InvalidArgument without a feature, for a
+// dtype that is not a number's, a negative size, an example of another dtype or shape, texts of
+// another dtype than kInt64, without words or with a repeated word, and missing values of another
+// dtype than kFloat32 and kFloat64.
 MUSTER_EXPORT ServingInputReceiver
 raw_serving_input_receiver(std::map<std::string, ServingFeature> features);
-// Takes serialized tf.Examples, and the tensors that come of them as well. Throws InvalidArgument
-// where there is no feature, and for one that is not a FixedLenFeature of numbers: the number of
-// values of others changes, and LibTorch has no strings.
+// Accepts serialized tf.Examples, and also the parsed tensors. Throws InvalidArgument without a
+// feature, and for one that is not a FixedLenFeature of numbers: other features vary in length, and
+// LibTorch has no strings.
 MUSTER_EXPORT ServingInputReceiver parsing_serving_input_receiver(const data::FeatureSpec& spec);
 
 }  // namespace muster::inline v0_1

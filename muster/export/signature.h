@@ -1,4 +1,4 @@
-// What an exported model takes and gives, for each of the ways to ask it.
+// The inputs and outputs of an exported model, for each way to call it.
 // Thread safety: values.
 #pragma once
 
@@ -13,37 +13,37 @@
 
 namespace muster::inline v0_1 {
 
-// What a signature is for; TensorFlow Serving has one path for each.
+// The purpose of a signature; TensorFlow Serving has one path for each.
 enum class SignatureMethod { kPredict, kClassify, kRegress };
 
-// Gives "predict", "classify" or "regress".
+// Returns "predict", "classify" or "regress".
 MUSTER_EXPORT std::string method_name(SignatureMethod method);
 
-// The form of one input or output.
+// The dtype and shape of one input or output.
 struct MUSTER_EXPORT TensorInfo {
   DType dtype = kFloat32;
   Shape shape{};  // with -1 for the batch: axis 0 of every input
 
-  // Gives "float32[-1, 28, 28, 1]".
+  // Returns "float32[-1, 28, 28, 1]".
   std::string describe() const;
   bool operator==(const TensorInfo&) const = default;
 };
 
-// A feature as a client knows it, which feature columns read.
+// A feature as a client gives it; feature columns read it.
 struct MUSTER_EXPORT RawFeature {
   bool is_text = false;
-  DType dtype = kFloat32;  // where it is no text
+  DType dtype = kFloat32;  // if it is not text
   Shape shape{};           // with -1 for the batch, axis 0
 
-  // Gives "string[-1, 1]".
+  // Returns "string[-1, 1]".
   std::string describe() const;
   bool operator==(const RawFeature&) const = default;
 };
 
-// An input of ids that may be given as texts.
+// An input of ids that clients may give as texts.
 struct TextInput {
   std::vector<std::string> words{};  // by id
-  int64_t unknown = -1;              // the id of a text that is no word
+  int64_t unknown = -1;              // the id of a text that is not a word
   bool operator==(const TextInput&) const = default;
 };
 
@@ -54,18 +54,18 @@ struct Signature {
   std::map<std::string, TensorInfo> outputs{};
   // kClassify: the names of the classes, in the order of the scores.
   std::vector<std::string> classes{};
-  // Which inputs, all of them int64, are asked in texts by a server: see Servable::text_ids().
+  // The inputs, all int64, that a server accepts as texts: see Servable::text_ids().
   std::map<std::string, TextInput> texts{};
-  // Inputs of floats that may lack values: NaN, and null in JSON.
+  // Floating-point inputs that may lack values: NaN, or null in JSON.
   std::set<std::string> may_be_missing{};
-  // What a client gives in place of the inputs, where feature columns stand in front of the model:
-  // see Servable::run_features(). Empty where none do.
+  // The features that a client gives instead of the inputs, if there are feature columns before the
+  // model: see Servable::run_features(). Else empty.
   std::map<std::string, RawFeature> features{};
-  // Whether serialized tf.Examples are taken too: see Servable::run_examples().
+  // Whether serialized tf.Examples are accepted too: see Servable::run_examples().
   bool takes_examples = false;
 };
 
-// The signature that is meant where none is named.
+// The signature used when a request names none.
 inline constexpr const char* kServingDefault = "serving_default";
 
 }  // namespace muster::inline v0_1

@@ -170,7 +170,7 @@ void compare_output(const std::string& name, const Tensor& expected, const Tenso
       hint);
 }
 
-// Compares what is written with `expected`, what the function gave for a batch of so many rows.
+// Compares what is written with `expected`, what the function gave for a batch of this many rows.
 void compare_batch(const torch::jit::Method& forward, const NamedTensors& batch, int64_t rows,
                    const Outputs& expected, const ServableDescription& description) {
   (void)by_key(expected, description.keys);  // the outputs are those of the other batches

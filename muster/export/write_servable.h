@@ -22,7 +22,7 @@ struct ServableSource {
   // Computes a batch: the signatures, kServingDefault among them. It is called several times, with
   // batches of several sizes, while LibTorch notes what is computed.
   std::function<std::map<std::string, ExportOutput>(const Tensors& features)> function{};
-  // Of the features that `function` is given.
+  // Describes the features of `function`.
   ServingInputReceiver receiver{};
   // The very tensors that `function` computes with, by name ("net/dense/kernel").
   std::vector<std::pair<std::string, Tensor>> weights{};

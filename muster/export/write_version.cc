@@ -142,7 +142,7 @@ std::string write_version(FileSystem& files, const std::string& export_dir, int6
 Status remove_version(FileSystem& files, const std::string& export_dir, int64_t version) {
   const std::string path = join_path(export_dir, std::to_string(version));
   if (is_remote(export_dir)) {
-    // The one that makes it a version goes first: nobody takes what is left for whole.
+    // The file that makes it a version goes first: no reader takes the rest for a whole version.
     const Status first = files.remove(join_path(path, internal::kSignaturesFile));
     if (!first.ok() && first.error().kind() != ErrorKind::kNotFound) return first;
   }

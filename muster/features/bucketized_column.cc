@@ -86,7 +86,7 @@ void check_boundaries(const char* function, const std::string& key,
                       const std::vector<double>& boundaries) {
   const auto refuse = [&](const std::string& what) {
     throw invalid_argument(fmt::format("{} of '{}': boundaries {}", function, key, what),
-                           "boundaries ascend, and each is there once");
+                           "boundaries must ascend strictly");
   };
   if (boundaries.empty()) refuse("is empty");
   for (size_t i = 0; i < boundaries.size(); ++i) {

@@ -16,8 +16,7 @@
 #include "muster/features/recipe.h"
 #include "muster/features/resolve.h"
 
-// Whoever links the part refers to this name, so that the linker takes this file out of the
-// archive.
+// The part's header refers to this name, so that the linker takes this file out of the archive.
 extern "C" {
 extern const int muster_tabular_linked;
 const int muster_tabular_linked = 1;

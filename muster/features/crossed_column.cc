@@ -23,7 +23,7 @@ constexpr uint64_t kDefaultHashKey = 0xDECAFCAFFE;
 // Features of many values each have combinations without end.
 constexpr size_t kMostOfARow = 1 << 20;
 
-// FarmHash's FingerprintCat64: the fingerprint of two texts one behind another is not asked for,
+// FarmHash's FingerprintCat64: the fingerprint of two texts one after another is not asked for,
 // only one that depends on both and their order.
 uint64_t fingerprint_cat64(uint64_t first, uint64_t second) {
   constexpr uint64_t kMultiplier = 0xc6a4a7935bd1e995;

@@ -1,4 +1,4 @@
-// The first layer of a model of feature columns, as tf.keras.layers.DenseFeatures.
+// The first layer of a model with feature columns, like tf.keras.layers.DenseFeatures.
 // Thread safety: immutable values, as layers are.
 #pragma once
 
@@ -19,11 +19,11 @@ class ColumnInputs;
 
 // Options of DenseFeatures.
 struct DenseFeaturesOptions {
-  bool trainable = true;  // false: embeddings stay as they begin
+  bool trainable = true;  // false: embeddings do not train
   std::string name{};     // of the layer; "input_layer" inside of TensorFlow's DNN estimators
 };
 
-// Joins the numbers of dense columns, sorted by name, to float32 [batch, all of them]. It is a
+// Concatenates the numbers of dense columns, sorted by name, to float32 [batch, numbers]. It is a
 // Layer over the entries that feature_column::resolve() makes, and may be the first one of a
 // Sequential. Make it once, outside of the model function:
 //
@@ -31,10 +31,10 @@ struct DenseFeaturesOptions {
 //   ...
 //   const Tensor hidden = input(features, context.calls());  // in a model function
 //
-// With a name of its own it is taken through context.model("dnn", [&] { return input; }), which is
-// called on input.inputs(features).
+// To give it a name, use context.model("dnn", [&] { return input; }), and call that on
+// input.inputs(features).
 //
-// Variables: "<column>/embedding_weights" [num_buckets, dimension], row-sparse, of each embedding;
+// Variables: "<column>/embedding_weights" [num_buckets, dimension], row-sparse, for each embedding;
 // columns of shared_embeddings() have one, "<collection>/embedding_weights".
 class MUSTER_EXPORT DenseFeatures {
  public:
@@ -42,15 +42,15 @@ class MUSTER_EXPORT DenseFeatures {
   explicit DenseFeatures(const std::vector<FeatureColumn>& columns,
                          DenseFeaturesOptions options = {});
 
-  // Gives what the layer takes of these features. What was not resolved in the pipeline is resolved
-  // here: simple, but it costs time in the step. Throws as FeatureTransform does.
+  // Returns the layer's inputs from these features. Features that were not resolved in the pipeline
+  // are resolved here, which costs time in the step. Throws as FeatureTransform does.
   LayerInputs inputs(const Features& features) const;
   // Calls the layer on inputs(features), in this context, or in that of the replica function.
   Tensor operator()(const Features& features, CallContext& context) const;
   Tensor operator()(const Features& features) const;
   operator Layer() const { return layer_; }  // NOLINT(google-explicit-constructor)
 
-  // The size of the last axis of what it gives.
+  // The size of the last axis of its output.
   int64_t width() const;
 
  private:

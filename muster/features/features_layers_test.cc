@@ -30,7 +30,7 @@ using testing::ragged;
 const FeatureColumn kWords = categorical_column_with_identity("w", 6);
 const FeatureColumn kWeighted = weighted_categorical_column(kWords, "f");
 
-// Two words, none, an unknown one beside 3, and 3 three times.
+// Two words, none, an unknown one next to 3, and 3 three times.
 Features sentences() {
   return Features(dict({ragged<int64_t>("w", {{1, 4}, {}, {-5, 3}, {3, 3, 3}}),
                         ragged<float>("f", {{2, -1}, {}, {1, 0.5f}, {1, 2, 0}})}));
@@ -153,7 +153,7 @@ TEST(LayersOfColumnsTest, AStepUsesTheRowsOfItsIdsAlone) {
                floats({1, 4, 1}, {3, 1}));
 }
 
-// The gradients of one operation for all columns, beside those of products with whole tables; for
+// The gradients of one operation for all columns, next to those of products with whole tables; for
 // one unit and for several, and where gradients have gradients themselves.
 TEST(LayersOfColumnsTest, ALinearModelHasTheGradientsOfProducts) {
   const auto narrow = numeric_column("n", {.shape = {2}});

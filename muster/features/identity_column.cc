@@ -47,8 +47,7 @@ class IdentityColumn final : public CategoricalColumn {
             fmt::format("the column '{}': the value {}, number {} of the batch, is outside of its "
                         "{} buckets",
                         name(), value, i, buckets_),
-            fmt::format("values go from 0 to {}; a default_value stands in for others",
-                        buckets_ - 1));
+            fmt::format("values must be 0 to {}; a default_value replaces others", buckets_ - 1));
       }
       cells.set(i, inside ? value : default_value_.value_or(value));
     }

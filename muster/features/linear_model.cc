@@ -64,7 +64,7 @@ class LinearModelImpl final : public LayerImpl {
             .trainable = options_.trainable};
   }
 
-  // The weights of column i are in the slots behind all tables.
+  // The weights of column i are in the slots after all tables.
   int slot_of(size_t i) const { return static_cast<int>(columns_->size() + i); }
 
   VariableSpec table_of(const CategoricalColumn& column) const {

@@ -1,4 +1,4 @@
-// A linear model of feature columns, as tf.compat.v1.feature_column.linear_model.
+// A linear model with feature columns, like tf.compat.v1.feature_column.linear_model.
 // Thread safety: immutable values, as layers are.
 #pragma once
 
@@ -22,23 +22,23 @@ class ColumnInputs;
 // Options of LinearModel.
 struct LinearModelOptions {
   int64_t units = 1;  // of the output
-  // How the weights of the ids of an example become one; only the ids of one column are combined.
+  // How to combine the weights of an example's ids; only ids of the same column are combined.
   feature_column::Combiner sparse_combiner = feature_column::Combiner::kSum;
   bool trainable = true;
   std::string name{};  // of the layer; else "linear_model"
 };
 
-// Gives bias + the sum over columns of their numbers times weights: [batch, units]. A categorical
-// column has a row of weights for each id, of which a step updates those it used. It is a Layer
-// over the entries that feature_column::resolve() makes; make it once, outside of the model
+// Computes bias + the sum over columns of their numbers times weights: [batch, units]. A
+// categorical column has a row of weights for each id; a step updates only the rows it used. It is
+// a Layer over the entries that feature_column::resolve() makes; make it once, outside of the model
 // function:
 //
 //   const LinearModel linear({age_buckets, job, age_x_job}, {.units = 3});
 //   ...
 //   const Tensor logits = linear(features, context.calls());  // in a model function
 //
-// Variables: "<column>/weights" [num_buckets or numbers, units], row-sparse where categorical, and
-// "bias_weights" [units], all of them 0 at first; "<column>/embedding_weights" of embeddings. By
+// Variables: "<column>/weights" [num_buckets or numbers, units], row-sparse if categorical, and
+// "bias_weights" [units], all initially 0; "<column>/embedding_weights" for embeddings. Called as
 // context.model("linear", [&] { return linear; })(linear.inputs(features)) they have the names of
 // TensorFlow's estimators: "linear/linear_model/age/weights".
 class MUSTER_EXPORT LinearModel {
@@ -46,13 +46,13 @@ class MUSTER_EXPORT LinearModel {
   // Throws InvalidArgument for no columns, two of one name, and units < 1.
   explicit LinearModel(const std::vector<FeatureColumn>& columns, LinearModelOptions options = {});
 
-  // As DenseFeatures has them.
+  // As in DenseFeatures.
   LayerInputs inputs(const Features& features) const;
   Tensor operator()(const Features& features, CallContext& context) const;
   Tensor operator()(const Features& features) const;
   operator Layer() const { return layer_; }  // NOLINT(google-explicit-constructor)
 
-  // What the examples of a batch ask of one variable: the logits are the bias and, over all
+  // The terms of one variable in the logits of a batch: the logits are the bias plus, over all
   // columns, the sum of values times the weights with these ids.
   struct Terms {
     std::string column{};
@@ -60,9 +60,9 @@ class MUSTER_EXPORT LinearModel {
     Tensor ids{};
     Tensor values{};  // float32 [batch, n]; undefined: 1
   };
-  // Gives these of each column, in the order of their names, on the CPU, with Combiner::kSum. For
-  // rules that need the examples, and not a gradient alone. Throws InvalidArgument for a column
-  // with a table of its own, which is not linear, and as inputs() does.
+  // Returns the terms of each column, in the order of their names, on the CPU, with Combiner::kSum.
+  // For update rules that need the examples, not only a gradient. Throws InvalidArgument for a
+  // column with its own table, which is not linear, and as inputs() does.
   std::vector<Terms> terms(const Features& features) const;
 
  private:

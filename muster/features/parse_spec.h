@@ -1,4 +1,4 @@
-// What files must hold for feature columns: specifications for ExampleParser, and columns of CSV.
+// The content of files for feature columns: specifications for ExampleParser, and columns of CSV.
 // Thread safety: pure functions; options are values.
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace muster::inline v0_1::feature_column {
 
-// Gives the features that the columns read: a FixedLenFeature for a numeric_column(), a
-// VarLenFeature for categories and their weights. Throws InvalidArgument where two columns read one
+// Returns the features that the columns read: a FixedLenFeature for a numeric_column(), a
+// VarLenFeature for categories and their weights. Throws InvalidArgument if two columns read one
 // key differently.
 MUSTER_EXPORT data::FeatureSpec make_parse_example_spec(const std::vector<FeatureColumn>& columns);
 
@@ -24,11 +24,11 @@ MUSTER_EXPORT data::FeatureSpec make_parse_example_spec(const std::vector<Featur
 struct ClassifierSpecOptions {
   data::FeatureDType label_dtype = kInt64;
   std::optional<Value> label_default{};  // unset: an example without a label is an error
-  // Of the examples: a key is read as float32 [1], a numeric_column() as it reads.
+  // Weights of the examples: a key is read as float32 [1], a numeric_column() as usual.
   WeightColumn weight_column{};
 };
-// The same with the label, [1], and weights. Throws InvalidArgument where `label_key` or the
-// weight_column is a key that a column reads differently, or a label that a column reads at all.
+// The same with the label, [1], and weights. Throws InvalidArgument if a column reads `label_key`,
+// or reads the key of weight_column differently.
 MUSTER_EXPORT data::FeatureSpec classifier_parse_example_spec(
     const std::vector<FeatureColumn>& columns, const std::string& label_key,
     const ClassifierSpecOptions& options = {});
@@ -45,12 +45,12 @@ MUSTER_EXPORT data::FeatureSpec regressor_parse_example_spec(
     const std::vector<FeatureColumn>& columns, const std::string& label_key,
     const RegressorSpecOptions& options = {});
 
-// Gives the columns of a CSV file that these columns read, for CsvOptions::columns. A missing text
-// is "", a missing category of integers -1, and a missing number the default_value of its
+// Returns the columns of a CSV file that these columns read, for CsvOptions::columns. A missing
+// text is "", a missing integer category -1, and a missing number the default_value of its
 // numeric_column(), or an error. Throws as make_parse_example_spec() does, and InvalidArgument for
 // a numeric_column() of more than one number.
 MUSTER_EXPORT std::vector<data::CsvColumn> csv_columns(const std::vector<FeatureColumn>& columns);
-// Gives options of data::csv_format() for files with these columns and the label, which becomes
+// Returns options of data::csv_format() for files with these columns and the label, which becomes
 // CsvOptions::label: csv_options(columns, {"price"}) for numbers, {"kind", CsvKind::kString} for
 // texts. Throws as csv_columns() does, and InvalidArgument for a label without a name, or one that
 // a column reads.

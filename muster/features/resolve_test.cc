@@ -70,8 +70,8 @@ TEST(ResolveTest, LargeNumbersAreExactUntilTheyAreSmall) {
   resolve({plain})(batch);
   ids_of(bucketized_column(plain, {20180131}), batch);
   const std::string told = ::testing::internal::GetCapturedStderr();
-  EXPECT_THAT(told, HasSubstr("'day' takes numbers above 16,777,216 as float32"));
-  EXPECT_THAT(told, HasSubstr("its dtype is float32: the export would round them"));
+  EXPECT_THAT(told, HasSubstr("'day' converts numbers above 16,777,216 to float32"));
+  EXPECT_THAT(told, HasSubstr("its dtype is float32: the exported model would round them"));
 }
 
 TEST(ResolveTest, EmptyTextsAndMinusOneAreMissingUnlessLengthsSayOtherwise) {
@@ -99,7 +99,7 @@ TEST(ResolveTest, IntegersAreHashedAsTheirDigits) {
 }
 
 TEST(ResolveTest, UnknownIntegersOfAVocabulary) {
-  // The reference says so of 100, beside a vocabulary of 5.
+  // The reference says so of 100, next to a vocabulary of 5.
   const auto column =
       categorical_column_with_vocabulary_list("n", {11, 22, 33, 44, 55}, {.num_oov_buckets = 100});
   EXPECT_EQ(column.num_buckets(), 105);

@@ -1,4 +1,4 @@
-// The first layer of a model of sequences, as tf.keras.experimental.SequenceFeatures.
+// The first layer of a model of sequences, like tf.keras.experimental.SequenceFeatures.
 // Thread safety: immutable values, as layers are.
 #pragma once
 
@@ -19,13 +19,13 @@ class ColumnInputs;
 
 // Options of SequenceFeatures.
 struct SequenceFeaturesOptions {
-  bool trainable = true;  // false: embeddings stay as they begin
+  bool trainable = true;  // false: embeddings do not train
   std::string name{};     // of the layer
 };
 
-// Joins the numbers of sequence columns, sorted by name, to float32 [batch, steps, all of them],
-// with 0 (numbers: their default_value) behind the end of a sequence. As a Layer it gives a mask of
-// the steps beside them, which recurrent layers take:
+// Concatenates the numbers of sequence columns, sorted by name, to float32 [batch, steps, numbers],
+// with 0 (numbers: their default_value) after the end of a sequence. As a Layer it also returns a
+// mask of the steps, for recurrent layers:
 //
 //   const SequenceFeatures input({embedding_column(words, 16)});
 //   const Layer net = Sequential({input, LSTM(32), Dense(2)});
@@ -33,19 +33,19 @@ struct SequenceFeaturesOptions {
 // Its variables are those of DenseFeatures.
 class MUSTER_EXPORT SequenceFeatures {
  public:
-  // What a call gives.
+  // The result of a call.
   struct Sequences {
     Tensor values{};   // [batch, steps, numbers]
     Tensor lengths{};  // int64 [batch]: the steps of each example
   };
 
-  // Throws InvalidArgument for no columns, one that is no sequence or not dense, and two of one
-  // name.
+  // Throws InvalidArgument without columns, for a column that is not a dense sequence column, and
+  // for two of one name.
   explicit SequenceFeatures(const std::vector<FeatureColumn>& columns,
                             SequenceFeaturesOptions options = {});
 
-  // Gives what the layer takes of these features, as DenseFeatures::inputs() does. Throws
-  // InvalidArgument also for columns whose sequences are not equally long.
+  // Returns the layer's inputs from these features, as DenseFeatures::inputs() does. Also throws
+  // InvalidArgument for columns whose sequences differ in length.
   LayerInputs inputs(const Features& features) const;
   Sequences operator()(const Features& features, CallContext& context) const;
   Sequences operator()(const Features& features) const;
@@ -58,8 +58,8 @@ class MUSTER_EXPORT SequenceFeatures {
 
 namespace feature_column {
 
-// Adds what holds for a whole example to each of its steps: [batch, context] and [batch, steps,
-// numbers] give [batch, steps, numbers + context]. Throws InvalidArgument for other axes.
+// Appends the values of a whole example to each of its steps: [batch, context] and [batch, steps,
+// numbers] become [batch, steps, numbers + context]. Throws InvalidArgument for other axes.
 MUSTER_EXPORT Tensor concatenate_context_input(const Tensor& context_input,
                                                const Tensor& sequence_input);
 

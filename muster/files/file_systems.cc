@@ -169,7 +169,7 @@ class FileSystems final : public FileSystem {
   }
 
   // What stands in a folder of a store has a name of one part. That may be "..", which a store
-  // takes for a name as any other: whoever goes to a disk with it refuses it.
+  // treats as any other name: code that uses it on a disk refuses it.
   static std::optional<Error> wrong_name(const std::string& path, const std::string& name) {
     const std::string fault = name == "." || name == ".." ? "" : fault_of_name(name);
     if (fault.empty()) return std::nullopt;
@@ -188,7 +188,7 @@ class FileSystems final : public FileSystem {
       if (!entries_.contains(scheme)) return std::nullopt;
     }
     const std::string rest = path.substr(mark + 2);
-    return invalid_argument("'" + path + "' has one slash behind '" + scheme + ":', not two",
+    return invalid_argument("'" + path + "' has one slash after '" + scheme + ":', not two",
                             "write " + scheme + (scheme == "file" ? ":///" : "://") + rest +
                                 ", or ./" + path + " for a file of this machine");
   }

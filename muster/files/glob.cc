@@ -132,7 +132,7 @@ void add_below(FileSystem& files, const std::string& folder, size_t depth, Walk&
   if (!entries.ok()) throw entries.error();
   for (const auto& [name, info] : entries.value()) {
     if (const std::string fault = fault_of_name(name); !fault.empty()) {
-      throw invalid_argument("'" + folder + "' holds objects whose names go on with '" +
+      throw invalid_argument("'" + folder + "' holds objects whose names continue with '" +
                                  printable_beginning(name) + "', which " + fault,
                              "give such an object another name; in a folder of a disk it would lie "
                              "outside of it");
@@ -151,7 +151,7 @@ void add_below(FileSystem& files, const std::string& folder, size_t depth, Walk&
 
 bool has_wildcard(std::string_view pattern) {
   std::string_view names = pattern.substr(root_size(pattern));
-  // What stands behind the question mark of a web address is no file's name.
+  // What stands after the question mark of a web address is no file's name.
   if (const std::string_view scheme = scheme_of(pattern); scheme == "http" || scheme == "https")
     names = names.substr(0, names.find('?'));
   return names.find_first_of("*?[") != std::string_view::npos;

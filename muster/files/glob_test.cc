@@ -84,7 +84,7 @@ TEST(Glob, FilesBelowAFolder) {
             ErrorKind::kNotFound);
 }
 
-// Whoever copies a bucket to a disk writes nothing beside the folder.
+// Copying a bucket to a disk writes nothing outside the folder.
 TEST(Glob, NamesThatLeadOutOfAFolderAreRefused) {
   MemoryStore store;
   store.write_atomically("mem://b/t/../../etc/passwd", "x").value();

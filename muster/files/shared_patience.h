@@ -1,5 +1,5 @@
 // One limit for all requests of a thing that takes several, such as a save: while a store is away,
-// the second one does not begin to count anew. Thread safety: an object belongs to the thread that
+// the second one does not begin to count again. Thread safety: an object belongs to the thread that
 // made it.
 #pragma once
 
@@ -13,7 +13,7 @@
 namespace muster::inline v0_1 {
 
 // While it lives, requests of this thread, and those that threads of a store make for it, have one
-// StoreOptions::retry_timeout together: the time counts from the first failure behind which nothing
+// StoreOptions::retry_timeout together: the time counts from the first failure after which nothing
 // was answered. Inside of another one it changes nothing.
 class MUSTER_PART_EXPORT SharedPatience {
  public:
@@ -34,7 +34,7 @@ class MUSTER_PART_EXPORT SharedPatience {
   SharedPatience(const SharedPatience&) = delete;
   SharedPatience& operator=(const SharedPatience&) = delete;
 
-  // That of this thread; nullptr where there is none.
+  // The outage of this thread; nullptr without one.
   static std::shared_ptr<Outage> current();
 
   // Takes part, on a thread that works for another one.

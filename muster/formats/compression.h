@@ -1,11 +1,11 @@
-// How the bytes of a file are packed.
+// How the bytes of a file are compressed.
 #pragma once
 
 #include <string_view>
 
 namespace muster::inline v0_1::formats {
 
-// How a whole file is compressed. With kAuto a reader finds it out from the first bytes, and a
+// The compression of a whole file. With kAuto a reader detects it from the first bytes, and a
 // writer does not compress.
 enum class Compression { kAuto, kNone, kGzip, kZlib };
 

@@ -15,7 +15,7 @@ constexpr char kQuote = '"';
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr size_t kShown = 60;  // bytes of a row in a message
 
-// What somebody took for a CSV file by its first bytes, and how it becomes one.
+// Names what a file is that is not a CSV file, by its first bytes, and how to convert it.
 Status check_text(const std::string& name, std::string_view start) {
   const auto refuse = [&](const char* what, const std::string& hint) {
     return corrupt("'" + name + "' is " + what + ", and no CSV file in UTF-8", hint);
@@ -225,7 +225,7 @@ Status CsvReader::more(size_t held) {
   Result<Bytes> bytes = stream_->peek(wanted);
   size_t asked = wanted;
   if (!bytes.ok() && wanted > held + 1) {
-    // The damage may lie behind this row.
+    // The damage may lie after this row.
     asked = held + 1;
     bytes = stream_->peek(asked);
   }

@@ -45,8 +45,8 @@ class CsvReader {
                                 uint64_t longest_row = kLongestCsvRow);
 
   // Reads the next row; returns false at the end. The error is Corrupt, and names the file and the
-  // line, for a quote inside of an unquoted field, for text behind a closing quote and for too many
-  // fields; the next call goes on behind that line. It is Corrupt also for a quote that is never
+  // line, for a quote inside of an unquoted field, for text after a closing quote and for too many
+  // fields; the next call continues after that line. It is Corrupt also for a quote that is never
   // closed and for a row over the limit; after these, and after errors of the stream, the next call
   // returns false.
   Result<bool> next();
@@ -99,10 +99,10 @@ class CsvReader {
   // A field in quotes, and what ends it.
   struct QuotedField {
     std::string_view content{};  // between the quotes; those inside are still doubled
-    size_t end = 0;              // in the window: the delimiter or line end behind it
+    size_t end = 0;              // in the window: the delimiter or line end after it
     bool has_doubled = false;
   };
-  // Reads on behind the opening quote at `open` of the window. Returns kRow when it has read the
+  // Reads on after the opening quote at `open` of the window. Returns kRow when it has read the
   // field, else the step with which the row ends.
   template <typename NextSpecial>
   Step read_quoted(size_t open, const NextSpecial& next_special, QuotedField& field);
@@ -115,13 +115,13 @@ class CsvReader {
   // Looks at the first line of the stream, which stands at its beginning.
   void find_line_end();
   std::string quotes_off() const { return "; or " + quotes_off_ + ", if quotes mean nothing"; }
-  // Extends the window: it shows the `held` bytes from at_ on again, and what comes behind them.
+  // Extends the window: it shows the `held` bytes from at_ on again, and what comes after them.
   Status more(size_t held);
   // Forgets the window; the next row is read from `offset` of the stream.
   Status restart_window(uint64_t offset);
-  // Goes on behind the line that holds failed_at_.
+  // Goes on after the line that holds failed_at_.
   Status pass_line();
-  // Returns the error of a step, and moves the reader to where it goes on.
+  // Returns the error of a step, and moves the reader to where it continues.
   Error failed(Step step);
 
   std::unique_ptr<InputStream> stream_;
@@ -133,7 +133,7 @@ class CsvReader {
 
   std::string_view window_;  // what the stream shows, from window_offset_ on
   uint64_t window_offset_ = 0;
-  bool window_is_last_ = false;  // nothing comes behind the window
+  bool window_is_last_ = false;  // nothing comes after the window
   size_t at_ = 0;                // in the window: where the next row begins
 
   std::array<uint64_t, kGroupWords> masks_;
@@ -150,7 +150,7 @@ class CsvReader {
   size_t failed_at_ = 0;  // in the window
 
   uint64_t row_offset_ = 0;
-  uint64_t begin_ = 0;  // behind the byte order mark
+  uint64_t begin_ = 0;  // after the byte order mark
   // How many lines begin before the next row, and before the last one. Both are unknown after a
   // seek().
   std::optional<uint64_t> line_ = 1;

@@ -52,10 +52,9 @@ Result<ExamplePlan> ExamplePlan::compile(std::vector<FeaturePlan> features) {
       }
     }
     if (feature.form == FeatureForm::kSequence && width == 0) {
-      return invalid_argument(
-          fmt::format("a step of {} has the shape {}, without values", name,
-                      shape_text(feature.shape)),
-          "how many steps there are could not be told; give a shape with values in it");
+      return invalid_argument(fmt::format("a step of {} has the shape {}, without values", name,
+                                          shape_text(feature.shape)),
+                              "the number of steps is unknown; give a shape with values in it");
     }
     const FeatureKind given = kind_of(feature.default_value);
     if (given != FeatureKind::kNone) {
@@ -206,7 +205,7 @@ class ExampleBatch::Parser {
     return true;
   }
 
-  // Returns memory for `count` numbers behind those of the row; nullptr when its shape has no more.
+  // Returns memory for `count` numbers after those of the row; nullptr when its shape has no more.
   template <typename Number>
   Number* room(size_t place, size_t count) {
     Cell& cell = batch_.cells_[place];
@@ -396,9 +395,8 @@ Status ExampleBatch::fill_missing(size_t i, Bytes example) {
   } else {
     const std::vector<std::string> keys = keys_of(example);
     if (std::find(keys.begin(), keys.end(), feature.key) != keys.end()) {
-      return invalid_argument(
-          fmt::format("{} is there but has no values, and has no default", quoted(feature.key)),
-          "give it a default_value, or read it as a VarLenFeature");
+      return invalid_argument(fmt::format("{} has no values and no default", quoted(feature.key)),
+                              "give it a default_value, or read it as a VarLenFeature");
     }
     const std::optional<std::string> meant = nearest(feature.key, keys);
     return invalid_argument(

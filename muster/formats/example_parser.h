@@ -88,10 +88,10 @@ class ExampleBatch {
   ExampleBatch(const ExamplePlan& plan, std::span<FeatureColumn> columns);
 
   // Adds `example` as the next row. Lists may be packed or not, and features may come in any order;
-  // when a key occurs twice, the later value counts. Features and fields that nobody asked for are
-  // skipped. Returns Corrupt, with the byte, when it is no tf.Example. Returns InvalidArgument for
-  // a missing feature (and lists those there are), for one of another kind, and for another number
-  // of values than its shape has. After an error the state of the columns is undefined.
+  // when a key occurs twice, the later value counts. Features and fields that were not asked for
+  // are skipped. Returns Corrupt, with the byte, when it is no tf.Example. Returns InvalidArgument
+  // for a missing feature (and lists those there are), for one of another kind, and for another
+  // number of values than its shape has. After an error the state of the columns is undefined.
   Status add(Bytes example);
 
  private:

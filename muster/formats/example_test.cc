@@ -22,7 +22,7 @@ using Strings = std::vector<std::string>;
 using Floats = std::vector<float>;
 using Integers = std::vector<int64_t>;
 
-// Field `number` with `body` behind its length.
+// Field `number` with `body` after its length.
 std::string field(int number, const std::string& body) {
   std::string bytes{static_cast<char>(number * 8 + 2)};
   if (body.size() < 128) return bytes + static_cast<char>(body.size()) + body;
@@ -128,7 +128,7 @@ TEST(Example, GoldenVector) {
   // Files written by others do not come with the project: ./dev test names their folder.
   if (folder == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
   const std::string path = join_path(folder, "../golden/format_vectors.json");
-  // The known bytes stand beside that folder, and not everywhere.
+  // The known bytes stand in addition folder, and not everywhere.
   if (!local_file_system().exists(path).value()) GTEST_SKIP() << path << " is not there";
   const auto golden = nlohmann::json::parse(local_file_system().read_file(path).value());
   const std::string bytes = from_hex(golden.at("example").at("proto_hex"));

@@ -4,8 +4,8 @@
 //   "seal": "crc32c:89ab4567"
 //
 // The seal is the digest of the whole text, with the eight digits of the seal written as zeros. A
-// byte that changed in any of the files is found; whoever can write them all can make new digests.
-// Thread safety: pure functions of the files.
+// byte that changed in any of the files is found; a program that can write all of them can make new
+// digests. Thread safety: pure functions of the files.
 #pragma once
 
 #include <cstdint>

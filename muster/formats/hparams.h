@@ -1,4 +1,4 @@
-// What TensorBoard's HParams page reads: the settings of a run beside what came of it.
+// What TensorBoard's HParams page reads: the settings of a run next to what came of it.
 // Thread safety: pure functions.
 //
 // A run is a session: its first event file holds session_start() with its hyperparameters, and

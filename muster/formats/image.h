@@ -100,7 +100,7 @@ Result<DecodedImage> decode_image(Bytes bytes, std::string_view what,
 
 // Returns a PNG file of `pixels`, [height, width, channels] with 1 (grey), 2 (grey and alpha), 3
 // (RGB) or 4 (RGBA) channels. Returns InvalidArgument for other channels, for a side that is not
-// from 1 to 1,000,000, and when there are not so many bytes.
+// from 1 to 1,000,000, and when there are not this many bytes.
 Result<std::string> encode_png(std::span<const uint8_t> pixels, int64_t height, int64_t width,
                                int channels);
 

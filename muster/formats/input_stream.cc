@@ -10,8 +10,8 @@
 namespace muster::inline v0_1::formats {
 namespace {
 
-// The buffer is so large that a system call costs little beside the copy it makes, and so small
-// that the bytes are still in the cache when they are read.
+// The buffer is so large that a system call costs little compared with the copy it makes, and so
+// small that the bytes are still in the cache when they are read.
 constexpr size_t kBuffer = 256 * 1024;
 constexpr size_t kPacked = 64 * 1024;
 
@@ -127,8 +127,8 @@ Status InputStream::seek(uint64_t offset) {
   }
   const auto no_such_place = [&](uint64_t size) {
     return invalid_argument("'" + name() + "' has " + std::to_string(size) +
-                                (packed_ ? " uncompressed" : "") + " bytes; there is no byte " +
-                                std::to_string(offset) + " to go on at",
+                                (packed_ ? " uncompressed" : "") + " bytes, so it has no byte " +
+                                std::to_string(offset) + " to continue at",
                             "the file is not the one the position was taken from");
   };
   if (!packed_) {

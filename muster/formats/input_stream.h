@@ -44,7 +44,7 @@ class InputStream {
   // good, when the data is damaged or cut within the bytes asked for; asking for fewer bytes still
   // returns those before the damage.
   Result<Bytes> peek(size_t at_least);
-  // Goes on behind the next `count` bytes. REQUIRES: the last peek() showed as many.
+  // Goes on after the next `count` bytes. REQUIRES: the last peek() showed as many.
   void consume(size_t count);
   // The offset of the next byte in the unpacked content.
   uint64_t offset() const { return offset_; }
@@ -64,7 +64,7 @@ class InputStream {
 
  private:
   InputStream(std::unique_ptr<FileReader> file, Compression compression);
-  // Adds bytes behind those in the buffer; returns how many, 0 at the end.
+  // Adds bytes after those in the buffer; returns how many, 0 at the end.
   Result<size_t> fill();
   Result<size_t> inflate_into(MutableBytes out);
   void make_room();

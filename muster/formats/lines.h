@@ -17,7 +17,7 @@ namespace muster::inline v0_1::formats {
 inline constexpr uint64_t kLongestLine = uint64_t{1} << 30;
 
 // Counts the line ends in the next `bytes` bytes of the stream, or in those that are left, and
-// moves the stream behind them. Each of the bytes in `ends` is one.
+// moves the stream after them. Each of the bytes in `ends` is one.
 Result<uint64_t> count_line_ends(InputStream& stream, uint64_t bytes, std::string_view ends = "\n");
 
 // Reads the lines of one file in order.
@@ -29,7 +29,7 @@ class LineReader {
 
   // Reads the next line, without its end; returns false at the end of the file. The view is good
   // until the next call. Returns Corrupt, naming the file and the line, for a line over the limit;
-  // the next call goes on behind it. After an error of the stream the next call returns false.
+  // the next call continues after it. After an error of the stream the next call returns false.
   Result<bool> next(std::string_view* line);
 
   // Where the last line begins: its byte in the unpacked content, and its number, counted from 1.

@@ -250,7 +250,7 @@ Status read_npy_data(FileReader& file, const NpyHeader& header, MutableBytes out
   }
   if (header.big_endian) swap_bytes(out, number_bytes(header));
   if (header.kind == NpyKind::kBool) {
-    // A bool that is neither 0 nor 1 is undefined behaviour for whoever reads it.
+    // Reading a bool that is neither 0 nor 1 is undefined behaviour.
     for (std::byte& byte : out) byte = std::byte{byte != std::byte{0}};
   }
   return {};

@@ -205,7 +205,7 @@ TEST(Npy, DamageSaysWhatIsWrong) {
   EXPECT_THAT(message(npy("{'descr': '<i4'}", "")), HasSubstr("lacks one of"));
   EXPECT_THAT(message(npy("{'descr': '<i4', 'descr': '<i4'}", "")), HasSubstr("twice"));
   EXPECT_THAT(message(npy("{'other': 1}", "")), HasSubstr("'other'"));
-  EXPECT_THAT(message(npy(dict("<i4", "(1,)") + "x", "aaaa")), HasSubstr("behind the dict"));
+  EXPECT_THAT(message(npy(dict("<i4", "(1,)") + "x", "aaaa")), HasSubstr("after the dict"));
   // As Python 2 wrote it.
   EXPECT_TRUE(header_of(npy(dict("<i4", "(3L,)"), std::string(12, 'a'))).ok());
 }

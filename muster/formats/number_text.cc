@@ -55,7 +55,7 @@ bool is_tiny(const char* begin, const char* end) {
   return magnitude < 0;
 }
 
-// The long way, for what the quick one leaves: `begin` is behind the sign.
+// The long way, for what the quick one leaves: `begin` is after the sign.
 template <typename Float>
 bool parse_any(const char* begin, const char* end, Float* magnitude) {
   // A second sign, which std::from_chars would take.

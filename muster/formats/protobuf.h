@@ -156,7 +156,7 @@ class Message {
 
   WireReader left_;
   WireTag tag_;
-  bool waits_ = false;  // whether the value behind tag_ is still to be read
+  bool waits_ = false;  // whether the value after tag_ is still to be read
 };
 
 // How many fields of this number a message has with a length in front: memory is taken for as many,

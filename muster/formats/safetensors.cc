@@ -20,7 +20,7 @@ namespace {
 using internal::shape_text;
 
 constexpr std::string_view kMetadataKey = "__metadata__";
-// Whoever replaces a file that has parts deletes those of the old one; a reader then looks again.
+// A program that replaces a file with parts deletes the old parts; a reader then looks again.
 constexpr int kMaxLooks = 3;
 
 // Reads a JSON integer that is not negative and fits int64; returns nothing for anything else.
@@ -312,7 +312,7 @@ Result<SafetensorsReader> SafetensorsReader::open(std::shared_ptr<FileReader> fi
   const std::string name = file->name();
   Result<SafetensorsReader> reader = open_alone(std::move(file));
   if (!reader.ok() || reader.value().parts().empty()) return reader;
-  return invalid_argument("'" + name + "' has parts in files beside it",
+  return invalid_argument("'" + name + "' has parts in other files of its folder",
                           "open it by its path, so that they are found");
 }
 

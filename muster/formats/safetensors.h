@@ -70,10 +70,10 @@ class MUSTER_PART_EXPORT SafetensorsReader {
   // Returns InvalidArgument for a file that has parts: they are found by its path.
   static Result<SafetensorsReader> open(std::shared_ptr<FileReader> file);
 
-  // The tensors, in the order of their data; behind them those that lie in parts, by name.
+  // The tensors, in the order of their data; after them those that lie in parts, by name.
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
   const SafetensorsMetadata& metadata() const { return metadata_; }
-  // The files beside it that hold tensors of it; empty where it holds all.
+  // The files next to it that hold tensors of it; empty where it holds all.
   const SafetensorsParts& parts() const { return parts_; }
   // Returns the tensor of that name, or nullptr when there is none.
   const TensorEntry* find(std::string_view name) const;

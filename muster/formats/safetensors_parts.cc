@@ -28,7 +28,7 @@ std::string fault_of(const SafetensorsParts::Tensor& tensor,
     if (piece.file >= files.size()) return "lies in a part that is not listed";
     const uint64_t size = files[piece.file].bytes;
     if (piece.offset > size || piece.bytes > size - piece.offset)
-      return "lies behind the end of '" + files[piece.file].name + "'";
+      return "is after the end of '" + files[piece.file].name + "'";
     if (__builtin_add_overflow(total, piece.bytes, &total)) return "is too large";
   }
   if (total != *expected) {

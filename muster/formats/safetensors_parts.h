@@ -1,6 +1,6 @@
-// Tensors of a safetensors file whose bytes lie in other files beside it, its parts: so several
-// processes write one checkpoint, each its part. What lies where stands in the file's metadata as
-// JSON text, under "muster_parts":
+// Tensors of a safetensors file whose bytes are in other files, its parts: several processes can
+// then write one checkpoint, each its own part. The file's metadata lists the place of each tensor
+// as JSON text, under "muster_parts":
 //   {"files": [{"name": "model.ckpt-7.part-0-of-2.1f.safetensors", "bytes": 4096}, ...],
 //    "tensors": {"kernel": {"dtype": "F32", "shape": [4, 2],
 //                           "pieces": [[file, offset, bytes, crc32c], ...]}, ...}}
@@ -18,27 +18,27 @@
 
 namespace muster::inline v0_1::formats {
 
-// The key under which a file's metadata hold the table of its parts.
+// The metadata key of the table of parts.
 inline constexpr std::string_view kSafetensorsParts = "muster_parts";
 
 // Bytes of a tensor, in one of the parts.
 struct TensorPiece {
-  size_t file = 0;      // which part
+  size_t file = 0;      // index of the part
   uint64_t offset = 0;  // from the start of that file
   uint64_t bytes = 0;
   uint32_t crc32c = 0;  // of these bytes
   bool operator==(const TensorPiece&) const = default;
 };
 
-// What lies where.
+// The table of parts.
 struct MUSTER_EXPORT SafetensorsParts {
   // One of the parts.
   struct File {
-    std::string name{};  // in the directory of the file that has the parts
+    std::string name{};  // in the directory of the main file
     uint64_t bytes = 0;
     bool operator==(const File&) const = default;
   };
-  // Its bytes are those of its pieces, one behind another.
+  // Its bytes are those of its pieces, one after another.
   struct Tensor {
     std::string dtype{};
     std::vector<int64_t> shape{};
@@ -52,8 +52,8 @@ struct MUSTER_EXPORT SafetensorsParts {
   bool empty() const { return files.empty(); }
   std::string to_text() const;
   // Returns Corrupt for text that is not of this form, for a name that is not that of a file in the
-  // same directory, for pieces outside of their file, and for those that do not fill the shape.
-  // `what` is how errors call the text.
+  // same directory, for pieces outside of their file, and for pieces that do not fill the shape.
+  // `what` is the name of the text in errors.
   static Result<SafetensorsParts> parse(std::string_view text, const std::string& what);
 };
 

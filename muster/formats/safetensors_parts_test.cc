@@ -50,9 +50,8 @@ TEST(SafetensorsParts, WhatCannotBeIsCorrupt) {
          table["tensors"]["table"]["shape"] = {4, 2};
        }},
       {"not listed", [](json& table) { table["tensors"]["table"]["pieces"][0][0] = 2; }},
-      {"behind the end of 'b'",
-       [](json& table) { table["tensors"]["table"]["pieces"][1][1] = 43; }},
-      {"behind the end of 'a'",
+      {"after the end of 'b'", [](json& table) { table["tensors"]["table"]["pieces"][1][1] = 43; }},
+      {"after the end of 'a'",
        [](json& table) { table["tensors"]["table"]["pieces"][0][1] = UINT64_MAX; }},
       {"no whole number", [](json& table) { table["tensors"]["table"]["pieces"][0][2] = 16.5; }},
   };
@@ -152,7 +151,7 @@ TEST_F(SafetensorsInParts, BytesAloneDoNotFindThem) {
   const std::string index = files_.read_file(folder_ / "index").value();
   const Error error = SafetensorsReader::open(memory_reader(bytes_of(index), "bytes")).error();
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-  EXPECT_THAT(error.message(), HasSubstr("has parts in files beside it"));
+  EXPECT_THAT(error.message(), HasSubstr("has parts in other files of its folder"));
 }
 
 }  // namespace

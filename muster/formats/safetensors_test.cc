@@ -141,7 +141,7 @@ TEST(Safetensors, RefusesHostileHeaders) {
     return all;
   };
   const std::string good = entry("\"U8\"", "[4]", "[0,4]");
-  // What nobody knows beside what is needed does no harm, and a shape may have many axes.
+  // What nobody knows next to what is needed does no harm, and a shape may have many axes.
   ASSERT_TRUE(open_tensors(file_with("{\"a\":" +
                                          entry("\"U8\"", "[" + times("1,", 250) + "4]",
                                                "[0,4],\"note\":{\"by\":[null]}") +

@@ -23,15 +23,15 @@ struct Histogram {
   std::vector<double> counts{};
 };
 
-// A picture that is encoded already.
+// An encoded image.
 struct ImageSummary {
   int64_t height = 0;  // pixels
   int64_t width = 0;
   int channels = 0;       // 1 grey, 2 grey and alpha, 3 RGB, 4 RGBA
-  std::string encoded{};  // a PNG, or what else a browser shows
+  std::string encoded{};  // a PNG, or another format that browsers show
 };
 
-// A sound that is encoded already.
+// An encoded sound.
 struct AudioSummary {
   float sample_rate = 0;  // Hz
   int64_t channels = 0;
@@ -40,7 +40,7 @@ struct AudioSummary {
   std::string content_type{};  // "audio/wav"
 };
 
-// The element types of a TensorSummary, by the numbers of TensorFlow's DataType.
+// The element types of a TensorSummary, with the numbers of TensorFlow's DataType.
 enum class TensorType {
   kFloat32 = 1,
   kFloat64 = 2,
@@ -58,22 +58,22 @@ enum class TensorType {
 // Returns "float32", or "type 23" for one that has no name here.
 MUSTER_EXPORT std::string to_string(TensorType type);
 
-// A tensor, which a plugin of TensorBoard may read, and what else that plugin is told.
+// A tensor, which a plugin of TensorBoard may read, and the data for that plugin.
 struct TensorSummary {
   std::string plugin{};          // "text", "hparams", "custom_scalars"; empty: none
   std::string plugin_content{};  // a message of that plugin
   TensorType type = TensorType::kFloat32;
   std::vector<int64_t> shape{};
-  std::string content{};               // the elements, little-endian; of a kString tensor empty
-  std::vector<std::string> strings{};  // the elements of a kString tensor
+  std::string content{};               // the elements, little-endian; empty for kString
+  std::vector<std::string> strings{};  // the elements for kString
 };
 
 // One value under a tag: a point of a curve.
 struct SummaryValue {
   std::string tag{};
-  // A scalar, a histogram, a text, an image, a sound or a tensor; nothing for kinds this reader
-  // does not know. A tensor of a single number, or of a single text for people, is a scalar or a
-  // text.
+  // A scalar, a histogram, a text, an image, a sound or a tensor; nothing for kinds that this
+  // reader does not know. A tensor of a single number is a scalar, and a tensor of a single text
+  // for people is a text.
   std::variant<std::monostate, float, Histogram, std::string, ImageSummary, AudioSummary,
                TensorSummary>
       value{};

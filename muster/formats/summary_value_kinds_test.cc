@@ -1,4 +1,4 @@
-// The kinds of summaries beside scalars, histograms and texts: bytes are those that protobuf 3.21
+// The kinds of summaries next to scalars, histograms and texts: bytes are those that protobuf 3.21
 // writes for the same messages of TensorBoard.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

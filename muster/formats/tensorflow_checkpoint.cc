@@ -19,7 +19,7 @@ std::optional<Error> tensorflow_checkpoint_error(FileSystem& files, const std::s
   const auto found = files.exists(index);
   if (!found.ok() || !found.value()) return std::nullopt;
   return invalid_argument(
-      fmt::format("not supported: '{}' is a checkpoint in TensorFlow's own format ('{}' is there)",
+      fmt::format("not supported: '{}' is a checkpoint in TensorFlow's own format ('{}' exists)",
                   prefix, base_name(index)),
       "link the part of Muster that reads these: muster::tensorflow in CMake, -lmuster-tensorflow; "
       "or write its arrays into a .safetensors file");

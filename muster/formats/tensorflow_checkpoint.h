@@ -1,5 +1,5 @@
 // Knows a checkpoint in TensorFlow's own format, which core does not read, to say so. Thread
-// safety: pure but for the folder it looks at.
+// safety: pure except for the folder it looks at.
 #pragma once
 
 #include <optional>

@@ -104,7 +104,7 @@ Error TfrecordReader::cut_short() const {
 
 Error TfrecordReader::ends_with(Error error) {
   ended_ = true;
-  // Whoever goes on at offset() must find the end too.
+  // A reader that continues at offset() must find the end too.
   const Result<std::optional<uint64_t>> size = stream_->size();
   if (size.ok() && size.value()) (void)stream_->seek(*size.value());
   return error;
@@ -154,7 +154,7 @@ Result<RecordState> TfrecordReader::poll(Bytes* payload) {
   const Bytes body = bytes.value().subspan(kHeader, length);
   if (load_little_endian<uint32_t>(body.data() + length) != masked_crc32c(body)) {
     Error error = damaged("wrong checksum of the content of",
-                          "this record is damaged; those behind it can be read");
+                          "this record is damaged; later records can be read");
     stream_->consume(length + kTfrecordOverhead);
     return error;
   }

@@ -22,10 +22,10 @@ namespace internal {
 class Deflater;
 }
 
-// The bytes that a record takes beside its payload.
+// The number of bytes that framing adds to a payload.
 inline constexpr uint64_t kTfrecordOverhead = 16;
 
-// Adds the framed record to `out`.
+// Appends the framed record to `out`.
 MUSTER_EXPORT void append_tfrecord(std::string& out, Bytes payload);
 // Writes the framed record to `sink` in one append.
 MUSTER_EXPORT Status write_tfrecord(ByteSink& sink, Bytes payload);
@@ -37,16 +37,16 @@ enum class RecordState {
   kPartial,  // the file ends inside a record: cut short, or still being written
 };
 
-// Reads the records of one file in order. Offsets are those of the unpacked content.
+// Reads the records of one file in order. Offsets are those of the uncompressed content.
 //
-// Errors are Corrupt and name the path and the offset of the record. After a wrong checksum of a
-// payload reading goes on behind the record. Any other damage says nothing of where the next record
-// begins: after it the reader is at the end, until seek().
+// Errors are Corrupt, with the path and the offset of the record. After a wrong payload checksum,
+// reading continues after the record. Any other damage leaves the beginning of the next record
+// unknown: the reader is then at the end, until seek().
 class MUSTER_EXPORT TfrecordReader {
  public:
-  // Opens a reader at the first record. With kAuto it finds out whether the file is compressed and
-  // how: the checksum in front of the first record tells a plain file from others. The errors are
-  // those of reading.
+  // Opens a reader at the first record. With kAuto it detects the compression: the checksum before
+  // the first record distinguishes an uncompressed file from others. The errors are those of
+  // reading.
   static Result<TfrecordReader> open(std::unique_ptr<FileReader> file,
                                      Compression compression = Compression::kAuto);
   // Does the same with a path. Returns NotFound when there is no such file.
@@ -56,35 +56,36 @@ class MUSTER_EXPORT TfrecordReader {
   TfrecordReader& operator=(TfrecordReader&&) noexcept;
   ~TfrecordReader();
 
-  // Reads a record of a plain file that is still being written. After kEnd or kPartial the position
-  // stays, so that a later call sees what has been added. `payload` is good until the next call.
+  // Reads a record of an uncompressed file that is still being written. After kEnd or kPartial the
+  // position is unchanged, so that a later call sees new bytes. `payload` is valid until the next
+  // call.
   Result<RecordState> poll(Bytes* payload);
 
-  // Reads a record of a finished file; returns false at the end. A partial record is Corrupt here.
-  // `payload` is good until the next call.
+  // Reads a record of a finished file; returns false at the end. A partial record is Corrupt.
+  // `payload` is valid until the next call.
   Result<bool> read(Bytes* payload);
 
-  // Skips up to `count` records by their lengths alone, without looking at payloads; returns how
-  // many, fewer only at the end. The errors are those of read() that end the file; how many were
-  // skipped before one is not told.
+  // Skips up to `count` records by their lengths, without reading payloads. Returns the number of
+  // skipped records, which is smaller only at the end. The errors are those of read() that end the
+  // file; the number before an error is not returned.
   Result<int64_t> skip(int64_t count);
 
-  // The byte at which the next record starts. After damage that ended the reader it is the end of a
-  // plain file.
+  // Returns the byte at which the next record starts. After damage that ended the reader it is the
+  // end of an uncompressed file.
   uint64_t offset() const;
-  // Goes on with the record that starts there. Returns InvalidArgument when the data ends before
+  // Continues with the record that starts there. Returns InvalidArgument when the data ends before
   // it.
   Status seek(uint64_t offset);
 
-  // The compression that was found; never kAuto.
+  // The detected compression; never kAuto.
   Compression compression() const;
   // The name of the file in errors: its path.
   const std::string& name() const;
 
  private:
   explicit TfrecordReader(std::unique_ptr<InputStream> stream);
-  // The length of the payload of the next record. When there is none it is nothing, and `state`
-  // says why.
+  // Returns the length of the payload of the next record. Without one it returns nothing, and
+  // `state` says why.
   Result<std::optional<uint64_t>> next_length(RecordState* state);
   // Returns the error of the next record, and ends the reader.
   Error ends_with(Error error);
@@ -101,21 +102,20 @@ struct TfrecordWriterOptions {
   int level = 6;                                 // of a compression: 1 (fast) to 9 (small)
 };
 
-// Writes a file of records. The file appears under its name, whole, when close() is called; a
-// writer that is destroyed without close() leaves nothing.
+// Writes a file of records. The complete file appears under its name when close() is called; a
+// writer that is destroyed without close() leaves no file.
 class MUSTER_EXPORT TfrecordWriter {
  public:
-  // Returns InvalidArgument for a level outside of 1 to 9; the other errors are those of the file
-  // system.
+  // Returns InvalidArgument for a level outside of 1 to 9, and the errors of the file system.
   static Result<TfrecordWriter> open(FileSystem& files, const std::string& path,
                                      TfrecordWriterOptions options = {});
   TfrecordWriter(TfrecordWriter&&) noexcept;
   TfrecordWriter& operator=(TfrecordWriter&&) noexcept;
   ~TfrecordWriter();
 
-  // Adds a record. After an error every later call returns it again.
+  // Adds a record. After an error every later call returns the same error.
   Status write(Bytes payload);
-  // Puts the file under its name and replaces what was there. No call may follow.
+  // Gives the file its name, replacing an existing one. No further call may follow.
   Status close();
 
  private:
@@ -123,7 +123,7 @@ class MUSTER_EXPORT TfrecordWriter {
   Status flush(bool last);
 
   std::unique_ptr<StagedWriter> file_;
-  std::unique_ptr<internal::Deflater> deflater_;  // none: plain
+  std::unique_ptr<internal::Deflater> deflater_;  // none: uncompressed
   std::string pending_;                           // framed, not yet written
   std::optional<Error> failure_;
 };

@@ -1,4 +1,4 @@
-// What happened when, as rows of spans, and its text in the Trace Event format, which
+// Events in time, as rows of spans, and their text in the Trace Event format, which
 // chrome://tracing and Perfetto (ui.perfetto.dev) open. Thread safety: values and a pure function.
 //
 // Source of the format: "Trace Event Format", the document of the Catapult project: complete events
@@ -15,18 +15,18 @@
 
 namespace muster::inline v0_1::formats {
 
-// A row. Those of one process stand together, under its name.
+// A row. Viewers group the rows of one process under its name.
 struct TimelineTrack {
   int process = 0;
   std::string process_name{};
   std::string name{};
 };
 
-// Of two spans on one track, one holds the other or they do not overlap: viewers draw no others.
+// Two spans of one track must be nested or not overlap: viewers draw no others.
 struct TimelineSpan {
   std::string name{};
-  int track = 0;      // its place in Timeline::tracks
-  int64_t begin = 0;  // nanoseconds on a clock that all spans have in common
+  int track = 0;      // index in Timeline::tracks
+  int64_t begin = 0;  // nanoseconds on a clock shared by all spans
   int64_t end = 0;    // not before `begin`
   std::vector<std::pair<std::string, int64_t>> args = {};  // shown with it
 };
@@ -34,10 +34,10 @@ struct TimelineSpan {
 struct Timeline {
   std::vector<TimelineTrack> tracks{};
   std::vector<TimelineSpan> spans{};           // in any order
-  std::map<std::string, std::string> notes{};  // of the whole, by name
+  std::map<std::string, std::string> notes{};  // of the whole timeline, by name
 };
 
-// Gives the text of a file: one event a line, the earliest span at 0. Names may hold any bytes.
+// Returns the text of a file: one event a line, the earliest span at 0. Names may hold any bytes.
 MUSTER_EXPORT std::string trace_event_json(const Timeline& timeline);
 
 }  // namespace muster::inline v0_1::formats

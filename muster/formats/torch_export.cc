@@ -16,7 +16,7 @@
 namespace muster::inline v0_1::formats {
 namespace {
 
-// What stands before the last '/', and what stands behind it.
+// What stands before the last '/', and what stands after it.
 std::string parent_of(const std::string& name) {
   const size_t slash = name.rfind('/');
   return slash == std::string::npos ? "" : name.substr(0, slash);

@@ -53,10 +53,9 @@ Result<std::vector<std::string>> read_vocabulary_file(FileSystem& files, const s
     words.emplace_back(line);
   }
   if (blank) {
-    log::warning_once(
-        fmt::format("'{}': line {} is blank, and keeps its id {}; remove it if it is "
-                    "no word",
-                    path, *blank, *blank - 1));
+    log::warning_once(fmt::format(
+        "'{}': line {} is blank and keeps its id {}; remove the line if it is not a word", path,
+        *blank, *blank - 1));
   }
   return words;
 }

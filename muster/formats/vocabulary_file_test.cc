@@ -48,7 +48,7 @@ TEST_F(VocabularyFileTest, AWordThatStandsTwiceNamesBothLines) {
   EXPECT_THAT(read("a\nb\nc\na\n", 3).value(), ElementsAre("a", "b", "c"));
 }
 
-// As in tf.lookup, the words behind a blank line keep the ids of their lines.
+// As in tf.lookup, the words after a blank line keep the ids of their lines.
 TEST_F(VocabularyFileTest, ABlankLineKeepsItsIdAndIsTold) {
   ::testing::internal::CaptureStderr();
   EXPECT_THAT(read("a\n\nb\n").value(), ElementsAre("a", "", "b"));

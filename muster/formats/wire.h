@@ -55,7 +55,7 @@ class WireReader {
     return tag->field != 0;
   }
 
-  // A length and the bytes behind it.
+  // A length and the bytes after it.
   bool bytes(Bytes* value) {
     uint64_t length;
     if (!varint(&length) || length > left()) return false;
@@ -78,7 +78,7 @@ class WireReader {
     return true;
   }
 
-  // Passes over the value behind `tag`.
+  // Passes over the value after `tag`.
   bool skip(WireTag tag) {
     uint64_t depth = 0;  // of groups that are open
     while (true) {

@@ -188,7 +188,7 @@ std::optional<Body> read_body(std::string_view text, char point, bool has_thousa
   return body;
 }
 
-// What may stand behind a number: "kg", "km/h", "°C", "€", "%".
+// What may stand after a number: "kg", "km/h", "°C", "€", "%".
 bool is_unit(std::string_view text) {
   return text.size() <= kLongestUnit &&
          std::ranges::all_of(text,

@@ -17,16 +17,16 @@ namespace muster::inline v0_1::formats {
 // How the numbers of one column are written.
 struct NumberFormat {
   bool decimal_comma = false;
-  std::string unit = {};  // stands beside them; "%" makes hundredths of them
+  std::string unit = {};  // is next to them; "%" makes hundredths of them
   bool operator==(const NumberFormat&) const = default;
 };
 
-// A text that is a number for whoever knows what its marks mean.
+// A text that is a number once the meaning of its marks is known.
 class WrittenNumber {
  public:
   // Nothing for a text that is no number whatever its marks mean, or too large for a double. Taken
   // are: one sign in front (+, -, or one of Unicode's that look like a minus) or a minus at the
-  // end; parentheses, which mean a negative number; groups of three digits (behind the first group
+  // end; parentheses, which mean a negative number; groups of three digits (after the first group
   // of two too, as in India) with one and the same mark between them, a point, a comma, a blank (a
   // narrow one or one that does not break, too) or an apostrophe; a fraction; an exponent; and a
   // unit: a currency in front, or at the end letters and signs without digits, of 12 bytes at most.
@@ -53,7 +53,7 @@ struct NumberMarks {
 
 // Writes the number into `plain` as parse_number() takes it; false for a text that is no number of
 // these marks: thousands stand in groups, and nothing but a sign, an exponent and blanks around it
-// are there beside them.
+// are there next to them.
 bool to_plain_number(std::string_view text, const NumberMarks& marks, std::string* plain);
 
 // Reads a number of a column: one without a unit, or with that of the column.

@@ -45,7 +45,7 @@ class ZipReader {
  private:
   explicit ZipReader(std::unique_ptr<FileReader> file) : file_(std::move(file)) {}
 
-  // Where the list of entries is, as the record behind it says.
+  // Where the list of entries is, as the record after it says.
   struct Directory {
     uint64_t part = 0;   // of an archive of several files
     uint64_t count = 0;  // of entries

@@ -185,7 +185,7 @@ TEST(Zip, EntriesThatOverlapAreRefused) {
   EXPECT_EQ(open_zip(same).error().kind(), ErrorKind::kCorrupt);
   EXPECT_THAT(open_zip(same).error().message(),
               AllOf(HasSubstr("'x.npz': the entry '"), HasSubstr("overlaps '")));
-  // Into the one behind it, and into the directory.
+  // Into the one after it, and into the directory.
   std::string into = stored;
   put<uint32_t>(into, stored.find("PK\x01\x02") + 20, 200);
   EXPECT_THAT(open_zip(into).error().message(), HasSubstr("'x.npy', of 200 bytes from byte 0 on, "

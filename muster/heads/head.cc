@@ -63,7 +63,7 @@ Tensor all_penalties(const HeadRule& rule, const ModelContext& context,
   return of_variables + given.to(of_variables);
 }
 
-// Shows what a step loses, beside the "loss" that each run shows.
+// Shows what a step loses, next to the "loss" that each run shows.
 void show_losses(const HeadRule& rule, ModelContext& context, const HeadScore& score,
                  const HeadTraining& training) {
   if (!context.summary().due()) return;

@@ -1,4 +1,4 @@
-// The head for one of several classes. Thread safety: pure functions.
+// The head for more than two classes, one per example. Thread safety: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -13,11 +13,11 @@ namespace muster::inline v0_1 {
 
 // Options of MultiClassHead().
 struct MultiClassHeadOptions {
-  int64_t n_classes = 0;         // more than 2; for 2 there is BinaryClassHead()
-  WeightColumn weight_column{};  // the feature with the weights of the examples; empty: 1
-  // The names that labels are, in the order of the classes. Labels may also be their numbers.
+  int64_t n_classes = 0;         // more than 2; for 2 use BinaryClassHead()
+  WeightColumn weight_column{};  // feature with the weights of examples; empty: 1
+  // The label texts, in the order of the classes. Labels may also be class numbers.
   std::vector<std::string> label_vocabulary{};
-  losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, V1's
+  losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, as in V1
   HeadLossFn loss_fn{};
   std::string name{};  // keys of metrics become "<key>/<name>"
 };
@@ -25,11 +25,12 @@ struct MultiClassHeadOptions {
 // Logits are [batch..., n_classes]; labels [batch...] or [batch..., 1], of an integer dtype, in
 // [0, n_classes). The loss is the softmax cross-entropy.
 //   metrics: average_loss, accuracy.
-//   predictions: logits, probabilities, class_ids [batch..., 1] (of equal ones the first class),
-//     all_class_ids [batch, n_classes]. For the names of classes see Head::class_names().
+//   predictions: logits, probabilities, class_ids [batch..., 1] (the first of equal ones),
+//     all_class_ids [batch, n_classes]. Head::class_names() has the class names.
 //   export: serving_default and classification, with the names of the classes; predict, all
-//     predictions. Logits of more than two axes have predict alone, also as serving_default.
-// Throws InvalidArgument for options that are not as said there.
+//     predictions. Logits of more than two axes have only predict, which is then also
+//     serving_default.
+// Throws InvalidArgument if an option is outside its documented range.
 MUSTER_EXPORT Head MultiClassHead(MultiClassHeadOptions options);
 
 }  // namespace muster::inline v0_1

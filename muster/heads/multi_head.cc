@@ -26,7 +26,7 @@ void check_heads(const std::vector<Head>& heads) {
     const std::string name = heads[i].name();
     if (name.empty()) {
       internal::refuse(kMulti, argument, "empty", "one of its own",
-                       "labels, logits and metrics are told apart by the names of heads");
+                       "the names of heads distinguish labels, logits and metrics");
     }
     if (!names.insert(name).second)
       internal::refuse(kMulti, argument, fmt::format("\"{}\", as one before it", name), "another");
@@ -113,7 +113,7 @@ class MultiHeadRule : public HeadRule {
   }
 
  private:
-  // Lists of labels have their lengths beside them.
+  // Lists of labels have their lengths next to them.
   static Labels labels_of(const Labels& labels, const std::string& head) {
     const std::string lengths = head + data::kRowLengths;
     if (!labels.contains(lengths)) return Labels(labels.element().at(head));

@@ -47,7 +47,7 @@ class MultiLabelRule : public internal::SingleHead {
   std::vector<std::string> classes() const override { return classes_.names(); }
 
  protected:
-  // A VarLenFeature is lists, whose lengths stand beside them.
+  // A VarLenFeature is lists, whose lengths is next to them.
   Value label_of(const Labels& labels, const Features& features) const override {
     const std::vector<std::string> keys = labels.keys();
     if (keys.size() != 2 || keys[1] != keys[0] + data::kRowLengths)

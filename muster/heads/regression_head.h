@@ -1,10 +1,10 @@
 // The heads for numbers. Logits are [batch..., label_dimension]; labels have that shape, or lack a
-// last axis of 1; weights are one for each example, or one for each label.
+// last axis of 1; there is one weight for each example, or one for each label.
 //   metrics: average_loss, prediction/mean, label/mean.
-//   predictions: predictions, in the shape of the logits; and logits, where predictions are others.
+//   predictions: predictions, in the shape of the logits; and logits, if predictions differ.
 //   export: serving_default and regression, the predictions; predict. Logits of more than two axes
-//     have predict alone, also as serving_default.
-// All throw InvalidArgument for options that are not as said there.
+//     have only predict, which is then also serving_default.
+// All throw InvalidArgument if an option is outside its documented range.
 // Thread safety: pure functions.
 #pragma once
 
@@ -20,12 +20,12 @@ namespace muster::inline v0_1 {
 
 // Options of RegressionHead().
 struct RegressionHeadOptions {
-  int64_t label_dimension = 1;   // at least 1: how many numbers an example has
+  int64_t label_dimension = 1;   // at least 1: the numbers of an example
   WeightColumn weight_column{};  // the feature with the weights; empty: 1
-  losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, V1's
+  losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;  // or kSum, as in V1
   HeadLossFn loss_fn{};
-  // Makes predictions of logits, in their shape. The loss is between labels and logits all the
-  // same: with this, a loss_fn that fits is most often wanted too.
+  // Computes predictions from logits, in their shape. The loss still compares labels with logits,
+  // so you usually need a matching loss_fn too.
   std::function<Tensor(const Tensor& logits)> inverse_link_fn{};
   std::string name{};  // keys of metrics become "<key>/<name>"
 };
@@ -38,12 +38,12 @@ struct PoissonRegressionHeadOptions {
   int64_t label_dimension = 1;  // at least 1
   WeightColumn weight_column{};
   losses::Reduction loss_reduction = losses::Reduction::kSumOverBatchSize;
-  // Adds y log y - y + log(2 pi y) / 2 where a label y is more than 1; see log_poisson_loss().
+  // Adds y log y - y + log(2 pi y) / 2 for labels y > 1; see log_poisson_loss().
   bool compute_full_loss = true;
   std::string name{};
 };
 
-// For counts. Logits x are logarithms of what is expected: predictions are exp(x), and the loss is
+// For counts. Logits x are logarithms of expected counts: predictions are exp(x), and the loss is
 // exp(x) - y x.
 MUSTER_EXPORT Head PoissonRegressionHead(PoissonRegressionHeadOptions options = {});
 

@@ -167,7 +167,7 @@ class AiPlatformReader {
       }
       if (pool.count == 0 && !pool.machine_type.empty()) {
         input_.note(type_key,
-                    fmt::format("{} is {}, and {} is 0 or not there", input_.path(type_key),
+                    fmt::format("{} is {}, but {} is 0 or missing", input_.path(type_key),
                                 pool.machine_type, count_key),
                     fmt::format("add {}, or take {} away", count_key, type_key), {count_key});
       }
@@ -187,7 +187,8 @@ class AiPlatformReader {
     const ConfigFields replica = input_.fields(key, kReplicaKeys);
     if (pool.count == 0) {
       const std::string words = key.substr(0, key.size() - std::string_view("Config").size());
-      input_.note(key, fmt::format("{} is for tasks that there are none of", input_.path(key)),
+      input_.note(key,
+                  fmt::format("{} applies to tasks that the job does not have", input_.path(key)),
                   fmt::format("add {0}Count and {0}Type, or take it away", words),
                   {words + "Count", words + "Type"});
       return;
@@ -197,7 +198,7 @@ class AiPlatformReader {
     pool.args = replica.texts("containerArgs");
     if (pool.image.empty() && !pool.command.empty() && std::string_view(pool.role) == "chief") {
       replica.note("containerCommand",
-                   fmt::format("{} needs an imageUri beside it", replica.path("containerCommand")),
+                   fmt::format("{} needs an imageUri next to it", replica.path("containerCommand")),
                    "add imageUri, or name the program on the command line instead");
     }
     if (replica.has("acceleratorConfig")) {
@@ -301,7 +302,7 @@ class AiPlatformReader {
                                        .value_or(0)];
     if (fields.has("resumePreviousJobId")) {
       config_.notes.push_back(fields.path("resumePreviousJobId") +
-                              " is not used: a search with the same --job-dir goes on");
+                              " is not used: a search with the same --job-dir continues");
     }
     std::vector<ConfigPlace> places;
     for (const ConfigValue* item : fields.list("params")) {
@@ -336,7 +337,7 @@ class AiPlatformReader {
     for (const auto& [key, there] :
          {std::pair("parameterName", name.has_value()), std::pair("type", type.has_value())}) {
       if (there) continue;
-      fields.note(key, fmt::format("{} is not there", fields.path(key)),
+      fields.note(key, fmt::format("{} is missing", fields.path(key)),
                   "each of params has a parameterName and a type");
     }
     if (!name || !type) return parameter;

@@ -73,7 +73,7 @@ ConfigFields::ConfigFields(const ConfigFile& file, const ConfigValue& map,
     const ConfigMember* first = this->member(*known);
     if (first == &member) continue;
     file.note({.place = member.place,
-               .message = fmt::format("{} stands here, and as {} in line {}", member.key,
+               .message = fmt::format("{} is set here, and as {} in line {}", member.key,
                                       first->key, first->place.line),
                .hint = "keep one of the two",
                .about = {path_of(*known)}});
@@ -93,7 +93,7 @@ const ConfigValue* ConfigFields::find(const std::string& key) const {
 
 void ConfigFields::wrong(const ConfigValue& value, const std::string& wanted,
                          const std::string& hint) const {
-  // Whoever misses the key asks by its name in camelCase; the value knows how the file writes it.
+  // Errors about a missing key use its name in camelCase; the value knows how the file writes it.
   std::vector<std::string> about = {value.path};
   for (const ConfigMember& member : map_.members) {
     if (&member.value == &value) about = {path_of(camel_case(member.key))};
@@ -192,7 +192,7 @@ std::vector<const ConfigValue*> ConfigFields::list(const std::string& key) const
   const ConfigValue* value = find(key);
   if (value == nullptr) return {};
   if (value->kind != Kind::kList) {
-    wrong(*value, "a list", "write each of its values on a line of its own behind '- '");
+    wrong(*value, "a list", "write each of its values on its own line after '- '");
     return {};
   }
   std::vector<const ConfigValue*> items;

@@ -6,7 +6,7 @@
 //
 // Keys are asked for in camelCase; a file may write them so, or in snake_case. Numbers may stand in
 // quotes, as JSON writes those of 64 bits. Mistakes are noted in the file, and
-// reading goes on as if the key were not there: ConfigFile::throw_noted() tells of all of them.
+// reading continues as if the key were not there: ConfigFile::throw_noted() tells of all of them.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ class ConfigFields {
   ConfigFields(const ConfigFile& file, const ConfigValue& map,
                const std::vector<std::string>& keys);
 
-  // The value of a key; nullptr when it is not there, or there is nothing behind it.
+  // The value of a key; nullptr when it is not there, or there is nothing after it.
   const ConfigValue* find(const std::string& key) const;
 
   // These return nothing when the key is not there, or has a value of another kind, which is noted.
@@ -50,7 +50,7 @@ class ConfigFields {
   std::vector<const ConfigValue*> list(const std::string& key) const;
   // The fields of a map inside; of one that is not there, no fields.
   ConfigFields fields(const std::string& key, const std::vector<std::string>& keys) const;
-  // Whether the key is there, with something behind it.
+  // Whether the key is there, with something after it.
   bool has(const std::string& key) const { return find(key) != nullptr; }
 
   // Notes a mistake of this map, or of a key in it when it is there. `also` has the other keys that

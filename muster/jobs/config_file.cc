@@ -100,7 +100,7 @@ class TreeMaker {
     const auto before = std::ranges::find(map.members, name, &ConfigMember::key);
     if (before != map.members.end()) {
       throw file_.error(place,
-                        fmt::format("{} stands here and in line {}", name, before->place.line),
+                        fmt::format("{} is set here and in line {}", name, before->place.line),
                         "keep one of the two");
     }
     ConfigValue value = make(item, map.path.empty() ? name : map.path + "." + name, depth + 1);
@@ -310,9 +310,8 @@ void ConfigFile::throw_noted() const {
 ConfigFile parse_config_file(std::string text, std::string name) {
   if (is_binary(text)) {
     throw invalid_argument(fmt::format("{} is not text", name),
-                           "name a job's configuration, YAML or JSON; a program stands behind the "
-                           "flags: muster submit "
-                           "--config=FILE PROGRAM");
+                           "name a job's configuration, YAML or JSON; the program follows the "
+                           "flags: muster submit --config=FILE PROGRAM");
   }
   if (text.size() > kMostBytes) {
     throw invalid_argument(fmt::format("{} has {}", name, human_bytes(text.size())),
@@ -332,13 +331,13 @@ ConfigFile parse_config_file(std::string text, std::string name) {
       }
     }
     ConfigPlace place = place_of(error.mark);
-    // What is not closed is found out behind the last line.
+    // What is not closed is found out after the last line.
     while (place.line > 1 && trim(line_of(file.text, place.line)).empty()) {
       --place.line;
       place.column = static_cast<int>(line_of(file.text, place.line).size()) + 1;
     }
     throw file.error(place, fmt::format("this is neither YAML nor JSON: {}", error.msg),
-                     "YAML indents with blanks, and has a blank behind each ':'");
+                     "YAML indents with blanks, and needs a blank after each ':'");
   }
   for (const YAML::Node& node : nodes) file.documents.push_back(TreeMaker(file).make(node, ""));
   return file;

@@ -60,11 +60,11 @@ struct ConfigFile {
 
   // Returns InvalidArgument "job.yaml:7:16: message", with the line of the file and a caret below.
   Error error(ConfigPlace place, const std::string& message, const std::string& hint) const;
-  // Notes a mistake, so that whoever reads goes on and finds the others. One that speaks of a key
+  // Notes a mistake, so that reading continues and finds the others. One that speaks of a key
   // of which another one speaks already is mostly what that one leads to, and is left out.
   void note(Mistake mistake) const;
   bool is_spoken_of(const std::string& path) const;
-  // Throws what was noted, in the order of the file: InvalidArgument, one error() behind another.
+  // Throws what was noted, in the order of the file: InvalidArgument, one error() after another.
   void throw_noted() const;
 };
 

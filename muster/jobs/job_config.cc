@@ -44,7 +44,7 @@ void refuse_other_kinds(const ConfigFile& file, const ConfigValue& root) {
     }
   }
   if (const ConfigMember* services = member_of(root, {"services"})) {
-    refuse(*services, "a Docker Compose file", "write a pool of workers in place of the services");
+    refuse(*services, "a Docker Compose file", "write a pool of workers instead of the services");
   }
   if (const ConfigMember* cluster = member_of(root, {"cluster", "sparseCluster"})) {
     refuse(*cluster, "a TF_CONFIG",
@@ -138,7 +138,7 @@ JobConfig read_job_config(const std::string& text, const std::string& name) {
   refuse_other_kinds(file, root);
   if (file.documents.size() > 1) {
     throw file.error(file.documents[1].place, "a second document begins here",
-                     "give each job a file of its own");
+                     "give each job a separate file");
   }
   JobConfig config = read_known_kind(file, root);
   file.throw_noted();

@@ -61,8 +61,8 @@ INSTANTIATE_TEST_SUITE_P(
                "workerCount goes with scaleTier CUSTOM alone, and scaleTier is BASIC",
                "scaleTier: CUSTOM"},
         Broken{"masterType: a\n", "job.yaml:1:1: ", "there is no scaleTier", "scaleTier: CUSTOM"},
-        Broken{"scaleTier: CUSTOM\nmasterType: a\nworkerConfig:\n  imageUri: x\n",
-               "job.yaml:3:1: ", "workerConfig is for tasks that there are none of", "workerCount"},
+        Broken{"scaleTier: CUSTOM\nmasterType: a\nworkerConfig:\n  imageUri: x\n", "job.yaml:3:1: ",
+               "workerConfig applies to tasks that the job does not have", "workerCount"},
         Broken{"scaleTier: BASIC\nmasterConfig:\n  containerCommand: [x]\n",
                "job.yaml:3:3: ", "needs an imageUri", "imageUri"},
         Broken{"scaleTier: BASIC\nmasterConfig:\n  acceleratorConfig:\n    type: T4\n",
@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
         Broken{"scaleTier: [\n", "job.yaml:", "neither YAML nor JSON", "':'"},
         Broken{", \"minValue\"", "job.yaml:1:1", "more than 100 documents", "':'"},
         Broken{"scaleTier: BASIC\n---\nscaleTier: BASIC\n", "job.yaml:3:1: ", "second document",
-               "file of its own"}));
+               "separate file"}));
 
 INSTANTIATE_TEST_SUITE_P(
     Search, BrokenConfigTest,

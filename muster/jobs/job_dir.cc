@@ -25,7 +25,7 @@ void check_slashes(const std::string& what, const std::string& path) {
   const std::string rest =
       path.substr(std::min(path.find_first_not_of('/', colon + 1), path.size()));
   throw invalid_argument(
-      fmt::format("{} is '{}', without two slashes behind '{}:'", what, path, scheme),
+      fmt::format("{} is '{}', without two slashes after '{}:'", what, path, scheme),
       fmt::format("write {}{}{}, or ./{} for a folder of this machine", scheme,
                   scheme == "file" ? ":///" : "://", rest, path));
 }

@@ -92,8 +92,7 @@ Error taken(const JobRecord& record) {
   // As where a submission was killed in its first moment.
   if (!read_record(record.folder)) {
     return invalid_argument(
-        fmt::format("the folder {} is there already, without a record that can be read",
-                    record.folder),
+        fmt::format("the folder {} exists already, but has no readable record", record.folder),
         fmt::format("take another --name, or remove it: rm -r {}",
                     launch::shell_quoted(record.folder)));
   }

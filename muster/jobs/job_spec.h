@@ -93,7 +93,7 @@ struct JobSpec {
   std::vector<std::pair<std::string, std::string>> labels{};
   Scheduling scheduling{};
   std::optional<HyperParameterSearch> search{};
-  // Of a search, the number of the trial that this job is; empty: none. TF_CONFIG tells it.
+  // For a search: the number of the trial that this job is; empty: none. TF_CONFIG tells it.
   std::string trial = {};
   bool operator==(const JobSpec&) const = default;
 

@@ -133,7 +133,7 @@ std::vector<std::string> notes(const KubernetesMaking& making) {
   const bool on_volume = !options.volume_claim.empty() && is_below(dir, options.volume_path);
   if (!dir.empty() && dir.find("://") == std::string::npos && !on_volume) {
     result.push_back(fmt::format(
-        "the job directory {} lies in the containers and is gone with them, so nothing continues "
+        "the job directory {} is inside the containers and is lost with them, so nothing continues "
         "after a restart: name a bucket (gs://, s3://), or a volume with {}",
         dir,
         // Volumes are mounted at absolute paths.
@@ -201,7 +201,7 @@ std::string leading_role(const JobSpec& job) {
 }
 
 std::string kubernetes_name(const std::string& name) {
-  // With "-evaluator-9999" behind it, it is a label of DNS still.
+  // With "-evaluator-9999" after it, it is a label of DNS still.
   constexpr size_t kLongest = 44;
   std::string result;
   for (const char c : to_lower(name)) {

@@ -1,9 +1,9 @@
 // A job as Kubernetes' documents: an Indexed Job for each role and a headless Service, or a TFJob
 // or PyTorchJob of Kubeflow. Thread safety: pure functions.
 //
-// Of an Indexed Job, pod i of role r has the name JOB-r-i.JOB, stable over restarts. TF_CONFIG
-// stands whole in the pod template but for the index, which Kubernetes puts in when it starts the
-// container; so the image needs nothing but the program, not even a shell.
+// In an Indexed Job, pod i of role r has the name JOB-r-i.JOB, stable over restarts. TF_CONFIG
+// stands whole in the pod template except for the index, which Kubernetes puts in when it starts
+// the container; so the image needs nothing but the program, not even a shell.
 #pragma once
 
 #include <cstdint>
@@ -66,7 +66,7 @@ struct KubernetesManifests {
 // The role whose end is the job's: "chief", or "worker" in a job without one.
 std::string leading_role(const JobSpec& job);
 
-// Returns a name that Kubernetes takes for a Service, and for pods with a role and an index behind
+// Returns a name that Kubernetes takes for a Service, and for pods with a role and an index after
 // it: small letters, digits and '-', a letter first, at most 44 bytes. A longer one ends with a
 // hash of the whole.
 std::string kubernetes_name(const std::string& name);

@@ -319,7 +319,7 @@ TEST(KubernetesManifests, WhatAContainerLosesIsSaid) {
   JobSpec job = internal::leaf_disease_job();
   job.job_dir = "/models/leaf";
   EXPECT_THAT(kubernetes_manifests(job, "a", {}).notes,
-              Contains(HasSubstr("/models/leaf lies in the containers")));
+              Contains(HasSubstr("/models/leaf is inside the containers")));
   // What is proposed is taken: mount paths are absolute.
   for (const char* dir : {"/models/leaf", "runs/leaf"}) {
     job.job_dir = dir;
@@ -329,7 +329,7 @@ TEST(KubernetesManifests, WhatAContainerLosesIsSaid) {
   }
   job.job_dir = "/models/leaf";
   EXPECT_THAT(kubernetes_manifests(job, "a", {.volume_claim = "c", .volume_path = "/models"}).notes,
-              Not(Contains(HasSubstr("lies in the containers"))));
+              Not(Contains(HasSubstr("is inside the containers"))));
 }
 
 TEST(YamlText, QuotesWhatReadersDisagreeOn) {

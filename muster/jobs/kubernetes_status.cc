@@ -206,7 +206,7 @@ JobStatus kubernetes_status(const json& list) {
   const auto is = [&](JobState state) {
     return [state](const Document& document) { return document.state == state; };
   };
-  // An evaluator stands beside the run: that it failed is not the run's failure.
+  // An evaluator is next to the run: that it failed is not the run's failure.
   const auto failed = std::ranges::find_if(documents, [](const Document& document) {
     return document.state == JobState::kFailed && document.role != "evaluator";
   });

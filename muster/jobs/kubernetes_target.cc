@@ -326,10 +326,10 @@ bool KubernetesTarget::recognise(JobRecord& record) {
     // The rest may still come from a kubectl that outlived its submission, or from another machine
     // that shares the folder of records and not its locks.
     if (system_clock().wall_seconds() - record.submitted < to_seconds(kMayCome)) return false;
-    log::warning(fmt::format(
-        "the submission of the job {} ended in its middle, and its tasks would wait for "
-        "ever: what Kubernetes has of it is taken away",
-        record.name));
+    log::warning(
+        fmt::format("the submission of the job {} was interrupted, and its tasks would wait for "
+                    "ever: its objects are deleted from Kubernetes",
+                    record.name));
     remove(record);
     return false;
   }
@@ -455,7 +455,7 @@ void KubernetesTarget::logs(const JobRecord& record, const LogOptions& options,
       if (options.tail) words.push_back(fmt::format("--tail={}", *options.tail));
       follower.follow(pod.name, kubectl(record, words),
                       options.task.empty() ? fmt::format("[{}] ", pod.status.name) : "");
-      // Without following, tasks come one behind another.
+      // Without following, tasks come one after another.
       if (!options.follow) {
         while (!follower.idle() && !options.interrupted()) follower.wait(kLookForPods);
       }

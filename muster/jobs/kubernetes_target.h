@@ -50,7 +50,7 @@ class KubernetesTarget final : public Target {
   std::string where(const JobRecord& record) const override;  // the context
   // Lines of several tasks begin with the task's name: "[worker-0] ".
   void logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) override;
-  // Jobs that have ended keep theirs until somebody deletes them.
+  // Jobs that have ended keep theirs until they are deleted.
   bool frees_names() const override { return false; }
   // Deletes the documents: tasks get SIGTERM, and a minute to save. Their logs are gone then.
   void cancel(const JobRecord& record) override;

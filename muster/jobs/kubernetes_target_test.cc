@@ -157,7 +157,7 @@ TEST_F(KubernetesTargetTest, WhatCannotBeWholeIsNotThere) {
   EXPECT_THAT(cluster_.names("services"), IsEmpty());
 }
 
-// As when the submission is killed behind the first document.
+// As when the submission is killed after the first document.
 TEST_F(KubernetesTargetTest, WhatIsThereInPartIsTakenAway) {
   record_.submission = "s1";
   target_.submit(internal::leaf_disease_job(), record_);
@@ -364,7 +364,7 @@ TEST_F(KubernetesTargetTest, TrialsAreFoundByTheirMarks) {
   end_trials(search, target_, clock, std::chrono::seconds(5));
   EXPECT_THAT(cluster_.names("jobs"), IsEmpty());
 
-  // One of that name which ended stays for days, and the trial begins anew beside it.
+  // One of that name which ended stays for days, and the trial begins again next to it.
   TargetTrials(target_, search, clock).start(1, job);
   EXPECT_THAT(cluster_.names("jobs"), ElementsAre("tune-1-r2-chief"));
   json leading = cluster_.find("jobs", "tune-1-r2-chief");

@@ -69,7 +69,7 @@ std::optional<LocalState> begun_state(const JobRecord& record) {
     std::this_thread::sleep_for(kBeginLook);
     state = internal::read_state(record.folder);
   }
-  // A short job may have ended behind the last look: its last state is there before it lets go.
+  // A short job may have ended after the last look: its last state is there before it lets go.
   return state ? state : internal::read_state(record.folder);
 }
 
@@ -145,7 +145,7 @@ void LocalTarget::submit(const JobSpec& job, JobRecord& record) {
                                       .err = output.get(),
                                       .group = launch::ChildSpec::Group::kOwnSession,
                                       // Until it has begun: else a job could come to be after its
-                                      // submission was killed, and nobody would know of it.
+                                      // submission was killed, without a record.
                                       .dies_with_parent = true});
   record.id = std::to_string(keeper);
   const auto end = std::chrono::steady_clock::now() + kBeginTime;
@@ -189,7 +189,7 @@ JobStatus LocalTarget::status(const JobRecord& record) {
   // It may have been cancelled before it could read signals.
   status.state = cancelled ? JobState::kCancelled : JobState::kFailed;
   if (!cancelled)
-    status.detail = "the process that kept it is gone: it was killed, or the machine restarted";
+    status.detail = "its supervising process has ended: it was killed, or the machine restarted";
   for (TaskStatus& task : status.tasks) {
     if (!is_final(task.state)) task.state = status.state;
   }

@@ -54,7 +54,7 @@ class TimeLimit {
   bool set_ = false;
 };
 
-// The logs of the tasks, each a file, and the state beside them.
+// The logs of the tasks, each a file, and the state next to them.
 class Keeper {
  public:
   Keeper(std::string folder, const JobSpec& job) : folder_(std::move(folder)) {
@@ -80,7 +80,7 @@ class Keeper {
         failed_ = failure_of(state_.status.tasks[task].name, status.shell_code());
       save();
     };
-    // Whoever ends first need not be the one that the others followed.
+    // The first task to end need not be the one that ended the others.
     options.on_end = [this](const launch::Outcome& outcome) {
       if (!outcome.root_cause) return;
       const launch::TaskExit& exit = outcome.tasks[*outcome.root_cause];
@@ -153,7 +153,7 @@ int keep_local_job(const std::string& folder) {
   const FileDescriptor lock = internal::lock_folder(folder);
   if (!lock.is_open()) {
     throw invalid_argument(fmt::format("another process keeps the job in {}", folder),
-                           "submit the job anew");
+                           "submit the job again");
   }
   // Others see from now on that the job is kept, so it need not end with its submission any more.
   prctl(PR_SET_PDEATHSIG, 0);

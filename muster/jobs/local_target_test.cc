@@ -141,7 +141,7 @@ TEST(LocalTarget, OfAJobThatNeverBeganNothingRuns) {
   EXPECT_EQ(LocalTarget("muster").status(record).state, JobState::kQueued);
 }
 
-// Whoever keeps a job says so a moment after it has begun to.
+// The keeper of a job says so a moment after it has begun.
 TEST(LocalTarget, CancelsAJobThatIsBeginning) {
   const TempDirectory directory;
   const JobRecord record{.name = "fit", .target = "local", .folder = directory.path()};

@@ -20,7 +20,7 @@
 namespace muster::inline v0_1::jobs {
 namespace {
 
-// Files of other machines tell nobody that they grew, so they are looked at.
+// Files of other machines send no notice that they grew, so they are polled.
 constexpr std::chrono::milliseconds kLook{20};
 constexpr size_t kBlock = 64 * 1024;
 

@@ -16,9 +16,9 @@ struct LogFile {
 };
 
 // Passes on the lines of the files, of each its last `options.tail` where that is set. With
-// `options.follow` it goes on with what is written, until `ended()` holds and all is passed on, or
-// options.interrupted() does. A file that is not there yet has no lines; one that is
-// emptied meanwhile is read from its beginning. Throws what reading throws.
+// `options.follow` it continues with what is written, until `ended()` holds and all is passed on,
+// or options.interrupted() does. A file that is not there yet has no lines; one that is emptied
+// meanwhile is read from its beginning. Throws what reading throws.
 void read_logs(const std::vector<LogFile>& files, const LogOptions& options,
                const std::function<bool()>& ended, const LogSink& sink);
 

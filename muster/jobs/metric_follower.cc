@@ -43,7 +43,7 @@ Status MetricFollower::read() {
   return read_report();
 }
 
-// The file is written anew each time, so a look may meet half of it: what it had before stays.
+// The file is written again each time, so a look may meet half of it: what it had before stays.
 Status MetricFollower::read_report() {
   const Result<std::string> text = files_.read_file(join_path(directory_, kReportFile));
   if (!text.ok())

@@ -1,4 +1,4 @@
-// Follows one metric of a run that goes on, by the event files it writes, or by the file that the
+// Follows one metric of a run that continues, by the event files it writes, or by the file that the
 // `hypertune` package of Google's services writes. Thread safety: one thread at a time.
 #pragma once
 
@@ -44,7 +44,7 @@ class MetricFollower {
   FileSystem& files_;
   const std::string directory_;
   const std::string metric_;
-  std::map<std::string, uint64_t> offsets_;  // where reading goes on, by path
+  std::map<std::string, uint64_t> offsets_;  // where reading continues, by path
   std::set<std::string> names_;
   std::map<std::string, std::map<int64_t, double>> by_folder_;  // of the metric
   std::map<int64_t, double> reported_;                          // of the metric, in kReportFile

@@ -12,7 +12,8 @@ namespace muster::inline v0_1::jobs {
 // slash at its end.
 std::string plain_dir(const std::string& job_dir);
 
-// Whether the job has that job directory, also where a link leads to it. Who has none shares none.
+// Whether the job has that job directory, also where a link leads to it. A job without one shares
+// none.
 bool same_dir(const JobRecord& record, const std::string& job_dir);
 
 // Whether both have the same target, run the same commands, and have the same job directory or

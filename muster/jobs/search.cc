@@ -19,8 +19,7 @@ namespace {
 constexpr size_t kReduction = 3;
 constexpr size_t kLeastCurves = 3;
 constexpr int kDraws = 100;
-// What a program owes whoever gave it a wrong argument, and so many failures of one kind are no
-// chance.
+// The exit code for a wrong argument, and the number of equal failures that cannot be chance.
 constexpr int kWrongArguments = 2;
 constexpr size_t kAlike = 3;
 
@@ -38,7 +37,7 @@ bool counts(const Trial& trial) {
   return trial.state == TrialState::kDone || trial.state == TrialState::kStopped;
 }
 
-// What must not change when a search goes on; more trials may be asked for.
+// What must not change when a search continues; more trials may be asked for.
 nlohmann::json identity(const HyperParameterSearch& search) {
   nlohmann::json parameters = nlohmann::json::array();
   for (const HyperParameter& one : search.parameters) {
@@ -119,7 +118,7 @@ std::optional<TrialValues> Search::values_at(int place) const {
     values = draw_values(what_, key.derive(draw));
     if (!known(values)) return values;
   }
-  // Few values are left: the first of the grid that nobody had.
+  // Few values are left: the first of the grid that no trial had.
   for (int64_t point = 0; point < count_points(what_); ++point) {
     values = grid_point(what_, point);
     if (!known(values)) return values;

@@ -2,9 +2,9 @@
 // stopped early, what is best. It starts nothing and reads nothing. Thread safety: a value; one
 // thread at a time.
 //
-// Trials are numbered from 1, or behind those of a search that had the folder before and found
+// Trials are numbered from 1, or after those of a search that had the folder before and found
 // nothing. The values of a trial are a function of the seed and its place among the trials, so a
-// search that is interrupted goes on with the trials that it would have had.
+// search that is interrupted continues with the trials that it would have had.
 //
 // Grid goes through all points in order. Random draws each trial for itself. Both stop a trial
 // early only where the search asks for it (`early_stopping`): when its best measurement so far is
@@ -35,7 +35,7 @@ enum class TrialState {
   kDone,         // it ended well
   kStopped,      // it was stopped early, and what it measured counts
   kFailed,       // it failed, or measured nothing
-  kInterrupted,  // the search was stopped while it ran; it begins anew when that goes on
+  kInterrupted,  // the search was stopped while it ran; it begins again when that continues
 };
 // "running", "done", "stopped early", "failed", "interrupted".
 std::string_view to_string(TrialState state);
@@ -75,7 +75,7 @@ class Search {
   // Ends a trial that runs. One that ended well without any measurement counts as failed.
   void finish(int trial, TrialState state, const std::string& failure = {},
               std::optional<int> exit_code = {});
-  // The search is stopped: what runs is interrupted, and begin_next() begins it anew.
+  // The search is stopped: what runs is interrupted, and begin_next() begins it again.
   void interrupt();
 
   const HyperParameterSearch& what() const { return what_; }
@@ -109,7 +109,8 @@ class Search {
   // Trials that measured something, the best first, then those that did not.
   std::vector<const Trial*> ranking() const;
 
-  // What a search that is interrupted needs to go on: trials that ended. Those that ran begin anew.
+  // What a search that is interrupted needs to go on: trials that ended. Those that ran begin
+  // again.
   nlohmann::json to_json() const;
   // Takes what to_json() gave, which was read from the file `path`; trials that ran then are
   // `unfinished` now. Throws InvalidArgument, naming the file or its folder, when that is of
@@ -122,7 +123,7 @@ class Search {
   // `path`: "goal: MINIMIZE", "another range of lr"; empty when it is this one. Throws
   // InvalidArgument, naming the file, for what is none.
   std::vector<std::string> differences(const nlohmann::json& saved, const std::string& path) const;
-  // A search that gave up is tried once more: its failed trials begin anew.
+  // A search that gave up is tried once more: its failed trials begin again.
   void try_again();
 
  private:
@@ -151,7 +152,7 @@ struct SavedTrials {
   bool have_measured = false;
 };
 SavedTrials saved_trials(const nlohmann::json& saved, const std::string& path);
-// The hint for whoever gives another search than the one in the folder, which began with these.
+// The hint if the folder holds another search, which began with these.
 std::string began_with(const std::vector<std::string>& differences);
 
 }  // namespace muster::inline v0_1::jobs

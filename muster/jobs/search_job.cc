@@ -32,7 +32,7 @@ constexpr int kShownTrials = 3;            // by --dry-run
 constexpr Duration kEndTime = std::chrono::seconds(120);
 
 std::string summary_of(const Search& search, const JobSpec& job) {
-  if (!search.done()) return "the search is interrupted; the same command goes on with it";
+  if (!search.done()) return "the search was interrupted; the same command continues it";
   std::string text;
   if (!search.gave_up().empty()) text = search.gave_up() + "\n";
   if (const Trial* best = search.best()) {
@@ -61,8 +61,8 @@ Error runs_already(const JobRecord& record) {
       fmt::format("follow it: muster jobs logs --follow {}", record.name));
 }
 
-// What an earlier search left running in the job directory would be started a second time beside.
-// Throws where this process cannot end it.
+// What an earlier search left running in the job directory would be started a second time in
+// addition to. Throws where this process cannot end it.
 void check_left(const JobRecord& earlier, const Target& target) {
   const auto state = internal::read_state(earlier.folder);
   const bool ended = state && is_final(state->status.state);
@@ -70,7 +70,7 @@ void check_left(const JobRecord& earlier, const Target& target) {
     throw invalid_argument(
         fmt::format("the job directory {} is that of the search {}, which runs on {}",
                     earlier.job_dir, earlier.name, state->keeper.host),
-        fmt::format("go on with it there, or end it there: muster jobs cancel {}", earlier.name));
+        fmt::format("continue it there, or cancel it there: muster jobs cancel {}", earlier.name));
   }
   if (ended || earlier.target == target.name()) return;
   throw invalid_argument(
@@ -79,9 +79,9 @@ void check_left(const JobRecord& earlier, const Target& target) {
       fmt::format("end them first: muster jobs cancel {}", earlier.name));
 }
 
-// The record of the search in the folder, where that goes on; nothing where it begins. One that was
-// killed before its first trial, or whose folder was emptied, begins under its record where it has
-// the name that the job asks for.
+// The record of the search in the folder, where that continues; nothing where it begins. One that
+// was killed before its first trial, or whose folder was emptied, begins under its record where it
+// has the name that the job asks for.
 std::optional<JobRecord> goes_on_as(const JobStore& store, const Target& target, const JobSpec& job,
                                     const std::string& job_dir) {
   if (job.name.empty() && !file_systems().exists(join_path(job.job_dir, kSearchFile)).value()) {
@@ -193,7 +193,7 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
     }
     return result;
   } catch (const Error& error) {
-    // As `muster submit` ends, which has nobody to ask for a restart.
+    // As `muster submit` ends, which cannot ask for a restart.
     finish(JobState::kFailed, exit_code(error.kind()) == 2 ? 2 : 1, error.message());
     throw;
   }
@@ -280,8 +280,8 @@ JobStatus search_status(const JobRecord& record, Target& target) {
     return status;
   }
   status.state = JobState::kFailed;
-  status.detail = fmt::format(
-      "the process that ran the search is gone{}; the same command goes on with it", run_on);
+  status.detail =
+      fmt::format("the process of the search has ended{}; the same command continues it", run_on);
   return status;
 }
 
@@ -297,7 +297,7 @@ std::optional<Search> found_by(const JobRecord& record, const std::vector<int>& 
     throw corrupt(file + " is not what this search wrote", kNewFolder);
   }
   Search search(*job.search, seed->get<uint64_t>());
-  // Of the search before, as long as this one, which begins behind it, has not begun.
+  // Of the search before, as long as this one, which begins after it, has not begun.
   if (!search.differences(json, file).empty()) return std::nullopt;
   const bool kept = internal::is_kept(record.folder);
   search.restore(json, file, kept ? TrialState::kRunning : TrialState::kInterrupted);
@@ -316,7 +316,7 @@ void cancel_search(const JobRecord& record, Target& target) {
     if (!is_final(state->status.state)) internal::check_is_here(state->keeper, record.name);
   }
   if (internal::is_kept(record.folder)) return end_keeper();
-  // Held, so that no process goes on with the search whose trials are ended here.
+  // Held, so that no process continues with the search whose trials are ended here.
   const FileDescriptor lock = internal::lock_folder(record.folder);
   if (!lock.is_open()) return end_keeper();
   const auto state = internal::read_state(record.folder);

@@ -21,7 +21,7 @@ namespace muster::inline v0_1::jobs {
 struct SearchJobOptions {
   uint64_t seed = 1;
   std::function<bool()> interrupted = [] { return false; };
-  // Of the jobs that may have its directory.
+  // Returns the status of the jobs that may have its directory.
   StatusOf status_of = [](const JobRecord&) { return JobStatus{.forgotten = true}; };
 };
 

@@ -175,8 +175,8 @@ TEST_F(SearchJobTest, ASearchOfAnotherMachineIsLeftAlone) {
   EXPECT_FALSE(status.forgotten);
 }
 
-// Who cancels what a kill left, and who goes on with it, do not meet: else the state of the new
-// search were that it was cancelled, and its directory free.
+// A command that cancels the remains of a kill and a command that continues the search exclude each
+// other. Otherwise the new search would be marked as cancelled, and its directory as free.
 TEST_F(SearchJobTest, WhileItsTrialsAreCancelledNobodyGoesOn) {
   const JobRecord record = leave_killed();
   std::string why;
@@ -214,7 +214,8 @@ TEST_F(SearchJobTest, WhoeverKeepsItIsAskedToEnd) {
   EXPECT_EQ(internal::read_state(record.folder)->status.state, JobState::kRunning);
 }
 
-// Another process goes on with it, and is over, between the look at the folder and the claim of it.
+// Another process continues with it, and is over, between the look at the folder and the claim of
+// it.
 TEST_F(SearchJobTest, WhoeverCameBetweenWins) {
   (void)leave_killed();
   const SearchJobOptions plain = options_;
@@ -231,7 +232,7 @@ TEST_F(SearchJobTest, WhoeverCameBetweenWins) {
   EXPECT_EQ(run(lab_).exit_code, 0);
 }
 
-// Who forgets a search and who goes on with it do not meet either.
+// Forgetting a search and continuing it exclude each other too.
 TEST_F(SearchJobTest, WhoForgetsItAndWhoGoesOnDoNotMeet) {
   const JobRecord record = leave_killed();
   std::string why_kept;

@@ -41,7 +41,7 @@ Chosen chosen_by(const std::string& words) {
   return {words.substr(0, slash), slash == std::string::npos ? "" : words.substr(slash + 1)};
 }
 
-// Throws where the trial of "trial-3/worker-0" has no such task, in the words of whoever asked.
+// Throws where the trial of "trial-3/worker-0" has no such task, in the caller's words.
 void check_task_of_trial(const JobRecord& search, Target& target, const std::string& words) {
   for (const auto& [number, record] : submitted_trials(search)) {
     const std::string trial = trial_name(number) + "/";
@@ -50,7 +50,7 @@ void check_task_of_trial(const JobRecord& search, Target& target, const std::str
     try {
       for (const TaskStatus& task : target.status(record).tasks) names.push_back(trial + task.name);
     } catch (const Error&) {
-      // Where the target is away the log may be here all the same.
+      // Where the target is away the log may be here anyway.
     }
     if (!names.empty()) check_task(search, words, names);
   }
@@ -69,7 +69,7 @@ class Followers {
   Followers(const Followers&) = delete;
   Followers& operator=(const Followers&) = delete;
 
-  // Follows the trial to its end, unless that is done already. One that began anew, with a new
+  // Follows the trial to its end, unless that is done already. One that began again, with a new
   // submission, has a new log.
   void add(int number, const JobRecord& record, const std::string& task) {
     const std::pair start(number, record.submission);

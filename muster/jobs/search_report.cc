@@ -34,13 +34,12 @@ int64_t step_of_best(const Trial& trial, bool maximize) {
 std::string algorithm_of(const HyperParameterSearch& what) {
   using Algorithm = HyperParameterSearch::Algorithm;
   if (what.algorithm == Algorithm::kDefault)
-    return "values are drawn at random; successive halving stops those that fall behind";
-  return fmt::format("{}; {}",
-                     what.algorithm == Algorithm::kGrid
-                         ? "GRID_SEARCH: all combinations, in order"
-                         : "RANDOM_SEARCH: values are drawn at random",
-                     what.early_stopping ? "the median rule stops those that fall behind"
-                                         : "no trial is stopped early");
+    return "values are drawn at random; successive halving stops the worst trials";
+  return fmt::format(
+      "{}; {}",
+      what.algorithm == Algorithm::kGrid ? "GRID_SEARCH: all combinations, in order"
+                                         : "RANDOM_SEARCH: values are drawn at random",
+      what.early_stopping ? "the median rule stops the worst trials" : "no trial is stopped early");
 }
 
 std::string range_of(const HyperParameter& parameter) {

@@ -94,8 +94,8 @@ class SearchRun {
     }
     if (search_.running() > 0) {
       log::info(
-          fmt::format("stopping {} trials; the same command goes on with the search (Ctrl-C "
-                      "again ends at once, and they run on)",
+          fmt::format("stopping {} trials; the same command continues the search (a second Ctrl-C "
+                      "ends at once and lets them run)",
                       search_.running()));
       stop_all();
       search_.interrupt();
@@ -119,8 +119,8 @@ class SearchRun {
       if (search_.first() == 1) return;
       const std::string aside = set_aside();
       log::info(
-          fmt::format("no trial of the search before in {} has measured anything: the search "
-                      "begins anew, with trial {}{}",
+          fmt::format("no trial of the earlier search in {} has a measurement: the search starts "
+                      "again, with trial {}{}",
                       job_.job_dir, search_.first(), aside));
       // From here on the folder is that of this search, whatever becomes of its first trial.
       return save();
@@ -131,18 +131,18 @@ class SearchRun {
     if (const auto begun = static_cast<int64_t>(search_.trials().size());
         begun > search_.what().max_trials) {
       log::warning(
-          fmt::format("maxTrials is {}, and {} trials of the search have begun before: those count "
-                      "all the same, and no more begin",
+          fmt::format("maxTrials is {}, but {} trials of the search have already begun: they all "
+                      "count, and no further trial begins",
                       search_.what().max_trials, begun));
     }
     log::info(ended < search_.planned()
-                  ? fmt::format("the search goes on: {} of {} trials have ended", ended,
+                  ? fmt::format("continuing the search: {} of {} trials have ended", ended,
                                 search_.planned())
-                  : fmt::format("all {} trials of the search have ended; it goes on with more "
+                  : fmt::format("all {} trials of the search have ended; to continue it, increase "
                                 "maxTrials (--max-trials)",
                                 ended));
     if (const std::string why = search_.gave_up(); !why.empty()) {
-      log::info(fmt::format("it had ended early, and tries the failed trials once more: {}", why));
+      log::info(fmt::format("the search had ended early; it retries the failed trials: {}", why));
       search_.try_again();
     }
   }
@@ -161,7 +161,7 @@ class SearchRun {
       any = true;
       if (!can_move) continue;
       files_.make_directories(aside).value();
-      // Whoever removed search.json had a trial of this number before.
+      // If search.json was removed, an earlier trial has this number.
       std::string to = join_path(aside, name);
       for (int again = 2; files_.exists(to).value(); ++again)
         to = join_path(aside, fmt::format("{}-{}", name, again));
@@ -173,7 +173,7 @@ class SearchRun {
                                   job_.job_dir, search_.first() - 1);
   }
 
-  // "trial 2 of 9"; of a search that began behind another one "trial 5, number 2 of 9".
+  // "trial 2 of 9"; of a search that began after another one "trial 5, number 2 of 9".
   std::string place_of(int number) const {
     const int first = search_.first();
     return first == 1 ? fmt::format("trial {} of {}", number, search_.last())
@@ -205,7 +205,7 @@ class SearchRun {
           0);
       it->second.events.flush();
       log::info(fmt::format("{} begins: {}", place_of(trial->number), described(trial->values)));
-      save();  // whoever is killed from now on leaves what the trial is
+      save();  // if this process is killed from now on, the trial is recorded
       try {
         host_.start(trial->number, job);
         search_.set_log(trial->number, host_.log_of(trial->number));
@@ -227,15 +227,16 @@ class SearchRun {
       const std::optional<int> code = host_.exit_code(number);
       if (const Status read = trial.metric.read(); !read.ok()) {
         // A bucket may be away for a while; the trial itself knows what to do.
-        log::warning(fmt::format("trial {}: its events cannot be read now: {}", number,
+        log::warning(fmt::format("trial {}: its events cannot be read at the moment: {}", number,
                                  read.error().message()));
       }
       search_.measure(number, trial.metric.measurements(code.has_value()));
       if (code) {
         ended(number, *code);
       } else if (!trial.asked_to_stop && search_.should_stop(number)) {
-        log::info(fmt::format("trial {} is stopped: with {:.6g} it fell behind", number,
-                              *search_.trial(number).best(search_.what().maximize)));
+        log::info(
+            fmt::format("stopping trial {}: its value {:.6g} is worse than those of other trials",
+                        number, *search_.trial(number).best(search_.what().maximize)));
         ask_to_stop(number, trial);
       }
     }
@@ -305,11 +306,12 @@ class SearchRun {
       trial.asked_to_stop = true;
     } catch (const Error& error) {
       if (std::exchange(trial.told, true)) return;
-      log::warning(fmt::format("trial {} cannot be stopped now: {}", number, error.message()));
+      log::warning(
+          fmt::format("trial {} cannot be stopped at the moment: {}", number, error.message()));
     }
   }
 
-  // What the trials have not ended is begun anew by a search that goes on.
+  // What the trials have not ended is begun again by a search that continues.
   void stop_all() {
     for (auto& [number, trial] : running_) ask_to_stop(number, trial);
     const TimePoint deadline = clock_.now() + options_.stop_time;

@@ -44,7 +44,7 @@ struct SearchOptions {
   std::function<bool()> interrupted = [] { return false; };
 };
 
-// The job of one trial: without the search, with the trial's values as flags behind the arguments,
+// The job of one trial: without the search, with the trial's values as flags after the arguments,
 // its folder below the job's, and what programs written for Google's service look for in their
 // environment: CLOUD_ML_TRIAL_ID, CLOUD_ML_HP_METRIC_TAG and CLOUD_ML_HP_METRIC_FILE, which is in
 // the folder, or /dev/null where that is in a bucket. What the configuration sets of these stays.
@@ -55,12 +55,12 @@ constexpr const char* kSearchFile = "search.json";
 
 // The search of `job` with what its folder knows of it. Where the folder holds another one, or one
 // of another program or with other arguments, and no trial of that has measured anything, the
-// search begins behind it: its trials have the numbers that follow. Throws InvalidArgument when one
+// search begins after it: its trials have the numbers that follow. Throws InvalidArgument when one
 // has, naming what differs, and when the job has no search or no folder.
 Search known_search(const JobSpec& job, FileSystem& files, uint64_t seed);
 
 // Runs the search of `job` to its end, or until it is interrupted, and returns it. One that finds
-// search.json goes on; where it had given up, the trials that failed begin anew, else they stay as
+// search.json goes on; where it had given up, the trials that failed begin again, else they stay as
 // they are. Throws what known_search() throws; and Error when its files cannot be written, after it
 // has stopped the trials.
 Search run_search(const JobSpec& job, TrialHost& host, FileSystem& files, Clock& clock,

@@ -178,7 +178,8 @@ TEST_F(SearchRunTest, TheTableSaysWhatIsLongOrTheSameOnlyOnce) {
   for (const std::string& line : split(table, '\n')) EXPECT_LE(line.size(), 120u) << line;
 }
 
-// Whoever mends what was wrong outside, such as a folder of data, gives the same command again.
+// After a mistake outside the command is mended, such as in a folder of data, the same command
+// works.
 TEST_F(SearchRunTest, AWrongCommandLineEndsTheSearchAndTheSameCommandTriesOnceMore) {
   PretendedTrials wrong, right;
   wrong.silent = true;
@@ -197,7 +198,7 @@ TEST_F(SearchRunTest, AWrongCommandLineEndsTheSearchAndTheSameCommandTriesOnceMo
   EXPECT_EQ(second.best()->values.at("x"), "3");
 }
 
-// As with Google's service: what failed beside others that did not has its result.
+// As with Google's service: what failed next to others that did not has its result.
 TEST_F(SearchRunTest, AFailedTrialStaysFailedInASearchThatGoesOn) {
   PretendedTrials before, after;
   before.codes[1] = 1;
@@ -211,7 +212,7 @@ TEST_F(SearchRunTest, AFailedTrialStaysFailedInASearchThatGoesOn) {
   EXPECT_EQ(second.trial(1), first.trial(1));
 }
 
-// Whoever mistyped an argument keeps the folder, and nothing that was written is taken away.
+// After a mistyped argument the folder stays, and nothing that was written is removed.
 TEST_F(SearchRunTest, ASearchBeginsBehindOneThatMeasuredNothing) {
   PretendedTrials wrong, right;
   wrong.silent = true;
@@ -222,7 +223,7 @@ TEST_F(SearchRunTest, ASearchBeginsBehindOneThatMeasuredNothing) {
   job_.args = {"--epoch=2"};
   job_.search->metric_tag = "score";
   EXPECT_EQ(known_search(job_, local_file_system(), 1).first(), 3);
-  // Killed at once, it has the folder all the same.
+  // Killed at once, it has the folder anyway.
   const Search none = run(right, {.interrupted = [] { return true; }});
   EXPECT_TRUE(none.trials().empty());
   EXPECT_TRUE(right.jobs.empty());
@@ -242,7 +243,7 @@ TEST_F(SearchRunTest, ASearchBeginsBehindOneThatMeasuredNothing) {
   EXPECT_EQ(right.jobs.begin()->first, 3);
   EXPECT_TRUE(second.done());
   EXPECT_THAT(search_table(second), HasSubstr("   11 "));
-  // It goes on as any does.
+  // It continues as any does.
   job_.search->max_trials = 9;
   EXPECT_EQ(run(right).trials(), second.trials());
   job_.args = {"--epoch=3"};

@@ -95,7 +95,7 @@ void check_search(const HyperParameterSearch& search) {
                              "it becomes a flag of the program: --NAME=VALUE");
     }
     if (!names.insert(parameter.name).second) {
-      throw invalid_argument(fmt::format("the hyper-parameter '{}' is there twice", parameter.name),
+      throw invalid_argument(fmt::format("the hyper-parameter '{}' occurs twice", parameter.name),
                              "keep one of them");
     }
     if (parameter.type == Type::kDouble || parameter.type == Type::kInteger) {

@@ -151,7 +151,7 @@ TEST(SearchTest, TheBestSoFarIsNeverStopped) {
         const int number = search.begin_next().value().number;
         std::vector<double> values(9);
         for (double& value : values) value = random.uniform();
-        // Who has the best measurement of all, and has it from the beginning.
+        // The trial with the best measurement of all, from the beginning.
         if (i == 29) values[0] = maximize ? 2 : -2;
         search.measure(number, curve_of(values));
         if (i % 2 == 0) search.finish(number, TrialState::kDone);
@@ -248,7 +248,7 @@ TEST(SearchTest, AnInterruptedSearchGoesOnAsIfItHadNotBeen) {
   second.restore(first.to_json(), "tune/search.json");
   EXPECT_EQ(second.running(), 0);
   EXPECT_EQ(second.trials().size(), 2u);
-  EXPECT_EQ(second.begin_next()->number, 2);  // it ran, and begins anew with the values it had
+  EXPECT_EQ(second.begin_next()->number, 2);  // it ran, and begins again with the values it had
   EXPECT_EQ(second.trial(2).values, whole.trial(2).values);
   EXPECT_EQ(second.begin_next()->values, whole.begin_next()->values);
   EXPECT_EQ(second.trial(1), whole.trial(1));

@@ -15,14 +15,14 @@ namespace {
 
 std::string name_of(const std::string& flag) { return flag.substr(0, flag.find('=')); }
 
-// Of several jobs under one number nobody could tell how it is, nor of one that this cluster's
+// The state of several jobs under one number cannot be known, nor that of a job that this cluster's
 // controller does not know. `where` it was said: "in --slurm".
 void check_one_job(const std::string& flag, const std::string& where) {
   if (name_of(flag) == "--array") {
     throw invalid_argument(
         fmt::format("'{}' {} would make several jobs of one", flag, where),
-        "submit a job for each, with a --job-dir of its own: for i in 0 1 2; do muster submit "
-        "--job-dir=runs/$i ...; done; to try values is a search: add hyperparameters to the "
+        "submit a job for each, with a different --job-dir: for i in 0 1 2; do muster submit "
+        "--job-dir=runs/$i ...; done; to try values, use a search: add hyperparameters to the "
         "configuration (docs/hyperparameters.md)");
   }
   if (name_of(flag) == "--clusters" || name_of(flag) == "--cluster") {
@@ -71,7 +71,7 @@ class Header {
  public:
   explicit Header(const std::vector<std::string>& flags) : flags_(flags) {}
 
-  // Adds the mark by which the job is found, behind what the user has to say.
+  // Adds the mark by which the job is found, after what the user has to say.
   void add_comment(const std::string& mark) {
     if (mark.empty()) return;
     std::string comment = mark;

@@ -17,12 +17,12 @@
 
 namespace muster::inline v0_1::jobs {
 
-// What the script needs to know beside the job.
+// What the script needs to know in addition to the job.
 struct SlurmScriptOptions {
   std::string muster{};              // path of the muster binary, on every node
   std::string folder{};              // of the job's record, which every node can reach
   std::vector<std::string> flags{};  // of sbatch: "--partition=gpu"; they win over the script's own
-  // By which the job is known at Slurm, behind a comment of the flags; empty: none.
+  // By which the job is known at Slurm, after a comment of the flags; empty: none.
   std::string comment = {};
 };
 

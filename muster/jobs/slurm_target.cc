@@ -268,7 +268,8 @@ void SlurmTarget::submit(const JobSpec& job, JobRecord& record) {
   const auto unclear = [&](const Error& error) {
     try {
       if (recognise(record)) {
-        log::info(fmt::format("{}; Slurm has the job, as {}", error.message(), record.id));
+        log::info(
+            fmt::format("{}; but Slurm has accepted the job, as {}", error.message(), record.id));
         return;
       }
     } catch (const Error&) {

@@ -35,7 +35,7 @@ class SlurmTarget : public Target {
 };
 
 // Whether what `scontrol --oneliner show job` says is of the job with this batch script, and not of
-// one that has the same number on a cluster that was set up anew. Pure.
+// one that has the same number on a cluster that was set up again. Pure.
 bool is_job_of_script(std::string_view scontrol, const std::string& script);
 
 // Reads the number of the job with that comment, or one that ends with it, from lines of squeue,

@@ -76,7 +76,7 @@ TEST(SlurmTest, TheScriptIsOneThatBashReads) {
               HasSubstr("#SBATCH --output=/50%%j/batch.log\n"));
   EXPECT_THAT(script(job, {"--gres=gpu:t4:1"}), Not(HasSubstr("--gpus-per-task")));
   EXPECT_THAT(script(job, {"--no-requeue"}), Not(HasSubstr("#SBATCH --requeue")));
-  // With servers, the others go on without a task that is lost.
+  // With servers, the others continue without a task that is lost.
   job.pools.push_back({.role = "ps", .count = 1});
   EXPECT_THAT(script(job), HasSubstr("--kill-on-bad-exit=0"));
   EXPECT_THAT(message_of([&] { script(job, {"-p", "gpu"}); }), HasSubstr("'-p'"));
@@ -99,7 +99,7 @@ TEST(SlurmTest, TheScriptIsOneThatBashReads) {
 }
 
 // The script in a shell, with commands of Slurm's that write what they were asked, and a clock that
-// stands still but for what a step writes into "now".
+// stands still except for what a step writes into "now".
 class SlurmTimeTest : public ::testing::Test {
  protected:
   SlurmTimeTest() {
@@ -272,7 +272,7 @@ TEST(SlurmTest, StatesOfSlurmAreStatesOfJobs) {
   EXPECT_FALSE(slurm_status("JobState=FAILED", false).was_taken_away);
 }
 
-// Numbers begin anew when a controller is set up again.
+// Numbers begin again when a controller is set up again.
 TEST(SlurmTest, AJobOfTheSameNumberMayBeAnother) {
   const std::string said = "JobId=7 JobState=RUNNING Command=/s/a b/job.sbatch WorkDir=/w";
   EXPECT_TRUE(is_job_of_script(said, "/s/a b/job.sbatch"));

@@ -79,7 +79,7 @@ std::vector<std::string> slurm_addresses(const JobSpec& job, const Environment& 
         "leave --ntasks and --ntasks-per-node out of --slurm, or let them make as many tasks");
   }
   constexpr uint64_t kFirstPort = 20'000, kPorts = 12'000;
-  // Jobs of one node are numbered one behind another, and each may have many tasks there.
+  // Jobs of one node are numbered one after another, and each may have many tasks there.
   const uint64_t start = static_cast<uint64_t>(number(environment, "SLURM_JOB_ID")) * 64 +
                          static_cast<uint64_t>(attempt) * 7919;
   std::vector<std::string> addresses;

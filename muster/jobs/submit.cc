@@ -31,8 +31,8 @@
 namespace muster::inline v0_1::jobs {
 namespace {
 
-// Who trains in the directory holds a lock on the file .lock, which says who that is. Returns ""
-// when nobody does.
+// Returns which process trains in the directory: it holds a lock on the file .lock, which names it.
+// Returns "" without one.
 std::string trains_in(const std::string& job_dir) {
   const auto local = local_path(job_dir);
   if (!local.ok()) return "";
@@ -126,7 +126,7 @@ FileDescriptor lock_store(const JobStore& store) {
 }
 
 // A job of this machine begins within moments, or, where its submission was killed meanwhile, not
-// at all: whoever looks just then waits until it is known which.
+// at all: a command that looks at that moment waits until it is known.
 void wait_for_begin(const JobRecord& record, const StatusOf& status_of) {
   using std::chrono::steady_clock;
   constexpr std::chrono::seconds kMost{2};
@@ -148,8 +148,8 @@ void check_same_command(const JobStore& store, const JobRecord& wanted, const St
         fmt::format("the job {} is of the same command, and its submission to {} did not end: {}",
                     record.name, record.target,
                     state == JobState::kUnknown
-                        ? "it is not there, and may still come"
-                        : fmt::format("it is there, and {}", to_string(state))),
+                        ? "it does not exist, but may still appear"
+                        : fmt::format("it exists, and {}", to_string(state))),
         state == JobState::kUnknown
             ? fmt::format("wait for some minutes, and look: muster jobs status {0}; muster jobs "
                           "remove {0} forgets it",
@@ -207,14 +207,14 @@ void check_job_dir(const JobStore& store, const std::string& job_dir, const Stat
     const JobState state = status.state;
     if (state == JobState::kUnknown && !was_submitted(record)) {
       throw_taken(job_dir, record, fmt::format("whose submission to {} did not end", record.target),
-                  fmt::format("look whether that one is there: muster jobs status {0}; muster jobs "
-                              "remove {0} forgets it",
+                  fmt::format("check whether that job exists: muster jobs status {0}; to remove "
+                              "its record: muster jobs remove {0}",
                               record.name));
     }
     if (state == JobState::kUnknown && !status.forgotten) {
       throw_taken(
           job_dir, record,
-          fmt::format("of which {} does not tell how it is{}{}", record.target,
+          fmt::format("whose state {} does not report{}{}", record.target,
                       status.detail.empty() ? "" : ": ", status.detail),
           fmt::format("wait, and try again; muster jobs remove {} forgets that one, or says "
                       "how",
@@ -261,7 +261,7 @@ std::optional<JobRecord> ended_before(const JobStore& store, const Target& targe
   if (!before || !same_job(*before, wanted) || is_search(*before) || is_being_submitted(*before))
     return std::nullopt;
   JobStatus status = status_of(*before);
-  // Who keeps the names of jobs that have ended has forgotten this one since, maybe.
+  // The target may have removed this ended job since.
   if (const auto end = final_status(*before); end && !end->forgotten && !target.frees_names())
     status = recheck_status(*before, *end, [&] { return status_of(*before); });
   const bool ended = target.frees_names() && is_final(status.state);
@@ -338,14 +338,14 @@ Claim complete_claim(JobStore& store, JobRecord record, Clock& clock,
   const std::string path = join_path(made.record.folder, kSubmitting);
   made.lock = open_lock_file(path);
   take(made.lock, path);
-  // Whoever is killed from now on leaves this, by which the job is found and the name freed.
+  // If this process is killed from now on, this record finds the job and frees the name.
   store.save(made.record);
   return made;
 }
 
 // Takes the record of a job back that is nowhere, and brings back what had its name.
 void take_back(const JobStore& store, const Claim& claim) {
-  // Held, so that nobody takes the name between.
+  // Held, so that no other process takes the name meanwhile.
   const FileDescriptor held = lock_store(store);
   store.remove(claim.record);
   if (claim.before) store.bring_back(*claim.before);
@@ -386,8 +386,9 @@ Claim claim_job(JobStore& store, const Target& target, JobSpec& job, Clock& cloc
 void forget_earlier(const JobStore& store, const Claim& claim) {
   if (!claim.before) return;
   store.remove_aside(*claim.before);
-  log::info(fmt::format("the same job {} had ended: its record and its logs gave way to this one",
-                        claim.before->name));
+  log::info(fmt::format(
+      "an earlier job {} with the same command had ended: its record and logs are replaced",
+      claim.before->name));
 }
 
 Claim claim_again(JobStore& store, JobRecord record, const JobSpec& job, Clock& clock,
@@ -428,7 +429,7 @@ JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
 void forget_job(const JobStore& store, const JobRecord& record) {
   const FileDescriptor held = lock_store(store);
   const JobRecord now = store.find(record.name);
-  // Whoever runs a search, or cancels what one left, holds its folder.
+  // A command that runs a search, or cancels its leftovers, holds its folder.
   const FileDescriptor kept = is_search(now) ? internal::lock_folder(now.folder) : FileDescriptor();
   if (key_of(now) != key_of(record) || is_being_submitted(now) ||
       (is_search(now) && !kept.is_open())) {

@@ -1,4 +1,4 @@
-// What `muster submit` does behind its flags. Thread safety: free functions.
+// What `muster submit` does after its flags. Thread safety: free functions.
 #pragma once
 
 #include <chrono>
@@ -50,7 +50,7 @@ Claim claim_again(JobStore& store, JobRecord record, const JobSpec& job, Clock& 
                   const StatusOf& status_of, const std::function<void(JobRecord&)>& complete);
 
 // Makes the job's record and starts it. Takes the record back when it could not be started, and
-// brings back what had its name; it stays where the target may have the job all the same. Throws
+// brings back what had its name; it stays where the target may have the job anyway. Throws
 // what claim_job() and Target::submit() throw.
 JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
                      const StatusOf& status_of);
@@ -58,7 +58,7 @@ JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
 JobRecord preview_job(const JobStore& store, const Target& target, JobSpec& job);
 
 // Forgets a job that was seen to have ended, with all in its folder. Throws Unavailable where
-// another command has begun it anew since `record` was read, or is at work on it.
+// another command has begun it again since `record` was read, or is at work on it.
 void forget_job(const JobStore& store, const JobRecord& record);
 
 // The error that `check` throws, as a sentence with what to do; nothing where it throws none.
@@ -68,7 +68,7 @@ std::optional<std::string> reason_of(const std::function<void()>& check);
 std::vector<std::string> reasons_against(const JobStore& store, const Target& target, JobSpec job,
                                          const StatusOf& status_of);
 
-// A mark for JobRecord::submission that nobody had before.
+// A unique mark for JobRecord::submission.
 std::string new_submission();
 // For so long a job may still come whose submission was cut off: the tools that were started
 // outlive that, and give up within two minutes, and what is busy answers late.

@@ -45,7 +45,8 @@ class LookingTarget : public Target {
 
 const StatusOf unknown = [](const JobRecord&) { return JobStatus{}; };
 
-// Whoever is killed while a target takes long leaves a record, by which the name can be freed.
+// A submission that is killed while a target takes long leaves a record, by which the name can be
+// freed.
 TEST(SubmitTest, ThereIsARecordBeforeTheTargetIsAsked) {
   const TempDirectory directory;
   JobStore store(directory / "jobs");
@@ -65,7 +66,7 @@ TEST(SubmitTest, ThereIsARecordBeforeTheTargetIsAsked) {
   EXPECT_THAT(store.list(), IsEmpty());
 }
 
-// The same command goes on under its own name; whoever asks for something else is told.
+// The same command continues under its own name; another command is told.
 TEST(SubmitTest, TheSameJobTakesItsNameAgainWhenItHasEnded) {
   const TempDirectory directory;
   JobStore store(directory / "jobs");
@@ -166,11 +167,11 @@ TEST(SubmitTest, ADirectoryIsThatOfAJobWhoseTargetDoesNotAnswer) {
       return error.message() + "; " + error.hint();
     }
   };
-  EXPECT_THAT(why_taken({.detail = "it is away"}),
-              AllOf(HasSubstr("the job directory " + dir +
-                              " is that of the job fit, of which "
-                              "looking does not tell how it is: it is away; "),
-                    HasSubstr("wait, and try again"), HasSubstr("muster jobs remove fit")));
+  EXPECT_THAT(
+      why_taken({.detail = "it is away"}),
+      AllOf(HasSubstr("the job directory " + dir +
+                      " is that of the job fit, whose state looking does not report: it is away; "),
+            HasSubstr("wait, and try again"), HasSubstr("muster jobs remove fit")));
   EXPECT_EQ(why_taken({.forgotten = true}), "");
   for (const JobState ended : {JobState::kSucceeded, JobState::kFailed, JobState::kCancelled})
     EXPECT_EQ(why_taken({.state = ended}), "");

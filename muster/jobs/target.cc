@@ -100,10 +100,10 @@ UnclearSubmission::UnclearSubmission(const Error& error, const JobRecord& record
     : Error(error.kind(),
             fmt::format("{}; whether {} has the job {} now is not known", error.message(),
                         record.target, record.name),
-            fmt::format("muster jobs status {0} looks for it; while it is not there, it may still "
-                        "come: wait for some minutes before muster jobs remove {0}, and submit it "
-                        "again",
-                        record.name)) {}
+            fmt::format(
+                "look for it with muster jobs status {0}; if it does not exist, it may still "
+                "appear: wait for some minutes before muster jobs remove {0}, and submit it again",
+                record.name)) {}
 
 std::optional<std::string> meant_by(const std::string& name, std::vector<std::string> names) {
   constexpr size_t kShort = 4;

@@ -59,7 +59,7 @@ struct JobStatus {
   // Of one that has failed: nothing was wrong with it, and the target mostly puts all of it back
   // into its queue, as after a preemption.
   bool was_taken_away = false;
-  // Of a search that has ended: the trials that run on, as after its process was killed, or may
+  // For a search that has ended: the trials that still run, as after its process was killed, or may
   // still begin; and the numbers of those that run.
   int left = 0;
   std::vector<int> left_running = {};
@@ -80,7 +80,7 @@ bool tasks_go_on(const JobStatus& status);
 // Whether it has ended for good: nothing of it runs, and nothing begins again by itself.
 bool is_over(const JobStatus& status);
 
-// Of a job that was cancelled: tasks that ended by it (exit codes 143, 138, 130, and 137 of those
+// For a job that was cancelled: tasks that ended by it (exit codes 143, 138, 130, and 137 of those
 // that were killed) are cancelled and have not failed, and the detail says so in words. Does
 // nothing for other jobs.
 void tell_of_cancelling(JobStatus& status);
@@ -96,8 +96,8 @@ struct LogOptions {
 // Takes one line, without its end.
 using LogSink = std::function<void(std::string_view line)>;
 
-// The name that somebody may have meant by `name`; nothing where they differ by their numbers
-// alone: "worker-7" is no slip for "worker-1". Nor are short names, which are near to all others.
+// The name that was probably meant by `name`; nothing if they differ only by their numbers:
+// "worker-7" is no slip for "worker-1". Nor are short names, which are near to all others.
 std::optional<std::string> meant_by(const std::string& name, std::vector<std::string> names);
 // Throws NotFound, with the name that may be meant, unless `task` is one of a job's tasks.
 void check_task(const JobRecord& record, const std::string& task,

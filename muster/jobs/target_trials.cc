@@ -41,7 +41,7 @@ std::string name_of_start(const std::string& name, int64_t start) {
   return start == 1 ? name : fmt::format("{}-r{}", name, start);
 }
 
-// Takes away what is in the folder of a trial but for its record.
+// Takes away what is in the folder of a trial except for its record.
 void empty_folder(const std::string& folder) {
   for (const std::string& file : local_file_system().list_directory(folder).value()) {
     if (file != kRecordFile) local_file_system().remove_tree(join_path(folder, file)).value();
@@ -76,7 +76,7 @@ void TargetTrials::start(int number, const JobSpec& job) {
   record.details[kStarts] = std::to_string(start);
   target_.locate(named, record);
   local_file_system().make_directories(record.folder).value();
-  // Whoever is killed from now on leaves this, by which the trial is found.
+  // If this process is killed from now on, this record finds the trial.
   store_.save(record);
   before_[number] = record;
   empty_folder(record.folder);
@@ -128,9 +128,9 @@ std::optional<int> TargetTrials::exit_code(int number) {
     case JobState::kFailed:
       if (status.was_taken_away && clock_.now() - trial.last_seen < kForgotten) {
         if (!std::exchange(trial.waits, true)) {
-          log::info(fmt::format(
-              "trial {}: {}; waiting for up to {} minutes whether it begins again", number,
-              status.detail, std::chrono::ceil<std::chrono::minutes>(kForgotten).count()));
+          log::info(fmt::format("trial {}: {}; waiting up to {} minutes for it to start again",
+                                number, status.detail,
+                                std::chrono::ceil<std::chrono::minutes>(kForgotten).count()));
         }
         return std::nullopt;
       }
@@ -142,9 +142,9 @@ std::optional<int> TargetTrials::exit_code(int number) {
       break;
   }
   if (clock_.now() - trial.last_seen < kForgotten) return std::nullopt;
-  log::warning(fmt::format("trial {}: nothing was heard of the job {} on {} for 10 minutes", number,
+  log::warning(fmt::format("trial {}: no news of the job {} on {} for 10 minutes", number,
                            trial.record.name, target_.name()));
-  // One that cannot be asked for may run all the same.
+  // One that cannot be asked for may run anyway.
   return status.forgotten ? ended(1) : 1;
 }
 
@@ -155,7 +155,7 @@ void TargetTrials::end_the_rest(Entry& trial) {
   try {
     target_.cancel(trial.record);
   } catch (const Error& error) {
-    log::warning(fmt::format("{} has failed, and what is left of it could not be ended: {}",
+    log::warning(fmt::format("{} has failed, and its remaining tasks could not be ended: {}",
                              trial.record.name, error.what()));
   }
 }
@@ -179,7 +179,7 @@ std::string TargetTrials::last_words(int number) {
       if (!words.empty() && !of_starter) last = words;
     });
   } catch (const Error& failure) {
-    // The exit code is told all the same.
+    // The exit code is told anyway.
     log::debug(fmt::format("the log of trial {}: {}", number, failure.message()));
   }
   end_the_rest(trial);  // with its pods go their logs
@@ -252,7 +252,7 @@ void end_trials(const JobRecord& search, Target& target, Clock& clock, Duration 
       if (asked.insert(number).second) found.push_back(number);
     }
     if (!found.empty()) {
-      log::info(fmt::format("trials of {} outlived it, and are ended: {}; they save first",
+      log::info(fmt::format("ending trials that continued to run after {}: {}; they save first",
                             search.name, found.size()));
       end = clock.now() + limit;
     }
@@ -260,8 +260,8 @@ void end_trials(const JobRecord& search, Target& target, Clock& clock, Duration 
     const bool waits = !left.awaited.empty() && clock.now() < come;
     if (waits && !std::exchange(told, true)) {
       log::info(
-          fmt::format("the submission of trial {} of {} to {} did not end: waiting for up to "
-                      "{} minutes whether it comes",
+          fmt::format("the submission of trial {} of {} to {} was interrupted: waiting up to {} "
+                      "minutes for the job to appear",
                       left.awaited.front(), search.name, target.name(),
                       std::chrono::ceil<std::chrono::minutes>(kMayCome).count()));
     }

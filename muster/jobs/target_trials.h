@@ -1,7 +1,7 @@
 // The trials of a search as jobs of a target. Thread safety: one thread at a time.
 //
-// Each trial has a record in the folder trials/<number> of the search's record, so that whoever
-// comes later finds it: a search that goes on, and `muster jobs`. It says by which mark the target
+// Each trial has a record in the folder trials/<number> of the search's record, so that later
+// commands find it: a search that continues, and `muster jobs`. It says by which mark the target
 // knows the trial before that is sent there, so that it is found also where no answer came.
 #pragma once
 
@@ -24,13 +24,13 @@ class TargetTrials : public TrialHost {
   TargetTrials(Target& target, const JobRecord& search, Clock& clock);
 
   // A trial of which the target gave no answer counts as one that runs: exit_code() looks for it.
-  // One that begins anew has another name than before, since targets keep those that have ended.
+  // One that begins again has another name than before, since targets keep those that have ended.
   void start(int number, const JobSpec& job) override;
   // A target that cannot be asked, or does not know the job, for `kForgotten` has lost the trial,
   // which has failed then. So has one that was taken away, as by a preemption, and has not begun
   // again by then.
   std::optional<int> exit_code(int number) override;
-  // Of a trial that has failed, the last line of an error among the last of its log, or else the
+  // For a trial that has failed: the last line of an error among the last of its log, or else the
   // last line there is. What is left of it on the target is ended then.
   std::string last_words(int number) override;
   std::string log_of(int number) const override;
@@ -56,7 +56,7 @@ class TargetTrials : public TrialHost {
   const JobRecord& search_;
   Clock& clock_;
   JobStore store_;
-  std::map<int, JobRecord> before_;  // by a search that this one goes on with
+  std::map<int, JobRecord> before_;  // by a search that this one continues with
   std::map<int, Entry> trials_;
 };
 

@@ -27,7 +27,7 @@ class PretendedTarget : public Target {
   std::string describe(const JobSpec&, const JobRecord&) const override { return ""; }
   void locate(const JobSpec&, JobRecord& record) const override { record.details["place"] = "lab"; }
   void submit(const JobSpec& job, JobRecord& record) override {
-    // Found by whoever comes after a kill at any moment.
+    // Found by the next process after a kill at any moment.
     const std::string saved = local_file_system().read_file(record.folder + "/record.json").value();
     EXPECT_THAT(saved, AllOf(HasSubstr(record.submission), HasSubstr("\"place\": \"lab\"")));
     submissions.insert(record.submission);
@@ -159,7 +159,7 @@ TEST_F(TargetTrialsTest, ATargetMayBeAwayForAWhile) {
   EXPECT_EQ(trials_.exit_code(3), std::nullopt);
   clock_.advance(std::chrono::seconds(1));
   EXPECT_EQ(trials_.exit_code(3), 1);
-  // The search has given it up, and whoever comes later looks again.
+  // The search has given it up, and a later one looks again.
   target_.now.state = JobState::kRunning;
   EXPECT_EQ(trials_left(search_, target_, clock_).running, std::vector<int>{3});
   // What the target says that it does not know is nowhere.
@@ -178,7 +178,7 @@ TEST_F(TargetTrialsTest, TheLastErrorOfALogIsWhatATrialSays) {
   target_.lines = {"E 12:03:45 NotFound: there is no digits", "  hint: make it"};
   EXPECT_EQ(trials_.last_words(3), "NotFound: there is no digits");
   target_.lines = {"E 12:03:45 InvalidArgument: --epoch is not a flag of mnist",
-                   "  hint: did you mean --epochs? mnist --help shows what there is"};
+                   "  hint: did you mean --epochs? mnist --help lists all flags"};
   EXPECT_EQ(trials_.last_words(3),
             "InvalidArgument: --epoch is not a flag of mnist; did you mean --epochs?");
   EXPECT_EQ(trials_.log_of(3), "muster jobs logs --task=trial-3 fit");
@@ -233,7 +233,7 @@ TEST_F(TargetTrialsTest, OneThatNeverComesHasFailed) {
   submit_in_silence();
   clock_.advance(TargetTrials::kForgotten);
   EXPECT_EQ(trials_.exit_code(3), 1);
-  // Nor does a search that is stopped wait for it; whoever goes on looks again.
+  // A search that is stopped does not wait for it either; the continued search looks again.
   submit_in_silence();
   trials_.stop(3);
   EXPECT_EQ(target_.cancelled, "");

@@ -11,8 +11,8 @@
 
 namespace muster::inline v0_1::jobs {
 
-// What targets need to know beside the job, from flags of `muster submit`. Each target reads its
-// own; what `muster jobs` needs again stands in JobRecord::details.
+// What targets need to know in addition to the job, from flags of `muster submit`. Each target
+// reads its own; what `muster jobs` needs again stands in JobRecord::details.
 struct TargetOptions {
   // Path of the muster binary, which stays with a job of this machine and starts tasks of Slurm's.
   std::string muster{};

@@ -18,7 +18,7 @@ bool has_failed(const TaskStatus& task) { return task.state == JobState::kFailed
 
 bool was_ended(const TaskStatus& task) { return ended_by_others(task.exit_code.value_or(0)); }
 
-// Whether somebody ended it: Ctrl-C, SIGTERM, SIGKILL.
+// Whether it was ended from outside: Ctrl-C, SIGTERM, SIGKILL.
 bool was_stopped(const TaskStatus& task) {
   return was_ended(task) && *task.exit_code != exit_code(ErrorKind::kUnavailable);
 }
@@ -72,7 +72,7 @@ class Reader {
     }
     Words words{.error = {.task = task.name, .exit_code = task.exit_code},
                 .first_line = error_in(printed).first_line()};
-    // What a task printed before somebody ended it is no reason.
+    // What a task printed before it was ended from outside is not a reason.
     words.error.said = !words.first_line.empty() || !was_stopped(task);
     words.error.lines = words.error.said
                             ? error_lines(printed)

@@ -21,7 +21,7 @@ struct TaskError {
   bool said = true;
 };
 
-// Of what a task printed, in order, the last error with the lines that belong to it, at most 20
+// From a task's output, in order: the last error with the lines that belong to it, at most 20
 // (launch::SaidError). Where there is none, the last two lines that are not empty. Pure.
 std::vector<std::string> error_lines(const std::vector<std::string>& printed);
 
@@ -30,7 +30,7 @@ std::vector<std::string> error_lines(const std::vector<std::string>& printed);
 // task failed with, or that it lost one, it gives way to that task's own. Of a task that was
 // killed, or stopped, and printed no error, what became of it. Nothing where the job has not
 // failed, no task of it is known to have, or its log is not there. Reads the last lines of logs,
-// for 10 s at most where the target sends them, behind the time in which it answers at all.
+// for 10 s at most where the target sends them, after the time in which it answers at all.
 std::optional<TaskError> task_error_of(Target& target, const JobRecord& record,
                                        const JobStatus& status,
                                        std::chrono::milliseconds most = std::chrono::seconds(10));

@@ -32,7 +32,7 @@ std::vector<Pool> pools_of_counts(bool chief, int workers, int servers, bool eva
 std::vector<std::string> words_of(const JobSpec& job, const Pool& pool);
 
 // Throws InvalidArgument when the pool's environment sets a variable that each target sets itself,
-// but for those that this target leaves to the job.
+// except for those that this target leaves to the job.
 void check_environment(const Pool& pool, const std::set<std::string>& left_to_job = {});
 
 // TF_CONFIG of a task, of the tasks' addresses in the order of tasks_of(). As those services write

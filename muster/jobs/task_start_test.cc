@@ -51,7 +51,7 @@ TEST(TaskStartTest, WordsAreProgramArgumentsAndJobDir) {
       ElementsAre("/bin/train", "-v", "--epochs=5", "x y", "--job-dir", "gs://bucket/leaf"));
   EXPECT_THAT(words_of(job, *job.pool("ps")),
               ElementsAre("/bin/train", "-v", "--s", "--job-dir", "gs://bucket/leaf"));
-  // Whoever writes it by hand means it.
+  // A flag written by hand is meant.
   job.args = {"--job_dir=here"};
   EXPECT_THAT(words_of(job, *job.pool("chief")), ElementsAre("/bin/train", "-v", "--job_dir=here"));
   job.program.clear();

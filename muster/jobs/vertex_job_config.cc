@@ -157,7 +157,7 @@ class VertexReader {
     read_accelerator(machine, pool);
     if (pool.count > 0 && pool.machine_type.empty() && !machine.is_spoken_of("machineType")) {
       fields.note("machineSpec",
-                  fmt::format("{} is not there, and the pool has {} {}",
+                  fmt::format("{} is missing, but the pool has {} {}",
                               fields.path("machineSpec") + ".machineType", pool.count,
                               pool.count == 1 ? "replica" : "replicas"),
                   "add machineSpec with machineType, such as n1-standard-8");
@@ -202,7 +202,7 @@ class VertexReader {
     if (machine.is_spoken_of("acceleratorType") || machine.is_spoken_of("acceleratorCount")) return;
     const bool typed = !pool.accelerator.type.empty();
     machine.note(typed ? "acceleratorType" : "acceleratorCount",
-                 typed ? fmt::format("{} is {}, and acceleratorCount is 0 or not there",
+                 typed ? fmt::format("{} is {}, but acceleratorCount is 0 or missing",
                                      machine.path("acceleratorType"), pool.accelerator.type)
                        : fmt::format("{} is {}, and there is no acceleratorType",
                                      machine.path("acceleratorCount"), pool.accelerator.count),
@@ -232,7 +232,7 @@ class VertexReader {
       pool.environment.emplace_back(name, value);
     }
     if (there && pool.image.empty()) {
-      container.note("imageUri", fmt::format("{} is not there", container.path("imageUri")),
+      container.note("imageUri", fmt::format("{} is missing", container.path("imageUri")),
                      "name the image, such as europe-docker.pkg.dev/project/repository/name");
     }
   }
@@ -303,7 +303,7 @@ class VertexReader {
     for (const auto& [key, there] :
          {std::pair("metricId", id.has_value()), std::pair("goal", goal.has_value())}) {
       if (there) continue;
-      metric.note(key, fmt::format("{} is not there", metric.path(key)),
+      metric.note(key, fmt::format("{} is missing", metric.path(key)),
                   "write metricId, the tag of the summary, and goal: MAXIMIZE or MINIMIZE");
     }
     if (!id || !goal) return;
@@ -324,7 +324,7 @@ class VertexReader {
     HyperParameter parameter;
     const auto name = fields.text("parameterId");
     if (!name) {
-      fields.note("parameterId", fmt::format("{} is not there", fields.path("parameterId")),
+      fields.note("parameterId", fmt::format("{} is missing", fields.path("parameterId")),
                   "each parameter has a parameterId and a value spec");
       return parameter;
     }
@@ -345,7 +345,7 @@ class VertexReader {
         for (const auto& [key, there] :
              {std::pair("minValue", least.has_value()), std::pair("maxValue", most.has_value())}) {
           if (there) continue;
-          spec.note(key, fmt::format("{} is not there", spec.path(key)),
+          spec.note(key, fmt::format("{} is missing", spec.path(key)),
                     "write minValue and maxValue");
         }
         parameter.min_value = least.value_or(0);
@@ -360,7 +360,7 @@ class VertexReader {
     if (fields.has("conditionalParameterSpecs")) {
       fields.note("conditionalParameterSpecs",
                   "parameters that depend on others cannot be searched here",
-                  "list them beside the others");
+                  "list them with the others");
     }
     using Scale = HyperParameter::Scale;
     constexpr std::array kScales = {Scale::kNone, Scale::kLinear, Scale::kLog, Scale::kReverseLog};

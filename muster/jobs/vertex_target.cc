@@ -165,8 +165,9 @@ std::vector<std::string> VertexTarget::check(const JobSpec& job) const {
   }
   if (internal::needs_token(job)) {
     notes.emplace_back(
-        "whoever may read jobs of the project can read this one's token, a variable of its pools; "
-        "a token file, certificates or a network of your own make it needless (docs/vertex.md)");
+        "everyone who may read the project's jobs can read this job's token, a variable of its "
+        "pools; to avoid that, use a token file, certificates or your own network "
+        "(docs/vertex.md)");
   }
   return notes;
 }

@@ -401,7 +401,7 @@ TEST_F(Rest, AnswersOfAnotherFormAreErrors) {
               HasSubstr("no whole JSON"));
 }
 
-// Vertex AI shows the variables of a job to whoever may read it.
+// Vertex AI shows the variables of a job to every user who may read the job.
 TEST(VertexTarget, ATokenIsSpokenOfAndCanBeLeftOut) {
   VertexTarget target({.show_secrets = true}, gcloud_vertex_api());
   JobSpec job = internal::leaf_disease_job();
@@ -409,7 +409,7 @@ TEST(VertexTarget, ATokenIsSpokenOfAndCanBeLeftOut) {
   const auto shows_token = [&] {
     return target.describe(job, record).find("\"MUSTER_JOB_TOKEN\"") != std::string::npos;
   };
-  EXPECT_THAT(target.check(job), Contains(HasSubstr("can read this one's token")));
+  EXPECT_THAT(target.check(job), Contains(HasSubstr("can read this job's token")));
   EXPECT_TRUE(shows_token());
   using Variables = std::vector<std::pair<std::string, std::string>>;
   const Variables certificates = {{"MUSTER_TLS_CERT", "/run/cert.pem"},

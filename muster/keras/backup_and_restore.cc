@@ -12,12 +12,12 @@ namespace muster::inline v0_1::keras {
 BackupAndRestore::BackupAndRestore(std::string backup_dir, BackupAndRestoreOptions options)
     : backup_dir_(std::move(backup_dir)), options_(options) {
   if (backup_dir_.empty()) {
-    throw invalid_argument("BackupAndRestore: backup_dir is empty", "name a folder of its own");
+    throw invalid_argument("BackupAndRestore: backup_dir is empty", "give it its own folder");
   }
   if (options_.save_freq && *options_.save_freq < 1) {
     throw invalid_argument(fmt::format("BackupAndRestore: save_freq is {}; it must be at least 1",
                                        *options_.save_freq),
-                           "leave it out to save behind each epoch");
+                           "omit it to save after each epoch");
   }
   check_max_failed_saves(options_.max_failed_saves, "BackupAndRestoreOptions.max_failed_saves");
 }

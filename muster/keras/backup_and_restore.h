@@ -1,5 +1,5 @@
-// A fit() that was stopped, by Ctrl-C, a failure or a lost worker, goes on where it stood when the
-// same command is started again: at the next example, with the bits of a run that was not stopped.
+// Lets a fit() that was stopped, by Ctrl-C, a failure or a lost worker, continue when the same
+// command is started again: at the next example, with the same bits as a run that was not stopped.
 // Thread safety: as Callback.
 #pragma once
 
@@ -11,21 +11,22 @@
 
 namespace muster::inline v0_1::keras {
 
-// Goes into FitOptions::callbacks, once. On a cluster fit() has one by itself, in
-// "backup-<name of the model>" below the directory of the job, which run_main() knows from
-// --model_dir or --job-dir; without such a directory it has none, and on parameter servers throws
-// InvalidArgument. The chief writes: weights, slots, the place in the data, and what callbacks
-// remember. All workers need to call fit() with one.
+// Add it to FitOptions::callbacks, once. On a cluster fit() adds one itself, with the folder
+// "backup-<name of the model>" in the directory of the job, which run_main() takes from --model_dir
+// or --job-dir. Without such a directory it adds none; on parameter servers it then throws
+// InvalidArgument. The chief writes weights, slots, the position in the data, and the state of
+// callbacks. All workers must call fit() with one.
 //
-// A backup holds what began it: the job's directory, the model's name, seed and layers (where they
-// are known before they are called), the optimizer, losses, metrics, data, steps_per_epoch,
-// initial_epoch, class_weight, accumulate_steps and mixed_precision. fit() throws InvalidArgument
-// that lists what differs where another run finds it, and leaves it as it is. When fit() ends as it
-// should, the folders go that were made around backup_dir and have nothing in them. With parameter
-// servers there is a backup before the first step and behind each epoch as well, servers write
-// their part where they see the folder, and the data begins anew where a run goes on. Where a
-// backup stands behind the last of FitOptions::epochs, or behind more, fit() has the weights and
-// the History of the backup and trains nothing; one in the middle of a later epoch is refused with
+// A backup records the run that began it: the job's directory, the model's name, seed and layers
+// (if known before the first call), the optimizer, losses, metrics, data, steps_per_epoch,
+// initial_epoch, class_weight, accumulate_steps and mixed_precision. If another run finds it, fit()
+// throws InvalidArgument with the differences, and keeps the backup. When fit() ends normally, it
+// removes the folders that it made for backup_dir and that are empty.
+//
+// With parameter servers there is also a backup before the first step and after each epoch, servers
+// that can access the folder write their own parts, and a continued run begins its data again. If a
+// backup is at or after the last of FitOptions::epochs, fit() takes the weights and the History of
+// the backup and trains nothing; a backup in the middle of a later epoch is refused with
 // InvalidArgument.
 class MUSTER_EXPORT BackupAndRestore : public Callback {
  public:

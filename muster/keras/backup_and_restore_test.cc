@@ -1,4 +1,4 @@
-// Which run a backup of fit() is of: another one does not go on with it.
+// Which run a backup of fit() is of: another one does not continue with it.
 #include "muster/keras/backup_and_restore.h"
 
 #include <gmock/gmock.h>
@@ -88,7 +88,7 @@ TEST(FitBackupsTest, ABackupOfAnotherRunIsRefusedAndStays) {
     const JobDir job("elsewhere/");
     EXPECT_THAT(refused(fits), HasSubstr("the job's directory: elsewhere, and was none"));
   }
-  // The same run goes on, and may have more epochs.
+  // The same run continues, and may have more epochs.
   Model same = compiled(), whole = compiled();
   FitOptions more = into(directory);
   more.epochs = 4;
@@ -157,7 +157,8 @@ TEST(FitBackupsTest, CtrlCSaysWhetherTheSameCommandGoesOn) {
   EXPECT_EQ(kept.hint(), "run the same command again to continue");
   const Error lost = stopped({.verbose = Verbose::kSilent});
   EXPECT_THAT(lost.message(), HasSubstr("at step 1, which was not saved"));
-  EXPECT_THAT(lost.hint(), HasSubstr("nothing was saved, so the same command begins anew"));
+  EXPECT_THAT(lost.hint(),
+              HasSubstr("nothing was saved, so the same command starts from the beginning"));
 }
 
 TEST(FitBackupsTest, NoFolderStaysThatWasMadeForThem) {
@@ -166,7 +167,7 @@ TEST(FitBackupsTest, NoFolderStaysThatWasMadeForThem) {
   Model model = compiled();
   model.fit(data, into(folder / "a/b/backup"));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-  // Nor behind a run that was stopped.
+  // Nor after a run that was stopped.
   {
     Model stopped = compiled();
     EXPECT_THROW(stopped.fit(data, into(folder / "a/b/backup", 1)), std::exception);
@@ -174,7 +175,7 @@ TEST(FitBackupsTest, NoFolderStaysThatWasMadeForThem) {
   Model again = compiled();
   again.fit(data, into(folder / "a/b/backup"));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-  // What was there stays, and so does what others put beside it.
+  // What was there stays, and so does what others put next to it.
   std::filesystem::create_directories(folder / "mine");
   struct Writes : Callback {
     explicit Writes(std::string path) : path(std::move(path)) {}

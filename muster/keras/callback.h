@@ -1,12 +1,12 @@
-// A Callback hears of the moments of fit(), evaluate() and predict(), under Keras's names, and may
-// change the run: its learning rate, its weights, whether it goes on.
+// A Callback observes fit(), evaluate() and predict(), with Keras's method names, and may change
+// the run: its learning rate, its weights, or whether it continues.
 // Thread safety: called on the thread that calls the model.
 //
-// On a cluster every worker calls its callbacks at the same moments. What they are told (Logs of an
-// epoch, of validation) is the same on all, so that what follows from it is decided alike: do the
-// same on every worker, and write files on the chief alone (`model().is_chief()`). With parameter
-// servers those of the chief alone are called. Who asks the model for its weights there in the
-// middle of an epoch gets those behind the newest update, which may be further than the batch.
+// On a cluster every worker calls its callbacks at the same points. Their arguments (Logs of an
+// epoch, of validation) are the same on all workers, so that all decide the same: do the same on
+// every worker, and write files only on the chief (`model().is_chief()`). With parameter servers
+// only the chief's callbacks are called. A callback that asks the model for its weights there in
+// the middle of an epoch gets those after the newest update, which may be later than the batch.
 #pragma once
 
 #include <cstdint>
@@ -27,106 +27,108 @@ class Model;
 // Losses and metrics by name; those of validation begin with "val_".
 using Logs = std::map<std::string, double>;
 
-// What is known of a fit() when it begins.
+// What is known when fit() begins.
 struct FitInfo {
   int64_t epochs = 1;
-  int64_t initial_epoch = 0;  // the first that is trained, counted from 0
+  int64_t initial_epoch = 0;  // the first epoch to train, counted from 0
   int64_t steps = -1;         // of an epoch; -1: not known yet
-  // What Logs of an epoch will hold.
+  // The names in the Logs of an epoch.
   std::vector<std::string> metrics{};
 };
 
-// What is known of a batch behind its step.
+// What is known of a batch after its step.
 struct BatchInfo {
   int64_t batch = 0;  // in the epoch, from 0
   int64_t rows = 0;   // examples over all replicas
   double loss = 0;    // of this batch over all replicas
-  // Means since the epoch began. The loss is that of all replicas; metrics are those of the
-  // replicas of this process, since asking the others costs a message. Calling it costs little.
+  // Returns means since the epoch began. The loss is over all replicas; metrics are over the
+  // replicas of this process, because other processes would need a message. The call is cheap.
   std::function<Logs()> logs{};
 };
 
 // Options of BackupAndRestore.
 struct BackupAndRestoreOptions {
-  // Steps between two backups; unset: behind each epoch.
+  // Steps between two backups; unset: after each epoch.
   std::optional<int64_t> save_freq = {};
-  // Whether the backup is deleted when fit() ends as it should.
+  // Whether to delete the backup when fit() ends normally.
   bool delete_checkpoint = true;
-  // So many backups in a row may fail, and fit() goes on and tries again with the next; one more
-  // ends it. The first must not fail, nor one for a task that was told to stop, nor the last where
-  // it stays. Unset: 2 where backup_dir is in a bucket, 0 on a disk. 0 or more; the same on all
-  // workers. With parameter servers a chief that is killed after backups that failed goes on in the
-  // epoch where the servers are: the epochs since the backup are in no History, and no callback
-  // sees them end.
+  // How many backups in a row may fail: fit() continues and tries again at the next; one more
+  // failure ends it. The first backup must succeed, and so must the one of a task that was asked to
+  // stop, and the last one if it is kept. Unset: 2 if backup_dir is in a bucket, 0 on a disk. 0 or
+  // more; the same on all workers. With parameter servers, a chief that is killed after failed
+  // backups continues in the servers' current epoch: the epochs since the backup are missing in the
+  // History, and no callback sees them end.
   std::optional<int64_t> max_failed_saves = {};
 };
 
-// Where fit() makes backups of itself, which the same command goes on from, and how.
+// Where and how fit() makes backups of itself, from which the same command continues.
 struct Backups {
   std::string backup_dir{};  // not empty
   BackupAndRestoreOptions options{};
 };
 
-// What a callback asks of fit() besides being called.
+// What a callback needs from fit() besides its calls.
 struct CallbackNeeds {
-  // It shows how far fit() is, so that fit() has no ProgbarLogger beside it.
+  // Whether it shows the progress of fit(), so that fit() adds no ProgbarLogger.
   bool shows_progress = false;
-  // It calls Model::set_learning_rate(). On parameter servers, which follow the optimizer by
-  // themselves, fit() then throws InvalidArgument before it begins.
+  // Whether it calls Model::set_learning_rate(). On parameter servers, whose optimizer does not
+  // follow it, fit() then throws InvalidArgument before it begins.
   bool sets_learning_rate = false;
-  // fit() makes backups, and goes on from the one that is there. One callback of a fit() at most
-  // asks for them, on all workers alike.
+  // Makes fit() write backups, and continue from an existing one. At most one callback of a fit()
+  // may ask for this, and all workers must ask for the same.
   std::optional<Backups> backups = {};
 };
 
-// Override what you want to hear; the defaults do nothing.
+// Override the calls you need; the defaults do nothing.
 class MUSTER_EXPORT Callback {
  public:
   virtual ~Callback() = default;
 
-  // Called when fit() begins; restore() follows where a run goes on.
+  // Called when fit() begins; in a continued run restore() follows.
   virtual void on_train_begin(const FitInfo& /*info*/) {}
-  // `logs` are those of the last epoch. As in Keras, it is not called where an error ends the run.
+  // `logs` are those of the last epoch. As in Keras, it is not called if an error ends the run.
   virtual void on_train_end(const Logs& /*logs*/) {}
-  // Called before the first batch of an epoch, from 0; also where a run goes on in its middle.
+  // Called before the first batch of an epoch, counted from 0; also if a run continues in the
+  // middle of one.
   virtual void on_epoch_begin(int64_t /*epoch*/) {}
-  // Behind the validation. What a callback adds to `logs` those behind it see, and History too.
+  // Called after the validation. Entries that a callback adds to `logs` are passed to later
+  // callbacks and to History.
   virtual void on_epoch_end(int64_t /*epoch*/, Logs& /*logs*/) {}
   // Called before a batch, from 0 in each epoch.
   virtual void on_train_batch_begin(int64_t /*batch*/) {}
-  // Called behind its step.
+  // Called after the step of a batch.
   virtual void on_train_batch_end(const BatchInfo& /*info*/) {}
   // Called when evaluate(), or the validation of fit(), begins.
   virtual void on_test_begin() {}
-  // Called behind each of its batches.
+  // Called after each of its batches.
   virtual void on_test_batch_end(const BatchInfo& /*info*/) {}
-  // Called with what it measured.
+  // Called with the results.
   virtual void on_test_end(const Logs& /*logs*/) {}
   // Called when predict() begins.
   virtual void on_predict_begin() {}
-  // Called behind each of its batches, from 0.
+  // Called after each of its batches, from 0.
   virtual void on_predict_batch_end(int64_t /*batch*/) {}
-  // Called when all is predicted.
+  // Called after all predictions.
   virtual void on_predict_end() {}
 
   // Asked once, before fit() begins. Muster's own callbacks have no powers but these: what
   // BackupAndRestore, ProgbarLogger and ReduceLROnPlateau answer, one of yours may answer too.
   virtual CallbackNeeds needs() const { return {}; }
 
-  // What a run that was stopped has to remember of this callback: the best value so far, how long
-  // nothing got better. It stands in the backup under name(), and the run that continues gives it
-  // to restore() behind on_train_begin(). Null: nothing.
+  // Returns the state of this callback that a stopped run must keep: the best value so far, the
+  // number of epochs without improvement. The backup stores it under name(), and the continued run
+  // passes it to restore() after on_train_begin(). Null: nothing.
   virtual std::string name() const { return {}; }
   virtual nlohmann::json state() const;
   virtual void restore(const nlohmann::json& state);
-  // The same for tensors, which the chief alone is asked for and given.
+  // The same for tensors; only the chief's are stored and restored.
   virtual std::map<std::string, Tensor> tensors() const { return {}; }
-  // Takes what tensors() gave when the run was stopped.
+  // Restores what tensors() returned when the run was stopped.
   virtual void restore_tensors(const std::map<std::string, Tensor>& /*tensors*/) {}
 
-  // The model that is trained. Throws InvalidArgument outside of fit(), evaluate() and predict().
+  // Returns the trained model. Throws InvalidArgument outside of fit(), evaluate() and predict().
   Model& model() const;
-  // For who calls callbacks.
+  // For the caller of callbacks.
   void set_model(Model* model) { model_ = model; }
 
  private:

@@ -1,4 +1,4 @@
-// Keras's callbacks; backup_and_restore.h has one more. They go into FitOptions::callbacks:
+// Keras's callbacks; backup_and_restore.h has one more. Add them to FitOptions::callbacks:
 //
 //   model.fit(data, {.epochs = 50,
 //                    .validation_data = test,
@@ -33,31 +33,32 @@ class EventWriter;
 
 namespace muster::inline v0_1::keras {
 
-// Which values are better. kAuto: the lower ones of a loss, and of a metric of compile() those that
-// it says (MetricKind::better, or MetricChoice's own); else the name tells, see better_by_name().
-// Where nobody says it, fit() throws InvalidArgument behind its first batch, or for a value that
-// another callback put into the Logs, behind the first epoch that has it.
+// Which values are better. kAuto: lower values of a loss; for a metric of compile() as its
+// definition says (MetricKind::better, or MetricChoice's own); else by the name, see
+// better_by_name(). If none of these tells, fit() throws InvalidArgument after its first batch, or,
+// for a value that another callback adds to the Logs, after the first epoch that has it.
 enum class MonitorMode { kAuto, kMin, kMax };
 
-// Follows one of the Logs of the epochs, and knows its best value.
+// Follows one value in the Logs of the epochs, and keeps its best value.
 class MUSTER_EXPORT Monitor {
  public:
-  // `whose` begins the messages. A value is better when it is so by more than `min_delta`.
+  // `whose` begins the messages. A value is better only by more than `min_delta`.
   Monitor(std::string whose, std::string name, MonitorMode mode, double min_delta = 0);
 
-  // Learns from the model that is trained which values are better. `there`: the Logs have the name.
-  // Throws InvalidArgument where it cannot be told and the name is there, or one of a metric.
+  // Finds out from the trained model which values are better. `there`: the Logs have the name.
+  // Throws InvalidArgument if it cannot tell although the name is in the Logs or is a metric's.
   void learn(const Model& model, bool there = false);
 
-  // The value in `logs`; nothing, with a warning that names those there are, where it is missing.
+  // Returns the value in `logs`; nothing, with a warning that lists the names, if it is missing.
   std::optional<double> value(const Logs& logs) const;
-  // Whether it is better than the best so far. REQUIRES, with the two below: learn() knows it.
+  // Whether it is better than the best so far. REQUIRES, also for the next two: learn() has
+  // succeeded.
   bool is_better(double value) const;
-  // Whether it is better than another.
+  // Whether it is better than another value.
   bool is_better_than(double value, double other) const;
-  // An infinite one where there is none yet.
+  // Returns the best value; infinite before the first.
   double best() const;
-  // Makes it the best so far.
+  // Sets the best value.
   void set_best(double value) { best_ = value; }
   bool lower_is_better() const { return mode_ == MonitorMode::kMin; }
   const std::string& name() const { return name_; }
@@ -73,27 +74,28 @@ class MUSTER_EXPORT Monitor {
 struct ModelCheckpointOptions {
   std::string monitor = "val_loss";
   MonitorMode mode = MonitorMode::kAuto;
-  bool save_best_only = false;     // only where `monitor` is better than ever
-  bool save_weights_only = false;  // Model::save_weights() in place of Model::save()
-  // Steps between two saves; unset: behind each epoch.
+  bool save_best_only = false;     // only if `monitor` is better than ever before
+  bool save_weights_only = false;  // Model::save_weights() instead of Model::save()
+  // Steps between two saves; unset: after each epoch.
   std::optional<int64_t> save_freq = {};
-  // A value that has to be beaten for the first save of save_best_only.
+  // The value that the first save of save_best_only must beat.
   std::optional<double> initial_value_threshold = {};
-  // So many saves in a row may fail, and fit() goes on and tries again with the next; one more ends
-  // it. The first must not fail, nor the last: what failed last is saved at the end of fit(), with
-  // the weights of then. Of save_best_only what failed is not the best, and a later one may be.
-  // Unset: 2 where the path is in a bucket, 0 on a disk. 0 or more.
+  // How many saves in a row may fail: fit() continues and tries again at the next save; one more
+  // failure ends it. The first and the last save must succeed: if the last save failed, fit() saves
+  // again at its end, with the weights of that time. With save_best_only a failed save does not
+  // count as the best, so a later one may. Unset: 2 if the path is in a bucket, 0 on a disk. 0 or
+  // more.
   std::optional<int64_t> max_failed_saves = {};
 };
 
-// Saves the model. "{epoch}" and "{val_loss}", any of the Logs, may stand in the path, with
-// Python's formats: "weights-{epoch:02d}-{val_loss:.2f}.safetensors"; the first epoch is 1 there.
-// What is saved at the same path replaces what was there.
+// Saves the model. The path may contain "{epoch}" and names of the Logs such as "{val_loss}", with
+// Python's formats: "weights-{epoch:02d}-{val_loss:.2f}.safetensors"; here the first epoch is 1. A
+// save replaces an earlier one at the same path.
 class MUSTER_EXPORT ModelCheckpoint : public Callback {
  public:
   // Throws InvalidArgument for an empty path, weights whose path does not end in ".safetensors",
-  // save_freq < 1, max_failed_saves < 0, and save_freq with save_best_only: the best of what, is
-  // known behind an epoch.
+  // save_freq < 1, max_failed_saves < 0, and save_freq together with save_best_only, because the
+  // monitored value is known only after an epoch.
   explicit ModelCheckpoint(std::string path, ModelCheckpointOptions options = {});
   ~ModelCheckpoint() override;
 
@@ -106,7 +108,7 @@ class MUSTER_EXPORT ModelCheckpoint : public Callback {
   void restore(const nlohmann::json& state) override;
 
  private:
-  // Returns whether it is saved; otherwise the log says why.
+  // Returns whether it was saved; if not, the log says why.
   bool save(const Logs& logs, bool must);
 
   const std::string path_;
@@ -119,24 +121,24 @@ class MUSTER_EXPORT ModelCheckpoint : public Callback {
     int64_t epoch{};
     Logs logs{};
   };
-  std::optional<Unsaved> unsaved_;  // what the last save was to be, where it failed
+  std::optional<Unsaved> unsaved_;  // the last save, if it failed
 };
 
 // Options of EarlyStopping.
 struct EarlyStoppingOptions {
   std::string monitor = "val_loss";
   double min_delta = 0;
-  int64_t patience = 0;  // epochs without a better value that are put up with
+  int64_t patience = 0;  // allowed epochs in a row without improvement
   MonitorMode mode = MonitorMode::kAuto;
-  // A value that has to be beaten from the start.
+  // The value that training must beat from the start.
   std::optional<double> baseline = {};
-  // Whether the weights of the best epoch are put back at the end, also where training was not
-  // stopped early.
+  // Whether to restore the weights of the best epoch at the end, even if training was not stopped
+  // early.
   bool restore_best_weights = false;
-  int64_t start_from_epoch = 0;  // epochs before this one do not count
+  int64_t start_from_epoch = 0;  // epochs before this one are ignored
 };
 
-// Ends fit() when a value has stopped to get better.
+// Ends fit() when a value has stopped improving.
 class MUSTER_EXPORT EarlyStopping : public Callback {
  public:
   // Throws InvalidArgument for a number below 0.
@@ -154,7 +156,7 @@ class MUSTER_EXPORT EarlyStopping : public Callback {
     best_weights_ = tensors;
   }
 
-  // The epoch that training was stopped behind; -1 where it was not.
+  // Returns the epoch after which training was stopped; -1 if it was not.
   int64_t stopped_epoch() const { return stopped_epoch_; }
   int64_t best_epoch() const { return best_epoch_; }
 
@@ -168,15 +170,15 @@ class MUSTER_EXPORT EarlyStopping : public Callback {
 // Options of ReduceLROnPlateau.
 struct ReduceLROnPlateauOptions {
   std::string monitor = "val_loss";
-  double factor = 0.1;  // of the rate that stays; above 0 and below 1
+  double factor = 0.1;  // multiplies the rate; above 0 and below 1
   int64_t patience = 10;
   MonitorMode mode = MonitorMode::kAuto;
   double min_delta = 1e-4;
-  int64_t cooldown = 0;  // epochs behind a reduction that do not count
+  int64_t cooldown = 0;  // epochs after a reduction that are ignored
   double min_lr = 0;
 };
 
-// Lowers the learning rate when a value has stopped to get better. The rate of each epoch is
+// Lowers the learning rate when a value has stopped improving. The rate of each epoch is
 // "learning_rate" in its Logs.
 class MUSTER_EXPORT ReduceLROnPlateau : public Callback {
  public:
@@ -197,11 +199,11 @@ class MUSTER_EXPORT ReduceLROnPlateau : public Callback {
   int64_t wait_ = 0, cooldown_ = 0;
 };
 
-// Sets the learning rate of each epoch to what a function makes of its number, from 0, and of the
-// rate so far. The rate is "learning_rate" in the Logs.
+// Sets the learning rate of each epoch by a function of its number, from 0, and of the current
+// rate. The rate is "learning_rate" in the Logs.
 class MUSTER_EXPORT LearningRateScheduler : public Callback {
  public:
-  // Gives the rate of an epoch.
+  // Returns the rate of an epoch.
   using Schedule = std::function<double(int64_t epoch, double learning_rate)>;
   // Throws InvalidArgument when the function is empty.
   explicit LearningRateScheduler(Schedule schedule);
@@ -217,17 +219,17 @@ class MUSTER_EXPORT LearningRateScheduler : public Callback {
 // Options of TensorBoard.
 struct TensorBoardOptions {
   int64_t histogram_freq = 0;  // epochs between two histograms of the weights; 0: none
-  bool write_graph = true;     // of models whose inputs are known
-  // "epoch", or every so many batches: losses and metrics so far in the epoch.
+  bool write_graph = true;     // for models with known inputs
+  // "epoch", or the number of batches between two writes of the epoch's losses and metrics so far.
   std::optional<int64_t> update_freq = {};
 };
 
-// Writes what TensorBoard shows: "epoch_loss" and so on in log_dir/train and log_dir/validation,
+// Writes events for TensorBoard: "epoch_loss" and so on in log_dir/train and log_dir/validation,
 // the learning rate, histograms and the graph. On a cluster the chief writes.
 class MUSTER_EXPORT TensorBoard : public Callback {
  public:
-  // Throws InvalidArgument for an empty directory, and numbers out of range.
-  // Without a directory: "logs" below that of the job (--model_dir or --job-dir), else "logs".
+  // Throws InvalidArgument for an empty directory, and numbers out of range. The default is "logs"
+  // in the directory of the job (--model_dir or --job-dir), or "logs" without one.
   explicit TensorBoard(std::string log_dir = default_log_dir(), TensorBoardOptions options = {});
   ~TensorBoard() override;
   static std::string default_log_dir();
@@ -243,17 +245,16 @@ class MUSTER_EXPORT TensorBoard : public Callback {
   std::unique_ptr<summary::EventWriter> train_, validation_;
 };
 
-// Writes the Logs of each epoch as a line of a CSV file: "epoch,accuracy,loss,...". The columns of
-// what is validated are there from the first line, empty where an epoch was not; what a callback
-// begins to tell later gets a column at the end, in all lines. A run that goes on adds to what is
-// there. On a cluster the chief writes.
+// Writes the Logs of each epoch as a line of a CSV file: "epoch,accuracy,loss,...". Columns of
+// validation exist from the first line, and are empty for an epoch without validation; a new entry
+// of a callback adds a column at the end of all lines. A continued run appends. On a cluster the
+// chief writes.
 class MUSTER_EXPORT CSVLogger : public Callback {
  public:
-  // `append`: adds to a file that is there, in place of beginning it anew, under its columns; fit()
-  // throws InvalidArgument where its first line is no such header. `max_failed_saves`: so
-  // many writes in a row may fail, but neither the first nor the last, and the next one brings all
-  // lines; unset: 2 where the path is in a bucket, 0 on a disk. Throws InvalidArgument for an empty
-  // path and for max_failed_saves < 0.
+  // `append`: appends to an existing file, with its columns; fit() throws InvalidArgument if its
+  // first line is not such a header. `max_failed_saves`: how many writes in a row may fail, except
+  // the first and the last; the next one writes all lines. Unset: 2 if the path is in a bucket, 0
+  // on a disk. Throws InvalidArgument for an empty path and for max_failed_saves < 0.
   explicit CSVLogger(std::string path, std::string separator = ",", bool append = false,
                      std::optional<int64_t> max_failed_saves = {});
   ~CSVLogger() override;
@@ -269,31 +270,31 @@ class MUSTER_EXPORT CSVLogger : public Callback {
   const std::string path_, separator_;
   void write() const;
 
-  // Takes the lines of a file that is there.
+  // Takes over the lines of an existing file.
   void take(std::string text);
   // Adds a column to all lines.
   void add_column(const std::string& name);
 
   const bool append_;
-  std::vector<std::string> wanted_;   // what fit() said that it measures
-  std::vector<std::string> columns_;  // behind "epoch"
+  std::vector<std::string> wanted_;   // the names that fit() announced
+  std::vector<std::string> columns_;  // after "epoch"
   std::string text_;                  // all lines
   std::unique_ptr<FailedSaves> failures_;
-  bool written_ = false;  // all lines, on the chief
+  bool written_ = false;  // whether all lines are written, on the chief
   bool has_written_ = false;
 };
 
-// Ends fit() with NonFinite where the loss of a batch is no number. Without it a loss that is not
-// finite is an error too, before anything is updated; this one is here for who looks for it.
+// Ends fit() with NonFinite if the loss of a batch is NaN. Without it such a loss is an error too,
+// before anything is updated; this class exists for programs written for Keras.
 class MUSTER_EXPORT TerminateOnNaN : public Callback {
  public:
   void on_train_batch_end(const BatchInfo& info) override;
 };
 
-// Calls functions where there are some.
+// Calls the given functions.
 class MUSTER_EXPORT LambdaCallback : public Callback {
  public:
-  // The functions, by their moments; empty ones are left out.
+  // The functions by event; empty ones are not called.
   struct Functions {
     std::function<void()> on_train_begin = {}, on_train_end = {};
     std::function<void(int64_t epoch)> on_epoch_begin = {};

@@ -31,9 +31,8 @@ void Monitor::learn(const Model& model, bool there) {
   }
   if (!there && metric == known.end()) return;
   throw invalid_argument(
-      fmt::format(
-          "{} follows \"{}\", of which nobody says whether higher or lower values are better",
-          whose_, name_),
+      fmt::format("{} monitors \"{}\", but it is unknown whether higher or lower values are better",
+                  whose_, name_),
       "give it .mode = keras::MonitorMode::kMax, or kMin; or say it of the metric: "
       "keras::MetricChoice(\"name\", function, Better::kHigher)");
 }
@@ -44,8 +43,8 @@ std::optional<double> Monitor::value(const Logs& logs) const {
   std::vector<std::string> names;
   for (const auto& [name, value] : logs) names.push_back(name);
   log::warning_once(
-      fmt::format("{} looks for \"{}\", which is not among the logs of an epoch: {}; give fit() "
-                  "validation_data for names with \"val_\"",
+      fmt::format("{} needs \"{}\", which is not in the logs of an epoch: {}; for names with "
+                  "\"val_\" give fit() validation_data",
                   whose_, name_, join_quoted(names)));
   return std::nullopt;
 }

@@ -34,7 +34,7 @@ struct Says : Callback {
   const std::vector<double> values;
 };
 
-// What a Monitor in mode auto takes for the better value behind the first batch.
+// What a Monitor in mode auto takes for the better value after the first batch.
 struct Learns : Callback {
   explicit Learns(std::vector<std::string> names) : names(std::move(names)) {}
   void on_train_batch_end(const BatchInfo& info) override {
@@ -119,11 +119,11 @@ TEST(MonitorTest, WhatNobodyKnowsIsRefusedBehindTheFirstBatch) {
                                         .verbose = Verbose::kSilent});
     });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
-    EXPECT_THAT(error.message(), HasSubstr("follows \"val_mine\""));
+    EXPECT_THAT(error.message(), HasSubstr("monitors \"val_mine\""));
     EXPECT_THAT(error.hint(), HasSubstr("MonitorMode::kMax"));
     EXPECT_EQ(model.step(), 1);
   }
-  EXPECT_THAT(error_of([] { best_of("told", {1, 2}); }).message(), HasSubstr("follows \"told\""));
+  EXPECT_THAT(error_of([] { best_of("told", {1, 2}); }).message(), HasSubstr("monitors \"told\""));
   EXPECT_EQ(best_of("told", {1, 2}, MonitorMode::kMax), 1);
 }
 

@@ -94,7 +94,7 @@ TEST_F(StoreCallbacks, ModelCheckpointTriesAgain) {
          {std::vector<int64_t>{1, 2}, std::vector<int64_t>{1, 3, 4}}) {
       Model model = compiled();
       fit(model, failing, "mem://keras", {saves()});
-      EXPECT_THAT(said(), HasSubstr("1 of the 2 that may fail in a row"));
+      EXPECT_THAT(said(), HasSubstr("1 of 2 allowed failures in a row"));
       // Also where the last one failed: it is made at the end.
       Model other = compiled();
       other.build({4});
@@ -192,14 +192,14 @@ TEST_F(StoreCallbacks, ABackupWhoseAnswerIsLostHasItsTensors) {
     Model first = compiled();
     EXPECT_THROW(fit(first, {2}, "backup/checkpoint", callbacks(true), /*epochs=*/3, /*done=*/true),
                  std::exception);
-    EXPECT_THAT(said(), HasSubstr("1 of the 2 that may fail in a row"));
+    EXPECT_THAT(said(), HasSubstr("1 of 2 allowed failures in a row"));
   }
   Model second = compiled();
   fit(second, {}, "", callbacks(false));
   EXPECT_EQ(difference(weights_of(whole), weights_of(second)), 0);
 }
 
-// The run goes on without a backup; killed then, it continues from the one before.
+// The run continues without a backup; killed then, it continues from the one before.
 TEST_F(StoreCallbacks, BackupAndRestoreTriesAgain) {
   struct Killed : Callback {
     void on_epoch_begin(int64_t epoch) override {
@@ -208,7 +208,7 @@ TEST_F(StoreCallbacks, BackupAndRestoreTriesAgain) {
   };
   const std::vector<double> told{5, 3, 2, 1, 1, 1};
   const auto callbacks = [&](bool killed) {
-    // EarlyStopping keeps tensors beside the backup.
+    // EarlyStopping keeps tensors next to the backup.
     std::vector<std::shared_ptr<Callback>> all{
         std::make_shared<Told>(told),
         std::make_shared<EarlyStopping>(EarlyStoppingOptions{
@@ -224,7 +224,7 @@ TEST_F(StoreCallbacks, BackupAndRestoreTriesAgain) {
     {
       Model first = compiled();
       EXPECT_THROW(fit(first, {1, 2}, what, callbacks(true)), std::exception);
-      EXPECT_THAT(said(), HasSubstr("2 of the 2 that may fail in a row"));
+      EXPECT_THAT(said(), HasSubstr("2 of 2 allowed failures in a row"));
     }
     const std::vector<std::string> left = memory_store().objects();
     EXPECT_EQ(std::ranges::count_if(

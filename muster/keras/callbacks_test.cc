@@ -94,7 +94,7 @@ TEST(ReduceLROnPlateauTest, LowersTheRateAfterItsPatience) {
                                                                         .patience = 2,
                                                                         .cooldown = 1,
                                                                         .min_lr = 0.03})}});
-  // Behind the fourth epoch, and of the two behind it the first cools down and counts, as in Keras.
+  // After the fourth epoch, and of the two after it the first cools down and counts, as in Keras.
   EXPECT_THAT(
       history["learning_rate"],
       ::testing::Pointwise(::testing::DoubleEq(), {0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.03, 0.03}));
@@ -173,7 +173,7 @@ TEST(CSVLoggerTest, HasTheColumnsOfWhatIsValidatedLaterFromTheFirstLine) {
   EXPECT_THAT(lines[1], EndsWith(",,,"));
   EXPECT_THAT(lines[2], AllOf(Not(HasSubstr(",,")), EndsWith(",")));
   EXPECT_THAT(lines[3], EndsWith(",,,0.5"));
-  // Who adds to a file keeps to its columns.
+  // Appending to a file keeps its columns.
   const std::vector<std::string> more = lines_of(",", true, 2);
   ASSERT_EQ(more.size(), 7u);
   EXPECT_EQ(more[0], lines[0]);

@@ -151,7 +151,7 @@ TEST_P(FitLawTest, ARunThatWasKilledGoesOnWithTheSameBits) {
   }
 }
 
-// What is left of a run of three epochs, five steps each, that was killed behind `step`.
+// What is left of a run of three epochs, five steps each, that was killed after `step`.
 void leave_backup(const std::string& directory, int64_t step, std::optional<int64_t> save_freq) {
   Model model = compiled();
   const auto backups = std::make_shared<BackupAndRestore>(
@@ -175,7 +175,7 @@ TEST(FitTest, ABackupBehindTheLastEpochLeavesNothingToTrain) {
                   {.epochs = epochs, .callbacks = {std::make_shared<BackupAndRestore>(directory)}});
     EXPECT_THAT(::testing::internal::GetCapturedStderr(),
                 HasSubstr(fmt::format(
-                    "fit has nothing to train: {} is a backup behind epoch 2, epochs is {}",
+                    "fit has nothing to train: {} is a backup after epoch 2, epochs is {}",
                     directory, epochs)));
     EXPECT_THAT(history.epoch, ElementsAre(0, 1));
     EXPECT_EQ(model.step(), 10);
@@ -197,9 +197,9 @@ TEST(FitTest, ABackupInALaterEpochIsRefused) {
                     rows_of(50).batch(10),
                     {.epochs = 2, .callbacks = {std::make_shared<BackupAndRestore>(directory)}});
               }).what(),
-              HasSubstr("stands in epoch 3, and epochs is 2"));
+              HasSubstr("is in epoch 3, but epochs is 2"));
   EXPECT_TRUE(local_file_system().exists(directory).value()) << "it is not lost";
-  // Whoever goes on with it counts the steps that were made before.
+  // A continued run counts the steps that were made before.
   Model other = compiled();
   ::testing::internal::CaptureStderr();
   other.fit(rows_of(50).batch(10),
@@ -223,7 +223,7 @@ TEST(FitTest, DataThatEndsEarlyEndsTheRunWithALine) {
   ::testing::internal::CaptureStderr();
   const History history = model.fit(rows_of(30).batch(10), {.epochs = 3, .steps_per_epoch = 2});
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("the data was used up at step 1 of 2 of epoch 2"));
+              HasSubstr("the data ended at step 1 of 2 of epoch 2"));
   EXPECT_THAT(history.epoch, ElementsAre(0, 1));
   EXPECT_EQ(model.step(), 3);
 }

@@ -1,4 +1,4 @@
-// What fit() tells of its epochs. Thread safety: a value.
+// The results of fit() for each epoch. Thread safety: a value.
 #pragma once
 
 #include <cstdint>
@@ -11,20 +11,20 @@
 namespace muster::inline v0_1::keras {
 
 struct MUSTER_EXPORT History {
-  // The epochs that were trained, from 0, and what was measured in each, by name: "loss",
-  // "accuracy", "val_loss", "val_accuracy". An epoch without validation has NaN there.
+  // The trained epochs, from 0, and the values of each, by name: "loss", "accuracy", "val_loss",
+  // "val_accuracy". An epoch without validation has NaN for those.
   std::vector<int64_t> epoch{};
   std::map<std::string, std::vector<double>> history{};
 
-  // Notes an epoch.
+  // Adds an epoch.
   void add(int64_t number, const std::map<std::string, double>& logs);
-  // The values of one name. Throws NotFound with the nearest name.
+  // Returns the values of one name. Throws NotFound with the nearest name.
   const std::vector<double>& operator[](const std::string& name) const;
-  // Writes curves as a picture that any browser opens: one panel for each metric, training and
-  // validation in it. `path` ends in ".svg". Throws InvalidArgument for another ending, and what
-  // writing throws.
+  // Writes the curves as a picture for browsers: one panel for each metric, with training and
+  // validation. `path` must end in ".svg". Throws InvalidArgument for another extension, and the
+  // errors of writing.
   void plot(const std::string& path) const;
-  // Gives "epoch,accuracy,loss\n0,0.91,0.31\n" and so on.
+  // Returns "epoch,accuracy,loss\n0,0.91,0.31\n" and so on.
   std::string to_csv() const;
 };
 

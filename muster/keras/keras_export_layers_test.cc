@@ -182,7 +182,7 @@ Tensor rows_for(const Example& example, int64_t rows) {
                                            : numbers.abs().mul(4).floor().to(example.dtype);
 }
 
-// A layer behind a ServableSource.
+// A layer after a ServableSource.
 struct Exported {
   explicit Exported(const Example& example) {
     source.receiver = raw_serving_input_receiver({{"x", {example.dtype, example.shape}}});

@@ -77,7 +77,7 @@ TEST(FitOnWorkersTest, WithoutADirectoryOfTheJobThereAreNone) {
     model.fit(rows_of(20).batch(10), {.epochs = 2, .verbose = Verbose::kSilent});
   });
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-              HasSubstr("fit() makes no backups, since it knows no folder of this job"));
+              HasSubstr("fit() writes no backups, because this job has no folder"));
   EXPECT_FALSE(std::filesystem::exists("muster_backup"));
 }
 // Found at once, where each would wait for the other, and at the worker that is to blame.

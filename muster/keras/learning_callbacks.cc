@@ -72,9 +72,8 @@ void EarlyStopping::on_epoch_end(int64_t epoch, Logs& logs) {
 
 void EarlyStopping::on_train_end(const Logs& /*logs*/) {
   if (stopped_epoch_ >= 0 && model().is_chief()) {
-    log::info(fmt::format("stopped behind epoch {}: {} was best in epoch {}, {}",
-                          stopped_epoch_ + 1, options_.monitor, best_epoch_ + 1,
-                          value_text(monitor_.best())));
+    log::info(fmt::format("stopped after epoch {}: {} was best in epoch {}, {}", stopped_epoch_ + 1,
+                          options_.monitor, best_epoch_ + 1, value_text(monitor_.best())));
   }
   if (options_.restore_best_weights && best_epoch_ >= 0) model().set_weights(best_weights_);
   best_weights_.clear();
@@ -131,7 +130,7 @@ void ReduceLROnPlateau::on_epoch_end(int64_t epoch, Logs& logs) {
   model().set_learning_rate(rate);
   if (model().is_chief()) {
     log::info(
-        fmt::format("epoch {}: {} got no better for {} epochs: the learning rate goes from "
+        fmt::format("epoch {}: {} has not improved for {} epochs: the learning rate changes from "
                     "{:.3g} to {:.3g}",
                     epoch + 1, options_.monitor, wait_, old, rate));
   }

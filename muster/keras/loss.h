@@ -1,5 +1,5 @@
-// The loss that Model::compile() is given: a name of Keras's, one of the functions below with
-// options, or a function of one's own. Thread safety: immutable values.
+// The loss for Model::compile(): a name of Keras's, one of the functions below with options, or
+// your own function. Thread safety: immutable values.
 //
 //   model.compile({.optimizer = "adam", .loss = "mse"});
 //   model.compile({.optimizer = "adam",
@@ -18,19 +18,18 @@ namespace muster::inline v0_1::keras {
 
 class MUSTER_EXPORT Loss {
  public:
-  // Gives the loss of a batch, a scalar: the mean over its examples, or their sum. `sample_weight`
-  // has a weight for each example, or is undefined.
+  // Returns the loss of a batch, a scalar: the mean over its examples, or their sum.
+  // `sample_weight` has a weight for each example, or is undefined.
   using Function = std::function<Tensor(const Tensor& labels, const Tensor& outputs,
                                         const Tensor& sample_weight)>;
 
-  // No loss: of an output that is only looked at.
+  // No loss, for an output without a target.
   Loss() = default;
-  // A loss of Keras's by its name, with the defaults it has there: "mse",
-  // "sparse_categorical_crossentropy" of probabilities. Throws InvalidArgument with the nearest
-  // name for another one.
+  // A loss of Keras by its name, with Keras's defaults: "mse", "sparse_categorical_crossentropy" of
+  // probabilities. Throws InvalidArgument for an unknown name, with the nearest one.
   Loss(const char* name);         // NOLINT(google-explicit-constructor)
   Loss(const std::string& name);  // NOLINT(google-explicit-constructor)
-  // One of your own. Throws InvalidArgument when the function is empty.
+  // Your own function. Throws InvalidArgument when it is empty.
   Loss(std::string name, Function function, losses::Reduction reduction = losses::Reduction::kMean);
   // For the functions below: `from_logits` tells metrics how to read the outputs.
   Loss(std::string name, Function function, losses::Reduction reduction, bool from_logits);
@@ -38,12 +37,12 @@ class MUSTER_EXPORT Loss {
   bool defined() const { return static_cast<bool>(function_); }
   const std::string& name() const { return name_; }
   losses::Reduction reduction() const { return reduction_; }
-  // Whether outputs are logits, and not probabilities.
+  // Whether outputs are logits, not probabilities.
   bool from_logits() const { return from_logits_; }
-  // Throws what the function throws, and InvalidArgument where it gives no scalar.
+  // Throws the errors of the function, and InvalidArgument if it does not return a scalar.
   Tensor operator()(const Tensor& labels, const Tensor& outputs, const Tensor& sample_weight) const;
 
-  // The names that losses have, with Keras's short ones: "mae", "mean_absolute_error", ...
+  // Returns the names of losses, including Keras's short ones: "mae", "mean_absolute_error", ...
   static std::vector<std::string> names();
 
  private:
@@ -53,8 +52,8 @@ class MUSTER_EXPORT Loss {
   bool from_logits_ = false;
 };
 
-// Keras's classes, with the options of muster/losses; `sample_weight` of the options is left out,
-// since fit() brings the weights. A reduction of kNone is an InvalidArgument.
+// Keras's classes, with the options of muster/losses; fit() provides the weights, so do not set
+// `sample_weight`. A reduction of kNone is an InvalidArgument.
 MUSTER_EXPORT Loss BinaryCrossentropy(losses::BinaryCrossentropyOptions options = {});
 MUSTER_EXPORT Loss BinaryFocalCrossentropy(losses::BinaryFocalCrossentropyOptions options = {});
 MUSTER_EXPORT Loss CategoricalCrossentropy(losses::CategoricalCrossentropyOptions options = {});

@@ -1,4 +1,4 @@
-// A metric that Model::compile() is given: a name of Keras's, or a function.
+// A metric for Model::compile(): a name of Keras's, or a function.
 // Thread safety: immutable values.
 //
 //   model.compile({.optimizer = "adam", .loss = "mse", .metrics = {"mae"}});
@@ -25,26 +25,26 @@ class MUSTER_EXPORT MetricChoice {
   using Function =
       std::function<Metric(const Tensor& labels, const Tensor& outputs, const Tensor& weights)>;
 
-  // One of Keras's by name: "accuracy" (or "acc"), which is the binary, the categorical or the
-  // sparse one by the shapes of labels and outputs; "auc", "precision", "mae", "mse", "top_k..."
-  // and so on. What wants probabilities is given them where the loss of the output is said to be
-  // from logits: there, Keras compares logits with 0.5. Throws InvalidArgument with the nearest
-  // name for another one.
+  // A metric of Keras by name: "accuracy" (or "acc"), which is the binary, categorical or sparse
+  // one, depending on the shapes of labels and outputs; "auc", "precision", "mae", "mse",
+  // "top_k..." and so on. A metric that needs probabilities gets them if the loss of the output
+  // says that outputs are logits, where Keras would compare logits with 0.5. Throws InvalidArgument
+  // for an unknown name, with the nearest one.
   MetricChoice(const char* name);         // NOLINT(google-explicit-constructor)
   MetricChoice(const std::string& name);  // NOLINT(google-explicit-constructor)
-  // One of your own, or one of metrics.h with options. It is given the outputs as they are. Throws
+  // Your own metric, or one of metrics.h with options. It gets the outputs unchanged. Throws
   // InvalidArgument when the function is empty. `better`: which values are better, for callbacks
-  // that follow it; unset, what it measures says so, or else its name.
+  // that monitor it; unset: as the metric's kind says, or else its name.
   MetricChoice(std::string name, Function function, Better better = Better::kUnknown);
 
   const std::string& name() const { return name_; }
-  // As it was given.
+  // Returns the constructor's value.
   Better better() const { return better_; }
   // `from_logits`: the loss of this output says that outputs are logits.
   Metric operator()(const Tensor& labels, const Tensor& outputs, const Tensor& weights,
                     bool from_logits) const;
 
-  // Gives the names there are.
+  // Returns all names.
   static std::vector<std::string> names();
 
  private:

@@ -170,7 +170,7 @@ std::map<std::string, Tensor> Model::predict_outputs(const Dataset& data,
     for (std::vector<Tensor>& outputs : impl_->predict(*batch)) {
       if (outputs.size() != parts.size()) {
         throw invalid_argument(
-            fmt::format("predict: the model gave {} outputs; it is said to have {}", outputs.size(),
+            fmt::format("predict: the model returned {} outputs; it should have {}", outputs.size(),
                         parts.size()),
             "name all of them in ModelOptions::output_names");
       }

@@ -34,7 +34,7 @@ ModelCheckpoint::ModelCheckpoint(std::string path, ModelCheckpointOptions option
   }
   if (options_.save_freq && options_.save_best_only) {
     throw invalid_argument("ModelCheckpoint: both save_freq and save_best_only are set",
-                           "the best is known behind an epoch: leave out save_freq");
+                           "the best value is known only after an epoch: do not set save_freq");
   }
   check_max_failed_saves(options_.max_failed_saves, "ModelCheckpointOptions.max_failed_saves");
   if (options_.initial_value_threshold) monitor_.set_best(*options_.initial_value_threshold);
@@ -59,7 +59,7 @@ void ModelCheckpoint::on_epoch_end(int64_t epoch, Logs& logs) {
   monitor_.learn(model(), /*there=*/true);
   if (!monitor_.is_better(*value)) return;
   if (model().is_chief()) {
-    log::info(fmt::format("{} went from {} to {}: the model is saved", options_.monitor,
+    log::info(fmt::format("{} improved from {} to {}: saving the model", options_.monitor,
                           value_text(monitor_.best()), value_text(*value)));
   }
   const Monitor before = monitor_;

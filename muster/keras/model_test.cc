@@ -1,4 +1,4 @@
-// A Model beside fit(): its forms, its weights, and what it says of mistakes.
+// A Model next to fit(): its forms, its weights, and what it says of mistakes.
 #include "muster/keras/model.h"
 
 #include <gmock/gmock.h>
@@ -226,7 +226,7 @@ TEST(ModelTest, CompilingAgainKeepsTheWeightsAlone) {
   model.compile(testing::settings());
   EXPECT_EQ(difference(weights_of(model), before), 0);
   model.fit(rows_of(40).batch(10));
-  // Adam's moments began anew: so does a fresh model with these weights.
+  // Adam's moments began again: so does a fresh model with these weights.
   Model fresh = compiled();
   fresh.build({4});
   fresh.set_weights(before);

@@ -122,8 +122,8 @@ std::map<std::string, ServingFeature> served_features(const Model::Impl& impl) {
     }
     for (const auto& [name, feature] : features) {
       log::info(
-          fmt::format("the export takes {} as the first batch had it, {} a row: "
-                      "ModelOptions::inputs, or a Functional, says it otherwise",
+          fmt::format("the export uses the shape of {} in the first batch, {} per row; to define "
+                      "another one, set ModelOptions::inputs or use a Functional",
                       name, muster::describe(feature.shape)));
     }
     return features;

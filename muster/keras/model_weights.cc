@@ -62,7 +62,7 @@ std::string misfits(const char* call, const std::string& file, const std::string
                      model, problems.size(), weights, list_lines(problems, kShown, "    "));
 }
 
-// The chief writes. All processes meet behind it: what it did is done for all of them. Returns
+// The chief writes. All processes meet after it: what it did is done for all of them. Returns
 // whether it wrote, as save_model() says.
 bool write_on_chief(Model& model, const std::function<void()>& write, FailedSaves* failures,
                     bool must) {
@@ -184,20 +184,19 @@ LoadedWeights Model::load_weights(const std::string& path, const LoadWeightsOpti
   }
   impl_->assign_from_chief(values);
   if (here.is_chief() && options.by_name && result.loaded.size() == specs.size()) {
-    log::info(fmt::format("load_weights: all {} weights of the model \"{}\" are taken from {}",
+    log::info(fmt::format("load_weights: loaded all {} weights of the model \"{}\" from {}",
                           specs.size(), name(), file));
   }
   if (here.is_chief() && result.loaded.size() < specs.size()) {
     std::vector<std::string> left = result.missing;
     for (const std::string& each : result.mismatched)
       left.push_back(each.substr(0, each.find(':')));
-    log::warning(
-        fmt::format("load_weights: {} of the {} weights of the model \"{}\" are in {}; "
-                    "left as they are: {}{}",
-                    result.loaded.size(), specs.size(), name(), file, join_quoted(left, kShown),
-                    2 * result.loaded.size() < specs.size()
-                        ? "; with so few, the file may be of a network of another depth or size"
-                        : ""));
+    log::warning(fmt::format(
+        "load_weights: loaded {} of the {} weights of the model \"{}\" from {}; unchanged: {}{}",
+        result.loaded.size(), specs.size(), name(), file, join_quoted(left, kShown),
+        2 * result.loaded.size() < specs.size()
+            ? "; with so few, the file may be of a network of another depth or size"
+            : ""));
   }
   return result;
 }

@@ -1,4 +1,4 @@
-// What fit() prints: a bar while an epoch goes on, and a line behind it.
+// Prints the progress of fit(): a bar during an epoch, and a line after it.
 // Thread safety: as Callback.
 #pragma once
 
@@ -12,13 +12,13 @@
 
 namespace muster::inline v0_1::keras {
 
-// What a fit() prints: kAuto is a bar on a terminal and a line for each epoch everywhere; kEpochs
-// is these lines alone.
+// What fit() prints. kAuto: a bar on a terminal, and a line for each epoch. kEpochs: only these
+// lines.
 enum class Verbose { kSilent, kAuto, kEpochs };
 
-// fit() has one by itself, behind all others, as FitOptions::verbose says, unless one of its
-// callbacks shows the progress. One that stands among them shows what those before it add to the
-// Logs. Of the processes of a cluster the chief alone prints.
+// fit() adds one after all other callbacks, with FitOptions::verbose, unless one of them shows the
+// progress. If you add one, it shows what earlier callbacks add to the Logs. On a cluster only the
+// chief prints.
 class MUSTER_EXPORT ProgbarLogger : public Callback {
  public:
   // `clock` must outlive it.
@@ -29,7 +29,7 @@ class MUSTER_EXPORT ProgbarLogger : public Callback {
   void on_train_batch_end(const BatchInfo& info) override;
   void on_epoch_end(int64_t epoch, Logs& logs) override;
   CallbackNeeds needs() const override { return {.shows_progress = true}; }
-  // How much of the epoch is done.
+  // Returns how much of the epoch is done.
   std::string name() const override { return "ProgbarLogger"; }
   nlohmann::json state() const override;
   void restore(const nlohmann::json& state) override;
@@ -40,8 +40,8 @@ class MUSTER_EXPORT ProgbarLogger : public Callback {
   bool lines_ = false, live_ = false, unicode_ = false;
   int64_t epochs_ = 1, steps_ = -1;
   int64_t epoch_ = 0;
-  int64_t done_ = 0;             // steps of the epoch that a run before this one made
-  int64_t made_ = 0, rows_ = 0;  // since
+  int64_t done_ = 0;             // steps of the epoch made by an earlier run
+  int64_t made_ = 0, rows_ = 0;  // since then
   TimePoint begun_, shown_, trained_;
 };
 

@@ -34,7 +34,7 @@ TensorBoard::TensorBoard(std::string log_dir, TensorBoardOptions options)
   if (options_.update_freq && *options_.update_freq < 1) {
     throw invalid_argument(
         fmt::format("TensorBoard: update_freq is {}; it must be at least 1", *options_.update_freq),
-        "leave it out to write behind each epoch alone");
+        "omit it to write only after each epoch");
   }
 }
 

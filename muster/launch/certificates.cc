@@ -102,7 +102,7 @@ void write_file(const std::string& path, const std::string& text, mode_t mode) {
   const int fd = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
   if (fd < 0) {
     if (errno == EEXIST)
-      throw invalid_argument(fmt::format("{} is there already", path), "name another folder");
+      throw invalid_argument(fmt::format("{} exists already", path), "name another folder");
     throw from_errno(errno, fmt::format("cannot write {}", path));
   }
   const ssize_t written = write(fd, text.data(), text.size());
@@ -117,7 +117,7 @@ void write_file(const std::string& path, const std::string& text, mode_t mode) {
 Certificates make_certificates(const std::vector<std::string>& hosts, int days) {
   if (hosts.empty())
     throw invalid_argument("certificates are made for hosts, and none is named",
-                           "name the hosts that stand in TF_CONFIG");
+                           "name the hosts in TF_CONFIG");
   const Key authority_key(checked(EVP_EC_gen("P-256"))), key(checked(EVP_EC_gen("P-256")));
   const Certificate authority =
       begin_certificate(authority_key.get(), "authority of a Muster job", days);

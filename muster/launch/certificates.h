@@ -12,7 +12,7 @@ namespace muster::inline v0_1::launch {
 struct Certificates {
   std::string authority{};    // for all to trust; its key exists no more
   std::string certificate{};  // of every task of the job, as server and as client
-  std::string key{};          // of the certificate: whoever has it is a task of the job
+  std::string key{};          // of the certificate: a peer that has it is a task of the job
 };
 
 // Makes certificates for tasks at `hosts`, names or numeric addresses, valid from a day ago (clocks

@@ -27,7 +27,7 @@ std::shared_ptr<X509> parse(const std::string& pem) {
   return {PEM_read_bio_X509(memory.get(), nullptr, nullptr, nullptr), X509_free};
 }
 
-// Whether whoever trusts `authority` takes `certificate` for `host`.
+// Whether a client that trusts `authority` accepts `certificate` for `host`.
 bool trusted(const std::string& authority, const std::string& certificate,
              const std::string& host) {
   const auto root = parse(authority), leaf = parse(certificate);
@@ -69,7 +69,7 @@ TEST(Certificates, NobodyElseCanReadTheKey) {
   }
   // What is there is not written over.
   EXPECT_THAT(error_of([&] { write_certificates(made, directory / "tls"); }).message(),
-              HasSubstr("is there already"));
+              HasSubstr("is exist already"));
 }
 
 TEST(Certificates, AHostIsANameOrANumber) {

@@ -54,7 +54,7 @@ TEST(IdleWatch, AGapInWhichNobodyLookedCountsLittle) {
   watch.look(3, at(1), kEvery);
   watch.look(3, at(3601), kEvery);
   EXPECT_NEAR(watch.idle().count(), 3, 1e-6);
-  // One after the other is late all the same, and ends.
+  // One after the other is late anyway, and ends.
   for (int look = 1; look <= 10; ++look) watch.look(3, at(3601 + 10 * look), kEvery);
   EXPECT_NEAR(watch.idle().count(), 23, 1e-6);
 }

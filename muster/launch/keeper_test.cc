@@ -47,7 +47,7 @@ TEST_F(KeeperTest, WhatATaskLeftBehindEndsWithTheRun) {
   expect_all_gone();
 }
 
-// It ends what is ours, and not what runs beside it.
+// It ends what is ours, and not what runs next to it.
 TEST_F(KeeperTest, OthersGoOn) {
   const pid_t other = fork();
   if (other == 0) {

@@ -9,7 +9,7 @@
 namespace muster::inline v0_1::launch {
 
 // A line that is longer is passed on in parts of this many bytes: a progress bar that never ends
-// its line, or a file of bytes, must not fill the memory of whoever follows a log.
+// its line, or a file of bytes, must not fill the memory of a program that follows a log.
 constexpr std::size_t kLongestLine = 64 * 1024;
 
 // Passes lines on as they end, and keeps the one that has begun.

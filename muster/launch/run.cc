@@ -85,9 +85,8 @@ std::string too_many_cores(const RunOptions& options, const Machine& machine) {
   const int64_t asked = int64_t{options.cores_per_task} * task_count(options);
   if (asked <= machine.usable) return "";
   return fmt::format(
-      "--cores-per-task={} for {} task{} makes {} cores, and there are {}: no task gets cores of "
-      "its "
-      "own, and their threads take turns; a fair share is {}",
+      "--cores-per-task={} for {} task{} needs {} cores, but there are {}: tasks will share cores; "
+      "an equal share is {}",
       options.cores_per_task, task_count(options), task_count(options) == 1 ? "" : "s", asked,
       machine.usable, std::max(1, machine.usable / task_count(options)));
 }
@@ -158,11 +157,12 @@ void check_run_options(const RunOptions& options) {
   }
   if (options.cores_per_task < 0) {
     throw invalid_argument(fmt::format("--cores-per-task is {}", options.cores_per_task),
-                           "pass a number of cores, or leave it out for a fair share");
+                           "pass a number of cores, or omit it for an equal share");
   }
   if (options.threads < 0) {
-    throw invalid_argument(fmt::format("--threads is {}", options.threads),
-                           "pass the threads of one task, or leave it out for its cores");
+    throw invalid_argument(
+        fmt::format("--threads is {}", options.threads),
+        "pass the number of threads of one task, or omit it to use its number of cores");
   }
   if (options.command.empty()) {
     throw invalid_argument("no program to run",
@@ -250,7 +250,7 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
       spec.name = "evaluator";
       spec.beside = true;
       spec.restarts = options.restart;
-      // One that trains alone has no cluster; whoever evaluates for it needs to hear of a chief.
+      // A task that trains alone has no cluster; its evaluator needs the name of a chief.
       const nlohmann::json alone = {{"chief", {plan.addresses.front()}}};
       spec.environment.push_back(config_of(in_cluster > 1 ? cluster : alone, roles[i]));
     } else {
@@ -263,7 +263,7 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
       if (in_cluster > 1) {
         spec.environment.push_back(config_of(cluster, roles[i]));
         spec.secrets = secrets;
-        // Whoever chose another launcher did not choose it for the tasks of this one, and the place
+        // A choice of another launcher does not apply to the tasks of this one, and the place
         // in another one's run, of which this process is a child, is not theirs.
         for (const char* name : {"MUSTER_CLUSTER", "RANK", "WORLD_SIZE"}) {
           if (environment.has(name)) spec.without.emplace_back(name);
@@ -304,13 +304,14 @@ std::string find_program(const std::string& program, std::string_view path,
   for (const std::string& folder : folders) {
     if (is_program(folder + "/" + program)) return folder + "/" + program;
   }
-  // Who forgets the path of a program means one of this folder, mostly.
+  // A program without a path is usually one in this folder.
   const std::string here = "./" + program;
   const auto own = is_program(here) ? program : nearest_program(program, {"."});
   const auto near = own ? "./" + *own : nearest_program(program, folders);
-  throw not_found(fmt::format("program '{}' was found neither in PATH nor beside muster", program),
-                  near ? fmt::format("did you mean {}?", *near)
-                       : fmt::format("give its path, for example {}", here));
+  throw not_found(
+      fmt::format("program '{}' was found neither in PATH nor in muster's folder", program),
+      near ? fmt::format("did you mean {}?", *near)
+           : fmt::format("give its path, for example {}", here));
 }
 
 std::string describe(const RunPlan& plan) {

@@ -26,7 +26,7 @@ struct RunOptions {
   int workers = 1;
   bool chief = false;      // one more task, of type chief
   int ps = 0;              // parameter servers; they need a chief
-  bool evaluator = false;  // one more task, of type evaluator, beside the cluster
+  bool evaluator = false;  // one more task, of type evaluator, next to the cluster
   int cores_per_task = 0;  // 0: the cores there are, divided by the tasks
   int threads = 0;         // per task; 0: its cores, unless the environment says
   bool pin = true;         // each task to cores of its own, when there are enough

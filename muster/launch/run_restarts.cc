@@ -96,9 +96,9 @@ int run(const RunOptions& options, const std::function<std::vector<int>(int)>& p
                                options.restart));
       continue;
     }
-    log::warning(fmt::format(
-        "a port of {} was taken by somebody else: starting all tasks again on new ports",
-        fmt::join(plan.addresses, ", ")));
+    log::warning(
+        fmt::format("another program uses a port of {}: starting all tasks again on new ports",
+                    fmt::join(plan.addresses, ", ")));
     supervision.stop_on_address_in_use = false;
   }
 }

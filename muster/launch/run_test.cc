@@ -216,11 +216,11 @@ TEST(PlanRun, WarnsOfMoreCoresThanThereAre) {
         .warning;
   };
   EXPECT_THAT(warning({.workers = 2, .cores_per_task = 8}, cores(2)),
-              HasSubstr("--cores-per-task=8 for 2 tasks makes 16 cores, and there are 2"));
+              HasSubstr("--cores-per-task=8 for 2 tasks needs 16 cores, but there are 2"));
   EXPECT_THAT(warning({.workers = 3, .chief = true, .cores_per_task = 3}, cores(8)),
-              HasSubstr("a fair share is 2"));
+              HasSubstr("an equal share is 2"));
   EXPECT_THAT(warning({.workers = 4096 / 256, .cores_per_task = 2'000'000'000}, cores(2)),
-              HasSubstr("makes 32000000000 cores"));
+              HasSubstr("needs 32000000000 cores"));
   EXPECT_EQ(warning({.workers = 2, .cores_per_task = 4}, cores(8)), "");
   EXPECT_EQ(warning({.workers = 9}, cores(2)), "");  // a fair share is at least one
   Machine container = cores(64);

@@ -38,8 +38,8 @@ class SaidError {
   bool empty() const { return count_ == 0; }
   // The line with which it begins; of the log's JSON form that of the message. Empty for none.
   std::string first_line() const { return empty() ? "" : first_.front(); }
-  // That line and those that belong to it: behind an error of the log those that are indented, as
-  // the log writes them, and behind one of a command its hint too. Of more than kMostLines the
+  // That line and those that belong to it: after an error of the log those that are indented, as
+  // the log writes them, and after one of a command its hint too. Of more than kMostLines the
   // first, how many there are besides, and the causes and the hint, with which it ends.
   std::vector<std::string> lines() const;
 

@@ -28,7 +28,7 @@ using std::chrono::steady_clock;
 // Lists of a cluster's pods have some kilobytes for each.
 constexpr size_t kMostKept = 64'000'000;
 constexpr milliseconds kEndLook{2};
-// Who watches a program sees its end by its output.
+// Short, because users see the end of a program in its output.
 constexpr milliseconds kVisibleLook{20};
 
 class Pipe {
@@ -100,11 +100,12 @@ class Session {
 
   // Whether the program itself has ended.
   bool ended() const { return internal::peek_exit(pid_).has_value(); }
-  // Kills it and what it has started. The program is still a zombie, so nobody else has its number.
+  // Kills it and what it has started. The program is still a zombie, so no other process has its
+  // number.
   void end_all() { internal::signal_group(pid_, SIGKILL); }
   // Waits for the end of the program itself.
   ExitStatus reap() {
-    forwarded_.reset();  // behind its end its number may be another's
+    forwarded_.reset();  // after its end its number may be another's
     int word = 0;
     while (waitpid(pid_, &word, 0) < 0 && errno == EINTR) {
     }

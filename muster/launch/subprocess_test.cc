@@ -63,7 +63,7 @@ bool goes(pid_t pid) {
   const auto end = std::chrono::steady_clock::now() + 30s;
   while (kill(pid, 0) == 0) {
     if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(2ms);  // whoever adopted it has to take its exit status
+    std::this_thread::sleep_for(2ms);  // the adopting process has to take its exit status
   }
   return errno == ESRCH;
 }

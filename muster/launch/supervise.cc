@@ -200,7 +200,7 @@ void Supervisor::look_after(RunningTask& task) {
 void Supervisor::reap(RunningTask& task) {
   kill_session(task.process.pid);
   for (int stream = 0; stream < 2; ++stream) {
-    // A pipe holds 64 KiB. The bound is there because somebody outside the group may keep filling
+    // A pipe holds 64 KiB. The bound is there because a process outside the group may keep filling
     // it.
     for (int helping = 0; helping < 64 && read_some(task, stream); ++helping) {
     }
@@ -327,8 +327,8 @@ Outcome Supervisor::conclude() {
   outcome.address_in_use = address_in_use_;
   for (const RunningTask& task : tasks_) {
     if (!task.exit.ended) {
-      say(fmt::format("{} (process {}) did not end after SIGKILL; it is left behind",
-                      task.spec->name, task.process.pid));
+      say(fmt::format("{} (process {}) did not end after SIGKILL; giving up", task.spec->name,
+                      task.process.pid));
     }
   }
   if (options_.on_end) options_.on_end(outcome);

@@ -19,9 +19,9 @@
 // stopped as above. A line of Muster's log by which a task says that it waits is nothing. What
 // processes that a task has started compute is work of the task.
 //
-// A process beside the group (an evaluator) is none of it: when it fails, a line says so and the
+// A process next to the group (an evaluator) is none of it: when it fails, a line says so and the
 // others go on. When they have ended well it is waited for as for any. When one of them failed with
-// an exit code that asks for a restart, or was killed, the process beside them is stopped as soon
+// an exit code that asks for a restart, or was killed, the process next to them is stopped as soon
 // as it is alone, for it would wait for that restart; with another exit code it has what is left of
 // `survivor_time`.
 //
@@ -30,7 +30,7 @@
 //
 // A process that may be started again is, when it is killed or exits with 138, as long as no other
 // failure and no signal has ended the group. One that may be lost stops nobody then, nor when it
-// was told to stop by itself (130, 143), and is like one beside the group; with another exit code
+// was told to stop by itself (130, 143), and is like one next to the group; with another exit code
 // it is like any other.
 //
 // The root cause is the failure of the highest rank, and of those the earliest:
@@ -41,7 +41,7 @@
 //   4. a task that still ran when `survivor_time` or `idle_time` was over: it hung;
 //   5. exit code 138 of a survivor whose last words are that a peer was lost or did not come, and
 //      other codes of one that repeats what another task failed with;
-//   6. a failure of a process beside the group;
+//   6. a failure of a process next to the group;
 //   7. whatever a task did after we signalled it.
 // The group's exit code is the root cause's, 128 + n for signal n, and 138 when a task hung. After
 // a stop request the failures of rank 1 still win, and so does a task that says why it could not
@@ -71,8 +71,8 @@ struct ProcessSpec {
   std::vector<std::pair<std::string, std::string>> secrets = {};
   std::vector<std::string> without{};  // variables of ours it does not get
   std::vector<int> cores{};            // pinned to these; empty: not pinned
-  bool beside = false;                 // it stands beside the group
-  // The others go on without it when it is killed, or exits with 138, 130 or 143.
+  bool beside = false;                 // it is next to the group
+  // The others continue without it when it is killed, or exits with 138, 130 or 143.
   bool may_be_lost = false;
   bool serves = false;  // when the others have ended well, there is nothing to do for it
   int restarts = 0;     // how often it is started again then

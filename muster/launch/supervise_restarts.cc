@@ -47,7 +47,7 @@ void Supervisor::on_exit(RunningTask& task) {
   const std::string others = names_of_running();
   if (others.empty()) return;  // the report says it
   if (task.spec->beside || (task.spec->may_be_lost && asks_for_restart(task.exit.status))) {
-    say(fmt::format("{}; {} goes on without it", what, others));
+    say(fmt::format("{}; the run continues with {}", what, others));
     return;
   }
   held_ = {fmt::format("{}; waiting up to {} for {} to end", what,
@@ -81,7 +81,7 @@ void Supervisor::stop_those_left_alone() {
   }
   const std::string who = names_of_running();
   if (!restart || who.empty()) return;
-  say(fmt::format("{} is left alone: sending SIGTERM", who));
+  say(fmt::format("{} is the only task left: sending SIGTERM", who));
   stop_all(SIGTERM, options_.grace);
 }
 
@@ -104,7 +104,7 @@ void Supervisor::stop_those_too_late() {
   }
   const std::string who = names_of_running();
   if (who.empty() || SteadyClock::now() < last + options_.survivor_time) return;
-  say(fmt::format("{} was started again, and the run is over without it: sending SIGTERM", who));
+  say(fmt::format("{} was restarted, but the run has ended without it: sending SIGTERM", who));
   for (RunningTask& task : tasks_) task.exit.too_late |= !task.exit.ended;
   stop_all(SIGTERM, options_.grace);
 }

@@ -1,4 +1,4 @@
-// Tasks that are started again, and those that a run goes on without.
+// Tasks that are started again, and those that a run continues without.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,7 +44,7 @@ TEST_F(SuperviseRestartsTest, WithoutAWorkerThatMayBeLostTheOthersGoOn) {
   processes[1].may_be_lost = true;
   EXPECT_EQ(supervise_here(processes, {}).exit_code, 137);
   EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
-  EXPECT_THAT(read("err"), HasSubstr("chief 0 goes on without it"));
+  EXPECT_THAT(read("err"), HasSubstr("the run continues with chief 0"));
   // A mistake of the program is one of all of them.
   processes[1] = process("worker 0", "exit 2");
   processes[1].may_be_lost = true;
@@ -94,7 +94,7 @@ TEST_F(SuperviseRestartsTest, AServerThatIsStartedAgainWhenTheRunIsOverIsNoFailu
   processes[2].serves = true;
   processes[2].restarts = 5;
   EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(400)}).exit_code, 0);
-  EXPECT_THAT(read("err"), HasSubstr("ps 0 was started again, and the run is over without it"));
+  EXPECT_THAT(read("err"), HasSubstr("ps 0 was restarted, but the run has ended without it"));
 }
 
 // One that was started again while the chief trains is wanted.
@@ -118,7 +118,7 @@ TEST_F(SuperviseRestartsTest, WithoutAWorkerThatIsToldToStopTheOthersGoOn) {
   processes[1].may_be_lost = true;
   EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(1)}).exit_code, 143);
   EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
-  EXPECT_THAT(read("err"), HasSubstr("chief 0 goes on without it"));
+  EXPECT_THAT(read("err"), HasSubstr("the run continues with chief 0"));
 }
 
 }  // namespace

@@ -164,7 +164,7 @@ TEST_F(SuperviseTest, ATaskThatHangsIsTheRootCauseOfThoseThatLostItOrWaited) {
       {"wait_for ready; " + lost,
        "trap 'exit 143' TERM; touch ready; for i in {1..3000}; do sleep 0.01; done",
        "wait_for ready; echo 'E 12:03:45 Timeout: still missing: worker 1' >&2; exit 138"},
-      // The other two end one behind the other, and neither may be taken for the one that hangs.
+      // The other two end one after the other, and neither may be taken for the one that hangs.
       {.survivor_time = seconds(2), .grace = seconds(20)});
   EXPECT_EQ(outcome.exit_code, 138);
   EXPECT_EQ(outcome.root_cause, 1u);
@@ -197,20 +197,20 @@ TEST_F(SuperviseTest, AnEvaluatorThatFailsStopsNobodyAndIsTold) {
   EXPECT_EQ(outcome.root_cause, 1u);
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/trained"));
   EXPECT_FALSE(outcome.tasks[0].after_our_signal);
-  EXPECT_THAT(read("err"), HasSubstr("evaluator: exit code 1; worker 0 goes on without it"));
+  EXPECT_THAT(read("err"), HasSubstr("evaluator: exit code 1; the run continues with worker 0"));
   EXPECT_THAT(read("err"), HasSubstr("the others ended well, but evaluator failed: exit code 1"));
 }
 
 TEST_F(SuperviseTest, AWorkerThatFailsIsBlamedAndAnEvaluatorLeftAloneIsStopped) {
   const std::string waits =
       "trap 'exit 143' TERM; touch ready; for i in {1..3000}; do sleep 0.01; done";
-  // Whoever asks for a restart would be waited for in vain.
+  // A task that asks for a restart would be waited for in vain.
   const Outcome lost = supervise_beside("wait_for ready; rm ready; exit 138", waits,
                                         {.survivor_time = seconds(20), .grace = seconds(20)});
   EXPECT_EQ(lost.exit_code, 138);
   EXPECT_EQ(lost.root_cause, 0u);
   EXPECT_TRUE(lost.tasks[1].after_our_signal);
-  EXPECT_THAT(read("err"), HasSubstr("evaluator is left alone: sending SIGTERM"));
+  EXPECT_THAT(read("err"), HasSubstr("evaluator is the only task left: sending SIGTERM"));
   // Another failure is the end, which an evaluator sees by itself.
   const Outcome failed = supervise_beside(
       "wait_for ready; touch failed; exit 2",
@@ -274,7 +274,7 @@ TEST_F(SuperviseTest, WhoEndsTooEarlyIsNamedBesideThoseWhoLostIt) {
   EXPECT_THAT(read("err"), HasSubstr("worker 1 had ended before, with exit code 0"));
 }
 
-// Who is told of another task's mistake may be the first to end.
+// A task that is told of another task's mistake may be the first to end.
 TEST_F(SuperviseTest, WhoRepeatsAnothersErrorIsNotTheCause) {
   const Outcome outcome = supervise_scripts(
       {"wait_for told; echo 'E 12:00:00 InvalidArgument: no such column' >&2; exit 2",

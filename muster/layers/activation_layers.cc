@@ -56,7 +56,7 @@ class PReLUImpl final : public UnaryLayerImpl {
     if (alpha.sizes() != wanted) {
       internal::refuse_input(context, identity(),
                              fmt::format("examples for the alpha {}", describe(alpha)), input,
-                             "a layer is called with the same shape as at its first call, but for "
+                             "call a layer with the same shape as at its first call, except for "
                              "the batch and shared axes");
     }
     return at::relu(input) - alpha * at::relu(-input);

@@ -1,4 +1,4 @@
-// Activation functions as layers of their own.
+// Activation functions as separate layers.
 // Thread safety: immutable values.
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace muster::inline v0_1 {
 
-// Applies `activation` to every element: Keras's Activation. A mask stays as it is, but for a
-// softmax along another axis than the last, which refuses one.
+// Applies `activation` to every element, as Keras's Activation. A mask is passed on unchanged; a
+// softmax along another axis than the last refuses a mask.
 MUSTER_EXPORT Layer ActivationLayer(const Activation& activation, std::string name = {});
 
 // Options of ReLU(), as those of activations::relu.

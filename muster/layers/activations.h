@@ -1,7 +1,7 @@
 // Activation functions for the options of layers: {.activation = activations::relu}, or by name:
 // {.activation = activation("relu")}. Called with a tensor they compute: activations::gelu(x).
-// Those with parameters, called with them, make another one: activations::relu({.max_value = 6}).
-// They keep their namespace, since programs have functions of these names. Thread safety: values
+// Called with parameters they return another function: activations::relu({.max_value = 6}). They
+// have their own namespace, because programs have functions with these names. Thread safety: values
 // and pure functions.
 #pragma once
 
@@ -15,10 +15,9 @@
 
 namespace muster::inline v0_1 {
 
-// Says which function it is, and with which parameters. Functions that differ in a parameter are
-// not equal.
+// A function and its parameters. Functions with different parameters are not equal.
 struct MUSTER_EXPORT Activation {
-  // The function; activations:: below says what each computes.
+  // The function; activations:: below describes each.
   enum class Kind : uint8_t {
     kLinear,
     kRelu,
@@ -47,12 +46,12 @@ struct MUSTER_EXPORT Activation {
 
   static const Activation kLinear, kRelu, kTanh, kSigmoid, kSoftmax;
 
-  // Softmax and its logarithm depend on all of a vector, the others on one element.
+  // Softmax and its logarithm depend on all elements of a vector, the others on one element.
   constexpr bool is_softmax() const { return kind == Kind::kSoftmax || kind == Kind::kLogSoftmax; }
 
-  // Applies it to every element, softmax to every vector along its axis. The result has the shape
-  // and the dtype of the input. Throws InvalidArgument where softmax's axis is none of the input,
-  // or the input has fewer than two.
+  // Applies it to every element, or softmax to every vector along its axis. The result has the
+  // shape and the dtype of the input. Throws InvalidArgument if softmax's axis does not exist in
+  // the input, or if the input has fewer than two axes.
   Tensor operator()(const Tensor& input) const;
 
   friend constexpr bool operator==(const Activation&, const Activation&) = default;
@@ -68,14 +67,14 @@ namespace activations {
 
 // Options of relu.
 struct MUSTER_EXPORT ReluOptions {
-  std::optional<double> max_value{};  // no bound when unset
+  std::optional<double> max_value{};  // unset: no bound
   double negative_slope = 0;
   double threshold = 0;
   // Throws InvalidArgument for a value that is below 0 or not finite.
   Activation activation() const;
 };
 // Options of leaky_relu. The default is TensorFlow's for the function; the layer LeakyReLU has
-// another.
+// another default.
 struct MUSTER_EXPORT LeakyReluOptions {
   double alpha = 0.2;
   // Throws InvalidArgument for a value that is below 0 or not finite.
@@ -97,7 +96,7 @@ struct SoftmaxOptions {
   int64_t axis = -1;
 };
 
-// A function with parameters: itself with the default ones, and with others when called with them.
+// A function with parameters: the default ones, or those it is called with.
 template <typename Options>
 struct Configurable : Activation {
   constexpr explicit Configurable(const Activation& with_defaults) : Activation(with_defaults) {}
@@ -136,7 +135,7 @@ inline constexpr Activation silu = swish;
 inline constexpr Activation mish{.kind = Activation::Kind::kMish};
 // 1 / (1 + exp(-x)).
 inline constexpr Activation sigmoid = Activation::kSigmoid;
-// 0.2 * x + 0.5, no less than 0 and no more than 1: Keras 2's, which is not Keras 3's.
+// 0.2 * x + 0.5, clipped to [0, 1], as in Keras 2; Keras 3 differs.
 inline constexpr Activation hard_sigmoid{.kind = Activation::Kind::kHardSigmoid};
 inline constexpr Activation tanh = Activation::kTanh;
 // exp(x) / sum(exp(x)) along the axis.
@@ -155,7 +154,7 @@ inline constexpr Activation exponential{.kind = Activation::Kind::kExponential};
 MUSTER_EXPORT Tensor apply(const Activation& activation, const Tensor& input);
 }  // namespace activations
 
-// Gives the function of that name of the namespace activations, with default parameters:
+// Returns the function with that name in the namespace activations, with default parameters:
 // activation("gelu"). Throws InvalidArgument for an unknown name; the hint has the nearest one.
 MUSTER_EXPORT Activation activation(std::string_view name);
 

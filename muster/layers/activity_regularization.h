@@ -1,4 +1,4 @@
-// A penalty on what flows through a model, as a layer of its own.
+// A penalty on the values inside a model, as a separate layer.
 // Thread safety: immutable values.
 #pragma once
 
@@ -16,9 +16,9 @@ struct ActivityRegularizationOptions {
   std::string name{};
 };
 
-// Gives its input, [batch, ...] of a floating dtype, and adds (l1 * sum(|x|) + l2 * sum(x * x)) /
-// batch to the loss. A mask stays as it is. Throws InvalidArgument unless l1 and l2 are finite and
-// at least 0.
+// Returns its input, [batch, ...] of a floating-point dtype, and adds (l1 * sum(|x|) + l2 * sum(x *
+// x)) / batch to the loss. A mask is passed on unchanged. Throws InvalidArgument unless l1 and l2
+// are finite and at least 0.
 MUSTER_EXPORT Layer ActivityRegularization(ActivityRegularizationOptions options = {});
 
 }  // namespace muster::inline v0_1

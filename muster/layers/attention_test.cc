@@ -325,7 +325,7 @@ TEST(DotProductAttention, IsWhatLibTorchComputesInOneOperation) {
   EXPECT_TRUE(same(causal, true));
 }
 
-// Each place in the axes beside attends for itself.
+// Each place in the axes next to attends for itself.
 TEST(AttentionAxes, AreAttendedOverOneByOne) {
   const Tensor query = numbers({2, 3, 4, 5}), value = numbers({2, 6, 4, 5}, 0.9);
   const Tensor mask = numbers({2, 4, 3, 6}, 0.2).gt(-0.5);

@@ -24,20 +24,20 @@ struct BatchNormalizationOptions {
   Regularizer gamma_regularizer{};
   Constraint beta_constraint{};
   Constraint gamma_constraint{};
-  // With true, the statistics of a step are those over all replicas: n replicas with batches of b
-  // compute what one replica computes with n * b. It costs two small messages in the forward and
-  // two in the backward. With false, each replica normalizes its own part.
+  // True: the statistics of a step are those over all replicas: n replicas with batches of b
+  // compute the same as one replica with n * b. It needs two small messages in the forward pass and
+  // two in the backward pass. False: each replica normalizes its own part.
   bool synchronized = false;
   std::string name{};
 };
 
 // Computes (x - mean) / sqrt(variance + epsilon) * gamma + beta for each channel (the last axis):
 // [batch, ..., channels] -> the same shape. In training, mean and variance (divided by the count)
-// are those of the batch and the axes between, and the moving ones become moving * momentum + of
-// the batch * (1 - momentum); otherwise they are the moving ones. Variables, [channels], of the
-// input's dtype: "gamma", "beta"; "moving_mean" and "moving_variance", which do not train: each
-// replica has its own, and a checkpoint holds their mean. A step without rows leaves them as they
-// are. Throws InvalidArgument for options out of range.
+// are those over the batch and the axes between, and each moving statistic becomes moving *
+// momentum + batch's * (1 - momentum); otherwise the moving statistics are used. Variables,
+// [channels], of the input's dtype: "gamma", "beta"; "moving_mean" and "moving_variance", which do
+// not train: each replica has its own, and a checkpoint holds their mean. A step without rows does
+// not change them. Throws InvalidArgument for options out of range.
 MUSTER_EXPORT Layer BatchNormalization(BatchNormalizationOptions options = {});
 
 }  // namespace muster::inline v0_1

@@ -1,7 +1,7 @@
-// A CallContext gives a layer what it needs while it is called: the variables of its model, whether
-// this is training, and random keys. Each replica has one for each mode, owned by the code that
-// makes its steps. Layers keep no state, so the same layers may run in several contexts at once.
-// Thread safety: it belongs to one thread.
+// A CallContext gives a layer what it needs during a call: the variables of its model, whether this
+// is training, and random keys. Each replica has one for each mode, owned by the code that makes
+// its steps. Layers keep no state, so the same layers may run in several contexts at once. Thread
+// safety: it belongs to one thread.
 //
 // Names follow Keras: the first layer of a class is "conv2d", the next "conv2d_1", counted within a
 // scope in the order of their first call; a variable is "<scope>/<layer>/<slot>":
@@ -32,13 +32,13 @@ class RecordingScope;
 class ReplayScope;
 }  // namespace internal
 
-// Tells a context which layer asks. Every layer object has an id that is never used again, so a
-// context cannot take a new layer for an old one.
+// Identifies a layer to a context. Every layer object has an id that is never used again, so a
+// context cannot confuse a new layer with an old one.
 struct MUSTER_EXPORT LayerIdentity {
   LayerIdentity(std::string class_name, std::string given_name);
 
   uint64_t id;
-  std::string class_name;  // "conv2d", the stem of automatic names
+  std::string class_name;  // "conv2d", the base of automatic names
   std::string given_name;  // empty: named automatically
 };
 
@@ -47,8 +47,8 @@ class MUSTER_EXPORT CallContext {
   CallContext(const CallContext&) = delete;
   CallContext& operator=(const CallContext&) = delete;
 
-  // Layers first called while a Scope lives are named "<name>/..."; scopes do not nest. `name`
-  // outlives the scope.
+  // Layers first called while a Scope exists are named "<name>/..."; scopes do not nest. `name`
+  // must outlive the scope.
   class Scope {
    public:
     Scope(CallContext& context, const std::string& name);
@@ -61,66 +61,65 @@ class MUSTER_EXPORT CallContext {
     const std::string* outer_;
   };
 
-  // Gives the context with which layers are called on this thread where they are given none: inside
-  // of Strategy::run() that of the replica. Elsewhere nullptr.
+  // Returns the context of layers that are called without one on this thread: inside
+  // Strategy::run() that of the replica. Elsewhere nullptr.
   static CallContext* current();
 
   // Whether this is training.
   bool training() const { return training_; }
-  // Whether the layer trains: this is training, and the layer is not frozen. One that is uses its
-  // moving statistics, and leaves them as they are.
+  // Whether the layer trains: this is training, and the layer is not frozen. A frozen layer uses
+  // its moving statistics and does not change them.
   bool trains(const LayerIdentity& layer);
-  // Where its variables are.
+  // The device of its variables.
   Device device() const { return variables_.device(); }
-  // Sets to 0 what stateful layers keep from one batch to the next (variables of
+  // Sets to 0 the state that stateful layers keep between batches (variables of
   // VariableAggregation::kConcat), as Keras's Model.reset_states() does. Every replica resets its
-  // own: all of them call it in the same step, those without examples too.
+  // own state: all replicas must call it in the same step, also those without examples.
   void reset_states();
-  // Whether layers multiply numbers of bfloat16: those in a mixed_precision() do.
+  // Whether layers multiply bfloat16 numbers, as inside a mixed_precision().
   bool mixed_precision() const { return mixed_precision_; }
-  // Whether layers are called for the shapes of what they give alone, maybe on another machine than
-  // the one that computes.
+  // Whether layers are called only for the shapes of their outputs, possibly on another machine
+  // than the one that computes.
   bool for_shapes_alone() const { return for_shapes_alone_; }
 
-  // Gives the full name of the layer, which is chosen at its first call. Throws InvalidArgument
+  // Returns the full name of the layer, which is chosen at its first call. Throws InvalidArgument
   // when another layer of the scope has that name.
   const std::string& name_of(const LayerIdentity& layer);
-  // Gives the variable in place `slot` (0, 1, ...) of the layer. `describe` is called at the first
-  // call alone, and names the variable within the layer ("kernel"). Later calls look it up by
-  // number.
+  // Returns variable number `slot` (0, 1, ...) of the layer. `describe` is called only at the first
+  // call; it names the variable within the layer ("kernel"). Later calls use the number.
   const Tensor& variable(const LayerIdentity& layer, int slot,
                          const std::function<VariableSpec()>& describe);
-  // Gives the rows `ids` of that variable, as Variable::rows() does.
+  // Returns the rows `ids` of that variable, as Variable::rows() does.
   Tensor rows(const LayerIdentity& layer, int slot, const std::function<VariableSpec()>& describe,
               const Tensor& ids);
-  // Likewise, as Variable::placed_rows() does.
+  // The same for Variable::placed_rows().
   Variable::PlacedRows placed_rows(const LayerIdentity& layer, int slot,
                                    const std::function<VariableSpec()>& describe,
                                    const Tensor& ids);
-  // Gives the number of replicas that train in step, and which of them this is.
+  // Returns the number of replicas that train in step, and the index of this one.
   int64_t num_replicas() const { return num_replicas_; }
   int64_t replica() const { return replica_; }
-  // Gives each of these replicas the sum of their values; gradients flow back. All replicas call it
-  // together.
+  // Returns to each of these replicas the sum of their values; gradients flow back. All replicas
+  // call it together.
   Tensor sum_over_replicas(const Tensor& value) const;
-  // Gives a fresh key: the second call in a step gives another one than the first.
+  // Returns a new key: each call in a step returns another one.
   RandomKey random_key(const LayerIdentity& layer);
-  // The same, but all replicas are given one key, of (seed, step, layer name). A layer that draws
+  // The same, but all replicas get the same key, of (seed, step, layer name). A layer that draws
   // for row i from key.derive(first_row(rows) + i) draws the same on any number of replicas.
   RandomKey common_random_key(const LayerIdentity& layer);
-  // Gives the number of rows that the replicas before this one have together; this one has `rows`.
-  // All replicas call it together.
+  // Returns the total number of rows of the replicas before this one; this one has `rows`. All
+  // replicas call it together.
   int64_t first_row(int64_t rows) const;
-  // Adds `loss` to that of the step, in training and in evaluation: a scalar, the mean over the
-  // examples of the batch. Where a step adds losses (ReduceOp::kSum), it counts times the
-  // examples, so that replicas together compute what one computes. Throws InvalidArgument for what
-  // is no floating scalar.
+  // Adds `loss` to the loss of the step, in training and in evaluation: a scalar, the mean over the
+  // examples of the batch. With ReduceOp::kSum it is multiplied by the number of examples, so that
+  // several replicas compute the same as one. Throws InvalidArgument unless it is a floating-point
+  // scalar.
   void add_loss(const Tensor& loss);
-  // Adds the penalty of what a layer gives, [batch, ...], divided by the size of the batch, as
-  // Keras does. Without a regularizer it does nothing.
+  // Adds the penalty of a layer's output, [batch, ...], divided by the size of the batch, as Keras
+  // does. Without a regularizer it does nothing.
   void add_activity_loss(const Regularizer& regularizer, const Tensor& output);
-  // Gives what was added in this step, and forgets it. The caller adds it to a loss; the step
-  // does so with what no caller took.
+  // Returns the losses added in this step, and removes them. The caller adds them to a loss; the
+  // step adds those that no caller took.
   std::vector<Tensor> take_losses();
 
  private:
@@ -130,27 +129,26 @@ class MUSTER_EXPORT CallContext {
   friend class internal::RecordingScope;
   friend class internal::ReplayScope;
 
-  // A StepContext is made, which is one.
+  // Made as part of a StepContext.
   CallContext(VariableStore& variables, uint64_t seed);
-  // Sets current(), and gives what it was.
+  // Sets current(), and returns its old value.
   static CallContext* exchange_current(CallContext* context);
 
   struct State {
     std::string name{};
     std::vector<Variable*> variables{};
     RandomKey key{};         // of (seed, name)
-    uint64_t last_step = 0;  // the count of begin_step calls when it last drew
+    uint64_t last_step = 0;  // the number of begin_step calls at its last draw
     uint64_t draws = 0;      // in that step
     std::shared_ptr<internal::FoldedKernel> folded{};
   };
   State& state_of(const LayerIdentity& layer);
-  // Draws a key, or gives the one of the tape; `drawer` is the replica, or what stands for all of
-  // them.
+  // Draws a key, or returns the tape's; `drawer` is the replica, or a value for all replicas.
   RandomKey noted_key(const LayerIdentity& layer, uint64_t drawer);
   RandomKey draw_key(const LayerIdentity& layer, uint64_t drawer);
   Variable& find_or_create(const LayerIdentity& layer, int slot,
                            const std::function<VariableSpec()>& describe);
-  // Notes that `variable` was read by rows, for who records; it had so many uses before.
+  // Records for the tape that `variable` was read by rows; it had this many uses before.
   void note_rows(const Variable& variable, size_t uses_before);
   std::string choose_name(const LayerIdentity& layer);
 

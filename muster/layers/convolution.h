@@ -20,7 +20,8 @@ struct Conv1DOptions {
   int64_t strides = 1;
   Padding padding = Padding::kValid;
   int64_t dilation_rate = 1;
-  // The channels are cut into as many parts, each with filters / groups filters of its own.
+  // The number of groups into which the channels are divided, each with its own filters / groups
+  // filters.
   int64_t groups = 1;
   Activation activation = Activation::kLinear;
   bool use_bias = true;
@@ -70,10 +71,10 @@ struct Conv3DOptions {
   std::string name{};
 };
 
-// Makes a convolution. Its variables are "kernel" [the kernel's sizes, in / groups, filters],
-// "bias" [filters], of the input's dtype, one of weights. Throws InvalidArgument for sizes below 1,
-// for filters that groups do not divide, for strides and dilation_rate both above 1, and for
-// kCausal in two or three dimensions; when called, for channels that groups do not divide.
+// Makes a convolution. Its variables are "kernel" [the kernel's sizes, in / groups, filters] and
+// "bias" [filters], of the input's dtype, which must be one of weights. Throws InvalidArgument for
+// sizes below 1, if groups do not divide filters, if strides and dilation_rate are both above 1,
+// and for kCausal in two or three dimensions; when called, if groups do not divide the channels.
 MUSTER_EXPORT Layer Conv1D(int64_t filters, int64_t kernel_size, Conv1DOptions options = {});
 MUSTER_EXPORT Layer Conv2D(int64_t filters, Size2D kernel_size, Conv2DOptions options = {});
 MUSTER_EXPORT Layer Conv3D(int64_t filters, Size3D kernel_size, Conv3DOptions options = {});
@@ -82,7 +83,7 @@ MUSTER_EXPORT Layer Conv3D(int64_t filters, Size3D kernel_size, Conv3DOptions op
 struct Conv2DTransposeOptions {
   Size2D strides = 1;
   Padding padding = Padding::kValid;
-  std::optional<Size2D> output_padding{};  // rows and columns behind the result; below the strides
+  std::optional<Size2D> output_padding{};  // rows and columns after the result; below the strides
   Size2D dilation_rate = 1;
   Activation activation = Activation::kLinear;
   bool use_bias = true;
@@ -123,10 +124,9 @@ struct DepthwiseConv2DOptions {
   std::string name{};
 };
 
-// Convolves each channel with depth_multiplier kernels of its own; result k * depth_multiplier + m
-// is that of channel k and its kernel m. Variables: "depthwise_kernel" [kernel height, kernel
-// width, in, depth_multiplier], "bias" [in * depth_multiplier]. Throws InvalidArgument as Conv2D
-// does.
+// Convolves each channel with its own depth_multiplier kernels; result k * depth_multiplier + m is
+// that of channel k and its kernel m. Variables: "depthwise_kernel" [kernel height, kernel width,
+// in, depth_multiplier], "bias" [in * depth_multiplier]. Throws InvalidArgument as Conv2D does.
 MUSTER_EXPORT Layer DepthwiseConv2D(Size2D kernel_size, DepthwiseConv2DOptions options = {});
 
 // Options of SeparableConv2D().

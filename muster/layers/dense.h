@@ -26,8 +26,8 @@ struct DenseOptions {
 };
 
 // Computes activation(input @ kernel + bias) over the last axis: [batch..., in] -> [batch...,
-// units]. A mask stays as it is. Variables: "kernel" [in, units], "bias" [units], of the input's
-// dtype, one of weights. Throws InvalidArgument for units < 1.
+// units]. A mask is passed on unchanged. Variables: "kernel" [in, units] and "bias" [units], of the
+// input's dtype, which must be one of weights. Throws InvalidArgument for units < 1.
 MUSTER_EXPORT Layer Dense(int64_t units, DenseOptions options = {});
 
 }  // namespace muster::inline v0_1

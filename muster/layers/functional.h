@@ -1,5 +1,5 @@
-// The functional form of a model: layers are called on symbolic tensors, and what lies between
-// inputs and outputs becomes a layer. It may have several of both, share layers and branch.
+// The functional form of a model: call layers on symbolic tensors, and make a layer of everything
+// between inputs and outputs. It may have several inputs and outputs, share layers and branch.
 //
 //   const SymbolicTensor image = Input({28, 28, 1}), age = Input({1}, {.name = "age"});
 //   const SymbolicTensor seen = Flatten()(Conv2D(8, 3)(image));
@@ -20,31 +20,31 @@
 
 namespace muster::inline v0_1 {
 
-// Is called as any other layer, with a tensor for each input, and gives one for each output; masks
-// go along from layer to layer. Layers run in the order in which they were called on symbolic
-// tensors, and are named as if they stood alone; "model", "model_1" is the name of the Functional
-// itself. Throws InvalidArgument when it is called with other tensors than its inputs say.
+// Call it like any other layer, with a tensor for each input; it returns one for each output, and
+// passes masks from layer to layer. Layers run in the order in which they were called on symbolic
+// tensors, with the names they would have outside; the Functional itself is named "model",
+// "model_1". Throws InvalidArgument for tensors that do not fit its inputs.
 class MUSTER_EXPORT Functional : public Layer {
  public:
-  // Throws InvalidArgument where an output needs an Input that is not among the inputs ("graph
-  // disconnected"), where no output needs an input, where an input is no Input or is there twice,
-  // where two layers have the same name, and where the calls of a shared layer ask for weights of
-  // different shapes.
+  // Throws InvalidArgument if an output needs an Input that is not among the inputs ("graph
+  // disconnected"), if no output needs an input, if an input is not an Input or occurs twice, if
+  // two layers have the same name, and if the calls of a shared layer need weights of different
+  // shapes.
   Functional(std::vector<SymbolicTensor> inputs, std::vector<SymbolicTensor> outputs,
              std::string name = {});
 
-  // Gives what `layer` is, where it was made as a Functional.
+  // Returns `layer` as a Functional, if it was made as one.
   static std::optional<Functional> of(const Layer& layer);
 
   const std::vector<SymbolicTensor>& inputs() const;
   const std::vector<SymbolicTensor>& outputs() const;
-  // Gives their names: those of the Inputs, and of the layers that give the outputs. Of an output
-  // that shares its layer with others the second is called "dense:1".
+  // Returns the names of the Inputs, and those of the layers of the outputs. If several outputs
+  // have the same layer, the second is called "dense:1".
   const std::vector<std::string>& input_names() const;
   const std::vector<std::string>& output_names() const;
-  // Gives its layers, each once, in the order of Keras: those furthest from the outputs first.
+  // Returns its layers, each once, in the order of Keras: those furthest from the outputs first.
   std::vector<Layer> layers() const;
-  // Counts the elements of all variables, those that do not train included.
+  // Returns the number of elements of all variables, including those that do not train.
   int64_t count_params() const;
 
  private:

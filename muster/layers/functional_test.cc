@@ -73,7 +73,7 @@ TEST(Functional, HasTheNamesValuesAndBitsOfASequential) {
   }
 }
 
-// The convolution and the pooling behind it run as one also where others are called in between,
+// The convolution and the pooling after it run as one also where others are called in between,
 // unless somebody else needs what lies between them.
 TEST(Functional, RunsPairsOfLayersAsOneWhereItMay) {
   const auto conv = Conv2D(16, 3, {.activation = activations::relu}), pool = MaxPooling2D();
@@ -259,8 +259,8 @@ TEST(Functional, NamesTheLayersAndShapesThatDoNotMeet) {
               Concatenate()({x, image});
             }),
             "layer concatenate does not take float32[None, 28] from Input input_1 and "
-            "float32[None, 8, 8, 3] from Input image: expected the same sizes but for axis 1, not "
-            "the batch, was given float32[2, 28], float32[2, 8, 8, 3]");
+            "float32[None, 8, 8, 3] from Input image: expected the same sizes except along axis 1, "
+            "which must not be the batch, was given float32[2, 28], float32[2, 8, 8, 3]");
   EXPECT_EQ(message_of([&] { Embedding(4, 2)(x); }),
             "layer embedding does not take float32[None, 28] from Input input_1: expected int64 or "
             "int32 ids [batch, ...], was given float32[2, 28]");

@@ -11,25 +11,24 @@
 
 namespace muster::inline v0_1::initializers {
 
-// All elements are the same: 0, 1, `value`, which must be finite, else InvalidArgument is thrown.
+// Fill all elements with 0, 1, or `value`. Throws InvalidArgument unless `value` is finite.
 MUSTER_EXPORT Initializer zeros();
 MUSTER_EXPORT Initializer ones();
 MUSTER_EXPORT Initializer constant(double value);
-// Gives a copy of the tensor, in the variable's dtype: weights from elsewhere. Throws
-// InvalidArgument for an undefined tensor, and when called, for another shape, which it names with
-// its own.
+// Returns a copy of the tensor, in the variable's dtype: for existing weights. Throws
+// InvalidArgument for an undefined tensor, and, when called, for another shape, with both shapes.
 MUSTER_EXPORT Initializer constant(const Tensor& value);
 // Draws uniformly from [minimum, maximum). Throws InvalidArgument when the interval is empty.
 MUSTER_EXPORT Initializer random_uniform(double minimum = -0.05, double maximum = 0.05);
 // Draws normal numbers. Throws InvalidArgument for a negative stddev.
 MUSTER_EXPORT Initializer random_normal(double mean = 0.0, double stddev = 0.05);
-// Draws normal numbers, and draws again what is further than two stddev from the mean.
+// Draws normal numbers, and draws again if one is more than two stddev from the mean.
 MUSTER_EXPORT Initializer truncated_normal(double mean = 0.0, double stddev = 0.05);
 
-// What variance_scaling divides by: fan_in, fan_out, or (fan_in + fan_out) / 2; 1 at the least.
+// The divisor of variance_scaling: fan_in, fan_out, or (fan_in + fan_out) / 2; at least 1.
 enum class FanMode { kFanIn, kFanOut, kFanAvg };
-// kTruncatedNormal is drawn again beyond two standard deviations, and widened by what that takes
-// away; kUntruncatedNormal is not.
+// kTruncatedNormal draws again beyond two standard deviations, and is scaled to keep the variance;
+// kUntruncatedNormal is not truncated.
 enum class Distribution { kTruncatedNormal, kUntruncatedNormal, kUniform };
 
 // Options of variance_scaling().
@@ -43,9 +42,9 @@ struct VarianceScalingOptions {
 // and above 0.
 MUSTER_EXPORT Initializer variance_scaling(VarianceScalingOptions options = {});
 
-// These are variance_scaling: glorot of scale 1 and the mean of the fans (Glorot and Bengio, 2010),
-// he of scale 2 and fan_in (He et al., 2015), lecun of scale 1 and fan_in (LeCun et al., 1998);
-// uniform, or truncated normal.
+// Variants of variance_scaling: glorot has scale 1 and the mean of the fans (Glorot and Bengio,
+// 2010), he has scale 2 and fan_in (He et al., 2015), lecun has scale 1 and fan_in (LeCun et al.,
+// 1998); each uniform, or truncated normal.
 MUSTER_EXPORT Initializer glorot_uniform();
 MUSTER_EXPORT Initializer glorot_normal();
 MUSTER_EXPORT Initializer he_uniform();
@@ -53,10 +52,10 @@ MUSTER_EXPORT Initializer he_normal();
 MUSTER_EXPORT Initializer lecun_uniform();
 MUSTER_EXPORT Initializer lecun_normal();
 
-// Makes a matrix [product of the axes but the last, last axis] with orthonormal rows or columns,
-// whichever are fewer, times `gain`: Q of the QR decomposition of normal numbers in which the
-// diagonal of R is positive (Saxe et al., 2014). Throws InvalidArgument for a gain that is not
-// finite, and when called, for fewer than two axes.
+// Makes a matrix [product of all axes except the last, last axis] with orthonormal rows or columns,
+// whichever are fewer, times `gain`: Q of the QR decomposition of normal numbers, with the signs
+// that make the diagonal of R positive (Saxe et al., 2014). Throws InvalidArgument for a gain that
+// is not finite, and, when called, for fewer than two axes.
 MUSTER_EXPORT Initializer orthogonal(double gain = 1);
 
 // Makes [rows, columns] with `gain` on the diagonal and 0 elsewhere. Throws InvalidArgument for a

@@ -1,7 +1,6 @@
 // A Layer describes one step of a model: a value that owns no tensors. Its variables come from the
-// VariableStore of the CallContext it is called with, so one layer serves training, evaluation and
-// every replica. Thread safety: immutable; calls are safe from several threads with different
-// contexts.
+// VariableStore of the CallContext of the call, so one layer serves training, evaluation and every
+// replica. Thread safety: immutable; calls are safe from several threads with different contexts.
 #pragma once
 
 #include <memory>
@@ -16,19 +15,18 @@
 
 namespace muster::inline v0_1 {
 
-// How a layer takes part in mixed_precision() ("muster/layers/mixed_precision.h").
+// What a layer computes in inside a mixed_precision() ("muster/layers/mixed_precision.h").
 enum class LayerPrecision {
-  kFloat32,  // it is given float32: right for any layer
-  kWidened,  // so it is, and what it gives is rounded to bfloat16 where its inputs were bfloat16
-  // So it is on the CPU; on a GPU it is given bfloat16 as it is, and computes in float32 all the
-  // same.
+  kFloat32,  // it gets float32: right for any layer
+  kWidened,  // the same, but its result is rounded to bfloat16 if its inputs were bfloat16
+  // The same on the CPU; on a GPU it gets bfloat16 inputs unchanged, and still computes in float32.
   kWidenedOnCpu,
-  kAsGiven,   // it computes in what it is given; float32 where inputs are of both dtypes
-  kBfloat16,  // it is given bfloat16, which it multiplies
+  kAsGiven,   // it computes in the dtype of its inputs; float32 if they have both
+  kBfloat16,  // it gets bfloat16, and multiplies in it
 };
 
-// What a kind of layer does. Implement it to make a layer of your own; one that takes one tensor
-// and gives one is shorter as a UnaryLayerImpl ("muster/layers/unary_layer.h").
+// The implementation of a layer. Implement it to make your own layer; for a layer with one input
+// and one output a UnaryLayerImpl is shorter ("muster/layers/unary_layer.h").
 class MUSTER_EXPORT LayerImpl {
  public:
   LayerImpl(std::string class_name, std::string given_name)
@@ -36,11 +34,11 @@ class MUSTER_EXPORT LayerImpl {
   virtual ~LayerImpl() = default;
 
   // Must be a pure function of the inputs, the context's variables, its training flag and its
-  // random keys. The tensors are defined and the masks fit them; how many there are, and whether
-  // there are masks and state, is for the layer to check.
+  // random keys. The tensors are defined and the masks fit them; the layer itself must check the
+  // number of tensors, and whether there are masks and state.
   virtual LayerOutputs call(const LayerInputs& inputs, CallContext& context) const = 0;
 
-  // Inputs and state come in this dtype inside of mixed_precision(); weights are float32 there too.
+  // Inside mixed_precision(), inputs and state have this dtype; weights stay float32.
   virtual LayerPrecision precision() const { return LayerPrecision::kFloat32; }
 
   const LayerIdentity& identity() const { return identity_; }
@@ -54,31 +52,29 @@ class MUSTER_EXPORT Layer {
   explicit Layer(std::shared_ptr<const LayerImpl> impl);
 
   // Creates the layer's variables at the first call in a context. Calls of one Layer, and of its
-  // copies, share weights within a context. Throws InvalidArgument naming the layer, what it
-  // expects and what it was given.
+  // copies, share weights within a context. Throws InvalidArgument with the layer, its expected
+  // input and its actual input.
   LayerOutputs operator()(const LayerInputs& inputs, CallContext& context) const;
-  // Calls it with one tensor, whose steps all count, and leaves out the mask and the state of the
-  // result. Throws InvalidArgument also when the layer gives more than one tensor.
+  // Calls it with one tensor without a mask, and drops the mask and the state of the result. Also
+  // throws InvalidArgument when the layer returns more than one tensor.
   Tensor operator()(const Tensor& input, CallContext& context) const;
-  // These use the context of the replica function they are called in. They throw InvalidArgument
-  // outside of Strategy::run(); in a model function, ModelContext::model() binds a layer to its
-  // context.
+  // These use the context of the current replica function. They throw InvalidArgument outside of
+  // Strategy::run(); in a model function, ModelContext::model() binds a layer to its context.
   LayerOutputs operator()(const LayerInputs& inputs) const;
   Tensor operator()(const Tensor& input) const;
-  // These add the layer to a graph ("muster/layers/functional.h"). They call it on no rows at once,
-  // and where it does not take these, on two, so that shapes are known and what does not fit is
-  // found here. They throw InvalidArgument naming the layer, and the layers and shapes of its
-  // inputs; and those that give one tensor also when the layer gives more.
+  // These add the layer to a graph ("muster/layers/functional.h"). They immediately call it on zero
+  // rows, or, if it refuses these, on two, so that shapes are known and errors are found here. They
+  // throw InvalidArgument with the layer and the layers and shapes of its inputs; those that return
+  // one tensor also throw it when the layer returns more.
   SymbolicTensor operator()(const SymbolicTensor& input) const;
   SymbolicTensor operator()(const std::vector<SymbolicTensor>& inputs) const;
   SymbolicValues operator()(const SymbolicValues& inputs) const;
 
-  // Gives the table that Keras 2 prints (2.7 to 2.12), with a line end behind it: each layer with
-  // its type, the shape of what it gives and its number of weights, and "Connected to" where the
-  // layers of a Functional are no chain. A Functional is shown with its own inputs. Any other layer
-  // is called on `inputs`, as in model.summary({Input({784})}); the layers of a Sequential have a
-  // row each, another layer is one row. Throws InvalidArgument where inputs are missing, or are
-  // given for a Functional, and where they do not fit.
+  // Returns the table that Keras 2 prints (2.7 to 2.12), with a line end: each layer with its type,
+  // its output shape and its number of weights, and "Connected to" if the layers of a Functional
+  // are not a chain. A Functional uses its own inputs. Any other layer is called on `inputs`, as in
+  // model.summary({Input({784})}); each layer of a Sequential has a row, another layer is one row.
+  // Throws InvalidArgument if inputs are missing, given for a Functional, or do not fit.
   std::string summary(const std::vector<SymbolicTensor>& inputs = {}) const;
 
   const LayerImpl& impl() const { return *impl_; }

@@ -1,4 +1,4 @@
-// Normalizes each example by itself, so that no replica's batch matters.
+// Normalizes each example separately, so it does not depend on the batches of replicas.
 // Thread safety: immutable values.
 #pragma once
 
@@ -14,7 +14,8 @@ namespace muster::inline v0_1 {
 
 // Options of LayerNormalization().
 struct LayerNormalizationOptions {
-  std::vector<int64_t> axis = {-1};  // which are normalized together; may count from the back
+  std::vector<int64_t> axis = {-1};  // the axes to normalize together; negative numbers count from
+                                     // the back
   double epsilon = 1e-3;             // added to the variance; more than 0
   bool center = true;                // add "beta"
   bool scale = true;                 // multiply by "gamma"
@@ -28,15 +29,16 @@ struct LayerNormalizationOptions {
 };
 
 // Computes (x - mean) / sqrt(variance + epsilon) * gamma + beta, where mean and variance (divided
-// by the count) are those along the axes (Ba et al., 2016). A mask stays as it is. Variables, of
-// the sizes of the axes and the input's dtype: "gamma", "beta". Throws InvalidArgument for options
-// out of range, and when called, for axes the input does not have or names twice, and for axis 0.
+// by the count) are taken along the axes (Ba et al., 2016). A mask is passed on unchanged.
+// Variables, with the sizes of the axes and the input's dtype: "gamma", "beta". Throws
+// InvalidArgument for options out of range, and, when called, for an axis that is missing, named
+// twice, or 0.
 MUSTER_EXPORT Layer LayerNormalization(LayerNormalizationOptions options = {});
 
 // Options of GroupNormalization().
 struct GroupNormalizationOptions {
-  int64_t groups = 32;    // -1: as many as channels (instance normalization)
-  int64_t axis = -1;      // of the channels
+  int64_t groups = 32;    // -1: one for each channel (instance normalization)
+  int64_t axis = -1;      // the axis of the channels
   double epsilon = 1e-3;  // added to the variance; more than 0
   bool center = true;     // add "beta"
   bool scale = true;      // multiply by "gamma"
@@ -49,14 +51,14 @@ struct GroupNormalizationOptions {
   std::string name{};
 };
 
-// Cuts the channels into groups of neighbours, and normalizes each of them over its channels and
+// Divides the channels into groups of neighbours, and normalizes each group over its channels and
 // all axes between (Wu and He, 2018). Variables, [channels], of the input's dtype: "gamma", "beta".
-// Throws InvalidArgument for options out of range, and when called, for channels that the groups do
-// not divide.
+// Throws InvalidArgument for options out of range, and, when called, if the groups do not divide
+// the channels.
 MUSTER_EXPORT Layer GroupNormalization(GroupNormalizationOptions options = {});
 
-// Divides by the root of the sum of squares along the axes, at least 1e-6. A mask stays as it is.
-// When called it throws InvalidArgument for axes the input does not have.
+// Divides by the root of the sum of squares along the axes, at least 1e-6. A mask is passed on
+// unchanged. Throws InvalidArgument, when called, for axes that the input does not have.
 MUSTER_EXPORT Layer UnitNormalization(std::vector<int64_t> axis = {-1}, std::string name = {});
 
 }  // namespace muster::inline v0_1

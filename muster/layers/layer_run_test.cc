@@ -1,4 +1,4 @@
-// A convolution and the normalization behind it run as one where nothing trains, and give what they
+// A convolution and the normalization after it run as one where nothing trains, and give what they
 // give one after the other.
 #include "muster/layers/internal/layer_run.h"
 
@@ -187,7 +187,7 @@ TEST(LayerRun, OthersStayApart) {
       layer_run_of({Conv2D(5, 3, {.activity_regularizer = regularizers::l2(0.1)}), normalization}));
   EXPECT_FALSE(layer_run_of({Conv2D(5, 3), relu_layer()}));
   EXPECT_FALSE(layer_run_of({Conv2D(5, 3)}));
-  // Their own pairs they are all the same.
+  // Their own pairs they are anyway.
   EXPECT_EQ(layer_run_of({normalization, relu_layer()}).size(), 2U);
   EXPECT_EQ(layer_run_of({ZeroPadding2D(1), Conv2D(5, 3), relu_layer()}).size(), 2U);
 }

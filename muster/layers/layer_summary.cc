@@ -14,7 +14,7 @@ using internal::GraphLayer;
 using internal::GraphNode;
 
 // Rows of cells in columns of fixed width. A cell that is too long goes on in the next line, and so
-// does a list, behind each of its entries.
+// does a list, after each of its entries.
 class Table {
  public:
   // `ends` says where each column ends; the last one is the width.

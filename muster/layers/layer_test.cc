@@ -262,8 +262,8 @@ TEST(Layers, AFloat64InputIsWarnedOfOnceForAModel) {
   const std::string warning = said(model, numbers({2, 3}));
   EXPECT_NE(warning.find("W "), std::string::npos);
   EXPECT_NE(warning.find("layer float64_model/dense_2: its input is float64[2, 3], so its weights "
-                         "are float64, and so is what follows: twice the memory, and slower; where "
-                         "that is not meant, give it x.to(kFloat32)"),
+                         "and all later layers are float64, which is slower and needs twice the "
+                         "memory; to avoid this, pass x.to(kFloat32)"),
             std::string::npos)
       << warning;
   EXPECT_EQ(warning.find("dense_3"), std::string::npos) << warning;

@@ -1,4 +1,4 @@
-// LayerValues go into a layer and come out of it: tensors, the masks beside them, and state.
+// LayerValues are the inputs and outputs of a layer: tensors, their masks, and state.
 // Thread safety: values.
 #pragma once
 
@@ -10,14 +10,13 @@ namespace muster::inline v0_1 {
 
 struct LayerValues {
   std::vector<Tensor> tensors{};
-  // A mask tells which steps of its tensor count. It is bool, of the shape of the tensor's first
-  // axes ([batch, steps]). With an undefined mask, or no masks at all, all steps count.
+  // A mask selects the steps of its tensor that count. It is bool, with the shape of the tensor's
+  // first axes ([batch, steps]). With an undefined mask, or without masks, all steps count.
   std::vector<Tensor> masks{};
-  // A recurrent layer begins with the state it is given, or with its own where this is empty, and
-  // gives the state it ends with.
+  // The initial state of a recurrent layer, empty: its own; and its final state in outputs.
   std::vector<Tensor> state{};
 };
-// Both are one type, because what one layer gives the next one takes.
+// Inputs and outputs have the same type, because one layer's output is the next one's input.
 using LayerInputs = LayerValues;
 using LayerOutputs = LayerValues;
 

@@ -82,7 +82,7 @@ TEST(RemoveMask, MendsEveryLayerThatRefusesAMask) {
     const Error error = error_of([&] { Sequential({words, layer})(ids, fixture.context); });
     EXPECT_TRUE(error.message().ends_with(": was given a mask, which it cannot take"))
         << error.message();
-    EXPECT_TRUE(error.hint().starts_with("put RemoveMask() in front of it")) << error.hint();
+    EXPECT_TRUE(error.hint().starts_with("put RemoveMask() before it")) << error.hint();
     const LayerOutputs outputs =
         Sequential({words, RemoveMask(), layer})({.tensors = {ids}}, fixture.context);
     EXPECT_TRUE(outputs.masks.empty() || !outputs.masks[0].defined());

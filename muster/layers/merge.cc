@@ -122,7 +122,8 @@ class ConcatenateImpl final : public LayerImpl {
     }
     if (!fits) {
       refuse(context, identity(),
-             fmt::format("the same sizes but for axis {}, not the batch", axis), inputs.tensors);
+             fmt::format("the same sizes except along axis {}, which must not be the batch", axis),
+             inputs.tensors);
     }
     return {.tensors = {at::cat(inputs.tensors, axis)}, .masks = joined_masks(inputs, axis)};
   }

@@ -73,8 +73,8 @@ TEST_F(MergeTest, ConcatenateJoinsAlongItsAxis) {
   EXPECT_EQ(steps.sizes(), (std::vector<int64_t>{2, 11, 4}));
   EXPECT_TRUE(steps.slice(1, 3, 8).equal(c));
   EXPECT_EQ(refused(Concatenate(), {a, c}),
-            "layer concatenate_2: expected the same sizes but for axis 2, not the batch, was given "
-            "float64[2, 3, 4], float64[2, 5, 4]");
+            "layer concatenate_2: expected the same sizes except along axis 2, which must not be "
+            "the batch, was given float64[2, 3, 4], float64[2, 5, 4]");
   EXPECT_EQ(refused(Concatenate(3), {a, a}),
             "layer concatenate_3: axis is 3, of the input float64[2, 3, 4]");
   EXPECT_EQ(message_of([] { Concatenate(0); }), "Concatenate: axis is 0");

@@ -1,5 +1,5 @@
-// Mixed precision: a model multiplies numbers of bfloat16, which processors and GPUs with
-// instructions for them do several times as fast, and keeps its weights in float32.
+// Mixed precision: a model multiplies bfloat16 numbers, which processors and GPUs with instructions
+// for them do several times as fast, and keeps its weights in float32.
 // Thread safety: immutable values.
 #pragma once
 
@@ -10,21 +10,21 @@
 
 namespace muster::inline v0_1 {
 
-// Gives `layer`, most often a whole model, computing by the policy of that name; the layers in it
-// too. Policies:
-// - "bfloat16", also called "mixed_bfloat16" as in Keras: matrix products and convolutions take
-//   numbers rounded to bfloat16, add up in float32 and give bfloat16. So do the products in
-//   recurrent layers and in attention. Normalization, softmax, dropout, the state of recurrent
-//   layers and layers of your own are given float32. What the whole gives is float32 again.
-// - "float32": all of it in float32, also inside of a model that is called by "bfloat16".
-// Variables, their gradients and updates are float32 under both, and so are checkpoints: what one
-// has trained the other continues. Names do not change. bfloat16 has the range of float32, so the
-// loss needs no scale. docs/layers.md lists what each layer computes in.
+// Returns `layer`, usually a whole model, with the policy of that name; it also applies to the
+// layers inside. Policies:
+// - "bfloat16", also called "mixed_bfloat16" as in Keras: matrix products and convolutions round
+//   their inputs to bfloat16, add in float32 and return bfloat16. So do the products in recurrent
+//   layers and in attention. Normalization, softmax, dropout, the state of recurrent layers and
+//   your own layers get float32. The result of `layer` is float32 again.
+// - "float32": everything in float32, also inside a model with "bfloat16".
+// Variables, their gradients, updates and checkpoints are float32 with both policies, so either can
+// continue what the other trained. Names do not change. bfloat16 has the range of float32, so the
+// loss needs no scaling. docs/layers.md lists the dtype of each layer.
 //
 // Inputs are float32, bfloat16 or integers. Throws InvalidArgument for an unknown policy; the hint
-// has the nearest one. A call by "bfloat16" throws it for an input of float64, and where the
-// machine has no instructions for such products: on a processor without AVX512-BF16 and AMX-BF16,
-// which the message says. A GPU is taken to have them.
+// has the nearest one. A call with "bfloat16" throws it for an input of float64, and if the machine
+// has no instructions for such products: on a processor without AVX512-BF16 and AMX-BF16; the
+// message says so. A GPU is assumed to have them.
 // Source: tf.keras.mixed_precision.Policy("mixed_bfloat16").
 MUSTER_EXPORT Layer mixed_precision(std::string_view policy, Layer layer);
 

@@ -209,9 +209,9 @@ Layer MultiHeadAttention(int64_t num_heads, int64_t key_dim, MultiHeadAttentionO
   std::sort(axes.begin(), axes.end());
   if (!axes.empty() &&
       (axes.front() < 1 || std::adjacent_find(axes.begin(), axes.end()) != axes.end())) {
-    throw invalid_argument(fmt::format("{}: attention_axes is {}", layer, given),
-                           "axes are counted from the batch, which is 0 and none of them; each is "
-                           "named once");
+    throw invalid_argument(
+        fmt::format("{}: attention_axes is {}", layer, given),
+        "axes are counted from the batch, which is 0 and not allowed; name each once");
   }
   return Layer(std::make_shared<MultiHeadAttentionImpl>(num_heads, key_dim, std::move(options)));
 }

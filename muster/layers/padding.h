@@ -1,4 +1,4 @@
-// Adds zeros around sequences, images and volumes, or cuts their borders off.
+// Adds zeros around sequences, images and volumes, or crops their borders.
 // Thread safety: immutable values.
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1 {
 
-// How many elements lie in front of an axis, and how many behind it; a single number means both.
+// The numbers of elements before and after an axis; a single number means both.
 struct Margin {
   Margin(int64_t both) : before(both), after(both) {}  // NOLINT(google-explicit-constructor)
   Margin(int64_t before, int64_t after) : before(before), after(after) {}
@@ -47,8 +47,7 @@ MUSTER_EXPORT Layer ZeroPadding1D(Margin padding = 1, std::string name = {});
 MUSTER_EXPORT Layer ZeroPadding2D(Margins2D padding = 1, std::string name = {});
 MUSTER_EXPORT Layer ZeroPadding3D(Margins3D padding = 1, std::string name = {});
 
-// Cuts margins off. Throw InvalidArgument for margins below 0, and when called, where they leave
-// nothing of the input.
+// Crops margins. Throw InvalidArgument for margins below 0, and, when called, if nothing is left.
 MUSTER_EXPORT Layer Cropping1D(Margin cropping = 1, std::string name = {});
 MUSTER_EXPORT Layer Cropping2D(Margins2D cropping = 0, std::string name = {});
 MUSTER_EXPORT Layer Cropping3D(Margins3D cropping = 1, std::string name = {});

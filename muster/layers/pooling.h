@@ -28,7 +28,7 @@ struct Pooling2DOptions {
   Padding padding = Padding::kValid;
   std::string name{};
 };
-// Their name in programs that spell it.
+// The former name of Pooling2DOptions.
 using MaxPooling2DOptions = Pooling2DOptions;
 
 // Options of MaxPooling3D() and AveragePooling3D().
@@ -39,13 +39,13 @@ struct Pooling3DOptions {
   std::string name{};
 };
 
-// Gives the largest value of each window; padding never wins. Throws InvalidArgument for sizes
+// Returns the largest value of each window; padding is ignored. Throws InvalidArgument for sizes
 // below 1 and for kCausal.
 MUSTER_EXPORT Layer MaxPooling1D(Pooling1DOptions options = {});
 MUSTER_EXPORT Layer MaxPooling2D(Pooling2DOptions options = {});
 MUSTER_EXPORT Layer MaxPooling3D(Pooling3DOptions options = {});
 
-// Gives the mean of each window; padding does not count. Throws InvalidArgument as MaxPooling does.
+// Returns the mean of each window without padding. Throws InvalidArgument as MaxPooling does.
 MUSTER_EXPORT Layer AveragePooling1D(Pooling1DOptions options = {});
 MUSTER_EXPORT Layer AveragePooling2D(Pooling2DOptions options = {});
 MUSTER_EXPORT Layer AveragePooling3D(Pooling3DOptions options = {});
@@ -56,13 +56,13 @@ struct GlobalPoolingOptions {
   std::string name{};
 };
 
-// Gives the largest value of each channel: [batch, ..., channels] -> [batch, channels].
+// Returns the largest value of each channel: [batch, ..., channels] -> [batch, channels].
 MUSTER_EXPORT Layer GlobalMaxPooling1D(GlobalPoolingOptions options = {});
 MUSTER_EXPORT Layer GlobalMaxPooling2D(GlobalPoolingOptions options = {});
 MUSTER_EXPORT Layer GlobalMaxPooling3D(GlobalPoolingOptions options = {});
 
-// Gives the mean of each channel: [batch, ..., channels] -> [batch, channels]. The first one takes
-// a mask [batch, steps], and gives the mean over the steps that count.
+// Returns the mean of each channel: [batch, ..., channels] -> [batch, channels]. The 1D layer
+// accepts a mask [batch, steps], and returns the mean over the steps that count.
 MUSTER_EXPORT Layer GlobalAveragePooling1D(GlobalPoolingOptions options = {});
 MUSTER_EXPORT Layer GlobalAveragePooling2D(GlobalPoolingOptions options = {});
 MUSTER_EXPORT Layer GlobalAveragePooling3D(GlobalPoolingOptions options = {});

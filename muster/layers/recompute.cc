@@ -16,7 +16,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What backward needs to make a call again, but for its tensors, which autograd keeps.
+// What backward needs to make a call again, except for its tensors, which autograd keeps.
 struct RecomputedCall : torch::CustomClassHolder {
   RecomputedCall(Layer layer, const LayerInputs& inputs, CallContext& context)
       : layer(std::move(layer)),
@@ -34,7 +34,7 @@ struct RecomputedCall : torch::CustomClassHolder {
   variable_list results;  // on their way into autograd
 };
 
-// How the results of a call are divided: tensors, state, and behind them the losses that layers
+// How the results of a call are divided: tensors, state, and after them the losses that layers
 // added.
 struct ResultParts {
   size_t tensors = 0;
@@ -80,7 +80,7 @@ variable_list call_again(const RecomputedCall& call, const variable_list& inputs
   return results;
 }
 
-// What goes into a call, cut off from what made it, and behind it the weights themselves.
+// What goes into a call, cut off from what made it, and after it the weights themselves.
 variable_list leaves_of(const RecomputedCall& call, const Tensor* arguments, size_t count) {
   const size_t inputs = call.tensors + call.states;
   variable_list leaves = cut_off(arguments, inputs);
@@ -188,7 +188,7 @@ struct RecomputeBackwardFunction : torch::autograd::Function<RecomputeBackwardFu
   }
 
  private:
-  // Cuts off the call's arguments, and the gradients of its results behind them.
+  // Cuts off the call's arguments, and the gradients of its results after them.
   static std::pair<variable_list, variable_list> parts_of(const RecomputedBackward& backward,
                                                           const variable_list& tensors) {
     return {leaves_of(*backward.call, tensors.data(), backward.arguments),

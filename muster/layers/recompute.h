@@ -1,5 +1,6 @@
-// Recomputation trades time for memory: what a block computes on its way is forgotten, and computed
-// again when backward needs it. (Others call it activation checkpointing, or rematerialization.)
+// Recomputation trades time for memory: intermediate results of a block are not kept, but computed
+// again when the backward pass needs them. (Others call it activation checkpointing, or
+// rematerialization.)
 // Thread safety: immutable values.
 #pragma once
 
@@ -8,18 +9,18 @@
 
 namespace muster::inline v0_1 {
 
-// Calls `layer`, and keeps only what goes into it and comes out of it. Backward calls it once more,
-// with the same random keys and with state as it was before, and so gets the same bits; what the
-// second call writes into variables of VariableSynchronization::kOnRead, as moving statistics, is
-// dropped. While a block runs, all that it computes is in memory: give several blocks of a deep
-// model a Recompute each.
+// Calls `layer`, and keeps only its inputs and outputs. The backward pass calls it again, with the
+// same random keys and the same initial state, and so gets the same bits; writes of the second call
+// to variables of VariableSynchronization::kOnRead, such as moving statistics, are dropped. While a
+// block runs, all of its intermediate results are in memory: give each of several blocks of a deep
+// model its own Recompute.
 //
-// Gradients have the bits they have without it, but where a tensor or a weight is used at least
-// twice inside and again outside of the block: then the same numbers are added in another order.
-// Gradients have gradients, for which the layer is called once or twice more. Variables are named
-// as if `layer` stood alone. The context must live until backward. Backward throws InvalidArgument
-// where third derivatives are asked for, and where the layer is not a pure function, as
-// LayerImpl::call() must be. Without gradients it is the layer itself.
+// Gradients have the same bits as without it, except if a tensor or a weight is used at least twice
+// inside and again outside of the block: the same numbers are then added in another order. Second
+// derivatives work; they call the layer once or twice more. Variables have the names they would
+// have without Recompute. The context must live until the backward pass, which throws
+// InvalidArgument for third derivatives, and if the layer is not a pure function, as
+// LayerImpl::call() must be. Without gradients it only calls the layer.
 MUSTER_EXPORT Layer Recompute(Layer layer);
 
 }  // namespace muster::inline v0_1

@@ -1,13 +1,13 @@
-// Recurrent cells compute one step of a sequence, and RNN() makes a layer of one: a built-in one,
-// several on top of each other, or one of your own.
+// Recurrent cells compute one step of a sequence, and RNN() makes a layer of a cell: a built-in
+// one, several stacked cells, or your own.
 //
-// A cell is a layer too: called with LayerInputs{.tensors = {x}, .state = state}, of x [batch,
-// features], it gives its output and the state behind the step. Without a state it begins with 0.
-// Variables, initial values and formulas are those of recurrent.h; a cell that RNN() calls is named
-// as if it stood alone ("lstm_cell/kernel").
+// A cell is a layer too: called with LayerInputs{.tensors = {x}, .state = state}, x [batch,
+// features], it returns its output and the state after the step. The default state is 0. Variables,
+// initial values and formulas are those of recurrent.h; a cell inside RNN() has the name it would
+// have alone ("lstm_cell/kernel").
 //
 // They throw InvalidArgument for units < 1, for rates outside of 0 <= rate < 1, and for a layer
-// that is no cell; when called, for inputs and states that do not fit.
+// that is not a cell; when called, for inputs and states that do not fit.
 // Thread safety: immutable values.
 #pragma once
 
@@ -23,23 +23,23 @@
 
 namespace muster::inline v0_1 {
 
-// What a cell does. Implement it to make one of your own.
+// The implementation of a cell. Implement it to make your own.
 class MUSTER_EXPORT RNNCellImpl : public LayerImpl {
  public:
   using LayerImpl::LayerImpl;
 
-  // Gives the sizes of the state's tensors, each [batch, size].
+  // Returns the sizes of the state's tensors, each [batch, size].
   virtual std::vector<int64_t> state_sizes() const = 0;
 
-  // What one step gives: its output [batch, ...], and the state behind it.
+  // The result of one step: its output [batch, ...], and the state after it.
   struct Result {
     Tensor output{};
     std::vector<Tensor> state{};
   };
-  // Computes a step: the input [batch, ...], and the state in front of it.
+  // Computes a step from the input [batch, ...] and the state before it.
   using Step = std::function<Result(const Tensor& input, const std::vector<Tensor>& state)>;
-  // Is called once for each sequence, with its first input: brings the variables and random keys,
-  // and gives what is called for every step of it. So what dropout drops is the same in all steps.
+  // Called once for each sequence, with its first input: gets the variables and random keys, and
+  // returns the function for every step. Dropout therefore drops the same numbers in all steps.
   virtual Step begin(const Tensor& first, CallContext& context) const = 0;
 
   // Computes a single step.
@@ -111,13 +111,13 @@ MUSTER_EXPORT Layer LSTMCell(int64_t units, LSTMCellOptions options = {});
 // Makes the cell of GRU(), with a state [batch, units].
 MUSTER_EXPORT Layer GRUCell(int64_t units, GRUCellOptions options = {});
 
-// Makes a cell of several: each one's output is the next one's input. The state is that of the
-// first cell, then that of the second, and so on. Throws InvalidArgument for no cells.
+// Makes one cell of several: the output of each is the input of the next. The state is that of the
+// first cell, then that of the second, and so on. Throws InvalidArgument for an empty list.
 MUSTER_EXPORT Layer StackedRNNCells(const std::vector<Layer>& cells, std::string name = {});
 
 // Options of RNN(), as those of recurrent.h.
 struct RNNOptions {
-  Regularizer activity_regularizer{};  // of what the layer gives
+  Regularizer activity_regularizer{};  // on the output of the layer
   bool return_sequences = false;
   bool return_state = false;
   bool go_backwards = false;
@@ -127,8 +127,8 @@ struct RNNOptions {
   std::string name{};
 };
 
-// Reads sequences [batch, steps, ...] with `cell`. With a built-in cell it computes what the layer
-// of that name does, as fast.
+// Reads sequences [batch, steps, ...] with `cell`. With a built-in cell it equals the layer of that
+// name, and is as fast.
 MUSTER_EXPORT Layer RNN(const Layer& cell, RNNOptions options = {});
 
 }  // namespace muster::inline v0_1

@@ -1,6 +1,6 @@
-// Makes penalties for a layer's weights and for what it gives, with Keras's formulas. A penalty on
-// a weight joins the loss of a step once, whatever the number of replicas and batches; one on what
-// a layer gives is divided by the size of the batch.
+// Makes penalties for a layer's weights and outputs, with Keras's formulas. A penalty on a weight
+// is added to the loss of a step once, whatever the number of replicas and batches; a penalty on an
+// output is divided by the size of the batch.
 // Thread safety: pure functions.
 #pragma once
 

@@ -34,7 +34,7 @@ class ReshapeImpl final : public UnaryLayerImpl {
       internal::refuse_input(
           context, identity(),
           fmt::format("[batch, ...] with the elements of target_shape {}", describe(target_)),
-          input, "the sizes behind the batch must have the product of target_shape");
+          input, "the sizes after the batch must have the product of target_shape");
     }
     Shape shape{input.size(0)};
     for (const int64_t size : target_) shape.push_back(size == -1 ? elements / known : size);
@@ -58,7 +58,7 @@ class PermuteImpl final : public UnaryLayerImpl {
     context.name_of(identity());
     if (input.dim() != static_cast<int64_t>(order_.size())) {
       internal::refuse_input(context, identity(), fmt::format("{} axes", order_.size()), input,
-                             "dims names each axis behind the batch once");
+                             "dims must name each axis after the batch once");
     }
     return input.permute(order_);
   }
@@ -122,8 +122,7 @@ Layer Permute(std::vector<int64_t> dims, std::string name) {
     if (sorted[i] == static_cast<int64_t>(i) + 1) continue;
     throw invalid_argument(
         fmt::format("{}: dims is {}", internal::titled("Permute", name), describe(dims)),
-        "dims must be an order of 1, 2, ..., one number for each axis behind the "
-        "batch");
+        "dims must be a permutation of 1, 2, ..., one number for each axis after the batch");
   }
   return Layer(std::make_shared<PermuteImpl>(dims, std::move(name)));
 }

@@ -8,10 +8,10 @@
 
 namespace muster::inline v0_1 {
 
-// Calls the layers one after another. What one gives, tensors and masks, the next one takes; a
-// state goes into the first layer and comes out of the last one. Layers inside a Sequential are
-// named as if they stood alone. Where a Conv2D with relu is followed by MaxPooling2D, the relu runs
-// after the pooling, which gives the same values and gradients for a fraction of the work.
+// Calls the layers one after another. Each layer gets the tensors and masks of the one before; a
+// state goes into the first layer and comes out of the last one. Layers inside a Sequential have
+// the names they would have alone. If a Conv2D with relu is followed by MaxPooling2D, the relu runs
+// after the pooling, which gives the same values and gradients with less work.
 MUSTER_EXPORT Layer Sequential(std::vector<Layer> layers);
 
 }  // namespace muster::inline v0_1

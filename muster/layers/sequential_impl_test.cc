@@ -98,7 +98,7 @@ TEST(Sequential, FirstLayerInOnePassAgreesWithTheLayers) {
   at::set_num_threads(threads);
 }
 
-// Which convolutions it is; the others are run by LibTorch, relu behind the pooling or not.
+// Which convolutions it is; the others are run by LibTorch, relu after the pooling or not.
 TEST(Sequential, RunsInOnePassWhatItCan) {
   const auto runs_in_one_pass = [](const Layer& conv) {
     Fixture fixture;

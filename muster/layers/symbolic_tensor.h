@@ -1,5 +1,5 @@
-// A SymbolicTensor stands for what a layer will give: it has a shape and a dtype, and no numbers.
-// Layers that are called on symbolic tensors make a graph, of which Functional makes a layer.
+// A SymbolicTensor represents the output of a layer: it has a shape and a dtype, but no numbers.
+// Calling layers on symbolic tensors makes a graph, and Functional makes a layer from it.
 // Thread safety: immutable values.
 #pragma once
 
@@ -17,17 +17,17 @@ class SymbolicTensor;
 
 namespace internal {
 struct GraphNode;
-// Muster's graphs alone look into a SymbolicTensor; muster/layers/internal/graph_node.h.
+// Only Muster's graphs access the inside of a SymbolicTensor; muster/layers/internal/graph_node.h.
 SymbolicTensor symbolic_output(std::shared_ptr<const GraphNode> node, size_t index);
-// The node that gives the tensor.
+// The node whose output the tensor is.
 const std::shared_ptr<const GraphNode>& node_of(const SymbolicTensor& tensor);
-// The place of the tensor among what its node gives.
+// The index of the tensor among the outputs of its node.
 size_t index_of(const SymbolicTensor& tensor);
 }  // namespace internal
 
 class MUSTER_EXPORT SymbolicTensor {
  public:
-  // Axes whose size is only known when the layer runs are -1; the first one is the batch, and is
+  // Axes whose size is known only when the layer runs are -1; the first axis is the batch, always
   // -1.
   const Shape& shape() const;
   DType dtype() const;
@@ -42,14 +42,14 @@ class MUSTER_EXPORT SymbolicTensor {
   SymbolicTensor(std::shared_ptr<const internal::GraphNode> node, size_t index);
 
   std::shared_ptr<const internal::GraphNode> node_;
-  size_t index_;  // among what the node gives: tensors, then state
+  size_t index_;  // among the node's outputs: tensors, then state
 };
 
-// Gives "float32[None, 28, 28, 1]", for messages.
+// Returns "float32[None, 28, 28, 1]", for messages.
 MUSTER_EXPORT std::string describe(const SymbolicTensor& tensor);
 
-// Several of them go into a layer and come out of it, with state as LayerValues has it. Masks
-// travel beside the tensors by themselves.
+// Several symbolic tensors as inputs or outputs of a layer, with state as in LayerValues. Masks are
+// passed along automatically.
 struct SymbolicValues {
   std::vector<SymbolicTensor> tensors{};
   std::vector<SymbolicTensor> state{};
@@ -58,11 +58,11 @@ struct SymbolicValues {
 // Options of Input().
 struct InputOptions {
   DType dtype = kFloat32;
-  std::string name{};  // "input_1", "input_2", ... where it is empty
+  std::string name{};  // empty: "input_1", "input_2", ...
 };
 
-// Begins a graph. `shape` leaves out the batch: Input({784}) takes [batch, 784]. An axis of -1 may
-// have any size. Throws InvalidArgument for an axis below 1 that is not -1.
+// Begins a graph. `shape` does not include the batch: Input({784}) takes [batch, 784]. An axis of
+// -1 may have any size. Throws InvalidArgument for an axis below 1 that is not -1.
 MUSTER_EXPORT SymbolicTensor Input(Shape shape, InputOptions options = {});
 
 }  // namespace muster::inline v0_1

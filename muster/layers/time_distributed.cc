@@ -54,7 +54,7 @@ class TimeDistributedImpl final : public LayerImpl {
   LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
 
  private:
-  // The layer is given shapes that nobody made, so what it throws says where they are from.
+  // The layer gets derived shapes, so its errors say where they are from.
   LayerOutputs call_on_steps(const LayerInputs& examples, const Tensor& input,
                              CallContext& context) const {
     try {

@@ -1,4 +1,4 @@
-// Most layers take one tensor and give one.
+// Most layers have one input tensor and one output tensor.
 // Thread safety: immutable.
 #pragma once
 
@@ -7,19 +7,18 @@
 
 namespace muster::inline v0_1 {
 
-// This is the short way to a layer of your own, which implements the second call().
+// The short way to make your own layer: implement the second call().
 class MUSTER_EXPORT UnaryLayerImpl : public LayerImpl {
  public:
   using LayerImpl::LayerImpl;
 
-  // Throws InvalidArgument for several tensors, for state, and for a mask where keeps_steps() is
-  // false.
+  // Throws InvalidArgument for several tensors, for state, and for a mask unless keeps_steps().
   LayerOutputs call(const LayerInputs& inputs, CallContext& context) const final;
-  // Must be a pure function as LayerImpl::call() is.
+  // Must be a pure function, as LayerImpl::call().
   virtual Tensor call(const Tensor& input, CallContext& context) const = 0;
 
-  // Tells whether the result has the steps of the input, each made of that step alone or of the
-  // whole batch alike. Then the mask of the input is the mask of the result.
+  // Whether the result has the steps of the input, each computed from that step only or from the
+  // whole batch in the same way. The result then has the mask of the input.
   virtual bool keeps_steps() const { return false; }
 };
 

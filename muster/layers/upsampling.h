@@ -1,4 +1,4 @@
-// Makes sequences longer, images and volumes larger.
+// Makes sequences longer, and images and volumes larger.
 // Thread safety: immutable values.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace muster::inline v0_1 {
 // Options of UpSampling2D().
 struct UpSampling2DOptions {
   Size2D size = 2;
-  Interpolation interpolation = Interpolation::kNearest;  // resize_images.h tells them
+  Interpolation interpolation = Interpolation::kNearest;  // the choices are in resize_images.h
   std::string name{};
 };
 

@@ -6,9 +6,9 @@
 
 namespace muster::inline v0_1 {
 
-// kValid: only whole windows. kSame: as many outputs as ceil(size / stride); where the padding is
-// odd, the extra step, row or column lies behind the others, as in TensorFlow. kCausal: as many
-// outputs, and all padding lies in front, so that no output sees a later step; for Conv1D alone.
+// kValid: only complete windows. kSame: ceil(size / stride) outputs; if the padding is odd, the
+// extra step, row or column is after the others, as in TensorFlow. kCausal: as many outputs as
+// kSame, and all padding comes first, so that no output depends on a later step; only for Conv1D.
 enum class Padding { kValid, kSame, kCausal };
 
 // A Size2D has a height and a width; a single number means both.

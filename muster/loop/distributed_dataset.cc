@@ -46,7 +46,7 @@ class DistributedDataset::Pass {
       if (resumed) resume(*part.input, resumed->at("data"));
       if (!part.input->by_process() || replica.place().processes == 1) return;
       part.any_data = part.input->agree_on_form();
-      // Where all processes can tell how many batches they have, nobody has to ask for each.
+      // If all processes know how many batches they have, they need not ask for each.
       part.left = part.input->remaining_over_all();
     });
   }
@@ -55,10 +55,10 @@ class DistributedDataset::Pass {
   // its own, whose files may be other ones now.
   const json& pipeline() const { return pipeline_; }
 
-  // Its number and the position behind the last batch. All replicas take part.
+  // Its number and the position after the last batch. All replicas take part.
   json save() const {
     json data;
-    // Of one at its own pace nobody else has to say anything: a step says it as it is committed.
+    // A worker at its own pace needs no agreement: a step says it as it is committed.
     if (!loop_->first().place().in_sync)
       return {{"number", number_}, {"data", parts_.front().input->batches().save()}};
     loop_->each("Scope::save()", [&](Replica&, size_t local) {
@@ -172,9 +172,9 @@ DistributedDataset::Iterator DistributedDataset::begin() {
   if (restored && !resumed && before.is_object() && pass->pipeline().is_object() &&
       before != pass->pipeline()) {
     log::warning(fmt::format(
-        "the checkpoint counts {} passes of another data set than the one that is read here, {}: "
-        "this one begins anew, and the next that is distributed in its place gets the count; "
-        "distribute data sets in the order of the run that saved",
+        "the checkpoint counts {} passes of another data set than this one, {}: this data set "
+        "starts from its beginning, and the next one distributed in its place gets the count; "
+        "distribute data sets in the same order as in the run that saved",
         progress_->completed, dataset_.describe()));
     loop_->give_back(*progress_, *restored);
     progress_->begun = 0;

@@ -25,12 +25,12 @@ class MUSTER_EXPORT DistributedDataset {
  public:
   class Pass;
   struct Progress;
-  // An input iterator; equal to the end when every replica, of every process, is out of data. A
-  // replica that runs out before the others gets batches of zero rows.
+  // An input iterator; equal to the end when no replica of any process has data left. A replica
+  // whose data ends earlier gets batches of zero rows.
   class Iterator {
    public:
-    using value_type = PerReplica<Batch>;               // for each replica here its part
-    using difference_type = std::ptrdiff_t;             // asked for by std::input_iterator
+    using value_type = PerReplica<Batch>;               // a part for each replica here
+    using difference_type = std::ptrdiff_t;             // std::input_iterator requires it
     using iterator_category = std::input_iterator_tag;  // read once, forwards
 
     Iterator() = default;
@@ -46,13 +46,14 @@ class MUSTER_EXPORT DistributedDataset {
     PerReplica<Batch> batch_;
   };
 
-  // A pass over the data from its beginning; each one shuffles in another order, as the
-  // passes of a repeat() do. All processes begin it together. Throws InvalidArgument for
-  // elements that are no batches, and, with several replicas, for a data set without batch().
+  // Begins a pass over the data; each pass shuffles in another order, like the passes of a
+  // repeat(). All processes begin it together. Throws InvalidArgument for elements that are not
+  // batches, and, with several replicas, for a data set without batch().
   Iterator begin();
   Iterator end() const { return {}; }
-  // Passes that came to their end, also before the checkpoint Scope::restore() continued from. The
-  // first begin() after that goes on in the pass that was under way, or was left, at Scope::save().
+  // The number of finished passes, including those before the checkpoint that Scope::restore()
+  // loaded. The first begin() after that continues the pass that was in progress, or was left, at
+  // Scope::save().
   int64_t completed_passes() const;
 
  private:
@@ -62,16 +63,16 @@ class MUSTER_EXPORT DistributedDataset {
 
   std::shared_ptr<Loop> loop_;
   Dataset dataset_;
-  bool for_this_process_;  // else it describes all data, in global batches
+  bool for_this_process_;  // false: it describes all data, in global batches
   std::shared_ptr<Progress> progress_;
 };
 
-// Do what Strategy::distribute() and distribute_from_function() say.
+// Implement Strategy::distribute() and distribute_from_function().
 MUSTER_EXPORT DistributedDataset distribute_data(const Strategy& strategy, const Dataset& dataset);
 MUSTER_EXPORT DistributedDataset
 distribute_data(const Strategy& strategy, const std::function<Dataset(const InputContext&)>& fn);
 
-// Strategy's calls whose results this folder defines.
+// Definitions of Strategy's functions that return types of this folder.
 inline DistributedDataset Strategy::distribute(const Dataset& dataset) const {
   return distribute_data(*this, dataset);
 }

@@ -1,4 +1,4 @@
-// Who may write a loop's model_dir, and which data set gets which position.
+// Which process may write a loop's model_dir, and which data set gets which position.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -127,8 +127,8 @@ TEST(LoopCheckpointsTest, ASaveThatMayFailIsTriedAgain) {
     for (int i = 0; i < 2; ++i) EXPECT_EQ(step_and_save(), "");
     log::flush();
     EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-                AllOf(HasSubstr("model.ckpt-2"), HasSubstr("1 of the 2 that may fail in a row"),
-                      HasSubstr("2 of the 2 that may fail in a row")));
+                AllOf(HasSubstr("model.ckpt-2"), HasSubstr("1 of 2 allowed failures in a row"),
+                      HasSubstr("2 of 2 allowed failures in a row")));
     EXPECT_EQ(CheckpointManager(dir).latest(), dir + "/model.ckpt-1");
     store.set_plan({});
     EXPECT_EQ(step_and_save(), dir + "/model.ckpt-4") << "and it is counted anew";
@@ -184,7 +184,7 @@ TEST(LoopCheckpointsTest, TheFirstSaveMustNotFail) {
   memory_store().clear();
 }
 
-// Whoever says nothing is told of each; so is a task that was told to stop.
+// A loop without a choice is told of each; so is a task that was asked to stop.
 TEST(LoopCheckpointsTest, WhatMustNotFailIsAnError) {
   MemoryStore& store = memory_store();
   const std::string dir = "mem://loops/mine";

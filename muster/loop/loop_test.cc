@@ -312,7 +312,8 @@ TEST(LoopTest, ABackwardOfTheFunctionsOwnChangesNothing) {
     EXPECT_TRUE(trained(strategy, true).equal(trained(strategy, false))) << strategy->name();
 }
 
-// Whoever forgets minimize(), or calls backward() alone, learns that nothing is trained; once.
+// A program that forgets minimize(), or calls backward() alone, is warned once that nothing is
+// trained.
 TEST(LoopTest, ARunThatMakesNoStepSaysSo) {
   const auto said = [](const RunOptions& options, bool has_variables) {
     const auto strategy = mirrored({.replicas = 2});

@@ -101,7 +101,7 @@ Trained train(const StrategyPtr& strategy, const NamedLoss& each, Reduction redu
     const Tensor y = at::stack({1 - second, second, torch::zeros_like(second)}, 1);
     const Tensor weights = losses::class_weights(second, {0.5, 2}) * x.select(1, 1).abs();
     const Tensor loss = each.loss(y, model(x), weighted ? weights : Tensor(), reduction);
-    // Losses that are left apart are reduced by whoever asked for it.
+    // Losses that are left apart are reduced by the caller that asked for it.
     sgd.minimize(reduction == Reduction::kNone ? losses::reduce(loss, Reduction::kMean) : loss);
   };
   const ReduceOp reduce_op =

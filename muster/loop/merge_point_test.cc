@@ -152,7 +152,7 @@ TEST(MergeTest, WhoWaitsForTheFunctionOfMergeGivesUpAndTheRunWithIt) {
                 context.merge([] {});
                 const auto wait = [&](const PerReplica<std::string>& brought) {
                   await([&] { return over.load(); });
-                  // Who brought them has left.
+                  // The replica that brought them has left.
                   EXPECT_THAT(std::vector<std::string>(brought.begin(), brought.end()),
                               ElementsAre(std::string(100, 'a'), std::string(100, 'b'),
                                           std::string(100, 'c')));

@@ -1,6 +1,6 @@
 // The laws of mixed precision: bits depend neither on buckets nor on recomputation, n replicas
-// compute what one does but for bfloat16's rounding, training leads where float32 leads, and either
-// reads the other's checkpoints. They hold of the numbers, on any machine.
+// compute what one does except for bfloat16's rounding, training leads where float32 leads, and
+// either reads the other's checkpoints. They hold of the numbers, on any machine.
 #include <gtest/gtest.h>
 
 #include <map>

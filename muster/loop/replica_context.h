@@ -1,4 +1,4 @@
-// What a replica function knows of itself while Strategy::run() calls it.
+// The context of a replica function while Strategy::run() calls it.
 // Thread safety: belongs to the replica's thread.
 #pragma once
 
@@ -31,16 +31,17 @@ class Replica;
 
 class MUSTER_EXPORT ReplicaContext {
  public:
-  // `replica` outlives it.
+  // `replica` must outlive it.
   explicit ReplicaContext(Replica& replica);
-  // The same with variables that are not the replica's; they outlive it.
+  // The same with variables that are not the replica's; they must outlive it.
   ReplicaContext(Replica& replica, VariableStore& variables);
   ReplicaContext(const ReplicaContext&) = delete;
   ReplicaContext& operator=(const ReplicaContext&) = delete;
 
-  // That of the replica function running on this thread. Throws InvalidArgument outside of one.
+  // The context of the replica function running on this thread. Throws InvalidArgument outside of
+  // one.
   static ReplicaContext& current();
-  // Whether there is one.
+  // Whether a replica function runs on this thread.
   static bool inside();
   // Makes `context` the current one of this thread.
   class Enter {
@@ -56,55 +57,55 @@ class MUSTER_EXPORT ReplicaContext {
 
   int replica_id() const;
   int num_replicas_in_sync() const;
-  // Where its variables are and its batches arrive: for tensors a replica function makes itself.
+  // The device of its variables and batches: for tensors that a replica function makes itself.
   Device device() const;
-  // Steps that trained so far: 0 in the first.
+  // The number of training steps so far: 0 in the first.
   int64_t step() const { return step_; }
 
-  // What TensorBoard shows of this step, where ScopeOptions::summary_dir is set:
-  // `ReplicaContext::current().summary().scalar("rate", rate)`. Calls of a function that trains
-  // count, in the first step and then every save_summary_steps.
+  // Writes this step's summaries for TensorBoard, if ScopeOptions::summary_dir is set:
+  // `ReplicaContext::current().summary().scalar("rate", rate)`. Calls of a training function are
+  // written in the first step and then every save_summary_steps.
   Summaries& summary() { return summaries_; }
 
   // --- collectives: all replicas call them together, in the same order ---
-  // The sum or mean of `value` over all replicas, given to each. Gradients flow back through it:
-  // that of a sum is the sum of all gradients, and
-  // backward() belongs into the same call of the replica function. Throws InvalidArgument when
-  // shapes or dtypes differ.
+  // Returns the sum or mean of `value` over all replicas, on each replica. Gradients flow back: the
+  // gradient of a sum is the sum of all gradients. Call backward() in the same call of the replica
+  // function. Throws InvalidArgument when shapes or dtypes differ.
   Tensor all_reduce(ReduceOp op, const Tensor& value) const;
-  // The values of all replicas one after the other along `axis`, in which their sizes may differ.
-  // Gradients flow back, each part's to where it came from.
+  // Joins the values of all replicas along `axis`, in which their sizes may differ. Gradients flow
+  // back: each replica gets those of its part.
   Tensor all_gather(const Tensor& value, int64_t axis = 0) const;
 
   // Calls `fn` once in this process, outside of every replica, with a PerReplica<T> for each
-  // argument T: what the replicas here brought, Tensors without their graphs. All replicas call it
-  // together. Each gets the result: of a PerReplica its own value, of anything else a copy. What
-  // other processes hold takes part through all_reduce() and all_gather(). Tensors stay on the
-  // devices of the replicas they come from. Throws what `fn` throws, on every replica; Timeout
-  // naming a replica that does not come within ScopeOptions::merge_timeout, or the one that runs
-  // `fn`, when that does not return in as long; InvalidArgument naming one whose function ended
-  // without coming.
+  // argument T: the arguments of the replicas here, Tensors detached from their graphs. All
+  // replicas call it together. Each gets the result: of a PerReplica its own value, of anything
+  // else a copy. To include values of other processes, use all_reduce() and all_gather(). Tensors
+  // stay on the devices of their replicas. Throws the error of `fn`, on every replica; Timeout with
+  // the replica that does not arrive within ScopeOptions::merge_timeout, or the replica whose `fn`
+  // does not return within it; InvalidArgument with the replica whose function ended without
+  // calling merge().
   template <typename Fn, typename... Args>
   auto merge(Fn&& fn, const Args&... args);
 
-  // The penalties of this replica's variables (VariableSpec::regularizer), a float64 scalar without
-  // a graph; 0 where there are none. A step that trains adds them by itself; this is for the loss
-  // of a loop that evaluates.
+  // Returns the penalties of this replica's variables (VariableSpec::regularizer), a float64 scalar
+  // without a graph; 0 without penalties. A training step adds them itself; use this for the loss
+  // in a loop that evaluates.
   Tensor regularization_loss() const;
 
   // --- variables and random numbers ---
-  // A variable of one's own: created at the first call with this name, equal on all replicas.
-  // Throws InvalidArgument when it is new after the first step.
+  // Returns a variable of your own: created at the first call with this name, equal on all
+  // replicas. Throws InvalidArgument for a new name after the first step.
   const Tensor& variable(const VariableSpec& spec);
-  // Another key for each name, step, batch of the step, and replica.
+  // Returns a key that differs for each name, step, batch of the step, and replica.
   RandomKey random_key(const std::string& name) const;
 
-  // Before every call of the replica function; `batch` is the place among those of one update.
+  // Called before every call of the replica function; `batch` is its number among those of one
+  // update.
   void begin_step(int64_t step, int64_t batch) {
     step_ = step;
     batch_ = batch;
   }
-  // Where merge() meets the other replicas of this process; it outlives the calls.
+  // The point where merge() meets the other replicas of this process; must outlive the calls.
   void set_merge_point(MergePoint* point) { merge_point_ = point; }
 
  private:
@@ -122,18 +123,18 @@ class MUSTER_EXPORT ReplicaContext {
 
 namespace replica_call {
 
-// What a replica gets of the result of merge().
+// The part of merge()'s result that a replica gets.
 template <typename T>
 struct Part {
-  using Type = T;  // of what it gets
-  // All of it.
+  using Type = T;  // the type of that part
+  // The whole result.
   static const T& of(const T& result, size_t /*replica*/) { return result; }
 };
-// Its own value.
+// The replica's own value.
 template <typename T>
 struct Part<PerReplica<T>> {
-  using Type = T;  // of one value
-  // That of this replica.
+  using Type = T;  // the type of one value
+  // The value of this replica.
   static const T& of(const PerReplica<T>& result, size_t replica) { return result[replica]; }
 };
 
@@ -144,7 +145,7 @@ auto ReplicaContext::merge(Fn&& fn, const Args&... args) {
   using Result = std::decay_t<std::invoke_result_t<Fn&, const PerReplica<Args>&...>>;
   using Given = std::conditional_t<std::is_void_v<Result>, std::monostate, Result>;
   using Part = replica_call::Part<Given>;
-  // Values of its own: a replica that gave up waiting takes its arguments with it.
+  // Owns its values: a replica that stops waiting may destroy its arguments.
   struct Visit {
     std::tuple<Args...> brought{};
     std::optional<typename Part::Type> result{};

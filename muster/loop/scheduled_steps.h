@@ -27,7 +27,7 @@ struct ScheduledStepsOptions {
   std::string model_dir{};
   // What the run begins with where neither servers nor model_dir have more. The chief's counts.
   std::optional<Checkpoint> initial_state{};
-  // On the chief: what a checkpoint holds beside its weights, asked for with each save.
+  // On the chief: what a checkpoint holds in addition to its weights, asked for with each save.
   std::function<std::map<std::string, std::string>()> notes{};
   // Where TF_CONFIG is read from; unset: the process's own environment.
   std::optional<Environment> environment{};
@@ -54,7 +54,7 @@ class ScheduledSteps {
   virtual int64_t step() = 0;
   // All variables and slots after one and the same update, and the step.
   virtual Checkpoint state() = 0;
-  // ScheduledStepsOptions::notes of the checkpoint that this run goes on from; empty without one.
+  // ScheduledStepsOptions::notes of the checkpoint that this run continues from; empty without one.
   virtual const std::map<std::string, std::string>& restored_notes() const = 0;
   // Whether it has saved; so many saves in a row may fail.
   virtual bool save(int64_t max_failed_saves) = 0;

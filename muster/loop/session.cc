@@ -23,8 +23,8 @@ Session::Session(StrategyPtr strategy, const ScopeOptions& options)
     if (strategy_->multi_worker()) {
       throw invalid_argument(
           fmt::format("not supported: two models in one scope of {}", strategy_->name()),
-          "train them in a loop by hand (docs/strategies.md), or one after the other, each in a "
-          "scope of its own");
+          "train them in a loop by hand (docs/strategies.md), or one after the other, each in its "
+          "own scope");
     }
     shares_scope_ = false;
   }

@@ -34,7 +34,7 @@ class MUSTER_PART_EXPORT Session {
   // processes make one together. Throws what Strategy::scope() throws; and InvalidArgument where
   // another Session keeps the replicas of several workers, which cannot meet twice at a time.
   Session(StrategyPtr strategy, const ScopeOptions& options);
-  // Where nobody else keeps the replicas, it is a meeting of all processes, as the end of a scope.
+  // If no other scope keeps the replicas, it is a meeting of all processes, as the end of a scope.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -51,7 +51,7 @@ class MUSTER_PART_EXPORT Session {
   bool save(const std::string& model_dir, const SaveOptions& options,
             const std::function<void()>& beside) const;
 
-  // Lets the replicas begin anew, with what `state` holds of the variables and slots they will
+  // Lets the replicas begin again, with what `state` holds of the variables and slots they will
   // have, and with `accumulate_steps`. So variables may be added that were not there in the first
   // step that trained, and others may train. All processes call it together. Throws InvalidArgument
   // while a data set of Strategy::distribute() is being read.

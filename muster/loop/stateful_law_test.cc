@@ -45,7 +45,7 @@ struct Part {
   std::string model_dir{};  // continues from it, and is saved there
   int replicas = 1;
   int64_t batches = 2 * kChunks;      // at the most; the data are read twice
-  std::optional<int64_t> reset_at{};  // the batch that begins anew
+  std::optional<int64_t> reset_at{};  // the batch that begins again
 };
 
 // Gives what training left in its checkpoint: the state is that of all streams, in their order.

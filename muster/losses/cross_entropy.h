@@ -1,8 +1,9 @@
 // Cross-entropies with Keras's definitions: labels come first, predictions second.
 //
-// Without from_logits predictions are probabilities. Those that are none (below 0, or above 1 where
-// they are not scaled) are refused where they are among the first 1024 numbers of a batch: they are
-// most often logits. On a GPU only some calls look, for that waits for the device.
+// Without from_logits, predictions are probabilities. Numbers that cannot be probabilities (below
+// 0, or above 1 where they are not scaled) are refused if they are among the first 1024 numbers of
+// a batch: they are usually logits. On a GPU only some calls check, because the check waits for the
+// device.
 // Thread safety: pure functions.
 #pragma once
 
@@ -20,18 +21,18 @@ struct BinaryCrossentropyOptions {
   // False, as in Keras: predictions are probabilities, clipped to [1e-7, 1 - 1e-7].
   bool from_logits = false;
   double label_smoothing = 0;  // in [0, 1]: labels become y (1 - s) + s / 2
-  int64_t axis = -1;           // the mean is over this axis; not 0, which is the batch
+  int64_t axis = -1;           // the axis of the mean; not 0, the batch
   Reduction reduction = Reduction::kMean;
   Tensor sample_weight = {};
 };
 
-// Computes the mean over the last axis of -y log p - (1 - y) log(1 - p): yes or no, for one output
-// or for several that do not exclude each other. From probabilities 1e-7 is added to what
-// logarithms are taken of, as in Keras. predictions: [batch..., outputs], or [batch] for one
-// output; labels in [0, 1]: the same shape, or without a last axis of 1. Gives a loss for each of
-// [batch...]. Throws InvalidArgument for shapes that do not fit (the error shows both), a label
-// outside [0, 1] (it shows row and value) and for options out of range. The check of labels on
-// another device waits for that device.
+// Computes the mean over the last axis of -y log p - (1 - y) log(1 - p), for one binary output or
+// several independent ones. With probabilities, 1e-7 is added to the arguments of the logarithms,
+// as in Keras. predictions: [batch..., outputs], or [batch] for one output; labels in [0, 1]: the
+// same shape, or without a last axis of 1. Returns a loss for each of [batch...]. Throws
+// InvalidArgument for shapes that do not fit (the error shows both), a label outside [0, 1] (it
+// shows row and value) and for options out of range. Checking labels on another device waits for
+// that device.
 MUSTER_EXPORT Tensor binary_crossentropy(const Tensor& labels, const Tensor& predictions,
                                          const BinaryCrossentropyOptions& options = {});
 
@@ -41,7 +42,7 @@ struct CategoricalCrossentropyOptions {
   // [1e-7, 1 - 1e-7].
   bool from_logits = false;
   double label_smoothing = 0;  // in [0, 1]: labels become y (1 - s) + s / classes
-  int64_t axis = -1;           // of the classes; not 0, which is the batch
+  int64_t axis = -1;           // the axis of the classes; not 0, the batch
   Reduction reduction = Reduction::kMean;
   Tensor sample_weight = {};
 };
@@ -57,11 +58,11 @@ struct SparseCategoricalCrossentropyOptions {
   // False, as in Keras: predictions are probabilities; they are clipped to [1e-7, 1 - 1e-7] and
   // scaled to sum 1.
   bool from_logits = false;
-  // Labels of this number lose nothing, and the mean is over the others. The number need not be one
-  // of a class. Replicas then differ in how many labels count: EstimatorSpec::loss_weight must say
-  // how many there are.
+  // Labels with this number have no loss, and the mean is over the other labels. It need not be the
+  // number of a class. Replicas then have different numbers of counted labels: set
+  // EstimatorSpec::loss_weight to that number.
   std::optional<int64_t> ignore_class = std::nullopt;
-  int64_t axis = -1;  // of the classes; not 0, which is the batch
+  int64_t axis = -1;  // the axis of the classes; not 0, the batch
   Reduction reduction = Reduction::kMean;
   Tensor sample_weight = {};
 };
@@ -69,7 +70,7 @@ struct SparseCategoricalCrossentropyOptions {
 // Computes -log p[label]. predictions: [batch..., classes], floating point; labels: [batch...] or
 // [batch..., 1], any integer dtype. Throws InvalidArgument for shapes that do not fit (the error
 // shows both) and for a label outside [0, classes) (it shows row and value). The check reads the
-// labels on the CPU, so for labels on another device it waits for that device.
+// labels on the CPU, so it waits for another device that holds them.
 MUSTER_EXPORT Tensor
 sparse_categorical_crossentropy(const Tensor& labels, const Tensor& predictions,
                                 const SparseCategoricalCrossentropyOptions& options = {});

@@ -1,4 +1,4 @@
-// Hinge losses, which ask for a margin of 1, with Keras's definitions: labels come first,
+// Hinge losses, which require a margin of 1, with Keras's definitions: labels come first,
 // predictions second. Shapes and errors are those of regression.h. Thread safety: pure functions.
 #pragma once
 
@@ -15,8 +15,8 @@ struct HingeOptions {
 };
 
 // Computes the mean over the last axis of max(1 - label prediction, 0). Labels are -1 or 1; a label
-// 0 is taken as -1. Keras does that where a batch has no labels but 0 and 1; here it does not
-// depend on the other labels, which may be on other replicas.
+// 0 counts as -1. Keras converts 0 only if a batch has no labels except 0 and 1; here the result
+// does not depend on the other labels, which may be on other replicas.
 MUSTER_EXPORT Tensor hinge(const Tensor& labels, const Tensor& predictions,
                            const HingeOptions& options = {});
 
@@ -37,8 +37,8 @@ struct CategoricalHingeOptions {
 };
 
 // Computes max(0, 1 + n - p), where p is the sum over the last axis of label prediction, and n the
-// largest of (1 - label) prediction. predictions: [batch..., classes]; labels: the same shape, 0 or
-// 1.
+// largest value of (1 - label) prediction. predictions: [batch..., classes]; labels: the same
+// shape, 0 or 1.
 MUSTER_EXPORT Tensor categorical_hinge(const Tensor& labels, const Tensor& predictions,
                                        const CategoricalHingeOptions& options = {});
 

@@ -1,4 +1,4 @@
-// The divergence of two distributions, with Keras's definition: labels come first, predictions
+// The divergence between two distributions, with Keras's definition: labels come first, predictions
 // second. Thread safety: a pure function.
 #pragma once
 

@@ -1,6 +1,6 @@
 // All losses. They have Keras's definitions: labels come first, predictions second. Inputs in
-// bfloat16 and float16 are computed in float32, which the loss then has; others in the dtype of the
-// predictions. Labels may have any dtype, unless a loss says otherwise.
+// bfloat16 and float16 are computed in float32, which is the dtype of the loss; others in the dtype
+// of the predictions. Labels may have any dtype, unless a loss says otherwise.
 // Every loss has the options `reduction` and `sample_weight`; compute_weighted_loss() says which
 // weights fit. docs/losses.md compares them with Keras's.
 #pragma once

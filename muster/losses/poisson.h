@@ -22,14 +22,14 @@ MUSTER_EXPORT Tensor poisson(const Tensor& labels, const Tensor& predictions,
 
 // Options of log_poisson_loss().
 struct LogPoissonLossOptions {
-  // Adds y log y - y + log(2 pi y) / 2 where y is more than 1, Stirling's approximation of log(y!).
+  // Adds y log y - y + log(2 pi y) / 2, Stirling's approximation of log(y!), for y > 1.
   bool compute_full_loss = false;
   Reduction reduction = Reduction::kMean;
   Tensor sample_weight = {};
 };
 
-// Computes the mean over the last axis of exp(x) - y x: poisson() from logarithms x of rates, which
-// any output of a layer may be; tf.nn's function of that name. Shapes and errors are those of
+// Computes the mean over the last axis of exp(x) - y x: poisson() with logarithms x of rates, which
+// may be any output of a layer; tf.nn has the same function. Shapes and errors are those of
 // regression.h.
 MUSTER_EXPORT Tensor log_poisson_loss(const Tensor& labels, const Tensor& predictions,
                                       const LogPoissonLossOptions& options = {});

@@ -1,8 +1,8 @@
-// Losses of numbers that are predicted, with Keras's definitions: labels come first, predictions
-// second. In all of them but cosine_similarity(), predictions are [batch..., outputs], floating
-// point, or [batch] for one output; labels have the same shape, any dtype, or lack a last axis
-// of 1. Nothing else is broadcast: InvalidArgument shows both shapes. There is one loss for each of
-// [batch...], the mean over outputs. Thread safety: pure functions.
+// Losses of predicted numbers, with Keras's definitions: labels come first, predictions second. In
+// all of them except cosine_similarity(), predictions are [batch..., outputs], floating point, or
+// [batch] for one output; labels have the same shape, any dtype, or lack a last axis of 1. Other
+// shapes are not broadcast: InvalidArgument shows both shapes. Each of [batch...] has one loss, the
+// mean over outputs. Thread safety: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -50,15 +50,15 @@ struct MeanSquaredLogarithmicErrorOptions {
   Tensor sample_weight = {};
 };
 
-// Computes the mean over the last axis of (log(1 + label) - log(1 + prediction))^2, where both are
-// raised to at least 1e-7.
+// Computes the mean over the last axis of (log(1 + label) - log(1 + prediction))^2; labels and
+// predictions below 1e-7 count as 1e-7.
 MUSTER_EXPORT Tensor
 mean_squared_logarithmic_error(const Tensor& labels, const Tensor& predictions,
                                const MeanSquaredLogarithmicErrorOptions& options = {});
 
 // Options of huber().
 struct HuberOptions {
-  double delta = 1;  // more than 0; up to this distance the loss is quadratic, then linear
+  double delta = 1;  // more than 0; up to this distance the loss is quadratic, beyond it linear
   Reduction reduction = Reduction::kMean;
   Tensor sample_weight = {};
 };
@@ -80,14 +80,14 @@ MUSTER_EXPORT Tensor log_cosh(const Tensor& labels, const Tensor& predictions,
 
 // Options of cosine_similarity().
 struct CosineSimilarityOptions {
-  int64_t axis = -1;  // of the vectors; not 0, which is the batch
+  int64_t axis = -1;  // the axis of the vectors; not 0, the batch
   Reduction reduction = Reduction::kMean;
   Tensor sample_weight = {};
 };
 
 // Computes minus the cosine of the angle between label and prediction: -1 for the same direction, 1
-// for the opposite one. Both are [batch..., numbers]. Vectors are divided by their length, the
-// square of which is taken as at least 1e-12; so the loss of a vector of zeros is 0.
+// for the opposite one. Both are [batch..., numbers]. Vectors are divided by their length, whose
+// square counts as at least 1e-12; so the loss of a zero vector is 0.
 MUSTER_EXPORT Tensor cosine_similarity(const Tensor& labels, const Tensor& predictions,
                                        const CosineSimilarityOptions& options = {});
 

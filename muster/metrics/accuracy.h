@@ -1,5 +1,5 @@
-// How often predictions are right. All but accuracy_baseline() are weighted means; weights are as
-// in metrics::mean().
+// How often predictions are right. All metrics except accuracy_baseline() are weighted means;
+// weights are as in metrics::mean().
 // Thread safety: pure functions.
 #pragma once
 
@@ -17,27 +17,27 @@ namespace muster::inline v0_1::metrics {
 MUSTER_EXPORT Metric accuracy(const Tensor& labels, const Tensor& predictions,
                               const Tensor& weights = {});
 
-// Measures how often whoever always says the more frequent of two labels is right: max(m, 1 - m),
-// where m is the weighted mean of the labels. Labels are of any shape, in [0, 1]; weights are as in
-// mean(). The accuracy of a classifier is to be compared with it. Throws InvalidArgument for labels
-// outside of [0, 1].
+// Measures the accuracy of always predicting the more frequent of two labels: max(m, 1 - m), where
+// m is the weighted mean of the labels. Labels are of any shape, in [0, 1]; weights are as in
+// mean(). Compare a classifier's accuracy with it. Throws InvalidArgument for labels outside of [0,
+// 1].
 MUSTER_EXPORT Metric accuracy_baseline(const Tensor& labels, const Tensor& weights = {});
 
 // Options of binary_accuracy().
 struct BinaryAccuracyOptions {
-  double threshold = 0.5;  // predictions above it say 1, others 0
+  double threshold = 0.5;  // predictions above it mean 1, others 0
 };
 
-// Measures how often a prediction is on the label's side of the threshold: of each example the mean
-// over the last axis. Labels and predictions are [batch..., outputs] or [batch]. Throws
-// InvalidArgument when the shapes do not fit, and for labels outside of [0, 1].
+// Measures how often prediction and label are on the same side of the threshold; each example
+// counts with its mean over the last axis. Labels and predictions are [batch..., outputs] or
+// [batch]. Throws InvalidArgument when the shapes do not fit, and for labels outside of [0, 1].
 MUSTER_EXPORT Metric binary_accuracy(const Tensor& labels, const Tensor& predictions,
                                      const Tensor& weights = {},
                                      const BinaryAccuracyOptions& options = {});
 
-// Measures how often the largest prediction is where the largest label is, on the last axis.
-// Labels, one-hot, and predictions are [batch..., classes]; of equal ones the first counts. Throws
-// InvalidArgument when the shapes do not fit.
+// Measures how often the largest prediction and the largest label are at the same index of the last
+// axis. Labels (one-hot) and predictions are [batch..., classes]; the first of equal ones counts.
+// Throws InvalidArgument when the shapes do not fit.
 MUSTER_EXPORT Metric categorical_accuracy(const Tensor& labels, const Tensor& predictions,
                                           const Tensor& weights = {});
 
@@ -51,9 +51,9 @@ struct TopKOptions {
   int64_t k = 5;  // at least 1
 };
 
-// Measures how often fewer than k predictions are larger than that of the label, so that equal ones
-// count as right, as in TensorFlow's in_top_k; a prediction of the example that is no finite number
-// counts as wrong. Shapes and errors are those of categorical_accuracy().
+// Measures how often fewer than k predictions are larger than the label's prediction, so ties count
+// as right, as in TensorFlow's in_top_k. An example with a prediction that is not finite counts as
+// wrong. Shapes and errors are those of categorical_accuracy().
 MUSTER_EXPORT Metric top_k_categorical_accuracy(const Tensor& labels, const Tensor& predictions,
                                                 const Tensor& weights = {},
                                                 const TopKOptions& options = {});

@@ -102,7 +102,7 @@ double weighted_mean_of(const std::vector<double>& areas, const std::vector<doub
   return ratio(sum, all);
 }
 
-// What has to be known beside the area of one histogram with its ranges.
+// What has to be known in addition to the area of one histogram with its ranges.
 std::string caution_of(std::span<const double> histogram, const AucOptions& options) {
   const size_t buckets = histogram.size() / 4;
   double positive = 0, negative = 0;
@@ -110,11 +110,9 @@ std::string caution_of(std::span<const double> histogram, const AucOptions& opti
     positive += histogram[b];
     negative += histogram[buckets + b];
   }
-  if (positive == 0)
-    return "no label is positive: there is no curve, and 0 stands for an area that is not defined";
+  if (positive == 0) return "no label is positive: the area is undefined, shown as 0";
   if (negative == 0 && options.curve == Curve::kRoc) {
-    return "all labels are positive: there is no curve, and 0 stands for an area that is not "
-           "defined";
+    return "all labels are positive: the area is undefined, shown as 0";
   }
   if (!options.thresholds.empty() || internal::undecided_pairs(histogram) <= kUndecidedAtMost)
     return "";

@@ -31,7 +31,7 @@ MetricKind kind_of_rates(size_t classes, const char* undefined) {
       if (state[classes + c] == 0) missing.push_back(c);
     }
     if (missing.empty()) return std::string();
-    return fmt::format("{} {}: 0 stands for a rate that is not defined, in the mean too", undefined,
+    return fmt::format("{} {}: the rate is undefined and counts as 0, also in the mean", undefined,
                        internal::which_classes(missing));
   };
   kind.empty.resize(2 * classes);

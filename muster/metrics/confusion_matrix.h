@@ -1,8 +1,8 @@
-// Counts of predicted classes by true classes, and what is read from them. Labels and predictions
-// are class numbers, 0 to num_classes - 1, of any one shape and real dtypes; [batch, 1] counts as
-// [batch]. Weights are as in metrics.h, for each of them.
-// All throw InvalidArgument with both shapes when they do not fit, for num_classes below 1, and,
-// when they are computed, for a number that is no class.
+// Counts of predicted classes by true classes, and metrics computed from them. Labels and
+// predictions are class numbers, 0 to num_classes - 1, both of the same shape and of real dtypes;
+// [batch, 1] counts as [batch]. Weights are as in metrics.h, one for each number. All throw
+// InvalidArgument with both shapes when they do not fit, for num_classes below 1, and, when they
+// are computed, for a number that is not a class.
 // Thread safety: pure functions.
 #pragma once
 
@@ -14,19 +14,18 @@
 
 namespace muster::inline v0_1::metrics {
 
-// Measures the sums of weights by label and prediction. The parts are the matrix, row by row: of
-// the rows each is a label, of the columns each a prediction, "label_0/prediction_1". The result is
-// the part of all that stands on the diagonal. num_classes^2 numbers are shown, sent and kept for
-// each batch of an evaluation.
+// Measures the sums of weights by label and prediction. The parts are the matrix, row by row: rows
+// are labels, columns are predictions, "label_0/prediction_1". The result is the fraction on the
+// diagonal. num_classes^2 numbers are shown, sent and kept for each batch of an evaluation.
 MUSTER_EXPORT Metric confusion_matrix(const Tensor& labels, const Tensor& predictions,
                                       int64_t num_classes, const Tensor& weights = {});
 
-// Measures for each class which part of what is predicted to be of it is so: tp / (tp + fp), and 0
-// where nothing is. The parts are these, "class_0", and the result is their mean.
+// Measures for each class the fraction of its predictions that are right: tp / (tp + fp), and 0 for
+// a class that is never predicted. The parts are these, "class_0", and the result is their mean.
 MUSTER_EXPORT Metric per_class_precision(const Tensor& labels, const Tensor& predictions,
                                          int64_t num_classes, const Tensor& weights = {});
-// Measures for each class which part of it is predicted so: tp / (tp + fn), and 0 where there is
-// none of it. The parts are these, "class_0", and the result is their mean.
+// Measures for each class the fraction of its labels that are predicted: tp / (tp + fn), and 0 for
+// a class without labels. The parts are these, "class_0", and the result is their mean.
 MUSTER_EXPORT Metric per_class_recall(const Tensor& labels, const Tensor& predictions,
                                       int64_t num_classes, const Tensor& weights = {});
 

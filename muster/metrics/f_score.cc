@@ -78,8 +78,7 @@ MetricKind kind_of_scores(size_t classes, Average average, double beta) {
     const bool each = average == Average::kNone || average == Average::kMacro;
     if (missing.empty() || (!each && missing.size() < classes)) return std::string();
     return fmt::format(
-        "there are neither labels nor predictions of {}: 0 stands for what is not "
-        "defined{}",
+        "there are neither labels nor predictions of {}: the score is undefined, shown as 0{}",
         internal::which_classes(missing), each && classes > 1 ? ", in the mean too" : "");
   };
   kind.result = [average, beta](std::span<const double> state) {

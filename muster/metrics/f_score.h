@@ -1,4 +1,4 @@
-// F-scores: precision and recall of each class as one number.
+// F-scores: precision and recall of each class, combined into one number.
 // Thread safety: pure functions.
 #pragma once
 
@@ -12,21 +12,21 @@ namespace muster::inline v0_1::metrics {
 
 // How scores of classes become one. kNone: the parts are the scores, "class_0", and the result is
 // their mean. kMicro counts over all classes, kMacro is the mean, and kWeighted the mean weighted
-// by how many labels each class has.
+// by the number of labels of each class.
 enum class Average { kNone, kMicro, kMacro, kWeighted };
 
 // Options of f_beta_score().
 struct FBetaScoreOptions {
   Average average = Average::kNone;
-  double beta = 1;  // above 0: recall counts beta times as much as precision
-  // In (0, 1]: predictions above it are positive. Without one, the largest of each example are.
+  double beta = 1;  // above 0: recall has beta times the weight of precision
+  // In (0, 1]: predictions above it are positive. Unset: the largest prediction of each example is.
   std::optional<double> threshold{};
 };
 
-// Measures (1 + beta^2) precision recall / (beta^2 precision + recall), and 0 where that is 0 / 0.
-// Labels, in [0, 1], and predictions are [batch..., classes]; [batch] is one class. Weights are as
-// in metrics.h. Throws InvalidArgument with both shapes when they do not fit, for options that are
-// not as said there, and, when it is computed, for labels outside of [0, 1].
+// Measures (1 + beta^2) precision recall / (beta^2 precision + recall), and 0 for 0 / 0. Labels, in
+// [0, 1], and predictions are [batch..., classes]; [batch] is one class. Weights are as in
+// metrics.h. Throws InvalidArgument with both shapes when they do not fit, if an option is outside
+// its documented range, and, when it is computed, for labels outside of [0, 1].
 MUSTER_EXPORT Metric f_beta_score(const Tensor& labels, const Tensor& predictions,
                                   const Tensor& weights = {},
                                   const FBetaScoreOptions& options = {});

@@ -18,8 +18,8 @@ MUSTER_EXPORT Metric hinge(const Tensor& labels, const Tensor& predictions,
 // in hinge().
 MUSTER_EXPORT Metric squared_hinge(const Tensor& labels, const Tensor& predictions,
                                    const Tensor& weights = {});
-// Measures max(1 + n - p, 0): of an example, p is the sum over the last axis of label prediction
-// and n the largest (1 - label) prediction. Labels are one-hot.
+// Measures max(1 + n - p, 0) of each example, where p is the sum over the last axis of label
+// prediction and n the largest (1 - label) prediction. Labels are one-hot.
 MUSTER_EXPORT Metric categorical_hinge(const Tensor& labels, const Tensor& predictions,
                                        const Tensor& weights = {});
 

@@ -7,14 +7,13 @@
 
 namespace muster::inline v0_1::metrics {
 
-// Measures the mean of `values` ([batch...], any real dtype). Where `weights` are given they weight
-// it: a scalar, or of the shape of the leading axes of `values`, whose other axes are then averaged
-// first; [batch, 1] counts as [batch]. Throws InvalidArgument with both shapes when they do not
-// fit.
+// Measures the mean of `values` ([batch...], any real dtype). `weights` are a scalar, or have the
+// shape of the leading axes of `values`; values are first averaged over the other axes. [batch, 1]
+// counts as [batch]. Throws InvalidArgument with both shapes when they do not fit.
 MUSTER_EXPORT Metric mean(const Tensor& values, const Tensor& weights = {});
 
-// Measures the sum of `values` times `weights`, which are as in mean(); each weights all values
-// along the axes it lacks.
+// Measures the sum of `values` times `weights`, which are as in mean(). A weight applies to all
+// values along the axes that `weights` lacks.
 MUSTER_EXPORT Metric sum(const Tensor& values, const Tensor& weights = {});
 
 }  // namespace muster::inline v0_1::metrics

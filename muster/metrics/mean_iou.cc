@@ -42,7 +42,7 @@ Metric mean_iou(const Tensor& labels, const Tensor& predictions, int64_t num_cla
       for (const double count : state) {
         if (count != 0) return "";
       }
-      return "no label counts, so nothing was measured, and 0 stands for nothing";
+      return "no label counts, so nothing was measured: 0 has no meaning";
     };
     return made;
   });

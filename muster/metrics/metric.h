@@ -1,9 +1,9 @@
 // A Metric is the mergeable state of a measurement: made from a batch, merged over batches and
 // replicas, read at the end. Thread safety: a value; concurrent reads are safe.
 //
-// kind() and state() are all there is to it, so a metric can travel between tasks as numbers and be
-// rebuilt there by Metric::make or with_state. States are kept in double: sums of counts are exact
-// below 2^53, and other sums depend on the order of merging by rounding only.
+// kind() and state() describe it completely, so a metric can be sent to another task as numbers and
+// rebuilt there by Metric::make or with_state. States are double: sums of counts are exact below
+// 2^53, and other sums depend on the order of merging only by rounding.
 #pragma once
 
 #include <functional>
@@ -19,47 +19,45 @@ namespace muster::inline v0_1 {
 
 class MUSTER_EXPORT Metric {
  public:
-  // Makes a metric that nothing was seen with and that has no kind: it takes the kind of the first
-  // one that is merged into it. Until then only definition() and defined() can be asked; all else
-  // throws InvalidArgument.
+  // Makes a metric without data and without a kind: it takes the kind of the first metric merged
+  // into it. Until then only definition() and defined() may be called; other calls throw
+  // InvalidArgument.
   Metric() = default;
   // Whether it has a kind.
   bool defined() const { return kind_ != nullptr; }
 
-  // Makes a metric of the kind of that name: one of `own`, or else one of Muster's. Throws
-  // InvalidArgument for a kind that does not exist (the error lists those there are) and for a
-  // state of another length.
+  // Makes a metric of the kind with that name: one of `own`, or else one of Muster's. Throws
+  // InvalidArgument for an unknown kind (the error lists the known ones) and for a state of another
+  // length.
   static Metric make(const std::string& kind, std::vector<double> state,
                      const std::vector<std::shared_ptr<const MetricKind>>& own = {});
-  // Makes a metric of a kind that the caller holds. Throws InvalidArgument also for a kind that
-  // lacks a part.
+  // Makes a metric of the given kind. Also throws InvalidArgument for a kind with a missing part.
   static Metric make(std::shared_ptr<const MetricKind> kind, std::vector<double> state);
-  // Makes a metric whose state `compute` gives when it is first needed.
+  // Makes a metric whose state `compute` returns when it is first needed.
   static Metric deferred(const std::string& kind, std::function<std::vector<double>()> compute);
   static Metric deferred(std::shared_ptr<const MetricKind> kind,
                          std::function<std::vector<double>()> compute);
 
-  // Makes a metric of the same kind with a state that came from another task. Throws
-  // InvalidArgument for a state of another length.
+  // Makes a metric of the same kind with a state from another task. Throws InvalidArgument for a
+  // state of another length.
   Metric with_state(std::vector<double> state) const;
 
-  // Gives the name of the kind.
+  // Returns the name of the kind.
   const std::string& kind() const { return known_kind().name; }
-  // Gives the kind itself, nullptr when it has none.
+  // Returns the kind, or nullptr without one.
   const std::shared_ptr<const MetricKind>& definition() const { return kind_; }
-  // Gives what was seen, in the form of the kind. Throws InvalidArgument when a deferred state
-  // turns out to have another length.
+  // Returns the state, in the form of the kind. Throws InvalidArgument if a deferred state has
+  // another length.
   const std::vector<double>& state() const;
-  // Takes in what `other` has seen. Throws InvalidArgument when the kinds differ, or `other` has
-  // none.
+  // Adds the data of `other`. Throws InvalidArgument when the kinds differ, or `other` has none.
   void merge(const Metric& other);
-  // Gives what the kind reads from the state. Where the number is not what it seems, as 0 for what
-  // is not defined, a warning says so, once for each text.
+  // Returns the number that the kind computes from the state. If it may mislead, such as a 0 for an
+  // undefined value, logs a warning, once for each text.
   double result() const;
-  // The same of what was seen so far, without the warning: more is to come.
+  // The same without the warning, for use before all data is merged.
   double result_so_far() const;
-  // Gives the further numbers of a kind that has some, in the order of definition()->part_names;
-  // empty for others. Throws InvalidArgument when the kind reads another number of them.
+  // Returns the further numbers of the kind, in the order of definition()->part_names; empty if it
+  // has none. Throws InvalidArgument when the kind computes another number of them.
   std::vector<double> parts() const;
 
  private:
@@ -69,7 +67,7 @@ class MUSTER_EXPORT Metric {
 
   std::shared_ptr<const MetricKind> kind_;
   std::vector<double> state_;
-  std::shared_ptr<Pending> pending_;  // stands for state_ until something is merged
+  std::shared_ptr<Pending> pending_;  // replaces state_ until the first merge
 };
 
 }  // namespace muster::inline v0_1

@@ -22,9 +22,9 @@ double larger_share(std::span<const double> state) {
 }
 
 std::string nothing_seen(std::span<const double> state) {
-  return state[1] == 0 ? "no example has a weight above 0, so nothing was measured, and the number "
-                         "stands for nothing"
-                       : "";
+  return state[1] == 0
+             ? "no example has a weight above 0, so nothing was measured: the number has no meaning"
+             : "";
 }
 
 double first_number(std::span<const double> state) { return state[0]; }

@@ -1,6 +1,5 @@
-// A kind of metric says how long its state is, how two states become one, and how the result is
-// read.
-// Thread safety: a value that nobody changes once a metric has it.
+// A kind of metric defines the length of its state, how two states are merged, and how the result
+// is computed. Thread safety: a value; do not change it after a metric uses it.
 #pragma once
 
 #include <functional>
@@ -14,40 +13,37 @@
 
 namespace muster::inline v0_1 {
 
-// One row of the table of kinds. A program passes a kind of its own as such an object; it must
-// be the same on every replica. Merging is associative, so that batches and replicas may be
-// grouped in any way.
+// A kind of metric. A program may pass its own kind as such an object, which must be the same on
+// every replica. Merging is associative, so batches and replicas may be grouped in any way.
 struct MetricKind {
-  // "mean". What the kind is made with belongs to its name, "confusion_matrix(10)": kinds of one
-  // name are the same kind.
+  // "mean". Its parameters are part of the name, "confusion_matrix(10)": kinds with the same name
+  // are the same kind.
   std::string name{};
-  // The state that has seen nothing; merging it changes nothing. Its length is that of every state
-  // of this kind.
+  // The state without data; merging it changes nothing. All states of this kind have its length.
   std::vector<double> empty{};
-  // Puts `other` into `state`. Both have the length of `empty`.
+  // Adds `other` to `state`. Both have the length of `empty`.
   std::function<void(std::span<double> state, std::span<const double> other)> merge{};
-  // Reads the number that is shown and compared.
+  // Computes the number that is shown and compared.
   std::function<double(std::span<const double> state)> result{};
-  // What further numbers are called, {"class_0", "class_1"}; none by default. Evaluation and
-  // training show them behind the name of the metric, as "precision/class_0".
+  // The names of further numbers, {"class_0", "class_1"}; default: none. Evaluation and training
+  // show them after the name of the metric, as "precision/class_0".
   std::vector<std::string> part_names = {};
-  // Reads these numbers, in the order of their names. Unset where there are none.
+  // Computes these numbers, in the order of their names. Unset if there are none.
   std::function<std::vector<double>(std::span<const double> state)> parts = {};
-  // Which values of the result, and of the parts, are better.
+  // Whether higher or lower values of the result, and of the parts, are better.
   Better better = Better::kUnknown;
-  // Reads what has to be known beside the number where it is not what it seems, as an area under
-  // the curve of labels that are all 1; empty where there is nothing to say. It holds no numbers
-  // that change from one reading to the next, since Metric::result() says each text once. Unset
-  // where there never is.
+  // Returns a warning if the number may mislead, such as an area under the curve when all labels
+  // are 1; empty if there is nothing to say. It must not hold numbers that change from call to
+  // call, because Metric::result() logs each text once. Unset if there is never a warning.
   std::function<std::string(std::span<const double> state)> caution = {};
 };
 
-// Gives one of Muster's kinds by name: "accuracy", "mean", "mean_squared_error". These have no
-// parameters, and their state is the weighted sum and the sum of weights ("sum" has the former
-// alone). It gives nullptr for another name: kinds with parameters, "auc(...)", are made by the
-// functions of metrics.h.
+// Returns one of Muster's kinds by name: "accuracy", "mean", "mean_squared_error". These have no
+// parameters, and their state is the weighted sum and the sum of weights ("sum" has only the
+// former). Returns nullptr for another name: functions of metrics.h make the kinds with parameters,
+// "auc(...)".
 MUSTER_EXPORT std::shared_ptr<const MetricKind> find_metric_kind(const std::string& name);
-// Gives the names of these kinds: "accuracy", "binary_accuracy" and so on.
+// Returns the names of these kinds: "accuracy", "binary_accuracy" and so on.
 MUSTER_EXPORT std::vector<std::string> metric_kind_names();
 
 // Adds the states, for kinds whose state is made of sums and counts.

@@ -1,14 +1,14 @@
-// Makes a mergeable Metric of the labels and predictions of a batch, with Keras's names and
-// definitions: labels come first, predictions second, weights third. What it measures is computed
-// when it is first read or merged, so a metric that nobody reads costs nothing. Do not write the
-// tensors before. Numbers that are wrong, labels outside of the classes among them, are found then
-// too, and shapes at once. docs/metrics.md has the table of all of them.
+// Makes a mergeable Metric from the labels and predictions of a batch, with Keras's names and
+// definitions: labels come first, predictions second, weights third. It is computed when it is
+// first read or merged, so a metric that is never read costs nothing. Do not change the tensors
+// before that. Wrong numbers, such as labels outside of the classes, are also found then; wrong
+// shapes at once. docs/metrics.md has a table of all metrics.
 // Thread safety: pure functions.
 //
 // Values of examples are computed in float32 or float64, whatever the dtypes of the arguments, and
 // added in float64. Weights are real numbers: a scalar, or of the shape of the leading axes of the
-// values, [batch]; [batch, 1] counts as [batch], and a size of 1 stands for any. What has no weight
-// counts as 1. Nothing seen, or weights of 0 alone, give 0.
+// values, [batch]; [batch, 1] counts as [batch], and an axis of size 1 fits any size. Elements
+// without a weight count as 1. Without data, or with all weights 0, the result is 0.
 #pragma once
 
 #include "muster/metrics/accuracy.h"

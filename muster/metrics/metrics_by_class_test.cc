@@ -194,9 +194,9 @@ TEST(R2Score, OfEqualLabelsIsZero) {
 TEST(ClassMetrics, SayWhichClassesAreMissing) {
   const Tensor labels = tensor_of({0, 0, 2}, {3}), said = tensor_of({0, 1, 2}, {3});
   EXPECT_THAT(caution_of(per_class_recall(labels, said, 4)),
-              HasSubstr("there are no labels of classes 1, 3: 0 stands for"));
+              HasSubstr("there are no labels of classes 1, 3: the rate is undefined"));
   EXPECT_THAT(caution_of(per_class_precision(labels, said, 4)),
-              HasSubstr("nothing is predicted as class 3: 0 stands for"));
+              HasSubstr("nothing is predicted as class 3: the rate is undefined"));
   // Keras leaves them out of the mean.
   EXPECT_EQ(caution_of(mean_iou(labels, said, 4)), "");
   EXPECT_THAT(caution_of(mean_iou(labels, said, 4, torch::zeros({3}))), HasSubstr("no label"));

@@ -140,7 +140,7 @@ TEST(Auc, SaysWhereThresholdsDoNotSeeTheOrder) {
   const Metric fine = auc(last, rare, {}, {.num_thresholds = 20000});
   EXPECT_NEAR(fine.result(), 1, 2e-3);
   EXPECT_EQ(caution_of(fine), "");
-  // Whoever gives thresholds has seen the predictions.
+  // Thresholds are given by a user who has seen the predictions.
   EXPECT_EQ(caution_of(auc(last, rare, {}, {.thresholds = {0.5}})), "");
   // Equal predictions have no order that a threshold could miss.
   EXPECT_EQ(caution_of(auc(last, torch::full({1000}, 0.3))), "");
@@ -155,7 +155,7 @@ TEST(Auc, SaysWhereThresholdsDoNotSeeTheOrder) {
 TEST(Precision, SaysWhereItIsNotDefined) {
   const Tensor y = tensor_of({0, 1}, {2}), none = tensor_of({0, 0}, {2});
   const Tensor low = tensor_of({0.1, 0.4}, {2}), high = tensor_of({0.1, 0.6}, {2});
-  EXPECT_THAT(caution_of(precision(y, low)), HasSubstr("nothing is predicted to be positive"));
+  EXPECT_THAT(caution_of(precision(y, low)), HasSubstr("nothing is predicted positive"));
   EXPECT_EQ(caution_of(precision(y, high)), "");
   EXPECT_THAT(caution_of(precision(y, high, {}, {.thresholds = {0.3, 0.9}})),
               HasSubstr("at the threshold 0.9 nothing is predicted"));

@@ -53,7 +53,7 @@ MetricKind kind_of(const OperatingPoint& point, size_t thresholds) {
     const std::vector<double> constrained = point.constrained(counts);
     if (std::ranges::any_of(constrained, [&](double rate) { return rate >= point.least; }))
       return std::string();
-    return fmt::format("no threshold reaches a {} of {}: 0 stands for what is not defined",
+    return fmt::format("no threshold reaches a {} of {}: the value is undefined, shown as 0",
                        point.constraint, point.least);
   };
   kind.result = [point](std::span<const double> state) {

@@ -18,7 +18,7 @@ using internal::ConfusionCounts;
 // Reads a number for each threshold.
 using ReadCounts = std::vector<double> (*)(const ConfusionCounts& counts);
 
-// What a metric is beside its numbers.
+// What a metric is in addition to its numbers.
 struct Meaning {
   ReadCounts read;
   Better better;
@@ -143,8 +143,7 @@ Metric precision(const Tensor& labels, const Tensor& predictions, const Tensor& 
                   [](const ConfusionCounts& counts) {
                     return sums(counts.true_positives, counts.false_positives);
                   },
-                  "nothing is predicted to be positive: 0 stands for a precision that is not "
-                  "defined"});
+                  "nothing is predicted positive: the precision is undefined, shown as 0"});
 }
 
 Metric recall(const Tensor& labels, const Tensor& predictions, const Tensor& weights,
@@ -157,7 +156,7 @@ Metric recall(const Tensor& labels, const Tensor& predictions, const Tensor& wei
                   [](const ConfusionCounts& counts) {
                     return sums(counts.true_positives, counts.false_negatives);
                   },
-                  "no label is positive: 0 stands for a recall that is not defined"});
+                  "no label is positive: the recall is undefined, shown as 0"});
 }
 
 }  // namespace muster::inline v0_1::metrics

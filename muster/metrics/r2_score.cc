@@ -84,8 +84,7 @@ MetricKind kind_of_r2(size_t outputs, const R2ScoreOptions& options) {
     for (size_t i = 0; i < outputs; ++i) {
       if (output_sums(state, i).variation() != 0) continue;
       return fmt::format(
-          "all labels{} are equal, or there are none: 0 stands for a score that is "
-          "not defined",
+          "all labels{} are equal, or there are none: the score is undefined, shown as 0",
           outputs > 1 ? fmt::format(" of output {}", i) : "");
     }
     return std::string();

@@ -16,15 +16,15 @@ enum class ClassAggregation { kNone, kUniform, kVarianceWeighted };
 // Options of r2_score().
 struct R2ScoreOptions {
   ClassAggregation class_aggregation = ClassAggregation::kUniform;
-  // Above 0 it gives the adjusted score, for that many inputs of the model, as long as there are
-  // more labels than it plus 1. Not negative.
+  // Above 0: the adjusted score for this number of model inputs, if there are more labels than it
+  // plus 1. Not negative.
   int64_t num_regressors = 0;
 };
 
-// Measures 1 - sum of (label - prediction)^2 / sum of (label - mean label)^2, of each output, and 0
-// where all labels of an output are equal. Labels and predictions are [batch..., outputs] or
-// [batch]. Weights are as in metrics.h. Throws InvalidArgument with both shapes when they do not
-// fit, and for num_regressors below 0.
+// Measures 1 - sum of (label - prediction)^2 / sum of (label - mean label)^2 for each output, and 0
+// if all labels of an output are equal. Labels and predictions are [batch..., outputs] or [batch].
+// Weights are as in metrics.h. Throws InvalidArgument with both shapes when they do not fit, and
+// for num_regressors below 0.
 MUSTER_EXPORT Metric r2_score(const Tensor& labels, const Tensor& predictions,
                               const Tensor& weights = {}, const R2ScoreOptions& options = {});
 

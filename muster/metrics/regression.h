@@ -1,6 +1,7 @@
 // How far predictions are from labels. All are weighted means over examples; weights are as in
 // metrics::mean(). Labels and predictions are [batch..., outputs], or [batch] for one output;
-// [batch] and [batch, 1] fit each other. Each throws InvalidArgument with both shapes for others.
+// [batch] and [batch, 1] fit each other. Each throws InvalidArgument with both shapes for other
+// shapes.
 // Thread safety: pure functions.
 #pragma once
 
@@ -25,13 +26,13 @@ MUSTER_EXPORT Metric root_mean_squared_error(const Tensor& labels, const Tensor&
 // Measures 100 times the mean over the last axis of |label - prediction| / max(|label|, 1e-7).
 MUSTER_EXPORT Metric mean_absolute_percentage_error(const Tensor& labels, const Tensor& predictions,
                                                     const Tensor& weights = {});
-// Measures the mean over the last axis of (log(label + 1) - log(prediction + 1))^2, with both at
-// least 1e-7.
+// Measures the mean over the last axis of (log(label + 1) - log(prediction + 1))^2; values below
+// 1e-7 count as 1e-7.
 MUSTER_EXPORT Metric mean_squared_logarithmic_error(const Tensor& labels, const Tensor& predictions,
                                                     const Tensor& weights = {});
-// Measures the mean of |label - prediction| / normalizer over all elements, where a normalizer of 0
-// gives 0. `normalizer` is of the shape of the predictions, or broadcasts to it. Weights may be of
-// the shape of the predictions.
+// Measures the mean of |label - prediction| / normalizer over all elements; a normalizer of 0 gives
+// 0. `normalizer` has the shape of the predictions, or broadcasts to it. Weights may have the shape
+// of the predictions.
 MUSTER_EXPORT Metric mean_relative_error(const Tensor& labels, const Tensor& predictions,
                                          const Tensor& normalizer, const Tensor& weights = {});
 // Measures the mean over the last axis of log(cosh(prediction - label)).
@@ -40,12 +41,12 @@ MUSTER_EXPORT Metric log_cosh(const Tensor& labels, const Tensor& predictions,
 
 // Options of cosine_similarity().
 struct CosineSimilarityOptions {
-  int64_t axis = -1;  // of the vectors
+  int64_t axis = -1;  // the axis of the vectors
 };
 
 // Measures the cosine of the angle between label and prediction along an axis, 1 for the same
 // direction: the sum of the products of both, each divided by its length, which counts as at least
-// 1e-6. Throws InvalidArgument also for an axis that is not there.
+// 1e-6. Also throws InvalidArgument for an axis out of range.
 MUSTER_EXPORT Metric cosine_similarity(const Tensor& labels, const Tensor& predictions,
                                        const Tensor& weights = {},
                                        const CosineSimilarityOptions& options = {});

@@ -1,7 +1,7 @@
 // The client's end of the coordinator's protocol: one call per request, each with its own time
 // limit. Thread-safe. Network trouble is an Error in the Result: NotFound (the host has no
-// address), Unavailable (nobody listens there), PeerLost (the connection was closed), Timeout (no
-// answer in time), Cancelled (close() was called); InvalidArgument where the two ends belong to
+// address), Unavailable (no process listens there), PeerLost (the connection was closed), Timeout
+// (no answer in time), Cancelled (close() was called); InvalidArgument where the two ends belong to
 // different jobs or versions.
 #pragma once
 

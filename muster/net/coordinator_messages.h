@@ -79,8 +79,8 @@ struct FailRequest {
   plan::Caller who{};
   ErrorKind kind = ErrorKind::kInternal;
   std::string reason{};
-  // Of a task that has not joined: its place, as in a JoinRequest, so that tasks of another cluster
-  // are not believed. A member leaves them empty.
+  // For a task that has not joined: its place, as in a JoinRequest, so that tasks of another
+  // cluster are not believed. A member leaves them empty.
   int rank = -1;
   int world_size = 0;
   std::vector<std::string> addresses{};

@@ -16,7 +16,7 @@
 namespace muster::inline v0_1::net {
 namespace {
 
-// A member watches, beats, and makes a call or two beside that, each on a connection of its own.
+// A member watches, beats, and makes a call or two in addition, each on a connection of its own.
 constexpr int kConnectionsOfOne = 8;
 // What is being answered when the service stops may still be sent.
 constexpr auto kLastAnswers = std::chrono::milliseconds(50);

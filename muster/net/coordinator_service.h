@@ -26,7 +26,7 @@ class CoordinatorService {
   CoordinatorService& operator=(const CoordinatorService&) = delete;
 
   int port() const;
-  // Whom it refused last and why, as the log says it; "" when it refused nobody.
+  // The last refused peer and the reason, as the log says it; "" if none was refused.
   std::string last_refusal() const;
   // Ends all calls (the handler sees them cancelled) and closes the port. Idempotent.
   void stop();

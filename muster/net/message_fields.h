@@ -1,5 +1,5 @@
 // Messages as bytes: the fields of a struct one after another. A message names its fields once,
-// beside their declarations:
+// next to their declarations:
 //   struct Beat {
 //     int64_t step = -1;
 //     plan::Phase phase{};

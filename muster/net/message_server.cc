@@ -145,10 +145,8 @@ struct MessageServer::Impl {
     if (!make_room_for(connection)) {
       const std::string why =
           fmt::format("it has {} connections, which is all it takes", options.max_connections);
-      log.tell(
-          fmt::format("turned away a task at {}: the server at {} has {} connections, which "
-                      "is all it takes",
-                      peer.host, address, options.max_connections));
+      log.tell(fmt::format("refused a task at {}: the server at {} has {} connections, its maximum",
+                           peer.host, address, options.max_connections));
       turn_away(socket, why);
       return;
     }
@@ -192,7 +190,7 @@ struct MessageServer::Impl {
       // Of those that took too long or were too many, the acceptor tells.
       switch (error.kind()) {
         case ErrorKind::kCorrupt:
-          tell("it sent what no task of a job sends");
+          tell("its message is not one of a task's");
           break;
         case ErrorKind::kInvalidArgument:
           tell(error.message());
@@ -248,7 +246,7 @@ struct MessageServer::Impl {
       }
     }
     acceptor->stop();
-    // Nobody is taken in any more.
+    // No peer is accepted any more.
     for (Connection& connection : connections) {
       if (connection.thread.joinable()) connection.thread.join();
     }

@@ -1,5 +1,5 @@
 // Waits at an address for tasks of the job that connect with connect_messages(), and gives each a
-// thread. Who has not proved yet that it belongs to the job is bounded in number, bytes and time.
+// thread. Unauthenticated peers are limited in number, bytes and time.
 // Thread-safe.
 #pragma once
 
@@ -49,7 +49,7 @@ class MUSTER_PART_EXPORT MessageServer {
   int port() const;
   // "host:port", as the options say it, with the port that was taken.
   std::string address() const;
-  // Whom it refused last and why, as the log says it; "" when it refused nobody.
+  // The last refused peer and the reason, as the log says it; "" if none was refused.
   std::string last_refusal() const;
   // Closes the port and all connections, and waits for `serve` to return on all threads.
   // Idempotent. Not from `serve`.

@@ -1,4 +1,4 @@
-// Who may not connect to a message server, and what it hears.
+// Which peers a message server refuses, and what they are told.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -64,7 +64,7 @@ TEST(MessageServerSecurity, WhereOthersCanConnectSomethingKeepsThemOut) {
   MessageServerOptions options = here(job_of("resnet", ""));
   options.address = "0.0.0.0:0";
   EXPECT_THAT(message_of([&] { MessageServer(options, echo); }),
-              AllOf(HasSubstr("0.0.0.0:0"), HasSubstr("nothing keeps unauthenticated peers out")));
+              AllOf(HasSubstr("0.0.0.0:0"), HasSubstr("peers are not authenticated")));
   EXPECT_THAT(message_of([] { connect_messages({.address = "192.0.2.1:80", .task = "worker:0"}); }),
               HasSubstr("192.0.2.1:80"));
   options.job.insecure = true;

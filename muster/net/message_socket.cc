@@ -333,7 +333,7 @@ bool MessageSocket::is_over() const {
 
 void MessageSocket::part(double timeout_seconds) {
   impl_->stream->finish();
-  // The end is seen in front of the bytes that nobody reads.
+  // The end is seen before the bytes that are not read.
   ready_before(Steady::now() + duration_of(timeout_seconds), impl_->stream->descriptor(),
                POLLRDHUP);
 }

@@ -52,7 +52,7 @@ class MUSTER_PART_EXPORT MessageSocket {
   // Before others know of the socket.
   void set_options(MessageSocketOptions options);
 
-  // Sends a message whose payload is the pieces, one behind another, and returns when all of it is
+  // Sends a message whose payload is the pieces, one after another, and returns when all of it is
   // with the system. Throws PeerLost when the other side is gone, Timeout when nothing moves for
   // the idle time (one that moves is never cut), Cancelled after close(), and InvalidArgument,
   // having sent nothing, for a head that is too long.
@@ -69,16 +69,16 @@ class MUSTER_PART_EXPORT MessageSocket {
   // How many bytes of that payload were not read yet.
   int64_t payload_left() const;
 
-  // Whether open files can travel beside messages: between tasks of one host that talk over a Unix
+  // Whether open files can travel next to messages: between tasks of one host that talk over a Unix
   // socket, without TLS.
   bool carries_files() const;
-  // Sends a message without payload, with an open file beside it; `file` stays the caller's. Throws
-  // as send(), and Internal where the connection carries no files.
+  // Sends a message without payload, with an open file next to it; `file` stays the caller's.
+  // Throws as send(), and Internal where the connection carries no files.
   void send_with_file(std::string_view head, const FileDescriptor& file);
-  // From now on a file that comes beside a message is kept, the last one that came; before, the
+  // From now on a file that comes next to a message is kept, the last one that came; before, the
   // system closes what comes. For who asks the other side for files, before it does.
   void keep_files();
-  // The file that came beside the message received last; closed when none did. For the thread that
+  // The file that came next to the message received last; closed when none did. For the thread that
   // receives.
   FileDescriptor take_file();
 
@@ -87,12 +87,12 @@ class MUSTER_PART_EXPORT MessageSocket {
   // Whether nothing more can come: the other side has closed the connection, or close() was called.
   // From any thread.
   bool is_over() const;
-  // Sends no more, and waits until the other side has closed the connection, or for so long. What
+  // Sends no more, and waits until the other side has closed the connection, or for this long. What
   // was sent last is heard then: a connection that is closed with bytes unread takes back what is
   // on its way. For the thread that receives.
   void part(double timeout_seconds);
 
-  // Who is at the other end, for messages: "worker 1 (10.0.0.3)".
+  // The name of the peer, for messages: "worker 1 (10.0.0.3)".
   const std::string& peer() const;
   // What it said it is: "worker:1"; "" when it did not say.
   const std::string& peer_task() const;
@@ -114,14 +114,14 @@ struct ConnectOptions {
   bool tries_again = true;            // false: the first try decides
 };
 
-// Connects to a server, and tries again, with short pauses, while nobody listens there or it has no
-// room. Both sides prove that they know the job's token, and neither sends it; with certificates
-// the connection is TLS, and both check the other's. Throws Timeout, naming the address and what
-// happened last (where it does not try again: NotFound for a host without an address, Unavailable
-// where nobody listens or there is no room, PeerLost where the server closes the connection before
-// it has let this task in), InvalidArgument when the server belongs to another job, one side does
-// not accept the other's certificate, or nothing would keep unauthenticated peers out, and
-// Cancelled.
+// Connects to a server, and tries again, with short pauses, while no process listens there or it
+// has no room. Both sides prove that they know the job's token, and neither sends it; with
+// certificates the connection is TLS, and both check the other's. Throws Timeout, naming the
+// address and what happened last (where it does not try again: NotFound for a host without an
+// address, Unavailable if no process listens or there is no room, PeerLost where the server closes
+// the connection before it has let this task in), InvalidArgument when the server belongs to
+// another job, one side does not accept the other's certificate, or nothing would keep
+// unauthenticated peers out, and Cancelled.
 MUSTER_PART_EXPORT std::unique_ptr<MessageSocket> connect_messages(const ConnectOptions& options);
 
 }  // namespace muster::inline v0_1::net

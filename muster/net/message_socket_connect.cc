@@ -73,9 +73,9 @@ class Connecting {
 
   void throw_when_cancelled() const {
     if (options_.cancelled && options_.cancelled()) {
-      throw Error(
-          ErrorKind::kCancelled,
-          fmt::format("gave up connecting to {}: it is not wanted any more", options_.address));
+      throw Error(ErrorKind::kCancelled,
+                  fmt::format("stopped connecting to {}: the connection is no longer needed",
+                              options_.address));
     }
   }
 

@@ -237,11 +237,11 @@ TEST_P(MessageSocketOver, WhoDoesNotReadIsGivenUpAfterTheIdleTime) {
   const Error error = error_of([&] { sockets.here().send("much", {&piece, 1}); });
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
   EXPECT_THAT(error.message(), HasSubstr("nothing moved for 0.1 s while sending to ps 0"));
-  // Half a message was sent: nothing else makes sense behind it.
+  // Half a message was sent: nothing else makes sense after it.
   EXPECT_EQ(error_of([&] { sockets.here().send("more"); }).message(), error.message());
 }
 
-// --- open files beside messages ---
+// --- open files next to messages ---
 
 // A file with this text.
 FileDescriptor file_of(const std::string& text) {

@@ -1,8 +1,8 @@
 // The messages of parameter servers, and of a chief that gives calls to workers: the coordinator's
 // stand in coordinator_messages.h. A connection begins with a Handshake; then one side asks, and
 // each request has one answer: what its `Answer` says, or an Error. Raw bytes of tensors follow a
-// message as its payload, in the order in which it names them. Whoever adds, removes or moves a
-// field raises kProtocolVersion. Values.
+// message as its payload, in the order in which it names them. Raise kProtocolVersion when you add,
+// remove or move a field. Values.
 #pragma once
 
 #include <cstdint>
@@ -46,7 +46,7 @@ struct Welcome {
   static auto fields(auto& m) { return std::tie(m.form); }
 };
 
-// Who comes, and what both sides must have alike.
+// The connecting task, and the values that both sides must share.
 struct Handshake {
   using Answer = Welcome;
   std::string task{};  // "worker 1"
@@ -122,7 +122,7 @@ struct Claimed {
   plan::StepLedger::Claim::State state = plan::StepLedger::Claim::State::kWait;
   int64_t ticket = 0;
   int64_t step = 0;                                // of the run, where that is over
-  std::string waits_for{};                         // a task; "": nobody in particular
+  std::string waits_for{};                         // a task; "": no particular one
   std::optional<plan::StepLedger::Round> round{};  // the last update of several workers
   static auto fields(auto& m) { return std::tie(m.state, m.ticket, m.step, m.waits_for, m.round); }
 };
@@ -149,7 +149,7 @@ struct Commit {
   int64_t ticket = 0;
   std::string position{};           // of the worker's data, after this step
   int64_t rows = 0;                 // examples
-  std::optional<int64_t> looked{};  // so many steps were in the weights it had
+  std::optional<int64_t> looked{};  // this many steps were in the weights it had
   bool next = false;                // it wants to make another step
   double wait = 0;
   static auto fields(auto& m) {
@@ -161,7 +161,7 @@ struct Commit {
 struct Abandon {};
 // Its data is used up.
 struct EndInput {};
-// Nobody makes another step.
+// No worker makes another step.
 struct Stop {
   std::string why{};
   static auto fields(auto& m) { return std::tie(m.why); }
@@ -387,8 +387,8 @@ struct Apply {
   static auto fields(auto& m) { return std::tie(m.ticket, m.factors); }
 };
 
-// Memory of weights that workers of the same host read, as a file beside the answer; 0 bytes: there
-// is none.
+// Memory of weights that workers of the same host read, as a file next to the answer; 0 bytes:
+// there is none.
 struct Shared {
   struct Place {
     uint64_t group = 0;
@@ -403,7 +403,7 @@ struct Shared {
 struct Share {
   using Answer = Shared;
 };
-// Memory for gradients, as a file beside the answer, with room for `row_bytes` of rows.
+// Memory for gradients, as a file next to the answer, with room for `row_bytes` of rows.
 struct Area {
   int64_t bytes = 0;
   int64_t dense_bytes = 0;        // of gradients that are not of rows
@@ -416,7 +416,7 @@ struct MakeArea {
   static auto fields(auto& m) { return std::tie(m.row_bytes); }
 };
 
-// A copy of all weights after so many steps: the answer comes when it is made. Then follow the
+// A copy of all weights after this many steps: the answer comes when it is made. Then follow the
 // tensors, or where the server is to write a `part` of a checkpoint, what became of that.
 struct Snapshot {
   int64_t commits = 0;

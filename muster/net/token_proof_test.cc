@@ -99,7 +99,7 @@ TEST(MessageProof, TheTokenIsNotSent) {
   }
 }
 
-// Whoever changes what two tasks say to each other does not go unseen.
+// A change to what two tasks send to each other is noticed.
 TEST(MessageProof, NoByteCanBeChanged) {
   const Heard whole = meet(kMember, kMember).heard;
   for (size_t number = 0; number < whole.size(); ++number) {

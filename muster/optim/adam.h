@@ -2,12 +2,12 @@
 // tf.keras.optimizers.Adam of TensorFlow 2.0 (t = iterations + 1):
 //   m += (g - m) * (1 - beta_1);  v += (g * g - v) * (1 - beta_2)
 //   w -= m * (lr * sqrt(1 - beta_2^t) / (1 - beta_1^t)) / (sqrt(v) + epsilon)
-// PyTorch's epsilon is another one, for it is added to the corrected root:
+// PyTorch adds its epsilon to the corrected root instead:
 //   w -= m * lr / (1 - beta_1^t) / (sqrt(v / (1 - beta_2^t)) + epsilon)
-// AMSGrad keeps vhat = max(vhat, v) and divides by its root; both say so.
+// AMSGrad keeps vhat = max(vhat, v) and divides by its root; so do both of them.
 //
-// Of a row-sparse variable only the rows used change, moments too, as in TensorFlow Addons's
-// LazyAdam; Keras's Adam lets the moments of all rows fade in every step.
+// For a row-sparse variable only the used rows and their moments change, as in TensorFlow Addons's
+// LazyAdam; Keras's Adam decays the moments of all rows in every step.
 // Thread safety: a pure function of values.
 #pragma once
 

@@ -1,9 +1,9 @@
-// Adamax: Adam by the largest gradient. Source of the formula: tf.keras.optimizers.Adamax of
+// Adamax: Adam with the largest gradient. Source of the formula: tf.keras.optimizers.Adamax of
 // TensorFlow 2.0 (t = iterations + 1):
 //   m += (g - m) * (1 - beta_1);  v = max(beta_2 * v, |g|)
 //   w -= lr / (1 - beta_1^t) * m / (v + epsilon)
 // PyTorch adds epsilon to |g| instead: v = max(beta_2 * v, |g| + epsilon), w -= ... * m / v.
-// Of a row-sparse variable only the rows used change, slots too.
+// For a row-sparse variable only the used rows and their slots change.
 // Thread safety: a pure function of values.
 #pragma once
 

@@ -2,7 +2,7 @@
 // tf.keras.optimizers.AdamW of TensorFlow 2.11, which is Algorithm 2 of Loshchilov and Hutter with
 // the learning rate as the schedule multiplier:
 //   w -= lr * weight_decay * w, and then the step of adam.h
-// PyTorch's AdamW is the same but for its epsilon (see adam.h) and defaults (weight_decay 0.01,
+// PyTorch's AdamW is the same except for its epsilon (see adam.h) and defaults (weight_decay 0.01,
 // epsilon 1e-8). TensorFlow Addons's subtracts weight_decay * w without the learning rate.
 // Thread safety: a pure function of values.
 #pragma once
@@ -27,7 +27,7 @@ struct AdamWOptions {
   double epsilon = 1e-7;               // > 0; added to sqrt(v), not under the root
   bool amsgrad = false;                // keeps a third slot, "vhat"
   std::string name = "AdamW";
-  // Regular expressions; a variable in whose name one is found does not decay.
+  // Regular expressions; variables whose names contain a match do not decay.
   std::vector<std::string> exclude_from_weight_decay{};
   Convention convention = Convention::kTensorFlow;  // where epsilon is added
 };

@@ -93,7 +93,7 @@ void check_clip(const Optimizer& optimizer, const char* function, const char* fi
     if (!transformation->describe().starts_with(std::string(function) + "(")) continue;
     throw invalid_argument(fmt::format("{}: the optimizer {} has {} already", function,
                                        optimizer.name(), transformation->describe()),
-                           fmt::format("{} stands around an optimizer once", function));
+                           fmt::format("use {} at most once on an optimizer", function));
   }
 }
 

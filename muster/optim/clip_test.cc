@@ -54,8 +54,8 @@ TEST(ClipByGlobalNorm, RefusesABoundThatIsNone) {
 
 TEST(Clipping, OfAKindStandsAroundAnOptimizerOnce) {
   EXPECT_EQ(message_of([] { clip_by_global_norm(clip_by_global_norm(adam(), 1), 2); }),
-            "clip_by_global_norm: the optimizer Adam has clip_by_global_norm(1) already | "
-            "clip_by_global_norm stands around an optimizer once");
+            "clip_by_global_norm: the optimizer Adam has clip_by_global_norm(1) already | use "
+            "clip_by_global_norm at most once on an optimizer");
   EXPECT_EQ(message_of([] {
               clip_by_norm(clip_by_norm(adam(), 1), 1);
             }).find("clip_by_norm: the optimizer Adam has clip_by_norm(1) already"),

@@ -1,13 +1,13 @@
-// TensorFlow, PyTorch and the Keras of today give some optimizers the same name and several
-// formulas. Thread safety: a value.
+// TensorFlow, PyTorch and today's Keras use different formulas for some optimizers of the same
+// name. Thread safety: a value.
 #pragma once
 
 namespace muster::inline v0_1::optim {
 
-// Whose formula it is; each optimizer's header tells both. Defaults of other options stay Keras's.
-// kTensorFlow: those of TensorFlow 2.0, which are called tf.keras.optimizers.legacy since 2.11 and
-// which Estimators use. kKeras: those of tf.keras.optimizers since 2.11 and of Keras 3; where an
-// optimizer's header names no formula of its own for it, it is that of kTensorFlow.
+// The library whose formula to use; each optimizer's header shows the formulas. Defaults of other
+// options stay Keras's. kTensorFlow: TensorFlow 2.0, called tf.keras.optimizers.legacy since 2.11,
+// which Estimators use. kKeras: tf.keras.optimizers since 2.11 and Keras 3; if an optimizer's
+// header shows no separate formula, it is that of kTensorFlow.
 enum class Convention { kTensorFlow, kPyTorch, kKeras };
 
 }  // namespace muster::inline v0_1::optim

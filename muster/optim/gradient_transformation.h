@@ -1,8 +1,8 @@
-// What is done to the gradients of an optimizer before its rule sees them: clipping, for example.
+// Changes the gradients of an optimizer before its update rule uses them: clipping, for example.
 // Thread safety: a transformation is immutable; the gradients belong to the training thread.
 //
-// What needs one weight at a time and a slot of its own, such as an average of the weights, is an
-// UpdateRule around another one instead.
+// Use an UpdateRule around another one instead if you need one weight at a time and a slot, as for
+// an average of the weights.
 #pragma once
 
 #include <string>
@@ -17,8 +17,8 @@ struct VariableSpec;
 
 namespace muster::inline v0_1::optim {
 
-// The gradients an optimizer is given in one step, after the mean or sum over replicas; the same on
-// every replica.
+// The gradients of an optimizer in one step, after the mean or sum over replicas; the same on every
+// replica.
 struct StepGradients {
   // A variable that was used in this step.
   struct Item {
@@ -37,8 +37,8 @@ class MUSTER_EXPORT GradientTransformation {
   virtual ~GradientTransformation() = default;
   // "clip_by_global_norm(1)": one line, equal for transformations that do the same.
   virtual std::string describe() const = 0;
-  // Changes `scale`, or writes gradients and weights in place. Everything follows from `step`
-  // alone, so that replicas stay equal. Whoever throws does so before anything is written.
+  // Changes `scale`, or writes gradients and weights in place. The result may depend only on
+  // `step`, so that replicas stay equal. If it throws, it must do so before it writes anything.
   virtual void transform(StepGradients& step) const = 0;
 };
 

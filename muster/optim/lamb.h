@@ -4,8 +4,9 @@
 //   u = m / (1 - beta_1^t) / (sqrt(v / (1 - beta_2^t)) + epsilon) + weight_decay * w
 //   w -= lr * (|w| / |u|) * u, where |x| is the Euclidean norm of the whole variable; the ratio
 //   counts as 1 where one of them is 0
-// It takes two passes over memory, for u is known only after the first. Norms are summed in double.
-// Of a row-sparse variable the rows used change, slots too, and norms are of these rows.
+// It needs two passes over memory, because u is known only after the first. Norms are summed in
+// double. For a row-sparse variable only the used rows and their slots change, and norms are those
+// of these rows.
 // Thread safety: a pure function of values.
 #pragma once
 
@@ -27,8 +28,8 @@ struct LambOptions {
   double beta_2 = 0.999;               // in [0, 1)
   double epsilon = 1e-6;               // > 0
   double weight_decay = 0.0;           // >= 0
-  // Regular expressions; a variable in whose name one is found does not decay, or has the ratio 1.
-  // The second list is the first one where none is given.
+  // Regular expressions; variables whose names contain a match of the first list do not decay, of
+  // the second have the ratio 1. An unset second list equals the first.
   std::vector<std::string> exclude_from_weight_decay{};
   std::optional<std::vector<std::string>> exclude_from_layer_adaptation{};
   std::string name = "LAMB";

@@ -1,11 +1,12 @@
 // LARS (You, Gitman and Ginsburg, 2017, Algorithm 1): momentum with a learning rate for each
-// variable, which the LARS of TensorFlow's model garden has as its classic momentum:
+// variable; the classic momentum of LARS in TensorFlow's model garden is the same:
 //   ratio = eeta * |w| / (|g| + weight_decay * |w| + epsilon), where |x| is the Euclidean norm of
 //   the whole variable; it counts as 1 where |w| or |g| is 0
 //   u = momentum * u - lr * ratio * (g + weight_decay * w);  w += u
 //   nesterov  w += momentum * u - lr * ratio * (g + weight_decay * w)
-// It takes two passes over memory, for the norms are known only after the first. They are summed in
-// double. Of a row-sparse variable the rows used change, and norms are of these rows.
+// It needs two passes over memory, because the norms are known only after the first. They are
+// summed in double. For a row-sparse variable only the used rows change, and norms are those of
+// these rows.
 // Thread safety: a pure function of values.
 #pragma once
 
@@ -28,8 +29,8 @@ struct LarsOptions {
   double eeta = 0.001;                // > 0
   double epsilon = 0.0;               // >= 0
   bool nesterov = false;
-  // Regular expressions; a variable in whose name one is found does not decay, or has the ratio 1.
-  // The second list is the first one where none is given.
+  // Regular expressions; variables whose names contain a match of the first list do not decay, of
+  // the second have the ratio 1. An unset second list equals the first.
   std::vector<std::string> exclude_from_weight_decay{};
   std::optional<std::vector<std::string>> exclude_from_layer_adaptation{};
   std::string name = "LARS";

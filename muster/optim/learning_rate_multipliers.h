@@ -10,16 +10,16 @@ namespace muster::inline v0_1::optim {
 
 class Optimizer;  // "muster/optim/optimizer.h"
 
-// How often the learning rate counts for some variables.
+// A factor of the learning rate for some variables.
 struct LearningRateMultiplier {
-  std::string variables{};  // a regular expression that is found in their names
+  std::string variables{};  // a regular expression; applies to names with a match
   double multiplier = 1;    // >= 0
 };
-// Gives the same optimizer, whose learning rate counts so many times for some variables. Where
-// several fit a name, the first one counts; where none does, the rate stays. A weight decay that
-// the optimizer has already is multiplied too. Where the multiplier is 0 the weights stay, while
-// slots are updated; what must not train at all is for freeze(). Throws InvalidArgument that names
-// the pattern or multiplier and what is allowed.
+// Returns the optimizer with the learning rate of some variables multiplied. The first pattern that
+// matches a name applies; without a match the rate is unchanged. A weight decay of the optimizer is
+// multiplied too. With a multiplier of 0 the weights do not change, but slots are updated; use
+// freeze() for variables that must not train. Throws InvalidArgument with the pattern or multiplier
+// and the allowed values.
 MUSTER_EXPORT Optimizer learning_rate_multipliers(
     Optimizer optimizer, const std::vector<LearningRateMultiplier>& multipliers);
 

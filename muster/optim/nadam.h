@@ -1,12 +1,12 @@
 // Nadam: Adam with Nesterov's momentum. Source of the formula: tf.keras.optimizers.Nadam of
-// TensorFlow 2.0, which PyTorch's NAdam has too (t = iterations + 1, decay = schedule_decay):
+// TensorFlow 2.0; PyTorch's NAdam has the same (t = iterations + 1, decay = schedule_decay):
 //   mu(t) = beta_1 * (1 - 0.96^(decay * t) / 2);  M(t) = mu(1) * ... * mu(t)
 //   m += (g - m) * (1 - beta_1);  v += (g * g - v) * (1 - beta_2)
 //   w -= lr * ((1 - mu(t)) / (1 - M(t)) * g + mu(t + 1) / (1 - M(t + 1)) * m) /
 //        (sqrt(v / (1 - beta_2^t)) + epsilon)
 // With a schedule_decay of 1 it is the Nadam of tf.keras.optimizers since 2.11 and of Keras 3.
-// Keras refuses a schedule here; this one takes it.
-// Of a row-sparse variable only the rows used change, slots too.
+// Keras refuses a learning rate schedule here; Muster accepts it.
+// For a row-sparse variable only the used rows and their slots change.
 // Thread safety: a pure function of values.
 #pragma once
 

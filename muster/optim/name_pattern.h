@@ -1,4 +1,4 @@
-// NamePattern is a regular expression by which an optimizer chooses variables, and who has it.
+// NamePattern is a regular expression that chooses variables, and the option that holds it.
 // Thread safety: a value.
 #pragma once
 
@@ -12,11 +12,11 @@ namespace muster::inline v0_1::optim {
 struct NamePattern {
   std::string owner{};    // "freeze"
   std::string field{};    // "variables"
-  std::string pattern{};  // "^encoder/", of RE2; it is searched for in variables' names
+  std::string pattern{};  // "^encoder/", RE2 syntax; searched for in variables' names
 };
 
-// Gives those of `patterns` that are found in none of the `names`, in their order. Throws
-// InvalidArgument for what is no regular expression.
+// Returns the `patterns` that match none of the `names`, in their order. Throws InvalidArgument for
+// an invalid regular expression.
 MUSTER_EXPORT std::vector<NamePattern> unmatched(const std::vector<NamePattern>& patterns,
                                                  const std::vector<std::string>& names);
 

@@ -1,4 +1,4 @@
-// Moving averages and look-ahead, beside their formulas for one weight.
+// Moving averages and look-ahead, next to their formulas for one weight.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -162,8 +162,8 @@ TEST(FollowingRules, TellWhatTheyDoAndRefuseWhatTheyCannot) {
   EXPECT_EQ(message_of([] { look_ahead(sgd(), {.slow_step_size = 0}); }),
             "look_ahead: slow_step_size is 0 | slow_step_size must be above 0 and at most 1");
   EXPECT_EQ(message_of([] { look_ahead(exponential_moving_average(look_ahead(adam()))); }),
-            "look_ahead: the optimizer Adam has a slot \"slow\" already | look_ahead stands around "
-            "an optimizer once");
+            "look_ahead: the optimizer Adam has a slot \"slow\" already | use look_ahead at most "
+            "once on an optimizer");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// An Optimizer: an update rule under a name, and what is done to the gradients before. The
+// An Optimizer: an update rule with a name, and the transformations of its gradients. The
 // ready-made ones, with Keras's formulas, defaults and slot names, are included. Thread safety: an
 // Optimizer is an immutable value.
 #pragma once
@@ -49,60 +49,61 @@ struct TrainOp;  // "muster/optim/train_op.h"
 class MUSTER_EXPORT Optimizer {
  public:
   // `name` prefixes the slots; empty means the rule's name. Throws InvalidArgument for a name with
-  // '/', which separates the names in front of a slot.
+  // '/', which separates the name from the slot.
   explicit Optimizer(std::shared_ptr<const UpdateRule> rule, std::string name = {});
 
   const std::string& name() const { return name_; }
-  // Gives the same optimizer under another name: two optimizers of one model need two names. Throws
+  // Returns the optimizer with another name: two optimizers of one model need two names. Throws
   // InvalidArgument for an empty one.
   Optimizer named(std::string name) const;
   const UpdateRule& rule() const { return *rule_; }
 
-  // Gives the same optimizer, whose gradients also go through `transformation`, behind those it
-  // has. Throws InvalidArgument when there is none.
+  // Returns the optimizer with one more gradient transformation, after the existing ones. Throws
+  // InvalidArgument for a null transformation.
   Optimizer with(std::shared_ptr<const GradientTransformation> transformation) const;
   const std::vector<std::shared_ptr<const GradientTransformation>>& transformations() const {
     return transformations_;
   }
-  // Applies them one after another. Throws what they throw.
+  // Applies all transformations in order. Throws their errors.
   void transform(StepGradients& step) const;
 
-  // Gives the same optimizer with another rule, which `wrap` makes around its own. Throws
-  // InvalidArgument when it makes none.
+  // Returns the optimizer with another rule, which `wrap` makes around its own. Throws
+  // InvalidArgument when `wrap` returns none.
   Optimizer around(
       const std::function<std::shared_ptr<const UpdateRule>(std::shared_ptr<const UpdateRule>)>&
           wrap) const;
-  // Gives the same optimizer, whose loss is scaled; see loss_scaling(). Throws InvalidArgument when
-  // it is scaled already.
+  // Returns the optimizer with a scaled loss; see loss_scaling(). Throws InvalidArgument when it is
+  // scaled already.
   Optimizer scaled(const LossScalingOptions& options) const;
   const std::optional<LossScalingOptions>& loss_scaling() const { return loss_scaling_; }
-  // Gives the same optimizer, whose learning rate is reduced on a plateau; see reduce_on_plateau().
-  // Throws InvalidArgument when it is already.
+  // Returns the optimizer with a learning rate that is reduced on a plateau; see
+  // reduce_on_plateau(). Throws InvalidArgument when it is reduced already.
   Optimizer reduced(const ReduceOnPlateauOptions& options) const;
   const std::optional<ReduceOnPlateauOptions>& reduction() const { return reduction_; }
-  // Gives the same optimizer, which trains only what `filter` accepts, beside what minimize() is
-  // told. `description` is one line, equal for filters that accept the same. `patterns` are those
-  // the filter looks for, if it does: training warns of one that is in no variable's name.
+  // Returns the optimizer limited to the variables that `filter` accepts, in addition to the filter
+  // of minimize(). `description` is one line, equal for filters that accept the same. `patterns`
+  // are the patterns that the filter uses, if any: training warns of one that matches no variable's
+  // name.
   Optimizer only(std::function<bool(const VariableSpec&)> filter, std::string description,
                  std::vector<NamePattern> patterns = {}) const;
-  // The regular expressions by which it chooses variables: those of its rule and of its filters.
+  // Returns the regular expressions that choose variables: those of its rule and of its filters.
   std::vector<NamePattern> name_patterns() const;
 
   // "Adam: Adam(learning_rate=0.001, ...), clip_by_global_norm(1)": one line, which must be equal
   // on all replicas.
   std::string describe() const;
 
-  // Describes the training of every trainable variable that `filter` accepts (all, without one).
-  // Nothing runs here: the strategy executes the description. Throws InvalidArgument when the loss
-  // is not a scalar.
+  // Describes the training of every trainable variable that `filter` accepts (without a filter:
+  // all). Nothing runs here: the strategy executes the description. Throws InvalidArgument when the
+  // loss is not a scalar.
   TrainOp minimize(const Tensor& loss, std::function<bool(const VariableSpec&)> filter = {}) const;
-  // Describes that the optimizer makes no step this time: variables, slots and iterations stay as
-  // they are. It stands where its minimize() with the same filter stands in other steps, for every
-  // step of a run describes the same optimizers:
+  // Describes that the optimizer makes no step this time: variables, slots and iterations are
+  // unchanged. Use it in place of its minimize() with the same filter, because every step of a run
+  // must describe the same optimizers:
   //
   //   group({adam_d.minimize(loss_d, is_d), adam_g.no_step(is_g)})
   //
-  // A loss multiplied by 0 does not do that: moments move weights on without a gradient.
+  // A loss multiplied by 0 is not the same: moments change weights even without a gradient.
   TrainOp no_step(std::function<bool(const VariableSpec&)> filter = {}) const;
 
  private:

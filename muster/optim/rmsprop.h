@@ -3,13 +3,12 @@
 //   centered         mg += (g - mg) * (1 - rho);  d = rms - mg * mg
 //                    w -= lr * g / (sqrt(d) + epsilon)
 //   with momentum    u = momentum * u + lr * g / sqrt(d + epsilon);  w -= u
-// So in TensorFlow epsilon stands under the root where there is momentum. Since 2.11, and in Keras
-// 3 (Convention::kKeras), it does so without momentum too: w -= lr * g / sqrt(d + epsilon). PyTorch
-// never has it
-// there, and its momentum holds no learning rate:
+// TensorFlow has epsilon under the root only with momentum. Since 2.11, and in Keras 3
+// (Convention::kKeras), it is under the root without momentum too: w -= lr * g / sqrt(d + epsilon).
+// PyTorch never has it under the root, and its momentum holds no learning rate:
 //   with momentum    u = momentum * u + g / (sqrt(d) + epsilon);  w -= lr * u
-// What rounding makes of d below 0 counts as 0.
-// Of a row-sparse variable only the rows used change, slots too.
+// A d that rounding makes negative counts as 0.
+// For a row-sparse variable only the used rows and their slots change.
 // Thread safety: a pure function of values.
 #pragma once
 

@@ -1,5 +1,5 @@
-// A TrainOp describes what one training step does; the strategy executes it: backward, reduction,
-// updates. Thread safety: a value of one thread; it holds the graph of its losses alive.
+// A TrainOp describes one training step; the strategy executes it: backward pass, reduction,
+// updates. Thread safety: a value of one thread; it keeps the graph of its losses alive.
 #pragma once
 
 #include <functional>
@@ -11,24 +11,24 @@
 namespace muster::inline v0_1::optim {
 
 struct TrainOp {
-  // Entries with the same loss share one backward.
+  // Entries with the same loss share one backward pass.
   struct Entry {
     Tensor loss{};  // scalar
     Optimizer optimizer;
     std::function<bool(const VariableSpec&)> filter{};  // empty: every trainable variable
-    // What minimize() was told alone, without what the optimizer leaves out by itself (freeze()).
+    // Only the filter of minimize(), without what the optimizer itself leaves out (freeze()).
     std::function<bool(const VariableSpec&)> asked{};
-    // Whether the optimizer makes no step this time; it has no loss then. See no_step().
+    // Whether the optimizer makes no step this time and has no loss. See no_step().
     bool rests = false;
   };
   std::vector<Entry> entries{};
-  // These run after the variables were updated, in order.
+  // Functions to run in order after the variables were updated.
   std::vector<std::function<void()>> updates{};
 
   bool defined() const { return !entries.empty() || !updates.empty(); }
 };
 
-// Joins what the parts do, in their order. Undefined parts are allowed.
+// Joins the parts, in their order. Undefined parts are allowed.
 MUSTER_EXPORT TrainOp group(std::vector<TrainOp> parts);
 
 }  // namespace muster::inline v0_1::optim

@@ -1,9 +1,9 @@
 // The formula of an optimizer over flat memory. Thread safety: an UpdateRule is immutable; update()
 // may run on several threads at once, on segments that do not overlap.
 //
-// Scalars are computed in double; arithmetic on elements is that of the weights' type, without
-// fused operations on the CPU, so the bits depend neither on the vector width of the machine nor on
-// where a segment begins.
+// Scalars are computed in double. Arithmetic on elements uses the weights' type, without fused
+// operations on the CPU, so the bits depend neither on the vector width of the machine nor on where
+// a segment begins.
 #pragma once
 
 #include <cstdint>
@@ -22,63 +22,62 @@ struct VariableSpec;
 
 namespace muster::inline v0_1::optim {
 
-// State an optimizer keeps for every weight, saved as "<optimizer>/<slot>/<variable>".
+// State that an optimizer keeps for every weight, saved as "<optimizer>/<slot>/<variable>".
 struct SlotSpec {
   std::string name{};  // "momentum"; "m", "v"; "accumulator"
   double initial_value = 0;
-  // It begins as the weights do, with their initial values, and not as initial_value.
+  // Whether it begins as the initial values of the weights, not as initial_value.
   bool begins_as_weights = false;
-  // Unset: that of the variable, a number for each weight.
+  // Unset: the variable's shape, one number for each weight.
   std::optional<Shape> shape = std::nullopt;
 };
 
-// One contiguous run of parameters: one-dimensional contiguous tensors of the same device, length
-// and dtype, which is one of weights. A slot of another shape has the length of that. The update
-// uses gradient * gradient_scale.
+// One contiguous run of parameters: one-dimensional contiguous tensors with the device, length and
+// dtype of the weights. A slot with its own shape has the length of that shape. The update uses
+// gradient * gradient_scale.
 struct Segment {
   Tensor weights{};
   Tensor gradient{};
   std::vector<Tensor> slots{};  // in the order of UpdateRule::slots(), or slots_of()
   double gradient_scale = 1.0;
-  double learning_rate_multiplier = 1.0;  // the rule's learning rate counts so many times
-  // The variable these parameters are of, all of them or, of a row-sparse one, the rows used in
-  // this step. nullptr where the segment may hold several; see UpdateRule::per_variable().
+  double learning_rate_multiplier = 1.0;  // multiplies the rule's learning rate
+  // The variable of these parameters: all of it, or, for a row-sparse variable, the rows used in
+  // this step. nullptr if the segment may hold several variables; see UpdateRule::per_variable().
   const VariableSpec* variable = nullptr;
 };
 
-// Which variables a rule makes smaller by a weight decay of its own.
+// Which variables a rule reduces by its own weight decay.
 enum class WeightDecay { kNone, kSome, kAll };
 
-// Implement it to make an optimizer of your own. A rule may stand around another one: it adds slots
-// to those of the inner rule and works before or after it.
+// Implement it to make your own optimizer. A rule may wrap another one: it adds slots to those of
+// the inner rule and works before or after it.
 class MUSTER_EXPORT UpdateRule {
  public:
   virtual ~UpdateRule() = default;
   virtual std::string name() const = 0;  // "SGD", "Adam", "Adagrad"
   virtual std::vector<SlotSpec> slots() const = 0;
-  // Whether variables differ in their slots, as slots_of() tells; the rule is per_variable() then.
+  // Whether variables have different slots, given by slots_of(); the rule is then per_variable().
   virtual bool slots_differ() const { return false; }
-  // The slots of one variable. Those of a row-sparse one have the shape of the variable.
+  // Returns the slots of one variable. Those of a row-sparse variable have its shape.
   virtual std::vector<SlotSpec> slots_of(const VariableSpec& variable) const;
-  // The learning rate of the first update.
+  // Returns the learning rate of the first update.
   virtual double learning_rate() const = 0;
-  // The learning rate of all updates. By default it stays as it is.
+  // Returns the learning rate of all updates. Default: constant.
   virtual LearningRate schedule() const { return learning_rate(); }
   // Whether every segment must be one variable, which it names: for a rule that needs norms of
-  // variables or treats them by name. The default gives neighbours together, which is quicker.
+  // variables or treats them by name. False lets neighbours share a segment, which is faster.
   virtual bool per_variable() const { return false; }
-  // The regular expressions by which it chooses variables, those of the rule it stands around
-  // included. Training warns of one that is found in no variable's name.
+  // Returns the regular expressions that choose variables, including those of a wrapped rule.
+  // Training warns of one that matches no variable's name.
   virtual std::vector<NamePattern> name_patterns() const { return {}; }
-  // Which variables decay by it, or by a rule inside of it: a second decay of all of them is
-  // refused.
+  // Which variables this rule, or a wrapped rule, decays: a second decay of all of them is refused.
   virtual WeightDecay weight_decay() const { return WeightDecay::kNone; }
   // "Adam(learning_rate=0.001, ...)": one line, equal for rules that compute the same. The default
-  // has name and learning rate; a rule with further options tells them too.
+  // has name and learning rate; add further options.
   virtual std::string describe() const;
-  // Updates weights and slots in place, one pass over memory. `iterations`: the updates made before
-  // this one. Throws InvalidArgument when the tensors of the segment do not fit together (both are
-  // shown).
+  // Updates weights and slots in place, in one pass over memory. `iterations` is the number of
+  // earlier updates. Throws InvalidArgument when the tensors of the segment do not fit together
+  // (the error shows both).
   virtual void update(const Segment& segment, int64_t iterations) const = 0;
 };
 

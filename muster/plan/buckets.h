@@ -31,9 +31,9 @@ struct BucketOptions {
   // done, and what it could not hide costs little. DDP uses 1 MB for the same reason on faster
   // links.
   int64_t first_bucket_bytes = 256 * 1024;
-  // Large enough that the cost per message (30-60 us on TCP) is small beside the transfer, small
-  // enough that the last bucket, which nothing hides, is short. Published measurements put the best
-  // size for TCP at 1-5 MB and near 25 MB for NCCL.
+  // Large enough that the cost per message (30-60 us on TCP) is small compared with the transfer,
+  // small enough that the last bucket, which nothing hides, is short. Published measurements put
+  // the best size for TCP at 1-5 MB and near 25 MB for NCCL.
   int64_t bucket_bytes = 2 * 1024 * 1024;
 };
 

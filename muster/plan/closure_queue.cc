@@ -57,7 +57,7 @@ void ClosureQueue::note_failure(int64_t call, const Error& error) {
   end(call, Outcome::kFailed, error);
   if (!failure_) failure_ = error;
   cancel(Error(ErrorKind::kCancelled,
-               fmt::format("\"{}\" failed, and what was scheduled behind it was cancelled: {}",
+               fmt::format("\"{}\" failed, and the calls scheduled after it were cancelled: {}",
                            name, error.message()),
                "join() or schedule() throws the first failure; what is scheduled after that runs"));
 }

@@ -1,6 +1,6 @@
 // Calls that a chief schedules on workers: which ones wait, which worker makes which, and what
-// becomes of a call when its worker is lost. A state machine that does nothing by itself and waits
-// for nobody: `now` is in seconds, of one clock. Thread safety: one thread at a time.
+// becomes of a call when its worker is lost. A state machine that does nothing by itself and never
+// waits: `now` is in seconds, of one clock. Thread safety: one thread at a time.
 //
 // A call ends once: done, failed or cancelled. It may begin more often, for one whose worker is
 // lost is given to another; what the lost one has to say later counts for nothing.
@@ -27,7 +27,7 @@ class MUSTER_PART_EXPORT ClosureQueue {
     // So often a call begins at most. One that takes its workers down with it would have them all.
     int max_attempts = 5;
   };
-  // Nobody is there at `now`.
+  // No worker is there at `now`.
   ClosureQueue(Options options, double now);
 
   // --- the program's side ---

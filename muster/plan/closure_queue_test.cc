@@ -153,7 +153,7 @@ TEST(ClosureQueue, RefusesWhatCannotBe) {
 // A process of a worker: it asks, works for a while, and answers, in words that take their time.
 class SimulatedRun {
  public:
-  // `some_fail`: one call in ten throws, and the program takes the error and goes on.
+  // `some_fail`: one call in ten throws, and the program takes the error and continues.
   explicit SimulatedRun(uint64_t seed, bool some_fail = false)
       : random_(seed),
         some_fail_(some_fail),
@@ -232,7 +232,7 @@ class SimulatedRun {
   void receive(const Message& message) {
     const bool newest = message.process == process_[message.worker];
     if (!message.asks) {
-      // A result arrives whoever sent it, of a process that is gone as well.
+      // A result arrives from any sender, also from a process that is gone.
       const bool fails = some_fail_ && message.call % 10 == 0;
       if (fails ? queue_.fail(message.worker, message.ticket, internal_error("it fails"))
                 : queue_.finish(message.worker, message.ticket))

@@ -226,7 +226,7 @@ std::vector<MissingTask> CoordinatorState::missing(double now) const {
     const Membership::Member* joiner = joiners_.find(entry.task);
     const bool left = joiner != nullptr && joiner->state == Membership::State::kLeft;
     result.push_back({entry.task, entry.address, now - roster_.at(entry.task).missing_since,
-                      left ? "which was told to stop" : ""});
+                      left ? "which was asked to stop" : ""});
   }
   return result;
 }
@@ -313,8 +313,8 @@ Verdict CoordinatorState::barrier(const Caller& caller, const std::string& name,
   barrier.arrived.insert(rank_of(caller.task));
   if (barrier.arrived.size() == options_.roster.size()) {
     barrier.complete = true;
-    // A member that asks for the next generation has heard of the one before; two back nobody asks
-    // any more.
+    // A member that asks for the next generation has heard of the one before; no member asks for
+    // the one two back.
     barriers_.erase({name, generation - 2});
   }
   if (barrier.complete) return {.state = Verdict::State::kReady};
@@ -367,8 +367,8 @@ void CoordinatorState::fail(const Caller& caller, ErrorKind kind, const std::str
 
 void CoordinatorState::fail_to_join(const Caller& caller, const Seat& seat, ErrorKind kind,
                                     const std::string& reason, double now) {
-  // A task of another cluster, or a second process of that name, must not end what goes on without
-  // it.
+  // A task of another cluster, or a second process of that name, must not end what continues
+  // without it.
   const bool awaited = !running_ || failure_ || all_done();
   if (!awaited || seat.rank < 0 || refuse_join(caller, seat)) return;
   (void)joiners_.find_lost(now);
@@ -410,7 +410,7 @@ bool CoordinatorState::all_done() const {
 }
 
 bool CoordinatorState::drained() const {
-  // Who joins when all are done wants the next group, and may have to find it elsewhere.
+  // A task that joins when all are done needs the next group, which may be elsewhere.
   return (joiners_.here() == 0 || all_done()) && members_.here() == 0;
 }
 

@@ -6,7 +6,7 @@
 // the one before. The first failure of a group is recorded once and told to every member. After it,
 // tasks that join again (with a new incarnation) gather for the next epoch. Tasks outside of the
 // roster (evaluator, parameter servers) may join as observers: they hear of failures and of the
-// end, their loss fails nobody, no barrier waits for them.
+// end, their loss fails no other task, no barrier waits for them.
 #pragma once
 
 #include <cstdint>
@@ -67,7 +67,7 @@ class CoordinatorState {
   CoordinatorState(CoordinatorOptions options, double now);
 
   // --- the group ---
-  // Observers beside a group of `tasks`, and barriers of a group that may be open or were used
+  // Observers next to a group of `tasks`, and barriers of a group that may be open or were used
   // last: no run comes near to them.
   static constexpr int most_observers(int tasks) { return 16 + tasks; }
   static constexpr size_t kMostBarriers = 10'000;
@@ -75,12 +75,12 @@ class CoordinatorState {
   // forgotten. `rank` must be the task's place in the roster, or -1 for an observer; `world_size`
   // must be the roster's size, and `addresses`, where the caller knows them, the roster's. A second
   // process with the name of a live one is refused after heartbeat_timeout; of one that is gone, it
-  // fails the running group ("restarted"), but for one that was done: it waits for the others.
+  // fails the running group ("restarted"), except for one that was done: it waits for the others.
   Verdict join(const Caller& caller, int rank, int world_size, double now,
                const std::vector<std::string>& addresses = {});
   // The joiner's call ended without an answer: it is missing again.
   void abandon_join(const Caller& caller) { (void)joiners_.lose(caller, {}); }
-  // Who has not joined yet, in rank order.
+  // The tasks that have not joined yet, in rank order.
   std::vector<MissingTask> missing(double now) const;
   int64_t epoch() const { return epoch_; }
 
@@ -93,7 +93,7 @@ class CoordinatorState {
   // How many members have one: of these, a killed process is noticed at once.
   int connections() const;
   // Finds lost and stuck members. Call a few times per heartbeat_timeout; after a long gap (this
-  // process itself was stopped) nobody is blamed for the silence.
+  // process itself was stopped) no member is blamed for the silence.
   void tick(double now);
   const std::optional<Failure>& first_failure() const { return failure_; }
   // What this caller must know: its group's failure, also after a newer group was formed.
@@ -108,19 +108,19 @@ class CoordinatorState {
   Verdict barrier(const Caller& caller, const std::string& name, int64_t generation, double now);
   // The caller, a member, ends the group, for this reason.
   void fail(const Caller& caller, ErrorKind kind, const std::string& reason);
-  // A task of the roster says that it will not join: whoever waits for the group learns why, until
+  // A task of the roster says that it will not join: tasks that wait for the group learn why, until
   // that task joins. It is not believed when its cluster is another one, when the group does not
   // wait for it, or while another process of its name is joining.
   void fail_to_join(const Caller& caller, const Seat& seat, ErrorKind kind,
                     const std::string& reason, double now);
-  // Whether nobody of the roster is left who would wait in vain: each said that it will not join,
+  // Whether no task of the roster is left that would wait in vain: each said that it will not join,
   // or asked, and heard that another will not.
   bool all_know_of_start_failure() const;
   // The caller has made its last step.
   void done(const Caller& caller);
   // Goodbye. Before the caller is done, and without an earlier failure, this fails the group. Of a
-  // task that is only joining it fails nobody, since another process may come in its place: whoever
-  // waits for the group learns that it went.
+  // task that is only joining it fails no other task, since another process may replace it: tasks
+  // that wait for the group learn that it left.
   void leave(const Caller& caller);
   bool all_done() const;
   // No member or observer is left to talk to.
@@ -130,7 +130,7 @@ class CoordinatorState {
   bool may_connect(const Caller& caller) const;
 
   // --- keys and values ---
-  // Those of the running group; they are cleared when the next one forms.
+  // The keys of the running group; they are cleared when the next one forms.
   KeyValueStore& store() { return store_; }
   // kReady for a member of a group that has not failed; kRefused for an observer.
   Verdict may_use_store(const Caller& caller) const {

@@ -1,4 +1,4 @@
-// Who takes part in a run, and who of them lives: joining, incarnations, heartbeats, silence,
+// The tasks of a run, and which of them are alive: joining, incarnations, heartbeats, silence,
 // broken connections, goodbyes and restarts. Tasks in step, workers of parameter servers and
 // workers that make scheduled calls go by these rules; each of their hosts adds what a member means
 // to it: a place at barriers, a claim on a step, a call. Pure: no clock, no thread, no network;
@@ -12,7 +12,7 @@
 // - Silence of more than heartbeat_timeout, a connection that is broken for more than
 //   reconnect_timeout, and the end of its process that its host sees: a member is lost, once.
 // - Goodbye: it has left, which is no loss. Nor is the end of one that is done.
-// - Who has left or was lost joins again as anybody who was never here.
+// - A task that has left or was lost joins again like a new one.
 //
 // Every wait for a peer has its time-out by one of these names, here and elsewhere: join_timeout,
 // until all who are wanted have come; heartbeat_timeout, silence; reconnect_timeout, a broken
@@ -51,7 +51,7 @@ struct MUSTER_PART_EXPORT Pulse {
 
   // Nothing where it is not lost.
   std::optional<std::string> why_lost(const MembershipRules& rules, double now) const;
-  // Whoever looks stood still itself for so many seconds: they are none of the other's silence.
+  // The observer itself was paused for this many seconds, which do not count as silence of others.
   void forgive(double seconds, double now);
 };
 
@@ -103,8 +103,9 @@ class MUSTER_PART_EXPORT Membership {
   std::optional<State> goodbye(const Caller& caller);
   // Its process is gone, and said nothing. What to say of it; nothing where it is no loss.
   std::optional<Failure> lose(const Caller& caller, std::string reason);
-  // Who is lost by now; each loss is found once. Called a few times per heartbeat_timeout: a gap of
-  // more than half of it was a standstill of this process, and is nobody's silence.
+  // Returns the tasks that are lost by now; each loss is reported once. Called a few times per
+  // heartbeat_timeout: a gap of more than half of it was a standstill of this process, and is not
+  // counted as silence.
   std::vector<Failure> find_lost(double now);
   // Seconds for which this process stood still since the last time this was asked.
   double take_standstill() { return std::exchange(stood_still_, 0); }

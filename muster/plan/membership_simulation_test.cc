@@ -180,7 +180,7 @@ class History {
       last_look_ = now_;
       for (const Failure& lost : members_.find_lost(now_)) note_loss(lost, /*seen=*/false);
       for (const auto& [task, member] : members_.all()) {
-        // Whoever is silent is found.
+        // A silent task is found.
         const double silent = now_ - std::max(of(member.incarnation)->heard, woke_);
         EXPECT_TRUE(!member.here() || silent <= kTimeout) << task;
       }

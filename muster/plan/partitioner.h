@@ -1,4 +1,4 @@
-// Into how many parts a variable is cut that parameter servers share. Thread safety: values.
+// How many parts a variable on parameter servers is divided into. Thread safety: values.
 #pragma once
 
 #include <cstdint>
@@ -8,24 +8,23 @@
 
 namespace muster::inline v0_1::plan {
 
-// Into how many parts along axis 0 a variable is cut, as TensorFlow's partitioners of these names.
+// The number of parts along axis 0, as TensorFlow's partitioners of the same names choose it.
 class MUSTER_EXPORT Partitioner {
  public:
-  // Variables stay whole.
+  // Variables are not divided.
   static Partitioner none();
-  // `parts` of each variable, but not more than it has rows. Throws InvalidArgument unless 1 or
-  // more.
+  // `parts` of each variable, but at most one per row. Throws InvalidArgument unless 1 or more.
   static Partitioner fixed(int64_t parts);
-  // One for each `bytes` that a variable has or begins, at most `max_parts`; 0: one for each
-  // server. So a part may have as little as half of `bytes`, as TensorFlow's may.
+  // One part for each started `bytes` of a variable, at most `max_parts`; 0: one for each server. A
+  // part may have as little as half of `bytes`, as in TensorFlow.
   static Partitioner min_size(int64_t bytes = 256 << 10, int64_t max_parts = 0);
-  // As few as there can be of at most `bytes` each, at most `max_parts`; 0: no limit.
+  // The fewest parts of at most `bytes` each, at most `max_parts`; 0: no limit.
   static Partitioner max_size(int64_t bytes, int64_t max_parts = 0);
 
-  // The number of parts of a variable with so many rows of so many bytes, on so many servers; 1 or
-  // more.
+  // Returns the number of parts of a variable with this many rows of this many bytes, on this many
+  // servers; 1 or more.
   int64_t parts(int64_t rows, int64_t bytes_per_row, int servers) const;
-  // "min_size(262144)": one line, equal for partitioners that cut alike.
+  // "min_size(262144)": one line, equal for partitioners that divide in the same way.
   std::string describe() const;
 
  private:

@@ -1,4 +1,4 @@
-// Which parameter server holds which rows of which variable. Pure functions and values.
+// Which parameter server stores which rows of which variable. Pure functions and values.
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,20 @@
 
 namespace muster::inline v0_1::plan {
 
-// How variables, or their parts, are dealt to the servers. kRoundRobin: in the order in which they
-// were created, each part taking a turn, as TensorFlow does. kByBytes: each to the server that has
-// the fewest bytes so far.
+// How variables, or their parts, are assigned to servers. kRoundRobin: in the order of their
+// creation, one part after another, as TensorFlow does. kByBytes: each to the server with the
+// fewest bytes so far.
 enum class Placement { kRoundRobin, kByBytes };
 
-// A variable that is to be placed.
+// A variable to place.
 struct PlacedVariable {
   std::string name{};
   std::vector<int64_t> shape{};
-  int64_t bytes = 0;   // of all of it
-  bool whole = false;  // it may not be cut
+  int64_t bytes = 0;   // of the whole variable
+  bool whole = false;  // must not be divided
 };
 
-// Rows [begin, end) of a variable, and the server that holds them. A scalar has one row.
+// Rows [begin, end) of a variable, and the server that stores them. A scalar has one row.
 struct Shard {
   int variable = 0;  // index
   int part = 0;
@@ -34,12 +34,12 @@ struct Shard {
   bool operator==(const Shard&) const = default;
 };
 
-// Places the variables on servers 0 to `servers` - 1; the shards of a variable follow each other,
-// in the order of its rows. Where rows do not divide evenly, the first parts have one more ("div").
+// Places the variables on servers 0 to `servers` - 1. The shards of a variable follow each other in
+// the order of its rows. If rows do not divide evenly, the first parts have one more ("div").
 MUSTER_EXPORT std::vector<Shard> place(const std::vector<PlacedVariable>& variables, int servers,
                                        Placement placement, const Partitioner& partitioner);
 
-// "dense/kernel" of a whole variable, "dense/kernel/part_2" of a part.
+// "dense/kernel" for a whole variable, "dense/kernel/part_2" for a part.
 MUSTER_EXPORT std::string shard_name(const std::string& variable, const Shard& shard);
 
 }  // namespace muster::inline v0_1::plan

@@ -61,7 +61,7 @@ void StepLedger::begin(Start start, double now) {
 void StepLedger::join(int worker, double /*now*/) {
   Worker& w = at(worker);
   w.present = false;
-  // Who comes later is not behind: it would hold up all others until it had caught up.
+  // A worker that comes later does not lag: it would delay all others until it had caught up.
   const int slow = slowest();
   if (slow >= 0) w.clock = std::max(w.clock, at(slow).clock);
   w.present = true;
@@ -154,7 +154,7 @@ StepLedger::Commit StepLedger::commit_to_round(Worker& w, int64_t ticket,
 }
 
 int64_t StepLedger::needed(double now) const {
-  // Where nobody begins a step any more, those that were begun are all there will be.
+  // If no worker begins a step any more, the begun ones are all there will be.
   if (!stopped_.empty()) return std::max<int64_t>(1, claims());
   const int64_t expected =
       std::ranges::count_if(workers_, [&](const Worker& w) { return has_more(w, now); });
@@ -200,7 +200,7 @@ bool StepLedger::over(double now) const {
 }
 
 bool StepLedger::has_more(const Worker& w, double now) const {
-  // Whoever is gone may come back for the rest of its data, within limits.
+  // A lost worker may return for the rest of its data, within limits.
   return !w.ended && (w.present || now - w.absent_since < options_.rejoin_timeout);
 }
 

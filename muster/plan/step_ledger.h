@@ -1,7 +1,7 @@
 // The course of a run in which workers train at their own pace: who may begin a step, which steps
-// count, who holds whom up, and when all is over. One parameter server keeps it. A state machine
-// that does nothing by itself and waits for nobody: `now` is in seconds, of one clock.
-// Thread safety: one thread at a time.
+// count, which worker delays which, and when all is over. One parameter server keeps it. A state
+// machine that does nothing by itself and never waits: `now` is in seconds, of one clock. Thread
+// safety: one thread at a time.
 //
 // A worker claims a step before it reads the weights, and commits it when every server has its
 // gradients. A step counts when it is committed, for all servers or for none. So the run makes
@@ -34,7 +34,7 @@ class MUSTER_PART_EXPORT StepLedger {
   // What a run is made of.
   struct Options {
     int workers = 1;  // the chief and the workers, by rank
-    // A worker may be so many steps ahead of the slowest one that takes part; unset: any number.
+    // A worker may be this many steps ahead of the slowest one that takes part; unset: any number.
     std::optional<int64_t> max_staleness{};
     // So many gradients make an update together, at most one of each worker; who comes later with
     // one of the same update is dropped, and counted. 0: each makes its own. It is less where fewer
@@ -53,20 +53,20 @@ class MUSTER_PART_EXPORT StepLedger {
   };
   explicit StepLedger(Options options);
 
-  // From now on claims are answered. What was before is forgotten, but for who is there.
+  // From now on claims are answered. What was before is forgotten, except for who is there.
   void begin(Start start, double now);
   bool begun() const { return generation_ > 0; }
   int64_t generation() const { return generation_; }
   int64_t step() const { return step_; }
-  // Where the worker's data stands behind its last step that counts.
+  // Where the worker's data stands after its last step that counts.
   const std::string& position(int worker) const { return at(worker).position; }
-  // Of each worker, whether its data is used up.
+  // Returns for each worker whether its data has ended.
   std::vector<bool> ended() const;
 
   // --- who is there ---
   // The worker has come, or has come again: what its earlier process held is free.
   void join(int worker, double now);
-  // It is gone, and holds nobody up.
+  // It is gone, and delays no other worker.
   void leave(int worker, double now);
 
   // --- steps ---
@@ -76,7 +76,7 @@ class MUSTER_PART_EXPORT StepLedger {
     enum class State { kGranted, kWait, kOver };
     State state = State::kWait;
     int64_t ticket = 0;
-    // kWait: of whom; -1: of nobody in particular.
+    // kWait: for which worker; -1: for no particular one.
     int waits_for = -1;
   };
   // Asks for a step. A worker holds one claim at most: a second one replaces the first.
@@ -92,7 +92,7 @@ class MUSTER_PART_EXPORT StepLedger {
     int64_t step = 0;  // this one's number; kDropped: that of the last one
     int64_t staleness = 0;
   };
-  // Makes the claimed step count; `position` is where the worker's data stands behind it, and
+  // Makes the claimed step count; `position` is where the worker's data stands after it, and
   // `looked` how many commits were in the weights it had, where it says so; else those that had
   // been made when it claimed the step.
   Commit commit(int worker, int64_t ticket, const std::string& position, double now,
@@ -124,7 +124,7 @@ class MUSTER_PART_EXPORT StepLedger {
   void abandon(int worker, int64_t ticket = 0);
   // Its data is used up.
   void end_input(int worker);
-  // Nobody gets a claim any more.
+  // No worker gets a claim any more.
   void stop(std::string why);
 
   // --- the end ---
@@ -150,7 +150,7 @@ class MUSTER_PART_EXPORT StepLedger {
   int64_t commits() const { return commits_; }
   std::vector<std::string> positions() const;
 
-  // Of the worker's steps since begin().
+  // Summarizes the worker's steps since begin().
   StalenessSummary staleness(int worker) const;
   // How many of them there are.
   int64_t steps_of(int worker) const { return at(worker).steps; }

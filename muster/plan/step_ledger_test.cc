@@ -113,7 +113,7 @@ TEST(StepLedger, NobodyRunsAwayFromTheSlowest) {
   step(ledger, 1);
   step(ledger, 0);
   EXPECT_EQ(ledger.claim(0, 0).state, Claimed::kWait);
-  // Who is gone, or has no data, holds nobody up.
+  // A task that is gone, or has no data, delays no other task.
   ledger.leave(1, 0);
   step(ledger, 0);
   ledger.join(1, 0);
@@ -148,7 +148,7 @@ TEST(StepLedger, MeasuresStaleness) {
   EXPECT_EQ(ledger.staleness(1).max, 0);
 }
 
-// Of weights that were fetched before the step was claimed, or behind that.
+// Of weights that were fetched before the step was claimed, or after that.
 TEST(StepLedger, StalenessCountsFromTheLookAtTheWeights) {
   StepLedger ledger = begun({.workers = 2});
   for (int i = 0; i < 3; ++i) step(ledger, 1);

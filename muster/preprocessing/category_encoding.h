@@ -1,4 +1,4 @@
-// Numbers of categories as vectors.
+// Encodes category numbers as vectors.
 // Thread safety: immutable values.
 #pragma once
 
@@ -26,11 +26,11 @@ class MUSTER_EXPORT CategoryEncoding {
   // Throws InvalidArgument for num_tokens < 1 and another output mode.
   explicit CategoryEncoding(int64_t num_tokens, CategoryEncodingOptions options = {});
 
-  // Throws InvalidArgument for other dtypes than those of integers, and for a number outside of [0,
-  // num_tokens), which it names.
+  // Throws InvalidArgument for dtypes other than integers, and for a number outside of [0,
+  // num_tokens), with that number.
   Tensor operator()(const Tensor& ids) const;
-  // Adds the weights, of the shape of `ids`, where kCount adds ones. Throws InvalidArgument also
-  // for another output mode, and for weights of another shape.
+  // Adds the weights, of the shape of `ids`, where kCount would add ones. Also throws
+  // InvalidArgument for another output mode, and for weights of another shape.
   Tensor operator()(const Tensor& ids, const Tensor& count_weights) const;
   operator Layer() const;  // NOLINT(google-explicit-constructor)
 

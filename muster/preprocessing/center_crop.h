@@ -1,4 +1,4 @@
-// Cuts the middle out of images.
+// Crops the center of images.
 // Thread safety: immutable values.
 #pragma once
 
@@ -12,10 +12,10 @@
 
 namespace muster::inline v0_1 {
 
-// Gives the middle [..., height, width, channels] of images [height, width, channels] or a batch of
-// them; integers become float32. Where it cannot be exactly in the middle, it lies half a pixel up
-// and left. Where an image is smaller, it gives Resizing(height, width, {.crop_to_aspect_ratio =
-// true}). It is a function for map(), and converts to a Layer.
+// Returns the center [..., height, width, channels] of images [height, width, channels] or a batch
+// of them; integers become float32. If the exact center lies between pixels, the crop is half a
+// pixel up and left of it. An image smaller than the crop becomes Resizing(height, width,
+// {.crop_to_aspect_ratio = true}). It is a function for map(), and converts to a Layer.
 class MUSTER_EXPORT CenterCrop {
  public:
   // Throws InvalidArgument for sizes below 1.

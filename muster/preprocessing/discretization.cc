@@ -34,7 +34,7 @@ void check_discretization(const DiscretizationOptions& options) {
   const auto descent = std::is_sorted_until(boundaries.begin(), boundaries.end());
   if (descent != boundaries.end()) {
     throw invalid_argument(
-        fmt::format("Discretization: bin_boundaries has {} behind {}", *descent, *(descent - 1)),
+        fmt::format("Discretization: bin_boundaries has {} after {}", *descent, *(descent - 1)),
         "boundaries ascend");
   }
   if (!(options.epsilon > 0 && options.epsilon < 1)) {
@@ -88,7 +88,7 @@ Discretization Discretization::adapt(const Dataset& batches) const {
   DiscretizationOptions options = impl_->options();
   if (impl_->ready()) {
     throw invalid_argument("Discretization.adapt: there are boundaries already",
-                           "give num_bins in place of bin_boundaries, and adapt once");
+                           "set num_bins instead of bin_boundaries, and call adapt() once");
   }
   internal::QuantileSketch sketch(options.epsilon);
   internal::for_each_value(

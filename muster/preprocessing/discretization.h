@@ -1,4 +1,4 @@
-// Puts numbers into bins.
+// Assigns numbers to bins.
 // Thread safety: immutable values.
 #pragma once
 
@@ -15,34 +15,34 @@
 
 namespace muster::inline v0_1 {
 
-// Options of Discretization. Either `bin_boundaries` or `num_bins` is given.
+// Options of Discretization. Set either `bin_boundaries` or `num_bins`.
 struct DiscretizationOptions {
   std::vector<double> bin_boundaries{};  // ascending
-  int64_t num_bins = 0;                  // that adapt() should find boundaries for
-  // How far adapt() may be off, as a part of all numbers, where there are more than 1,048,576 of
-  // them; fewer it sorts. Between 0 and 1.
+  int64_t num_bins = 0;                  // for which adapt() finds boundaries
+  // The largest error of adapt()'s quantiles, as a fraction of all numbers, for more than 1,048,576
+  // numbers; fewer are sorted exactly. Between 0 and 1.
   double epsilon = 0.01;
   OutputMode output_mode = OutputMode::kInt;  // or kOneHot, kMultiHot, kCount
   std::string name{};                         // of the layer
 };
 
-// Gives the bin of each number, int64, encoded as OutputMode says: bin i has the numbers from
-// bin_boundaries[i - 1] up to below bin_boundaries[i], the first one all below, the last one all
-// others, and what is not a number. float32 numbers are compared with boundaries in float32, others
-// in float64. It is a function for map(), and converts to a Layer; the boundaries are part of the
-// program, and not of a checkpoint.
+// Returns the bin of each number, int64, encoded as OutputMode says: bin i has the numbers from
+// bin_boundaries[i - 1] up to below bin_boundaries[i]; the first bin has all smaller numbers, the
+// last one all larger numbers and NaN. float32 numbers are compared in float32, others in float64.
+// It is a function for map(), and converts to a Layer; the boundaries are part of the program, not
+// of a checkpoint.
 class MUSTER_EXPORT Discretization {
  public:
   // Throws InvalidArgument for options out of range.
   explicit Discretization(DiscretizationOptions options);
 
-  // Returns one whose boundaries are quantiles of this data, so that its bins are equally full;
-  // elements are batches of the one value it is for, and all its axes count alike. The same numbers
-  // in other batches give the same bits. Of fewer numbers than bins all but the largest become
-  // boundaries. Throws InvalidArgument when boundaries were given, for data without numbers,
-  // without end or of several values, and for numbers that are not finite.
+  // Returns a Discretization whose boundaries are quantiles of this data, so that all bins are
+  // equally full. Elements are batches of the single value; all axes are treated alike. The same
+  // numbers in other batches give the same bits. With fewer numbers than bins, all except the
+  // largest become boundaries. Throws InvalidArgument when boundaries were given, for data without
+  // numbers, without end or of several values, and for numbers that are not finite.
   [[nodiscard]] Discretization adapt(const Dataset& batches) const;
-  // The same, of one batch.
+  // The same for one batch.
   [[nodiscard]] Discretization adapt(const Tensor& batch) const;
 
   // Throws InvalidArgument before there are boundaries.

@@ -114,7 +114,7 @@ TEST(DiscretizationTest, WhatDoesNotFitIsRefused) {
   EXPECT_THAT(made({}), HasSubstr("Discretization: num_bins is 0"));
   EXPECT_THAT(message_of([] { Discretization({}); }), HasSubstr("num_bins is 0"));
   EXPECT_THAT(made({.bin_boundaries = {1}, .num_bins = 3}), HasSubstr("num_bins is 3"));
-  EXPECT_THAT(made({.bin_boundaries = {1, 3, 2}}), HasSubstr("has 2 behind 3"));
+  EXPECT_THAT(made({.bin_boundaries = {1, 3, 2}}), HasSubstr("has 2 after 3"));
   EXPECT_THAT(made({.num_bins = 3, .epsilon = 1}), HasSubstr("epsilon is 1"));
   EXPECT_THAT(made({.num_bins = 3, .output_mode = OutputMode::kTfIdf}),
               HasSubstr("output_mode is kTfIdf"));

@@ -1,9 +1,9 @@
-// What stands beyond the edges of an image.
+// The pixels beyond the edges of an image.
 #pragma once
 
 namespace muster::inline v0_1 {
 
-// Of pixels a b c d in a row:
+// For pixels a b c d in a row:
 enum class FillMode {
   kReflect,   // d c b a | a b c d | d c b a
   kWrap,      // a b c d | a b c d | a b c d

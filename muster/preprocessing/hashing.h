@@ -1,4 +1,4 @@
-// Puts texts and integers into buckets without a vocabulary.
+// Assigns texts and integers to buckets without a vocabulary.
 // Thread safety: immutable values.
 #pragma once
 
@@ -18,17 +18,17 @@ namespace muster::inline v0_1 {
 
 // Options of Hashing.
 struct HashingOptions {
-  // Gets bucket 0, and all others share the rest; with one bucket it changes nothing. It is a text
+  // Gets bucket 0, and all other values share the rest; with one bucket it has no effect. A text
   // for texts, an integer for integers.
   std::optional<std::variant<int64_t, std::string>> mask_value{};
-  // None: FarmHash's Fingerprint64. Two numbers: SipHash-2-4 with this key. One number: the same as
-  // that number twice.
+  // Empty: FarmHash's Fingerprint64. Two numbers: SipHash-2-4 with this key. One number: the same
+  // as that number twice.
   std::vector<uint64_t> salt{};
   OutputMode output_mode = OutputMode::kInt;  // or kOneHot, kMultiHot, kCount
   std::string name{};                         // of the layer
 };
 
-// Gives the bucket hash % num_bins of each text, int64, encoded as OutputMode says. An integer is
+// Returns the bucket hash % num_bins of each text, int64, encoded as OutputMode says. An integer is
 // hashed as its decimal digits. The buckets are those of Keras. It is a function for map(), and
 // converts to a Layer, which takes integers.
 class MUSTER_EXPORT Hashing {
@@ -38,7 +38,7 @@ class MUSTER_EXPORT Hashing {
 
   // Throws InvalidArgument for a mask value of the other kind.
   Tensor operator()(const Strings& texts) const;
-  // Throws InvalidArgument also for other dtypes than those of integers.
+  // Also throws InvalidArgument for dtypes other than integers.
   Tensor operator()(const Tensor& numbers) const;
   operator Layer() const;  // NOLINT(google-explicit-constructor)
 

@@ -254,7 +254,7 @@ ImageAugmentation RandomFlip(FlipMode mode, std::string name) {
 }
 
 ImageAugmentation RandomRotation(RandomFactor factor, RandomRotationOptions options) {
-  constexpr double kMost = 1e6;  // turns, behind which a float64 has few digits for the angle
+  constexpr double kMost = 1e6;  // turns, after which a float64 has few digits for the angle
   check_factor("RandomRotation", "factor", factor, -kMost, kMost);
   check_interpolation("RandomRotation", options.interpolation);
   check_fill_value("RandomRotation", options.fill_value);

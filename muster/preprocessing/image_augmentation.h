@@ -1,4 +1,4 @@
-// Changes images at random while a model is trained.
+// Changes images randomly during training.
 // Thread safety: immutable values.
 #pragma once
 
@@ -16,28 +16,29 @@
 
 namespace muster::inline v0_1 {
 
-// What the functions below make. It changes images [height, width, channels] or a batch of them,
-// each in another way; integers become float32.
+// The result of the functions below. It changes images [height, width, channels] or each image of a
+// batch differently; integers become float32.
 //
-// In a pipeline it stands in a keyed map(), best before batch(), where the key is that of the
-// image: what becomes of an image is then a function of (seed, epoch, its place in the source), on
-// any number of workers and threads.
+// In a pipeline, use it in a keyed map(), best before batch(), where the key is that of the image:
+// the change is then a function of (seed, epoch, the image's index in the source), on any number of
+// workers and threads.
 //
 //   images.map([flip = RandomFlip()](const Element& image, RandomKey key) {
 //     return flip(image.value().tensor(), key);
 //   });
 //
-// As a Layer it takes batches, changes them in training alone, and draws from a key of (seed, step,
+// As a Layer it takes batches, changes them only in training, and draws from a key of (seed, step,
 // layer name, row of the global batch): the bits are the same on any number of replicas. With
+// several replicas it needs one small message in each step.
 // several replicas it costs one small message in each step.
 class MUSTER_EXPORT ImageAugmentation {
  public:
   class Impl;
   explicit ImageAugmentation(std::shared_ptr<const Impl> impl);
 
-  // Draws from `key` for one image, from key.derive(row) for each image of a batch. Several in one
-  // map() take keys of their own: key.derive(0), key.derive(1). Throws InvalidArgument for other
-  // numbers of axes.
+  // Draws from `key` for one image, or from key.derive(row) for each image of a batch. Give several
+  // augmentations in one map() different keys: key.derive(0), key.derive(1). Throws InvalidArgument
+  // for other numbers of axes.
   Tensor operator()(const Tensor& images, RandomKey key) const;
   operator Layer() const;  // NOLINT(google-explicit-constructor)
 
@@ -45,7 +46,8 @@ class MUSTER_EXPORT ImageAugmentation {
   std::shared_ptr<const Impl> impl_;
 };
 
-// What is drawn uniformly from [lower, upper): RandomRotation(0.2) or RandomRotation({-0.1, 0.3}).
+// A range for uniform draws from [lower, upper): RandomRotation(0.2) or RandomRotation({-0.1,
+// 0.3}).
 struct RandomFactor {
   RandomFactor(double both)  // NOLINT(google-explicit-constructor)
       : lower(-both), upper(both) {}
@@ -58,7 +60,7 @@ struct RandomFactor {
 // Left to right, top to bottom, or both.
 enum class FlipMode { kHorizontal, kVertical, kHorizontalAndVertical };
 
-// Mirrors an image with probability 1/2, in each direction of the mode by itself.
+// Mirrors an image with probability 1/2, independently in each direction of the mode.
 MUSTER_EXPORT ImageAugmentation RandomFlip(FlipMode mode = FlipMode::kHorizontalAndVertical,
                                            std::string name = {});
 
@@ -70,7 +72,7 @@ struct RandomRotationOptions {
   std::string name{};                                      // of the layer
 };
 
-// Turns an image about its middle by factor * 2 pi, counter-clockwise where that is positive.
+// Rotates an image about its center by factor * 2 pi, counter-clockwise for positive factors.
 // Throws InvalidArgument for factors that are not finite or do not ascend, another interpolation,
 // and a fill value that is not finite.
 MUSTER_EXPORT ImageAugmentation RandomRotation(RandomFactor factor,
@@ -86,10 +88,10 @@ struct RandomZoomOptions {
   std::string name{};                                      // of the layer
 };
 
-// Shows 1 + factor times as much of the height and width as there is: a factor above 0 makes things
-// smaller, one below 0 larger. Throws InvalidArgument for height factors outside of [-1, 1], width
-// factors below -1, factors that are not finite or do not ascend, another interpolation, and a
-// fill value that is not finite.
+// Shows 1 + factor times as much of the height and width: a factor above 0 makes things smaller, a
+// factor below 0 larger. Throws InvalidArgument for height factors outside of [-1, 1], width
+// factors below -1, factors that are not finite or do not ascend, another interpolation, and a fill
+// value that is not finite.
 MUSTER_EXPORT ImageAugmentation RandomZoom(RandomFactor height_factor,
                                            RandomZoomOptions options = {});
 
@@ -101,21 +103,21 @@ struct RandomTranslationOptions {
   std::string name{};                                      // of the layer
 };
 
-// Moves an image down by height_factor of its height and right by width_factor of its width; up and
-// left where they are below 0. Throws InvalidArgument for factors outside of [-1, 1] or that do not
-// ascend, another interpolation, and a fill value that is not finite.
+// Moves an image down by height_factor of its height and right by width_factor of its width;
+// negative factors move it up and left. Throws InvalidArgument for factors outside of [-1, 1] or
+// that do not ascend, another interpolation, and a fill value that is not finite.
 MUSTER_EXPORT ImageAugmentation RandomTranslation(RandomFactor height_factor,
                                                   RandomFactor width_factor,
                                                   RandomTranslationOptions options = {});
 
-// Cuts out [..., height, width, channels]; each place is equally likely. Outside of training, and
-// where an image is smaller, it gives Resizing(height, width, {.crop_to_aspect_ratio = true}).
-// Throws InvalidArgument for sizes below 1.
+// Crops a random part [..., height, width, channels]; each position is equally likely. Outside of
+// training, and for smaller images, it becomes Resizing(height, width, {.crop_to_aspect_ratio =
+// true}). Throws InvalidArgument for sizes below 1.
 MUSTER_EXPORT ImageAugmentation RandomCrop(int64_t height, int64_t width, std::string name = {});
 
 // Computes (x - mean) * contrast + mean for each channel of an image, with its mean and a contrast
-// drawn from [1 - lower, 1 + upper); with one number both are it. Throws InvalidArgument unless 0
-// <= lower <= 1 and upper is finite and at least 0.
+// drawn from [1 - lower, 1 + upper); a single number is both. Throws InvalidArgument unless 0 <=
+// lower <= 1 and upper is finite and at least 0.
 MUSTER_EXPORT ImageAugmentation RandomContrast(double factor, std::string name = {});
 MUSTER_EXPORT ImageAugmentation RandomContrast(double lower, double upper, std::string name = {});
 
@@ -125,9 +127,9 @@ struct RandomBrightnessOptions {
   std::string name{};                // of the layer
 };
 
-// Adds to all of an image `factor` of what lies between the ends of value_range, and clips pixels
-// to these. Throws InvalidArgument for factors outside of [-1, 1] or that do not ascend, and for a
-// value_range that is not finite or does not rise.
+// Adds `factor` times the width of value_range to the whole image, and clips pixels to value_range.
+// Throws InvalidArgument for factors outside of [-1, 1] or that do not ascend, and for a
+// value_range that is not finite or does not ascend.
 MUSTER_EXPORT ImageAugmentation RandomBrightness(RandomFactor factor,
                                                  RandomBrightnessOptions options = {});
 

@@ -22,7 +22,7 @@ class IntegerLookup::Impl final : public internal::TensorLayerImpl {
         options_(std::move(given)) {}
 
   Tensor apply(const Tensor& input) const override {
-    refuse_tracing("the layer IntegerLookup", "it looks its values up in a table of its own");
+    refuse_tracing("the layer IntegerLookup", "it looks its values up in its own table");
     const auto& table = internal::require_table(kLayer, table_);
     const Tensor given = internal::to_int64(input, kLayer).to(at::kCPU).contiguous();
     Tensor result = torch::empty(given.sizes(), at::TensorOptions(kInt64));

@@ -1,4 +1,4 @@
-// Integers become the numbers they have in a vocabulary, and numbers the integers.
+// Maps integers to their indices in a vocabulary, and indices to integers.
 // Thread safety: immutable values.
 #pragma once
 
@@ -16,16 +16,16 @@
 
 namespace muster::inline v0_1 {
 
-// Options of IntegerLookup, with the meaning they have for StringLookup.
+// Options of IntegerLookup, with the same meaning as for StringLookup.
 struct IntegerLookupOptions {
   int64_t max_tokens = 0;
-  int64_t num_oov_indices = 1;  // unknown tokens share them by their remainder
+  int64_t num_oov_indices = 1;  // unknown tokens are divided among them by remainder
   std::optional<int64_t> mask_token{};
   int64_t oov_token = -1;
   std::vector<int64_t> vocabulary{};
   std::string vocabulary_file{};
   std::vector<double> idf_weights{};
-  bool invert = false;  // takes numbers and gives tokens
+  bool invert = false;  // takes indices and returns tokens
   OutputMode output_mode = OutputMode::kInt;
   bool pad_to_max_tokens = false;
   std::string name{};  // of the layer
@@ -34,20 +34,20 @@ struct IntegerLookupOptions {
 // Does for integers what StringLookup does for texts, and converts to a Layer.
 class MUSTER_EXPORT IntegerLookup {
  public:
-  // Throws InvalidArgument for options out of range, for a vocabulary that is empty, names a token
-  // twice, or has too many, and for a line of the file that is no integer; NotFound for a file that
-  // is not there.
+  // Throws InvalidArgument for options out of range, for a vocabulary that is empty, has a repeated
+  // token, or is too long, and for a line of the file that is not an integer; NotFound for a
+  // missing file.
   explicit IntegerLookup(IntegerLookupOptions options = {});
 
-  // Returns one with the tokens of this data as its vocabulary, the most frequent first; of two
-  // that are equally frequent, the larger. Else as StringLookup::adapt().
+  // Returns an IntegerLookup with the tokens of this data as its vocabulary, the most frequent
+  // first; of equally frequent ones the larger first. Otherwise like StringLookup::adapt().
   [[nodiscard]] IntegerLookup adapt(const Dataset& batches) const;
-  // The same, of one batch.
+  // The same for one batch.
   [[nodiscard]] IntegerLookup adapt(const Tensor& batch) const;
 
-  // Gives the numbers, int64, encoded as OutputMode says; with `invert` the tokens of the numbers.
-  // Throws InvalidArgument before there is a vocabulary, for other dtypes than those of integers,
-  // and for an unknown token where num_oov_indices is 0.
+  // Returns the indices, int64, encoded as OutputMode says; with `invert` the tokens of the
+  // indices. Throws InvalidArgument before there is a vocabulary, for dtypes other than integers,
+  // and for an unknown token if num_oov_indices is 0.
   Tensor operator()(const Tensor& input) const;
   operator Layer() const;  // NOLINT(google-explicit-constructor)
 

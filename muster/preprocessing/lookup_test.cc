@@ -220,7 +220,7 @@ TEST(LookupTest, OptionsOutOfRangeAreRefused) {
   EXPECT_THAT(made({.pad_to_max_tokens = true}), HasSubstr("pad_to_max_tokens is true"));
   EXPECT_THAT(made({.vocabulary = {"a", "b", "a"}}), HasSubstr("has \"a\" twice"));
   EXPECT_THAT(made({.mask_token = "b", .vocabulary = {"a", "b"}}), HasSubstr("the mask token"));
-  EXPECT_THAT(made({.vocabulary = {"a", "[UNK]"}}), HasSubstr("stands for unknown tokens"));
+  EXPECT_THAT(made({.vocabulary = {"a", "[UNK]"}}), HasSubstr("means unknown tokens"));
   EXPECT_THAT(made({.vocabulary = {"[UNK]"}}), HasSubstr("the vocabulary has no tokens"));
   EXPECT_THAT(made({.max_tokens = 2, .vocabulary = {"a", "b"}}),
               HasSubstr("3 tokens, of which 1 are special, and max_tokens is 2"));

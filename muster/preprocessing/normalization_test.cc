@@ -61,7 +61,7 @@ TEST(NormalizationTest, KeepsTheAxesItIsTold) {
   const Tensor y = rows(images);
   expect_close(y[0][1][0][0], torch::tensor((2 - 4.5) / std::sqrt(4.25)));
   expect_close(y.mean(at::IntArrayRef({0, 2})), torch::zeros({2, 2}), 1e-5);
-  // One element of the pipeline has no batch axis, so its channels are the last axis all the same.
+  // One element of the pipeline has no batch axis, so its channels are the last axis anyway.
   expect_close(channels(images[1]), channels(images)[1]);
 }
 

@@ -1,15 +1,16 @@
-// What becomes of the number that stands for a category.
+// How to encode the index of a category.
 #pragma once
 
 namespace muster::inline v0_1 {
 
-// Of numbers [..., n] below a depth:
+// For indices [..., n] below a depth:
 enum class OutputMode {
-  kInt,       // the numbers as they are: int64 [..., n]
-  kOneHot,    // each alone, 1 in its place: [..., n, depth]; [..., 1] gives [..., depth]
-  kMultiHot,  // 1 in the place of each that is among the last axis: [..., depth]
-  kCount,     // how often each is among the last axis: [..., depth]
-  kTfIdf,     // the same, times the weight of each: [..., depth]
+  kInt,       // unchanged: int64 [..., n]
+  kOneHot,    // a vector for each, with 1 at its index: [..., n, depth]; [..., 1] becomes [...,
+              // depth]
+  kMultiHot,  // 1 at each index that occurs along the last axis: [..., depth]
+  kCount,     // how often each index occurs along the last axis: [..., depth]
+  kTfIdf,     // the same, times the weight of each index: [..., depth]
 };
 
 }  // namespace muster::inline v0_1

@@ -1,4 +1,4 @@
-// Brings images to one size.
+// Resizes images to one size.
 // Thread safety: immutable values.
 #pragma once
 
@@ -15,15 +15,15 @@ namespace muster::inline v0_1 {
 
 // Options of Resizing.
 struct ResizingOptions {
-  // What a new pixel is made of: muster/layers/resize_images.h.
+  // How to compute a new pixel: muster/layers/resize_images.h.
   Interpolation interpolation = Interpolation::kBilinear;
-  // Keeps the aspect ratio: takes the largest part in the middle that has the new one.
+  // Keeps the aspect ratio: uses the largest central part with the new ratio.
   bool crop_to_aspect_ratio = false;
   std::string name{};  // of the layer
 };
 
 // Resizes images [height, width, channels], or a batch of them, to [..., height, width, channels];
-// integers become float32. Pixels are squares whose middles lie at one half. It is a function for
+// integers become float32. Pixels are squares whose centers are at one half. It is a function for
 // map(), and converts to a Layer.
 class MUSTER_EXPORT Resizing {
  public:

@@ -73,13 +73,13 @@ void add_flags(CLI::App& app, Flags& flags, const ProgramOptions& options) {
                                const std::string& own) {
     if (names.empty()) return;
     throw invalid_argument(
-        fmt::format("ProgramOptions::{} names {}, which is no shared flag of the program", field,
+        fmt::format("ProgramOptions::{} has {}, which is not a shared flag of this program", field,
                     *names.begin()),
         fmt::format("the shared flags are {}; {}", join(known, ", "), own));
   };
-  refuse_rest("uses", uses, "flags of the program's own go into flags");
+  refuse_rest("uses", uses, "put the program's own flags into ProgramOptions::flags");
   refuse_rest("required", required,
-              "name it in uses as well; a flag of the program's own has Flag::required");
+              "add it to ProgramOptions::uses; for the program's own flag set Flag::required");
   for (const Flag& flag : options.flags) command::add_flag(app, flag);
   for (const Flag& argument : options.arguments) command::add_argument(app, argument);
 }
@@ -102,8 +102,8 @@ std::string job_dir_of(const CLI::Option* model_dir, const Flags& flags,
 
 // GNU OpenMP reads its environment before main(), and by default a thread that waits for the others
 // spins for milliseconds. Beside a busy neighbour that makes a program of two threads twenty times
-// slower, so the program is started once more with a short spin. Whoever sets either variable knows
-// better.
+// slower, so the program is started once more with a short spin. A user who sets either variable
+// has chosen.
 void spin_briefly() {
   if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   if (set_threads(0) <= 1 || dlsym(RTLD_DEFAULT, "GOMP_parallel") == nullptr) return;
@@ -119,7 +119,9 @@ void spin_briefly() {
   arguments.push_back(nullptr);
   if (words.empty() || setenv("GOMP_SPINCOUNT", "2000", 0) != 0) return;
   execv("/proc/self/exe", arguments.data());
-  log::debug("could not start again with GOMP_SPINCOUNT: going on without");
+  log::debug(
+      "could not re-execute this process with GOMP_SPINCOUNT; it continues without, and may be "
+      "slower");
 }
 
 // Prints the exception that is being handled, and returns its exit code.
@@ -149,7 +151,7 @@ void prepare_process() {
   open_standard_streams();
   // Whole lines at once also into a pipe or a file, so that they stand among those of the log.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  // A log nobody reads any more is not worth the run.
+  // A log without a reader is not worth the run.
   std::signal(SIGPIPE, SIG_IGN);
   install_last_words(report_current);
 }
@@ -170,7 +172,7 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
     CLI::Option* model_dir = app.get_option_no_throw("--model_dir");
     if (model_dir != nullptr && !has_flag(options, "job-dir")) {
       // What clusters call it: they add it to the arguments of every program. Help has one name.
-      command::add_flag(app, {"job-dir", &job_dir, "Another name of --model_dir"})->group("");
+      command::add_flag(app, {"job-dir", &job_dir, "The same as --model_dir"})->group("");
       // Either of them will do where one must be given.
       if (std::any_of(argv + std::min(argc, 1), argv + argc, [](const std::string& word) {
             const std::string name = word.substr(0, word.find('='));
@@ -215,7 +217,7 @@ void print_result(const std::map<std::string, double>& metrics) {
   if (std::printf("result: %s\n", result.dump().c_str()) >= 0 && std::fflush(stdout) == 0) return;
   if (errno != 0 && errno != EPIPE) {
     throw from_errno(errno, "cannot write the result to standard output",
-                     "checkpoints are saved; free space where it goes, or send it elsewhere");
+                     "checkpoints are saved; free space on that disk, or redirect the output");
   }
 }
 

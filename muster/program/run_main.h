@@ -17,57 +17,58 @@
 
 namespace muster::inline v0_1 {
 
-// What --help says besides the flags, and their defaults.
+// The text of --help besides the flags, and which flags the program has.
 struct ProgramOptions {
   std::string description{};  // first lines of --help
   std::string examples{};     // last lines of --help
   Flags defaults{};
-  // Names of the shared flags the program reads ("epochs"); the others are no flags of it. Empty:
-  // all.
+  // Names of the shared flags that the program uses ("epochs"); it does not accept the others.
+  // Empty: all.
   std::vector<std::string> uses{};
-  // Names of those shared flags that must be given ("data_dir"), so that their defaults do not
-  // count; Flag::required says so of the program's own.
+  // Names of the shared flags that a user must give ("data_dir"); their defaults are not used. For
+  // the program's own flags set Flag::required.
   std::vector<std::string> required{};
-  // Whether there are shared flags at all; false: none.
+  // Whether the program has shared flags.
   bool shared_flags = true;
-  // What --help calls the program; empty: the last word of its path.
+  // The name of the program in --help; empty: the last part of its path.
   std::string name{};
-  // Words without flags, in their order. Each may be left out; the program checks them.
+  // Positional arguments, in order. Each may be left out; the program checks them.
   std::vector<Flag> arguments{};
   // Flags of the program's own, for example {{"hidden_units", &hidden_units, "Width of a layer"}}.
   // Their variables are set before the program is called.
   std::vector<Flag> flags{};
 };
 
-// Parses the flags (all programs have --log_format besides; --job-dir, which clusters add to the
-// arguments, is --model_dir where neither that is given nor the program has such a flag), installs
-// the handlers of SIGINT, SIGTERM and SIGUSR1 (training then saves and ends), calls `program`,
-// prints what it throws. Returns the exit code: 0 done; 1 Corrupt, NonFinite, Internal; 2
-// InvalidArgument, NotFound, wrong flags and required ones that are missing; 138 PeerLost, Timeout,
+// Parses the flags, installs handlers of SIGINT, SIGTERM and SIGUSR1 (training then saves and
+// ends), calls `program`, and prints the error it throws. Returns the exit code: 0 done; 1 Corrupt,
+// NonFinite, Internal; 2 InvalidArgument, NotFound, wrong or missing flags; 138 PeerLost, Timeout,
 // Unavailable ("please restart me"); 143 stopped by SIGTERM, 130 by Ctrl-C, 138 by SIGUSR1, after
-// saving. What is wrong in `options` (a name twice, or one that is no shared flag) is an
-// InvalidArgument too. A reader of its output that leaves does not end the program. Standard output
-// is written line by line, wherever it goes. What nobody catches on a thread of its own, and what
-// fails where nothing can be thrown, as at the end of a chief's scope, is printed too and has its
-// exit code. In a pod of
-// Kubeflow that shall run several processes (PET_NPROC_PER_NODE) it starts them, as torchrun would.
-// Do nothing before it: a process with several OpenMP threads starts once more from here (the same
-// process number), with GOMP_SPINCOUNT set, unless that or OMP_WAIT_POLICY is set already.
+// saving.
+//
+// All programs also have --log_format. --job-dir, which some cluster services add to the arguments,
+// means --model_dir, unless that is given or the program has a flag --job-dir. A mistake in
+// `options` (a name twice, or an unknown shared flag) is an InvalidArgument. SIGPIPE is ignored: a
+// closed stdout does not end the program. Standard output is written line by line, wherever it
+// goes. Uncaught errors of other threads, and errors where nothing can be thrown, such as the end
+// of a chief's scope, are also printed and set the exit code. In a pod of Kubeflow that asks for
+// several processes (PET_NPROC_PER_NODE), it starts them, as torchrun would.
+//
+// Call it first in main(): a process with several OpenMP threads re-executes itself here (with the
+// same PID) to set GOMP_SPINCOUNT, unless that or OMP_WAIT_POLICY is set already.
 MUSTER_EXPORT int run_main(int argc, char** argv, const std::function<void(const Flags&)>& program,
                            const ProgramOptions& options = {});
 
-// For a main() of one's own, which calls it first: SIGINT, SIGTERM and SIGUSR1 make training save
-// and then throw Cancelled, and an exception that nobody catches is printed as run_main() prints it
-// and ends the process with that exit code, where it would have been an abort (134). Standard
-// output is written line by line. Nothing but this call installs it. What is uncaught ends the
-// process without destructors; a main() that wants them catches muster::Error itself, and returns
+// For a main() of your own, which calls it first. SIGINT, SIGTERM and SIGUSR1 make training save
+// and then throw Cancelled. An uncaught exception is printed as by run_main() and ends the process
+// with that exit code, instead of an abort (134). Standard output is written line by line. Such an
+// exit runs no destructors; if you need them, catch muster::Error in main() and return
 // exit_code(error.kind()).
 MUSTER_EXPORT void guard_main();
 
-// One line on standard output, for programs; "global_step" and "loss" come first:
+// Prints one line for programs to standard output; "global_step" and "loss" come first:
 //   result: {"global_step":1406,"loss":0.0604,"accuracy":0.9812}
-// Throws InvalidArgument where it cannot be written, as into a file on a full disk; not where
-// nobody reads it any more.
+// Throws InvalidArgument if the line cannot be written, for example to a file on a full disk, but
+// not if the reader has closed the pipe.
 MUSTER_EXPORT void print_result(const std::map<std::string, double>& metrics);
 
 }  // namespace muster::inline v0_1

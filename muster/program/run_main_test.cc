@@ -95,7 +95,7 @@ TEST(RunMainTest, ARequiredFlagThatIsMissingEndsTheProgramWithItsName) {
   EXPECT_EQ(without_data.code, 2);
   EXPECT_FALSE(without_data.called);
   EXPECT_THAT(without_data.err, HasSubstr("needs --data_dir=DIR"));
-  EXPECT_THAT(without_data.err, HasSubstr("Where the data is"));
+  EXPECT_THAT(without_data.err, HasSubstr("Folder of the data set"));
   const Outcome without_tokens = given({"--data_dir=d", "--units=4", "--model_dir=m"});
   EXPECT_EQ(without_tokens.code, 2);
   EXPECT_THAT(without_tokens.err, HasSubstr("needs --tokens=TEXT"));
@@ -116,7 +116,7 @@ TEST(RunMainTest, ARequiredFlagThatIsMissingEndsTheProgramWithItsName) {
 TEST(RunMainTest, ARequiredFlagIsOneThatTheProgramHas) {
   const Outcome unused = run({}, [](const Flags&) {}, {.uses = {"seed"}, .required = {"data_dir"}});
   EXPECT_EQ(unused.code, 2);
-  EXPECT_THAT(unused.err, HasSubstr("ProgramOptions::required names data_dir"));
+  EXPECT_THAT(unused.err, HasSubstr("ProgramOptions::required has data_dir"));
 }
 
 // As at the end of a scope, which cannot throw.
@@ -301,7 +301,7 @@ TEST(RunMainTest, WrongFlagsEndWithTwoBeforeTheProgramRuns) {
       {"--epochs", "--epochs needs a value"},
       {"--model_dir=", "--model_dir needs a value"},
       {"--seed=-1", "--seed is -1; it must be a whole number from 0 to"},
-      {"stray", "program has no use for 'stray'"},
+      {"stray", "program takes no argument 'stray'"},
       {"--epochs=0", "--epochs is 0; it must be a whole number more than 0"},
       {"--epochs=1000000001", "and at most 1000000000"},
       {"--batch_size=-4", "--batch_size is -4"},
@@ -349,7 +349,7 @@ TEST(RunMainTest, OnlyTheSharedFlagsAProgramUsesAreItsFlags) {
   const Outcome wrong = run({}, nothing, {.uses = {"model_dir", "modeldir"}});
   EXPECT_EQ(wrong.code, 2);
   EXPECT_FALSE(wrong.called);
-  EXPECT_THAT(wrong.err, HasSubstr("names modeldir, which is no shared flag"));
+  EXPECT_THAT(wrong.err, HasSubstr("has modeldir, which is not a shared flag"));
 }
 
 TEST(RunMainTest, AProgramAddsFlagsOfItsOwn) {

@@ -62,7 +62,7 @@ class ClosureHost {
   virtual int64_t unfinished() = 0;
   // Ends those that no worker has begun, as cancelled.
   virtual void cancel(const Error& why) = 0;
-  // Waits until something has changed since this returned `seen`, or for so many seconds; gives
+  // Waits until something has changed since this returned `seen`, or for this many seconds; gives
   // what to wait for next. 0 returns at once.
   virtual uint64_t wait_for_change(uint64_t seen, double seconds) = 0;
   // Seconds since there was a worker, and whether one ever came; nothing while one is there.
@@ -73,12 +73,13 @@ class ClosureHost {
   virtual std::optional<Lonely> without_workers() = 0;
   // The state that came last; see ClosureHostOptions.
   virtual std::vector<Tensor> state() = 0;
-  // The run is over, as workers that ask hear; waits for their goodbyes, within so many seconds.
+  // The run is over, as workers that ask hear; waits for their goodbyes, within this many seconds.
   virtual void close(double seconds) = 0;
 };
 // What a host gives its workers and how much it takes: `form` is that of the batch with which they
-// build the model. `state` is what workers keep beside the weights: each gets it with its first
-// call, and with each call of a function of `refreshed`, and may bring another one with its result.
+// build the model. `state` is what workers keep in addition to the weights: each gets it with its
+// first call, and with each call of a function of `refreshed`, and may bring another one with its
+// result.
 struct ClosureHostOptions {
   ClosureOptions common{};
   std::string form{};
@@ -104,8 +105,8 @@ class ClosureClient {
     Closure closure{};
     std::vector<Tensor> state = {};  // as ClosureHostOptions has it; empty where it goes without
   };
-  // Waits for a call for so many seconds; nothing when there was none, or the run is over(). Throws
-  // PeerLost when the chief is gone, or has taken this worker for lost.
+  // Waits for a call for this many seconds; nothing when there was none, or the run is over().
+  // Throws PeerLost when the chief is gone, or has taken this worker for lost.
   virtual std::optional<Call> next(double seconds) = 0;
   virtual bool over() const = 0;
   // The call is made; `state` is empty where it brings none. False where another worker makes it,

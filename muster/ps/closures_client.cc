@@ -71,7 +71,7 @@ class Client final : public ClosureClient {
   void check_told_to_stop() const {
     if (!options_.start.cancelled || !options_.start.cancelled()) return;
     throw Error(ErrorKind::kCancelled,
-                fmt::format("told to stop while {} did not answer", chief_.name));
+                fmt::format("asked to stop while {} did not answer", chief_.name));
   }
 
   std::unique_ptr<net::MessageSocket> connect(net::Purpose purpose) {

@@ -161,12 +161,12 @@ class Host final : public ClosureHost {
     if (!over_) {
       log::warning(fmt::format(
           "{} was lost: {}; {}", lost.task, lost.reason,
-          at_work ? "the call it was making begins again elsewhere" : "the others go on"));
+          at_work ? "the call it was making begins again elsewhere" : "the others continue"));
     }
     release(rank);
   }
 
-  // Who is silent holds nobody up.
+  // A silent task delays no other.
   void look() {
     for (const plan::Failure& lost : members_.find_lost(now())) {
       int rank = 0;

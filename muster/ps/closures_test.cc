@@ -80,7 +80,7 @@ TEST_F(ClosuresTest, WhatALostWorkerHadIsGivenToTheOther) {
   auto lost = worker(1);
   const auto other = worker(2);
   const auto result = chief->schedule({.function = "f"});
-  // Whoever asks first has it; the other one has nothing to do until that one is gone.
+  // The first worker that asks gets it; the other one has nothing to do until that one is gone.
   const auto first = next(*lost);
   EXPECT_FALSE(other->next(0));
   lost.reset();
@@ -109,7 +109,7 @@ TEST_F(ClosuresTest, AProcessThatWasReplacedIsToldSo) {
   EXPECT_EQ(result->tensors().at(0).item<int64_t>(), 2);
 }
 
-// What workers keep beside the weights: each begins with what the others have made of it.
+// What workers keep in addition to the weights: each begins with what the others have made of it.
 TEST_F(ClosuresTest, TheStateGoesToWhoeverHasItNotAndToThoseThatLook) {
   const auto chief = host({.state = {torch::tensor(1), torch::tensor(2)}, .refreshed = {"look"}});
   const auto one = worker(1);

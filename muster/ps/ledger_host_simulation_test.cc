@@ -272,7 +272,7 @@ class Simulation {
     });
   }
 
-  // Weights come beside those that a step is computed with.
+  // Weights come next to those that a step is computed with.
   void fetch(const SessionPtr& session, const std::function<void()>& next) {
     ask_all(session, shards::Pull(), [=](const std::vector<shards::Looked>& pulled) {
       session->fetched = pulled.front().applied;
@@ -310,7 +310,7 @@ class Simulation {
       const auto applied = [=, this] {
         if (--*left > 0) return;
         session->ticket = told.next;
-        // The weights of the step behind the next one.
+        // The weights of the step after the next one.
         session->ticket != 0 ? fetch(session, [=, this] { come_back(session); })
                              : come_back(session);
       };
@@ -326,7 +326,7 @@ class Simulation {
     if (const auto next = std::exchange(session->on_return, nullptr)) next();
   }
 
-  // --- steps one behind another ---
+  // --- steps one after another ---
 
   void look_at_servers(const SessionPtr& session, const std::function<void()>& next) {
     ask_all(session, shards::State(), [=, this](const std::vector<shards::Held>& states) {

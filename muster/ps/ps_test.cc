@@ -404,7 +404,7 @@ TEST_F(LedgerHostTest, ItsOwnStandstillIsNoSilenceOfTheOthers) {
   clock_.advance(from_seconds(600));
   host_.look();
   EXPECT_EQ(ask(ledger::Claim(), worker(1)).state, Claim::kGranted);
-  // Who stays silent then is lost in the usual time.
+  // A worker that stays silent then is lost in the usual time.
   for (int second = 1; second <= 7; ++second) {
     clock_.advance(from_seconds(1));
     ask(ledger::Beat());
@@ -420,8 +420,8 @@ TEST_F(LedgerHostTest, NobodyGoesOnWhereNobodyIsLeft) {
   host_.leave(0, 7);
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(said, HasSubstr("worker 0 was lost, last heard of"));
-  EXPECT_EQ(said.find("; the others go on"), said.rfind("; the others go on")) << said;
-  EXPECT_LT(said.find("; the others go on"), said.find("chief was lost")) << said;
+  EXPECT_EQ(said.find("; the others continue"), said.rfind("; the others continue")) << said;
+  EXPECT_LT(said.find("; the others continue"), said.find("chief was lost")) << said;
 }
 
 TEST(ToldToStop, IsWhatTheErrorSaysAndNotThatNobodyWantsTheServer) {
@@ -431,8 +431,8 @@ TEST(ToldToStop, IsWhatTheErrorSaysAndNotThatNobodyWantsTheServer) {
     return error_of([&] { connect_to({.name = "ps 1"}, options, [told] { return told; }); })
         .message();
   };
-  EXPECT_EQ(message(true), "told to stop while it waited for ps 1");
-  EXPECT_THAT(message(false), ::testing::Not(HasSubstr("told to stop")));
+  EXPECT_EQ(message(true), "asked to stop while it waited for ps 1");
+  EXPECT_THAT(message(false), ::testing::Not(HasSubstr("asked to stop")));
 }
 
 TEST_F(LedgerHostTest, AChiefThatIsGoneHoldsNoCut) {

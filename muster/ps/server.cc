@@ -86,9 +86,9 @@ class Server {
     if (!end) {
       if (ledger_) ledger_->wait_for_goodbyes(kGoodbyeTimeout);
       wait_for_clients(ledger_ ? kLastAnswerTimeout : kGoodbyeTimeout);
-      log::info(fmt::format("{}: the run is over", name_));
+      log::info(fmt::format("{}: the run has ended", name_));
     } else if (ledger_) {
-      // Whoever asks within this time learns why.
+      // Requests within this time get the reason.
       ledger_->fail(*end);
       wait_for_clients(kLastAnswerTimeout);
     }
@@ -127,7 +127,7 @@ class Server {
   bool told_to_stop() const { return start_.cancelled && start_.cancelled(); }
 
   Error stopped() const {
-    return Error(ErrorKind::kCancelled, fmt::format("{} was told to stop", name_),
+    return Error(ErrorKind::kCancelled, fmt::format("{} was asked to stop", name_),
                  "run the same command again to continue from the last checkpoint");
   }
 
@@ -196,14 +196,14 @@ class Server {
         shards_.worker_left(peer->rank);
     } catch (const std::exception& error) {
       log::warning(
-          fmt::format("{}: the last step of {} was not made: {}", name_, peer->task, error.what()));
+          fmt::format("{}: the last step of {} failed: {}", name_, peer->task, error.what()));
     }
     // A process that dies loses all of its connections.
     if (note_connection(*peer, -1) == 0 && peer->rank >= 0 && ledger_)
       ledger_->leave(peer->rank, peer->incarnation);
   }
 
-  // Who connects must be of the same cluster, with the same options. Throws InvalidArgument.
+  // A connecting task must be of the same cluster, with the same options. Throws InvalidArgument.
   std::optional<net::Handshake> welcome(net::MessageSocket& socket) const {
     auto peer = receive_message<net::Handshake>(socket, options_.idle_timeout.count());
     if (!peer) return std::nullopt;

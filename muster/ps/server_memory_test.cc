@@ -145,7 +145,7 @@ ShardOf whole(const VariableSpec& variable) {
   return {.variable = variable, .shard = {.part = 0, .parts = 1, .end = variable.shape[0]}};
 }
 
-// A worker that reads meanwhile has to read again, whoever changes them.
+// A worker that reads meanwhile has to read again, whichever worker changes them.
 TEST(ShardStore, WhateverChangesSharedWeightsTellsWhoReadsThem) {
   ShardStore store({whole(ones_of("dense", {8}, false)), whole(ones_of("table", {4, 2}, true))},
                    {.entries = {{.optimizer = optim::sgd({.learning_rate = 1}), .filter = {}}}},
@@ -338,7 +338,7 @@ class HeldServerTest : public SharingServerTest {
   const std::shared_ptr<HeldRule> rule_;
 };
 
-// Who hears that its step is made writes the next gradients where those of this step lie.
+// A worker that hears that its step is made writes the next gradients over those of this step.
 TEST_F(HeldServerTest, AStepIsMadeWhenItsUpdateIs) {
   ServerMemory memory = shared();
   make_area(memory, 0);
@@ -384,7 +384,7 @@ TEST_F(SharingServerTest, AServerAtItsEndGivesNoCopyThatLacksSteps) {
 
 TEST_F(SharingServerTest, AWorkerThatLiesAboutPlacesIsRefused) {
   ServerMemory memory = shared();
-  EXPECT_THAT(message_of([&] { push(); }), HasSubstr("memory it does not share"));
+  EXPECT_THAT(message_of([&] { push(); }), HasSubstr("memory that it does not share"));
   make_area(memory, 4096);
   const int64_t bytes = area_.bytes;
   const int64_t first = area_.dense_bytes;

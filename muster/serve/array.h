@@ -45,7 +45,7 @@ Array make_array(ElementType type, std::vector<int64_t> shape, const std::vector
   return {type, std::move(shape), {bytes, bytes + values.size() * sizeof(T)}, {}};
 }
 
-// Returns the arrays one behind the other along axis 0. REQUIRES: at least one; types and all other
+// Returns the arrays one after the other along axis 0. REQUIRES: at least one; types and all other
 // axes agree.
 Array join_rows(const std::vector<const Array*>& parts);
 // Returns the rows [first, first + count). REQUIRES: the array has them.

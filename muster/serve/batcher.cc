@@ -17,7 +17,7 @@ struct Batcher::Job {
   int64_t rows = 0;
   bool joins = false;
   TimePoint arrived{};
-  bool given_up = false;  // its deadline has passed, and nobody waits
+  bool given_up = false;  // its deadline has passed, and no client waits
   std::optional<Result<Arrays>> result{};
   std::condition_variable answered{};
 };
@@ -138,7 +138,7 @@ bool Batcher::gather(Jobs& batch, int64_t& rows) {
       ++at;
       continue;
     }
-    // One that does not fit is the first of the next batch, before those behind it.
+    // One that does not fit is the first of the next batch, before those after it.
     if (rows + (*at)->rows > options_.max_rows) return true;
     rows += (*at)->rows;
     batch.push_back(std::move(*at));

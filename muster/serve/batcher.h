@@ -1,7 +1,7 @@
 // Joins requests that come together into one batch of the model, and gives each its rows of the
 // answer. Thread safety: any thread may ask.
 //
-// A request waits in a queue. A runner takes the oldest and those behind it that fit: the same
+// A request waits in a queue. A runner takes the oldest and those after it that fit: the same
 // signature, the same lengths of all axes but the batch, at most max_rows rows together. While it
 // computes, the next ones gather.
 #pragma once
@@ -40,7 +40,7 @@ class Batcher {
   // outlive the batcher.
   Batcher(Run run, const BatcherOptions& options, ServingMetrics& metrics,
           Clock& clock = system_clock());
-  // REQUIRES: nobody asks any more.
+  // REQUIRES: no more requests.
   ~Batcher();
 
   // Throws Unavailable when the queue is full. answer() does so too; asked before, a request that

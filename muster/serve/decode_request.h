@@ -6,7 +6,7 @@
 //   {"inputs": {"x": [[1, 2], [3, 4]]}}                  columns
 //   {"examples": [{"x": [1, 2]}], "context": {"y": 3}}   for classify and regress
 //
-// "signature_name" may stand beside them. Bytes are a text, or {"b64": "..."}.
+// "signature_name" may is next to them. Bytes are a text, or {"b64": "..."}.
 #pragma once
 
 #include <cstdint>

@@ -221,7 +221,7 @@ TEST_F(HttpServerSecurityTest, NothingIsReadWithoutAnEnd) {
   const std::string post = "POST /second HTTP/1.1\r\nHost: a\r\n";
   const std::string chunked = post + "Transfer-Encoding: chunked\r\n\r\n";
   const std::string many(1 << 16, 'x');
-  // What the system holds in the buffers of both ends, and what the server drops behind its answer.
+  // What the system holds in the buffers of both ends, and what the server drops after its answer.
   constexpr size_t kInFlight = 48 << 20;
   constexpr size_t kMost = 256 << 20;
   const size_t before = most_memory();

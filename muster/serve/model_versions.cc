@@ -64,8 +64,8 @@ void ModelVersions::poll() {
   if (!found.ok() || found.value().empty()) {
     const std::string why =
         found.ok() ? fmt::format("there is no version in {}", directory_) : found.error().message();
-    // Before anything is loaded, whoever starts the server says it.
-    if (!warned_ && newest() != nullptr) log::warning(why + "; what is loaded goes on");
+    // Before the first load the caller that starts the server reports it.
+    if (!warned_ && newest() != nullptr) log::warning(why + "; the loaded version stays in use");
     warned_ = true;
     return;
   }

@@ -22,8 +22,7 @@
 
 namespace muster::inline v0_1::serve {
 
-// One loaded version. Whoever answers a request holds it by a shared pointer; it goes with the
-// last.
+// One loaded version. Each running request holds it by a shared pointer; the last one destroys it.
 struct ServedVersion {
   ServedVersion(int64_t number, std::shared_ptr<Model> loaded, const BatcherOptions& options,
                 ServingMetrics& metrics);
@@ -51,7 +50,7 @@ class ModelVersions {
                 ServingMetrics& metrics, FileSystem& files = local_file_system());
   ~ModelVersions();
 
-  // Looks once: loads what is new, then lets go of what is no longer among the newest. A version
+  // Looks once: loads what is new, then releases what is no longer among the newest. A version
   // whose folder is gone gives way to the newest there is; while there is none, what is loaded
   // stays. One that cannot be loaded is said in the log and tried again later, ever more rarely.
   void poll();

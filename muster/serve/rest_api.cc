@@ -146,7 +146,7 @@ HttpAnswer RestApi::fixed_path(const HttpRequest& request) {
 RestApi::Target RestApi::target_of(std::string_view rest) {
   const auto nothing = [&] {
     return not_found(fmt::format("there is nothing at {}{}", kModels, printable(rest)),
-                     "a path is /v1/models/NAME[/versions/N][:predict], or with /metadata behind");
+                     "a path is /v1/models/NAME[/versions/N][:predict], or ends with /metadata");
   };
   Target target;
   if (const size_t colon = rest.rfind(':');

@@ -1,9 +1,8 @@
 // Objects of Google Cloud Storage as files: gs://bucket/object, by its JSON API. Thread safety: as
 // FileSystem.
 //
-// What s3_store.h says of directories, writers, readers and remove_tree() holds here too. A
-// StagedWriter is a resumable upload: after a lost connection it goes on where the service says it
-// was.
+// Directories, writers, readers and remove_tree() work as described in s3_store.h. A StagedWriter
+// is a resumable upload: after a lost connection it continues where the service says.
 #pragma once
 
 #include <memory>
@@ -16,15 +15,15 @@
 
 namespace muster::inline v0_1::stores {
 
-// Where the service is, and whose credentials open it.
+// The address of the service, and the credentials for it.
 struct MUSTER_EXPORT GcsOptions {
-  // "http://127.0.0.1:4443" of an emulator, to which no credentials are sent. Empty: Google's.
+  // "http://127.0.0.1:4443" for an emulator, which gets no credentials. Empty: Google's.
   std::string endpoint{};
-  std::string quota_project{};  // whose quota counts, if not that of the credentials
-  // The project that pays for requests to buckets whose readers pay; empty: none.
+  std::string quota_project{};  // whose quota is used, if not that of the credentials
+  // The project that pays for requests to requester-pays buckets; empty: none.
   std::string user_project{};
   // Names the credentials: GOOGLE_APPLICATION_CREDENTIALS and the others of docs/buckets.md. They
-  // are looked up when the first request needs them.
+  // are read when the first request needs them.
   Environment environment{};
   StoreOptions limits{};
 

@@ -57,7 +57,7 @@ TEST_F(GcsStoreTest, FaultsOfTheServerAndTheNetworkAreSurvived) {
   }
 }
 
-// Where the service has uploads by parts, they go beside each other.
+// Where the service has uploads by parts, they run at the same time.
 TEST_F(GcsStoreTest, PartsGoBesideEachOther) {
   service_.set_parts(true);
   const std::string content = random_bytes(3'000'000);
@@ -104,7 +104,7 @@ TEST_F(GcsStoreTest, APartThatIsRefusedIsAnErrorInTheServicesWords) {
   EXPECT_EQ(service_.open_uploads(), 0u);
 }
 
-// Who may write objects need not be one who may write parts.
+// An account that may write objects may lack the right to write parts.
 TEST_F(GcsStoreTest, WhereNoPartsAreTakenAnUploadIsResumable) {
   service_.set_parts(true);
   const std::string content = random_bytes(1'500'000);
@@ -114,7 +114,7 @@ TEST_F(GcsStoreTest, WhereNoPartsAreTakenAnUploadIsResumable) {
   EXPECT_FALSE(service_.server().requests("PUT /session/").empty());
 }
 
-// Whoever does not know them says so in one way or another, and is asked once.
+// A service that does not know them says so in one way or another, and is asked once.
 TEST_F(GcsStoreTest, AServiceWithoutPartsIsAskedOnce) {
   service_.set_parts(true);
   const std::string content = random_bytes(1'500'000);
@@ -128,7 +128,7 @@ TEST_F(GcsStoreTest, AServiceWithoutPartsIsAskedOnce) {
   }
 }
 
-// Who may write objects need not be one who may look at them.
+// An account that may write objects may lack the right to look at them.
 TEST_F(GcsStoreTest, WhoMayOnlyWriteWritesByParts) {
   service_.set_parts(true);
   const std::string content = random_bytes(1'500'000);
@@ -159,7 +159,7 @@ TEST_F(GcsStoreTest, AnUploadWhoseLastAnswerIsLostIsFound) {
   EXPECT_EQ(what(written), "");
 }
 
-// A proxy that passes questions but no bytes: whoever waits must not wait for ever.
+// A proxy that passes questions but no bytes: the client must not wait for ever.
 TEST_F(GcsStoreTest, AnUploadThatGetsNowhereIsGivenUp) {
   GcsOptions options = GcsOptions::from(service_.environment());
   options.limits = internal::quick_limits();
@@ -261,7 +261,7 @@ TEST_F(GcsStoreTest, ABodyThatIsAnErrorIsNoSuccess) {
     EXPECT_EQ(what(files_->rename("gs://bucket/from", "gs://bucket/to")), "");
     EXPECT_EQ(files_->read_file("gs://bucket/to").value(), "x");
   }
-  // Whoever may not look at what it wrote has nothing but this answer.
+  // A client without the right to read what it wrote has only this answer.
   service_.server().fail({.only = "POST /bucket/f?uploadId",
                           .status = 200,
                           .body = "<Error><Code>AccessDenied</Code></Error>"});

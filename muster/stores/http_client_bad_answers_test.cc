@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Says the same to whoever connects, whatever was asked, and hangs up.
+// Gives every client the same answer, whatever was asked, and hangs up.
 class Parrot {
  public:
   explicit Parrot(std::string answer) : answer_(std::move(answer)) {
@@ -159,7 +159,7 @@ TEST(HttpLies, AnAnswerThatIsNoPage) {
   EXPECT_EQ(server.asked(), 1);
 }
 
-// A length that is not given is no size of 0, by which a file that is there would be written anew.
+// A length that is not given is no size of 0, by which a file that is there would be written again.
 TEST(HttpLies, ASizeThatIsNotGivenIsNotNothing) {
   const Parrot server(with_headers("200 OK", "ETag: \"1\"\r\n"));
   const auto looked = internal::quick_s3_store({{"AWS_ENDPOINT_URL", server.url()},

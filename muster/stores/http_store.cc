@@ -28,7 +28,7 @@ ObjectName name_of_url(const std::string& url) {
           url.substr(std::min(slash + 1, url.size()))};
 }
 
-// The URL as messages show it: what stands before the host, and behind the question mark, may be a
+// The URL as messages show it: what stands before the host, and after the question mark, may be a
 // secret.
 std::string shown(const std::string& url) {
   const size_t host = url.find("://") + 3;

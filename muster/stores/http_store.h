@@ -1,9 +1,8 @@
-// Files behind http:// and https:// URIs, to read. Thread safety: as FileSystem.
+// Files at http:// and https:// URIs, read only. Thread safety: as FileSystem.
 //
-// A server that answers to ranges is read in blocks, with read-ahead; of another the whole file is
-// fetched into memory when it is opened, if it has 256 MiB at most. Redirects are followed, from
-// https:// to https:// only. Writing and listing return InvalidArgument, which says what to do
-// instead.
+// If the server supports range requests, a file is read in blocks, with read-ahead. Otherwise the
+// whole file is loaded into memory when it is opened, up to 256 MiB. Redirects are followed, from
+// https:// only to https://. Writing and listing return InvalidArgument, with what to do instead.
 #pragma once
 
 #include <memory>

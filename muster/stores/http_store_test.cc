@@ -90,7 +90,7 @@ TEST_P(HttpStoreTest, TheTimeForRetriesBeginsWithTheFirstFailure) {
   EXPECT_EQ(files->read_file(server_.url() + "/f").value(), content_);
 }
 
-// Who waits for a server that hangs is told within the time for retries, not within twice that.
+// A server that hangs is reported within the time for retries, not within twice that.
 TEST_P(HttpStoreTest, ATryThatHungCountsFromWhereItStoodStill) {
   HttpOptions options = HttpOptions::from({});
   options.limits = internal::quick_limits();

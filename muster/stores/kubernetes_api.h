@@ -1,5 +1,5 @@
-// The API server of Kubernetes, asked from inside of a pod as the pod's service account. Thread
-// safety: any threads.
+// The API server of Kubernetes, called inside a pod as the pod's service account. Thread safety:
+// any threads.
 #pragma once
 
 #include <memory>
@@ -12,12 +12,13 @@
 
 namespace muster::inline v0_1::stores {
 
-// Where the API server is, and as whom it is asked.
+// The address of the API server, and the account.
 struct KubernetesApiOptions {
-  std::string server{};  // "https://HOST:PORT"; empty: what KUBERNETES_SERVICE_HOST and _PORT say
-  // Of the service account: the files `token`, which is read for each call, and `ca.crt`.
+  std::string server{};  // "https://HOST:PORT"; empty: from KUBERNETES_SERVICE_HOST and _PORT
+  // The folder with the service account's files: `token`, which is read for each call, and
+  // `ca.crt`.
   std::string account_folder = "/var/run/secrets/kubernetes.io/serviceaccount";
-  // Whose pods are listed; empty: those of all namespaces, as in tf.distribute, for which the
+  // The namespace whose pods are listed; empty: all namespaces, as in tf.distribute, for which the
   // account needs a ClusterRole.
   std::string name_space{};
   StoreOptions limits{};
@@ -31,9 +32,9 @@ class MUSTER_EXPORT KubernetesApi {
   KubernetesApi(const KubernetesApi&) = delete;
   KubernetesApi& operator=(const KubernetesApi&) = delete;
 
-  // Returns the PodList, in JSON, of the pods that have these labels: "app=train,role=worker".
-  // Returns InvalidArgument where the account may not list them or the selector is none, NotFound
-  // without the files of the account, and Unavailable for what may work later.
+  // Returns the PodList, as JSON, of the pods with these labels: "app=train,role=worker". Returns
+  // InvalidArgument if the account may not list them or the selector is invalid, NotFound without
+  // the files of the account, and Unavailable for errors that may pass.
   Result<std::string> list_pods(const std::string& label_selector) const;
 
  private:

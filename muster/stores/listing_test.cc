@@ -231,15 +231,15 @@ TEST(Listing, AListThatDoesNotEndIsAnError) {
   EXPECT_THAT(list(in_a_circle), HasSubstr("pages name each other"));
   EXPECT_LE(in_a_circle.pages(), 5);
   PagesService empty([](const std::string& next) { return page_of({}, after(next)); });
-  EXPECT_THAT(list(empty), HasSubstr("1000 pages in a row bring nothing new"));
+  EXPECT_THAT(list(empty), HasSubstr("1000 pages in a row have no new names"));
   EXPECT_EQ(empty.pages(), 1000);
   PagesService the_same([](const std::string& next) { return page_of({"data/a"}, after(next)); });
-  EXPECT_THAT(list(the_same), HasSubstr("nothing new"));
+  EXPECT_THAT(list(the_same), HasSubstr("no new names"));
   PagesService ever_more(
       [](const std::string& next) { return page_of({"data/x" + next}, after(next)); });
   EXPECT_THAT(list(ever_more), HasSubstr("has no end"));
   EXPECT_EQ(ever_more.pages(), 100'000);
-  // Empty pages are no end, and none is asked for behind one that is enough.
+  // Empty pages are no end, and none is asked for after one that is enough.
   PagesService late([](const std::string& next) {
     return next == "900" ? page_of({"data/a"}, "x") : page_of({}, after(next));
   });

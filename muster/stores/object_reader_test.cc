@@ -56,7 +56,7 @@ struct Reading {
     std::string buffer(bytes, 'x');
     EXPECT_EQ(reader.read_at(offset, std::as_writable_bytes(std::span(buffer))).value(), bytes);
   }
-  // Waits until so many requests were made.
+  // Waits until this many requests were made.
   std::map<uint64_t, size_t> asked(size_t count) {
     std::unique_lock lock(log.mutex);
     EXPECT_TRUE(log.changed.wait_for(lock, std::chrono::seconds(60),

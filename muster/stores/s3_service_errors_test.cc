@@ -75,7 +75,8 @@ TEST_F(S3ErrorsTest, ASessionThatHasEndedIsAnErrorAtOnce) {
   EXPECT_THAT(service_.server().requests(), SizeIs(1));
 }
 
-// Whoever gives credentials is asked for new ones once; if they are the same, that was all.
+// The source of credentials is asked for new ones once; if they are the same, it is not asked
+// again.
 TEST_F(S3ErrorsTest, ASessionThatCanBeRenewedIs) {
   service_.objects()["f"] = "x";
   service_.require_token("new");
@@ -185,8 +186,8 @@ TEST_F(S3ErrorsTest, WaitsAsLongAsTheServerAsks) {
   EXPECT_THAT(failed.error().what(), AllOf(HasSubstr("Unavailable"), HasSubstr("tried 3 times")));
 }
 
-// Whoever waits hears what for, soon and then again and again; however many requests fail beside
-// each other, it is said once.
+// A waiting program says what it waits for, soon and then repeatedly. If many requests fail at the
+// same time, it is said once.
 TEST_F(S3ErrorsTest, WhatGoesOnFailingIsSaidEveryFewSeconds) {
   ManualClock clock({.sleep_advances = true});
   S3Options options = S3Options::from(service_.environment());
@@ -209,8 +210,7 @@ TEST_F(S3ErrorsTest, WhatGoesOnFailingIsSaidEveryFewSeconds) {
     EXPECT_THAT(line, AllOf(HasSubstr("cannot list 's3://bucket'"),
                             HasSubstr("500 InternalError (It is tired)"), HasSubstr("at most")));
   }
-  EXPECT_THAT(said.front(),
-              ::testing::ContainsRegex("it is tried again for (1 min 59|2 min 00) s"));
+  EXPECT_THAT(said.front(), ::testing::ContainsRegex("retrying for (1 min 59|2 min 00) s"));
 }
 
 // What heals within a second is everyday life.
@@ -230,7 +230,7 @@ TEST_F(S3ErrorsTest, WhatHealsAtOnceIsNotSaid) {
   EXPECT_THAT(::testing::internal::GetCapturedStderr(), HasSubstr("the server answers again"));
 }
 
-// A server that starts anew is not a wrong address.
+// A server that starts again is not a wrong address.
 TEST(S3StoreAwayTest, AServerThatWasThereIsWaitedForInFull) {
   ManualClock clock({.sleep_advances = true});
   auto service = std::make_unique<S3StandIn>();

@@ -83,7 +83,7 @@ TEST_F(S3StoreTest, ManyThreadsShareAReader) {
   EXPECT_EQ(wrong.load(), 0);
 }
 
-// Who reads on has the next blocks fetched beside each other; who jumps has not.
+// Sequential reading fetches the next blocks at the same time; jumping does not.
 TEST_F(S3StoreTest, ReadsAheadOfWhoeverReadsOn) {
   service_.objects()["f"] = random_bytes(2'000'000);
   service_.server().fail({.only = "GET", .delay = 20ms}, 1000);
@@ -125,7 +125,7 @@ TEST_F(S3StoreTest, FaultsOfTheServerAndTheNetworkAreSurvived) {
   }
 }
 
-// What breaks is continued, not begun anew: else a server that always cuts would never be read.
+// What breaks is continued, not begun again: else a server that always cuts would never be read.
 TEST_F(S3StoreTest, ATransferThatBreaksGoesOnBehindWhatCame) {
   const std::string content = random_bytes(60'000);
   service_.objects()["f"] = content;
@@ -388,8 +388,8 @@ TEST_F(S3StoreTest, AFileThatGrowsIsWholeAtEachFlush) {
   }
 }
 
-// The flush was done, and neither its answer nor the look behind it came: the next one finds that
-// out, and goes on.
+// The flush was done, and neither its answer nor the look after it came: the next one finds that
+// out, and continues.
 TEST_F(S3StoreTest, AFlushThatWasDoneAllTheSameIsFound) {
   const std::string content = random_bytes(5'300'000);
   service_.objects()["log"] = content;
@@ -409,7 +409,7 @@ TEST_F(S3StoreTest, AFlushThatWasDoneAllTheSameIsFound) {
   ASSERT_EQ(what(writer->append(bytes_of("mine"))), "");
   flush_in_vain();
   service_.objects()["log"] = content + "one twoours";
-  EXPECT_THAT(what(writer->flush()), HasSubstr("was written by somebody else"));
+  EXPECT_THAT(what(writer->flush()), HasSubstr("was written by another program"));
 }
 
 TEST_F(S3StoreTest, AFlushThatFailsLosesNothing) {

@@ -48,7 +48,7 @@ class CountingUpload : public PartUpload {
       if (!last) arrived_.buffers.insert(part.data());
     }
     std::this_thread::sleep_for(
-        std::chrono::milliseconds(2));  // the network: parts that go beside each other meet
+        std::chrono::milliseconds(2));  // the network: parts that run at the same time meet
     const std::lock_guard lock(arrived_.mutex);
     arrived_.bytes_now -= part.size();
     --arrived_.parts_now;

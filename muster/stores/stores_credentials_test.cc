@@ -195,7 +195,7 @@ TEST_F(CredentialsTest, CredentialsAreUsedToTheirEndAndNeverForgotten) {
   clock_.advance(from_seconds(400));
   EXPECT_THAT(told(chain.get()), HasSubstr("K S")) << "they are good for a while";
   EXPECT_EQ(google.get().value().value_or(GoogleToken()).token, "m");
-  // Who does not answer is not asked for each request.
+  // A source that does not answer is not asked for each request.
   server.forget_requests();
   for (int second = 0; second < 60; ++second) {
     EXPECT_TRUE(chain.get().ok());

@@ -26,8 +26,8 @@ void EventParts::add(const std::string& records, int64_t events) {
   if (waiting_.size() + sending_.size() + records.size() > options_.most_bytes) {
     if (lost_ == 0) {
       log::warning(
-          fmt::format("more than {} MiB of summaries wait for '{}': those from now on are "
-                      "lost until some could be sent",
+          fmt::format("more than {} MiB of summaries are waiting for '{}': further ones are lost "
+                      "until some have been sent",
                       options_.most_bytes >> 20, directory_));
     }
     lost_ += events;
@@ -51,7 +51,7 @@ std::string EventParts::next_name() {
 }
 
 bool EventParts::send(std::unique_lock<std::mutex>& lock) {
-  // What failed is sent again under its name: it may be there all the same, and must not be twice.
+  // What failed is sent again under its name: it may be there anyway, and must not be twice.
   if (sending_path_.empty()) {
     sending_ = event_file_header(clock_.wall_seconds()) + std::exchange(waiting_, {});
     sending_events_ = std::exchange(waiting_events_, 0);
@@ -62,8 +62,8 @@ bool EventParts::send(std::unique_lock<std::mutex>& lock) {
   lock.lock();
   if (!sent.ok()) {
     log::warning_once(
-        fmt::format("summaries for '{}' cannot be written now, and are tried again: {}", directory_,
-                    sent.error().message()));
+        fmt::format("summaries for '{}' cannot be written at the moment and will be retried: {}",
+                    directory_, sent.error().message()));
     return false;
   }
   joined_.add(sending_path_);
@@ -118,8 +118,8 @@ void EventParts::close() {
   const std::lock_guard lock(mutex_);
   lost_ += sending_events_ + waiting_events_;
   if (lost_ > 0) {
-    log::warning(fmt::format("{} summary events for '{}' were lost: they could not be written",
-                             lost_, directory_));
+    log::warning(fmt::format("{} summary events for '{}' could not be written and are lost", lost_,
+                             directory_));
   }
 }
 

@@ -45,8 +45,8 @@ class ForwardReader {
   std::string last_;
 };
 
-// Whoever reads only forward sees every event once, in order, whenever it looks; also of two
-// writers in one directory.
+// A reader that only moves forward sees every event once, in order, whenever it looks; also with
+// two writers in one directory.
 TEST(EventParts, AReaderThatGoesForwardMissesNothing) {
   MemoryStore store;
   ManualClock clock({.wall_seconds = 1'700'000'000});
@@ -61,7 +61,7 @@ TEST(EventParts, AReaderThatGoesForwardMissesNothing) {
       EventWriter& writer = step % 3 == 0 ? b : a;
       writer.add_scalar("loss", 1, step);
       writer.flush();
-      // Bounded: a thread beside this one sends it, in memory.
+      // Bounded: a thread next to this one sends it, in memory.
       for (int i = 0; i < 20000 && store.objects().size() <= static_cast<size_t>(step); ++i)
         std::this_thread::sleep_for(std::chrono::microseconds(100));
       if (step % 7 == 0) look();

@@ -6,7 +6,7 @@
 // first write makes the file.
 //
 // In a store, whose files do not grow, each write makes a file of its own, whole from the first
-// moment, with a name that sorts behind those before, so that TensorBoard reads all of them. These
+// moment, with a name that sorts after those before, so that TensorBoard reads all of them. These
 // files are sent in the background: no call waits for the network but close(), which takes 30 s at
 // most, and what cannot be sent is tried again, warned of once, and never an error.
 #pragma once

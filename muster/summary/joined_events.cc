@@ -53,7 +53,7 @@ bool JoinedEvents::read_old(const std::function<bool()>& stop) {
     if (stop()) return false;
     Result<std::string> part = files_.read_file(parts_[i].path);
     if (!part.ok() && part.error().kind() == ErrorKind::kNotFound) {
-      // Somebody removed it; the others are joined next time.
+      // It was removed; the others are joined next time.
       parts_.erase(parts_.begin() + static_cast<std::ptrdiff_t>(i));
       return false;
     }

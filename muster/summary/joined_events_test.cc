@@ -51,8 +51,8 @@ std::vector<int64_t> steps_until(int64_t end) {
 
 bool goes_on() { return false; }
 
-// Few files are left of many, whoever begins to read finds each event once and in order, and files
-// of the last minutes are left alone.
+// Few files are left of many, a new reader finds each event once and in order, and files of the
+// last minutes are left alone.
 TEST(JoinedEvents, ManyBecomeFew) {
   MemoryStore store;
   ManualClock clock;
@@ -76,7 +76,7 @@ TEST(JoinedEvents, ManyBecomeFew) {
   EXPECT_LE(store.objects().size(), bytes / options.most_bytes + 2 * options.files + 10);
 }
 
-// A reader that goes on from where it was in each file, as TensorBoard does, and looks now and
+// A reader that continues from where it was in each file, as TensorBoard does, and looks now and
 // then, sees each event once.
 TEST(JoinedEvents, WhoReadsOnSeesEachEventOnce) {
   MemoryStore store;

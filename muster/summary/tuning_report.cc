@@ -81,10 +81,10 @@ void report_to_tuner(const Environment& environment, Clock& clock, const std::st
     lines.push_back(line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   }
   if (write(path, lines)) return;
-  log::warning(fmt::format(
-      "the metrics of step {} cannot be reported to the service that tries hyper-parameters: "
-      "cannot write {}{}{}",
-      step, path, errno == 0 ? "" : ": ", errno == 0 ? "" : std::strerror(errno)));
+  log::warning(
+      fmt::format("the metrics of step {} cannot be reported to the hyper-parameter tuning "
+                  "service: cannot write {}{}{}",
+                  step, path, errno == 0 ? "" : ": ", errno == 0 ? "" : std::strerror(errno)));
 }
 
 }  // namespace muster::inline v0_1::summary

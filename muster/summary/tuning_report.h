@@ -23,7 +23,7 @@ constexpr const char* kTuningReportFile = "/tmp/hypertune/output.metrics";
 // have their own names ("accuracy"), those of others the folder's in front ("eval_test/accuracy").
 // Where CLOUD_ML_HP_METRIC_TAG names one of them, by its name or by folder and name, only that is
 // reported, under the tag. Values that are not finite are left out. The last hundred lines are
-// kept. A report that cannot be written is a warning, for training can go on without it.
+// kept. A report that cannot be written is a warning, for training can continue without it.
 MUSTER_PART_EXPORT void report_to_tuner(const Environment& environment, Clock& clock,
                                         const std::string& folder,
                                         const std::vector<std::pair<std::string, double>>& values,

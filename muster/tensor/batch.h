@@ -1,4 +1,4 @@
-// A batch of examples as model functions see it. Thread safety: a value.
+// A batch of examples for model functions. Thread safety: a value.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ namespace muster::inline v0_1 {
 struct Batch {
   Features features{};
   Labels labels{};
-  // Of a data set of (features, labels, weights), as Keras's fit() takes one; else undefined.
+  // The weights of a data set of (features, labels, weights), as in Keras's fit(); else undefined.
   ElementView weights = {};
-  // How many examples the batch has.
+  // The number of examples in the batch.
   int64_t rows() const { return features.rows(); }
 };
 
-// Makes a batch of an element of a data set: features, (features, labels), or (features, labels,
-// weights). Throws InvalidArgument when the element is a tuple of more parts, or when a value does
-// not have the examples along axis 0.
+// Makes a batch from an element of a data set: features, (features, labels), or (features, labels,
+// weights). Throws InvalidArgument for a tuple of more parts, or if a value does not have the
+// examples along axis 0.
 MUSTER_EXPORT Batch to_batch(const Element& element);
-// Throws InvalidArgument when there are weights, for who has no use for them.
+// Throws InvalidArgument if there are weights, for callers that do not support them.
 MUSTER_EXPORT void refuse_weights(const Batch& batch);
 
 }  // namespace muster::inline v0_1

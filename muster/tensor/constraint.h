@@ -1,5 +1,5 @@
-// A Constraint changes a weight behind every update, so that it keeps a form. Ready-made ones are
-// in "muster/layers/constraints.h".
+// A Constraint changes a weight after every update, to keep a property of it. Ready-made
+// constraints are in "muster/layers/constraints.h".
 // Thread safety: an immutable value; replicas call its function at the same time.
 #pragma once
 
@@ -21,30 +21,30 @@ class Regularizer;
 
 class MUSTER_EXPORT Constraint {
  public:
-  // Gives what the weight becomes, of the same shape. It must not write what it is given.
+  // Returns the new value of the weight, of the same shape. It must not change its argument.
   using Function = std::function<Tensor(const Tensor& value)>;
 
-  // There is none.
+  // No constraint.
   Constraint() = default;
-  // One of your own, which is given the whole weight.
+  // Your own constraint, which gets the whole weight.
   template <typename Own>
   requires(!std::same_as<Own, Regularizer> && !std::same_as<Own, Constraint> &&
            std::is_invocable_r_v<Tensor, const Own&, const Tensor&>)
       Constraint(Own function)  // NOLINT(google-explicit-constructor)
       : Constraint("a function", std::move(function), std::nullopt) {}
   // `description` is one line, equal for equal constraints: replicas compare it. `axes` are those
-  // along which elements are looked at together, counted from the front or from the back; none of
-  // them, where each element is changed by itself. Without a value nobody knows.
+  // along which the function combines elements, counted from the front or from the back; empty if
+  // it changes each element alone, unset if unknown.
   Constraint(std::string description, Function function, std::optional<std::vector<int64_t>> axes);
 
-  // Whether there is one.
+  // Whether there is a constraint.
   explicit operator bool() const { return function_ != nullptr; }
   const std::string& description() const { return description_; }
-  // Whether it changes each row (axis 0) of a weight of `rank` axes by itself, so that it may be
-  // given a few rows alone.
+  // Whether it changes each row (axis 0) of a weight of `rank` axes independently, so that it may
+  // be called with only some rows.
   bool by_rows(int64_t rank) const;
 
-  // Throws InvalidArgument when a function of one's own gives another shape or dtype.
+  // Throws InvalidArgument if your function returns another shape or dtype.
   Tensor operator()(const Tensor& value) const;
 
  private:

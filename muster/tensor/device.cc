@@ -115,7 +115,7 @@ std::vector<Device> parse_devices(const std::vector<std::string>& names) {
       continue;
     throw invalid_argument(
         fmt::format("the devices {} name {} twice", join_quoted(names), devices[i].str()),
-        "give each replica a device of its own");
+        "give each replica a different device");
   }
   return devices;
 }

@@ -1,5 +1,5 @@
-// One element of a dataset: a flat list of values with a structure (leaf, tuple or dict, nested at
-// will). Thread safety: values; concurrent reads are safe.
+// One element of a dataset: a flat list of values with a structure (leaf, tuple or dict, nested to
+// any depth). Thread safety: values; concurrent reads are safe.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@ namespace muster::inline v0_1 {
 // How values are nested. Dict entries are kept sorted by key, so that two dicts with the same keys
 // have the same structure.
 struct MUSTER_EXPORT Structure {
-  // A node of the nest is one of these.
+  // The kinds of nodes.
   enum class Kind { kLeaf, kTuple, kDict };
   Kind kind = Kind::kLeaf;
   std::vector<std::string> keys{};    // kDict: one per child, sorted
@@ -50,27 +50,28 @@ class MUSTER_EXPORT Element {
   static Element make(std::shared_ptr<const Structure> structure, std::vector<Value> values);
 
   const std::vector<Value>& values() const& { return values_; }
-  // Called on a temporary, values() and value() give copies, which outlive it.
+  // On a temporary object, values() and value() return copies, which outlive it.
   std::vector<Value> values() && { return std::move(values_); }
   const Structure& structure() const { return *structure_; }
   const std::shared_ptr<const Structure>& shared_structure() const { return structure_; }
 
-  // Gives the number of parts of a tuple or dict, and 1 for a leaf.
+  // Returns the number of parts of a tuple or dict, and 1 for a leaf.
   int64_t size() const;
-  // Gives part i of a tuple, or entry i of a dict. Throws InvalidArgument when i is out of range.
+  // Returns part i of a tuple, or entry i of a dict. Throws InvalidArgument when i is out of range.
   Element part(int64_t i) const;
-  // Gives the dict entry `key`. Throws NotFound, with a list of the keys there are.
+  // Returns the dict entry `key`. Throws NotFound, with a list of the existing keys.
   Element at(const std::string& key) const;
   bool is_leaf() const { return structure_->kind == Structure::Kind::kLeaf; }
   // REQUIRES: is_leaf(); throws InvalidArgument otherwise.
   const Value& value() const&;
   Value value() &&;
 
-  // Gives the number of rows of a batch. Throws InvalidArgument when its values disagree.
+  // Returns the number of rows of a batch. Throws InvalidArgument when its values have different
+  // numbers.
   int64_t rows() const;
-  // Gives the same structure with every value replaced by fn(value).
+  // Returns the same structure with every value replaced by fn(value).
   Element transform(const std::function<Value(const Value&)>& fn) const;
-  // Gives rows [begin, end) of every value.
+  // Returns rows [begin, end) of every value.
   Element slice(int64_t begin, int64_t end) const;
   // Joins elements of one structure along a new axis 0.
   static Element stack(const std::vector<Element>& elements);

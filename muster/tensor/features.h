@@ -1,4 +1,4 @@
-// A model function sees the values of an input element by name.
+// Access by name to the values of an input element, for model functions.
 // Thread safety: values; concurrent reads are safe.
 #pragma once
 
@@ -16,22 +16,22 @@ class MUSTER_EXPORT ElementView {
   ElementView() = default;
   explicit ElementView(Element element) : element_(std::move(element)) {}
 
-  // Gives the tensor named `key`. Throws NotFound, with a list of the keys, kinds and shapes there
-  // are, and InvalidArgument when the entry is not a tensor.
+  // Returns the tensor named `key`. Throws NotFound, with a list of the existing keys, kinds and
+  // shapes, and InvalidArgument when the entry is not a tensor.
   const Tensor& operator[](const std::string& key) const;
-  // Gives the value named `key`, of any kind. Throws NotFound as above.
+  // Returns the value named `key`, of any kind. Throws NotFound as above.
   const Value& value(const std::string& key) const;
-  // Gives the one tensor of an element that is not a dict, or that is a dict of one entry. Throws
+  // Returns the tensor of an element that is not a dict, or of a dict with one entry. Throws
   // InvalidArgument for others.
   const Tensor& tensor() const;
   operator const Tensor&() const { return tensor(); }  // NOLINT(google-explicit-constructor)
 
-  // Tells whether there is an entry of that name. It is false when the element is no dict.
+  // Whether there is an entry of that name. False when the element is not a dict.
   bool contains(const std::string& key) const;
   std::vector<std::string> keys() const;
-  // It is false when the input function gave nothing, as it does for labels in prediction.
+  // False when the input function gave nothing, as for labels in prediction.
   bool defined() const { return !element_.values().empty(); }
-  // Gives the rows of the batch, and 0 when the view is undefined.
+  // Returns the rows of the batch, and 0 when the view is undefined.
   int64_t rows() const;
   const Element& element() const { return element_; }
 
@@ -39,13 +39,13 @@ class MUSTER_EXPORT ElementView {
   Element element_;
 };
 
-// A model function predicts from these.
+// The inputs of a model function.
 class Features : public ElementView {
  public:
   using ElementView::ElementView;
 };
 
-// A model function should have predicted these.
+// The expected outputs of a model function.
 class Labels : public ElementView {
  public:
   using ElementView::ElementView;

@@ -6,12 +6,12 @@
 
 namespace muster::inline v0_1 {
 
-// Whoever has memory for gradients implements this.
+// Implemented by owners of memory for gradients.
 class GradientDestinations {
  public:
   virtual ~GradientDestinations() = default;
 
-  // Gives contiguous memory of the shape of `parameter` for its gradient. Nobody else holds this
+  // Gives contiguous memory of the shape of `parameter` for its gradient. No other code holds this
   // tensor, so autograd keeps it as it is. It is undefined when no gradient is wanted there, and
   // the second time it is asked for in one backward.
   virtual Tensor take(const Tensor& parameter) = 0;

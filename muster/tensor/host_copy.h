@@ -1,6 +1,6 @@
-// What the tensors of a batch were copied from to the device: whoever only looks at the numbers (is
-// each a class number, or a row of the table?) need not wait for the device. Thread safety: each
-// thread has its own.
+// What the tensors of a batch were copied from to the device: checks of the numbers (is each a
+// class number, or a row of the table?) need not wait for the device. Thread safety: each thread
+// has its own.
 #pragma once
 
 #include "muster/base/export.h"

@@ -8,11 +8,11 @@ namespace muster::inline v0_1 {
 // Why a model function is called.
 enum class Mode { kTrain, kEval, kPredict };
 
-// Gives "train", "eval", "infer": the words of tf.estimator.ModeKeys.
+// Returns "train", "eval", "infer": the words of tf.estimator.ModeKeys.
 constexpr std::string_view to_string(Mode mode) {
   return mode == Mode::kTrain ? "train" : mode == Mode::kEval ? "eval" : "infer";
 }
-// Gives "train", "eval", "predict": the words of messages.
+// Returns "train", "eval", "predict": the words in messages.
 constexpr std::string_view describe(Mode mode) {
   return mode == Mode::kPredict ? "predict" : to_string(mode);
 }

@@ -1,6 +1,6 @@
-// The operators of tensors: a + b, 1 - a, a > 0.5. LibTorch's own header of them makes a program
-// compile half as long again as Tensor itself does, for the sake of one function; these compute the
-// same, and stand aside for LibTorch's where a program includes both.
+// The operators of tensors: a + b, 1 - a, a > 0.5. LibTorch's own header for them makes a program
+// take half as long again to compile as Tensor itself; these compute the same, and LibTorch's are
+// used in a program that includes both.
 // Thread safety: as LibTorch's.
 #pragma once
 
@@ -10,25 +10,25 @@
 
 #include "muster/base/export.h"
 
-// The reference of the API shows what the file is; its reader does not follow the macros below.
+// The API reference describes this file; its parser does not understand the macros below.
 #ifndef MUSTER_API_REFERENCE
 
 namespace muster::inline v0_1::operators {
 
-// What is a tensor, or gives one, as Features do.
+// Whether a type is a tensor or converts to one, as Features do.
 template <typename T>
 inline constexpr bool kTensor = std::is_convertible_v<const T&, const at::Tensor&>;
 
-// Two operands, one of which is a tensor, and the other gives one or is a number.
+// Two operands: one is a tensor, the other converts to a tensor or is a number.
 template <typename X, typename Y>
 concept Operands = (std::is_same_v<X, at::Tensor> || std::is_same_v<Y, at::Tensor>)&&(
     kTensor<X> ||
     std::is_convertible_v<const X&, at::Scalar>)&&(kTensor<Y> ||
                                                    std::is_convertible_v<const Y&, at::Scalar>);
 
-// What LibTorch's methods take for it.
+// The form in which LibTorch's methods take the operand.
 inline const at::Tensor& operand(const at::Tensor& x) { return x; }
-// A tensor for what gives one, else a number.
+// A tensor if it converts to one, else a number.
 template <typename T>
 auto operand(const T& x) {
   if constexpr (kTensor<T>) {
@@ -38,15 +38,15 @@ auto operand(const T& x) {
   }
 }
 
-// A new tensor of the form and dtype of `like`, full of `value`.
+// Returns a new tensor with the shape and dtype of `like`, filled with `value`.
 MUSTER_EXPORT at::Tensor filled_like(const at::Tensor& like, const at::Scalar& value);
 
 }  // namespace muster::inline v0_1::operators
 
-// Where LibTorch's are: the compiler looks for operators of a tensor only there.
+// In LibTorch's namespace: the compiler looks for operators of a tensor only there.
 namespace at {
 
-// What is on the left decides whether the method takes the operands as they stand.
+// The left operand decides whether the method can take the operands in this order.
 #define MUSTER_TENSOR_OPERATOR(op, method, reversed)                                      \
   template <typename X, typename Y>                                                       \
   requires muster::operators::Operands<X, Y> Tensor operator op(const X& x, const Y& y) { \

@@ -1,5 +1,5 @@
-// A Regularizer is a penalty on the values of a weight, or on what a layer gives, that joins the
-// loss. Ready-made ones are in "muster/layers/regularizers.h".
+// A Regularizer is a penalty on the values of a weight, or on the output of a layer, that is added
+// to the loss. Ready-made regularizers are in "muster/layers/regularizers.h".
 // Thread safety: an immutable value; replicas call its functions at the same time.
 #pragma once
 
@@ -18,33 +18,34 @@ class Constraint;
 
 class MUSTER_EXPORT Regularizer {
  public:
-  // Gives the penalty, a scalar.
+  // Returns the penalty, a scalar.
   using Penalty = std::function<Tensor(const Tensor& value)>;
   // Adds factor * (the derivative of the penalty at `value`) to `gradient`, of the same shape.
   using AddGradient =
       std::function<void(const Tensor& value, const Tensor& gradient, double factor)>;
 
-  // There is none.
+  // No regularizer.
   Regularizer() = default;
-  // One of your own: `penalty` is a function of LibTorch's operations, which autograd derives.
+  // Your own regularizer: `penalty` is a function of LibTorch's operations, which autograd
+  // differentiates.
   template <typename Function>
   requires(!std::same_as<Function, Regularizer> && !std::same_as<Function, Constraint> &&
            std::is_invocable_r_v<Tensor, const Function&, const Tensor&>)
       Regularizer(Function penalty)  // NOLINT(google-explicit-constructor)
       : Regularizer("a function", std::move(penalty)) {}
-  // `description` is one line, equal for equal penalties: replicas compare it. Autograd derives
-  // the penalty where there is no `add_gradient`.
+  // `description` is one line, equal for equal penalties: replicas compare it. Without
+  // `add_gradient` autograd computes the derivative.
   Regularizer(std::string description, Penalty penalty, AddGradient add_gradient = {});
 
-  // Whether there is one.
+  // Whether there is a regularizer.
   explicit operator bool() const { return penalty_ != nullptr; }
   const std::string& description() const { return description_; }
 
-  // Gives the penalty of `value`; gradients flow back. Throws InvalidArgument when a function of
-  // one's own gives no scalar.
+  // Returns the penalty of `value`; gradients flow back. Throws InvalidArgument if your function
+  // does not return a scalar.
   Tensor operator()(const Tensor& value) const;
-  // Adds factor * its derivative at `value` to `gradient`, where no graph is recorded. Throws as
-  // the call does.
+  // Adds factor * its derivative at `value` to `gradient`, if no graph is recorded. Throws the same
+  // errors as the call.
   void add_gradient(const Tensor& value, const Tensor& gradient, double factor) const;
 
  private:

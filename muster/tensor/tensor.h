@@ -1,6 +1,6 @@
 // Tensor is LibTorch's: n-dimensional, reference counted, with autograd. Images are [batch, height,
-// width, channels]. Methods and operators come with this header; LibTorch's functions that are no
-// methods (at::zeros, torch::cat) with <ATen/ATen.h> or <torch/torch.h>.
+// width, channels]. This header has methods and operators; for LibTorch's other functions
+// (at::zeros, torch::cat) include <ATen/ATen.h> or <torch/torch.h>.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -28,10 +28,10 @@ inline constexpr DType kInt32 = at::ScalarType::Int;
 inline constexpr DType kInt64 = at::ScalarType::Long;
 inline constexpr DType kUInt8 = at::ScalarType::Byte;
 
-// Gives "float32[64, 28, 28, 1]", for messages.
+// Returns "float32[64, 28, 28, 1]", for messages.
 MUSTER_EXPORT std::string describe(const Tensor& tensor);
 MUSTER_EXPORT std::string describe(const Shape& shape);
-// Gives numpy's names: "float32", "int64", ...
+// Returns numpy's name: "float32", "int64", ...
 MUSTER_EXPORT std::string dtype_name(DType dtype);
 
 }  // namespace muster::inline v0_1

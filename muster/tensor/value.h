@@ -1,5 +1,5 @@
-// One entry of a data element is a Tensor or Strings, for LibTorch has no string tensors. More
-// kinds may come, such as sparse and ragged values, so callers ask for the kind they need, and get
+// One entry of a data element is a Tensor or Strings, because LibTorch has no string tensors. More
+// kinds may follow, such as sparse and ragged values, so callers ask for the kind they need and get
 // an error for others. Thread safety: values; concurrent reads are safe.
 #pragma once
 
@@ -30,7 +30,7 @@ class MUSTER_EXPORT Strings {
 
   const Shape& shape() const { return shape_; }
   int64_t size() const { return static_cast<int64_t>(offsets_.size()) - 1; }
-  // Gives element i, counted through all axes. Called on a temporary it gives a copy.
+  // Returns element i, counted over all axes. On a temporary object it returns a copy.
   std::string_view operator[](int64_t i) const&;
   std::string operator[](int64_t i) && { return std::string(std::as_const(*this)[i]); }
 
@@ -53,25 +53,26 @@ class MUSTER_EXPORT Value {
 
   bool is_tensor() const { return std::holds_alternative<Tensor>(data_); }
   bool is_strings() const { return std::holds_alternative<Strings>(data_); }
-  // Gives the content. Throws InvalidArgument when it is of another kind. Called on a temporary it
-  // gives a copy, so `const Strings& names = batch.at("names").value().strings();` stays valid.
+  // Returns the content. Throws InvalidArgument when it is of another kind. On a temporary object
+  // it returns a copy, so `const Strings& names = batch.at("names").value().strings();` stays
+  // valid.
   const Tensor& tensor() const&;
   Tensor tensor() &&;
   const Strings& strings() const&;
   Strings strings() &&;
 
-  // Gives the size of axis 0. Throws InvalidArgument for a scalar.
+  // Returns the size of axis 0. Throws InvalidArgument for a scalar.
   int64_t rows() const;
-  // Gives rows [begin, end) of axis 0; of a tensor this is a view.
+  // Returns rows [begin, end) of axis 0; for a tensor this is a view.
   Value slice(int64_t begin, int64_t end) const;
-  // Gives row i, without axis 0.
+  // Returns row i, without axis 0.
   Value row(int64_t i) const;
-  // Gives the rows with these numbers, in this order: [indices.size(), ...].
+  // Returns the rows with these numbers, in this order: [indices.size(), ...].
   Value gather(std::span<const int64_t> indices) const;
-  // Joins values of one kind, dtype and shape along a new axis 0. Throws InvalidArgument that shows
-  // the two shapes that differ.
+  // Joins values of one kind, dtype and shape along a new axis 0. Throws InvalidArgument with the
+  // two shapes that differ.
   static Value stack(const std::vector<Value>& values);
-  // Joins values along the axis 0 they have.
+  // Joins values along their axis 0.
   static Value concatenate(const std::vector<Value>& values);
 
   // "float32[64, 28, 28, 1]" or "string[64]".

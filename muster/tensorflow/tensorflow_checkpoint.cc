@@ -114,7 +114,7 @@ class TensorflowCheckpoint final : public CheckpointReader {
     for (const std::string& optimizer : optimizers_without_count(theirs))
       counts_.insert(optimizer + "/iterations");
     if (!left_out.empty()) {
-      log::warning(fmt::format("'{}': what has no dtype here is left out: {}", prefix,
+      log::warning(fmt::format("'{}': skipped tensors whose dtype is not supported: {}", prefix,
                                join(left_out, ", ")));
     }
   }

@@ -129,7 +129,7 @@ TEST(TensorflowCheckpoint, IsFoundWhereverACheckpointIsNamed) {
   EXPECT_TRUE(loaded->checkpoint.tensors.contains("dnn/logits/bias"));
 }
 
-// What is saved after it goes beside it, and no file of TensorFlow's is deleted.
+// What is saved after it goes next to it, and no file of TensorFlow's is deleted.
 TEST(TensorflowCheckpoint, StaysWhereARunSavesIntoItsFolder) {
   const TempDirectory directory;
   const std::string from = golden("estimator_adagrad");

@@ -22,8 +22,8 @@ void add_to_loss(optim::TrainOp& train_op, const Tensor& sum) {
     throw invalid_argument(
         "layers add to the loss (an activity regularizer does, and CallContext::add_loss()), and "
         "the step has several losses",
-        "take what they add with take_losses() of the CallContext, behind the layers, and add it "
-        "to the loss it belongs to");
+        "after the layers, call take_losses() of the CallContext, and add the result to the right "
+        "loss");
   }
   if (!loss.defined()) return;
   // Entries that share a loss share its backward, so they get the same tensor.

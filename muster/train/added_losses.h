@@ -17,8 +17,8 @@ namespace muster::inline v0_1 {
 MUSTER_PART_EXPORT Tensor sum_of_added(const std::vector<Tensor>& added, ReduceOp reduction,
                                        int64_t rows);
 
-// Adds `sum` to the loss that the entries of `train_op` share. Throws InvalidArgument when they
-// have several, for nobody knows which one it belongs to. An undefined sum changes nothing.
+// Adds `sum` to the loss that the entries of `train_op` share. Throws InvalidArgument if they have
+// several, since it is unknown which one it belongs to. An undefined sum changes nothing.
 void add_to_loss(optim::TrainOp& train_op, const Tensor& sum);
 
 }  // namespace muster::inline v0_1

@@ -1,6 +1,6 @@
-// A module of LibTorch (torch::nn::Module) that lives in a model context; <muster/torch.h> is the
-// typed way to it. Thread safety: an AdoptedModule belongs to the context's thread; a
-// SeededGenerator may be made on any thread, and waits while another thread has one.
+// A module of LibTorch (torch::nn::Module) in a model context; <muster/torch.h> is its typed
+// interface. Thread safety: an AdoptedModule belongs to the context's thread; a SeededGenerator may
+// be made on any thread, and waits while another thread has one.
 #pragma once
 
 #include <functional>
@@ -20,10 +20,10 @@ class Module;
 
 namespace muster::inline v0_1 {
 
-// While it lives, LibTorch's default CPU generator gives the numbers of `key` (of 32 bits of it,
-// which are all that generator's engine takes); afterwards it goes on where it was. So does that of
-// `device`, when that is a GPU. Scopes of one thread may nest. There is one such generator in a
-// process: replicas in threads take turns.
+// While it exists, LibTorch's default CPU generator returns the numbers of `key` (of 32 bits of it,
+// which is all that generator takes); afterwards it continues where it was. The same applies to the
+// generator of `device` if that is a GPU. Scopes of one thread may nest. A process has one such
+// generator: replicas in threads take turns.
 class MUSTER_EXPORT SeededGenerator {
  public:
   explicit SeededGenerator(RandomKey key, Device device = at::kCPU);
@@ -40,22 +40,23 @@ class MUSTER_EXPORT SeededGenerator {
 
 class MUSTER_EXPORT AdoptedModule {
  public:
-  // What `make` gives: the module, once as its type.
+  // The result of `make`: the module, and the same object by its own type.
   struct Made {
     std::shared_ptr<torch::nn::Module> module{};
     std::shared_ptr<void> typed{};  // the same object as the type `type`
     std::type_index type;
   };
 
-  // The module of that name, in the context's mode. At the first call `make` makes it, drawing from
-  // (seed, name), and its parameters and buffers become variables "<name>/<path>", a path with '/'
-  // for LibTorch's '.': the same tensors, so that what either side writes the other sees. A tensor
-  // registered in several places is one variable, of the first place. A parameter that requires no
-  // gradient does not train. A buffer is of kOnRead: a mean over the replicas when it is floating,
-  // else the chief's. Throws InvalidArgument when `type` is another one than at the first call,
-  // when a variable of that name exists, when another context or module has a tensor already, for
-  // what cannot be trained here (other devices, sparse, quantised and complex tensors), and when
-  // parameters, buffers or submodules came, went or were converted since the first call.
+  // Returns the module of that name, in the context's mode. At the first call `make` creates it,
+  // with random numbers of (seed, name), and its parameters and buffers become variables
+  // "<name>/<path>", a path with '/' instead of LibTorch's '.'. Module and variable share the
+  // tensor, so each sees the other's writes. A tensor registered in several places is one variable,
+  // named after the first place. A parameter that requires no gradient does not train. A buffer is
+  // of kOnRead: the mean over the replicas for floating-point buffers, else the chief's value.
+  // Throws InvalidArgument if `type` differs from that of the first call, if a variable of that
+  // name exists, if another context or module already has a tensor, for tensors that cannot be
+  // trained here (other devices, sparse, quantised and complex tensors), and if parameters, buffers
+  // or submodules were added, removed or converted since the first call.
   static const AdoptedModule& get(ModelContext& context, const std::string& name,
                                   std::type_index type, const std::function<Made()>& make);
 
@@ -64,7 +65,7 @@ class MUSTER_EXPORT AdoptedModule {
   AdoptedModule& operator=(const AdoptedModule&) = delete;
 
   const std::shared_ptr<void>& typed() const { return made_.typed; }
-  // For the generator while the module is used.
+  // The key of the generator while the module is used.
   RandomKey next_random_key() const { return context_.next_random_key(name_); }
   Device device() const { return context_.device(); }
 
@@ -77,7 +78,7 @@ class MUSTER_EXPORT AdoptedModule {
   std::string name_;
   Made made_;
   std::vector<Variable*> variables_;  // in the order of the module
-  std::vector<Tensor> claimed_;       // their tensors, which nobody else may adopt meanwhile
+  std::vector<Tensor> claimed_;       // their tensors; no other context may adopt them
   int64_t calls_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The one writer of a model_dir, for as long as a run goes on.
+// The one writer of a model_dir, for as long as a run continues.
 // Thread safety: as CheckpointManager.
 #pragma once
 
@@ -30,7 +30,7 @@ class MUSTER_PART_EXPORT CheckpointWriter {
   std::vector<std::string> all() const { return checkpoints_->all(); }
   // Throws Unavailable when the directory was replaced since, or another program has taken it.
   void check() const;
-  // As CheckpointManager::save(), behind check().
+  // As CheckpointManager::save(), after check().
   std::string save(const Checkpoint& checkpoint);
 
  private:

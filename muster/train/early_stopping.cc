@@ -39,7 +39,7 @@ class EarlyStopping : public Hook {
  private:
   void decide(int64_t step) {
     if (!decides_ || control_.stop_requested() || !should_stop_()) return;
-    log::info(fmt::format("early stopping at step {}: should_stop() said so", step));
+    log::info(fmt::format("early stopping at step {}: should_stop() returned true", step));
     control_.request_stop();
   }
 
@@ -87,18 +87,18 @@ class StopIf : public Hook {
     } else if (saving_) {
       named_ = name;
     } else if (!heard_unnamed_ && options_.eval_dir.empty()) {
-      // An evaluator beside the run may make others yet.
+      // An evaluator next to the run may make others yet.
       log::warning_once(fmt::format(
-          "early stopping on \"{}\" looks at the evaluation without a name, and so far there is "
-          "\"{}\": where that is meant, set .eval_dir = estimator.eval_dir(\"{}\")",
+          "early stopping on \"{}\" reads the evaluation without a name, but so far there is only "
+          "\"{}\": to use that, set .eval_dir = estimator.eval_dir(\"{}\")",
           metric_, name, name));
     }
     if (dir_of(name) != history_->eval_dir()) return;
     history_->add(global_step, results);
     decide(global_step);
   }
-  // What was saved has been evaluated: where all evaluations have names, nobody writes to the
-  // folder of the one without.
+  // What was saved has been evaluated: if all evaluations have names, the folder of the one without
+  // stays empty.
   void after_pause(Seconds) override {
     saving_ = false;
     if (named_.empty() || heard_unnamed_ || !options_.eval_dir.empty()) return;
@@ -114,12 +114,12 @@ class StopIf : public Hook {
     return join_path(model_dir_, name.empty() ? "eval" : "eval_" + name);
   }
 
-  // What cannot be read now may be read next time: training goes on.
+  // What cannot be read now may be read next time: training continues.
   bool read_news() {
     try {
       return history_->read();
     } catch (const Error& error) {
-      log::warning_once("early stopping looks again later: " + error.message());
+      log::warning_once("early stopping will retry later: " + error.message());
       return false;
     }
   }

@@ -125,8 +125,8 @@ void Engine::take_warm_start(bool built) {
   if (restored_from_.empty()) {
     replica_.state().warm_start(*warm_start_->fs, warm_start_->settings, replica_.seed(), built);
   } else if (!built) {
-    log::info(fmt::format("the run continues from {}: nothing is taken from {}", restored_from_,
-                          warm_start_->settings.ckpt_to_initialize_from));
+    log::info(fmt::format("the run continues from {}, so it does not warm-start from {}",
+                          restored_from_, warm_start_->settings.ckpt_to_initialize_from));
   }
 }
 
@@ -145,7 +145,7 @@ void Engine::build(const optim::TrainOp& train_op) {
     for (const auto& line : internal::unmatched_patterns(train_op, names)) log::warning(line);
   }
   if (replica_.is_chief() && replica_.state().goes_on()) {
-    // It is further than any checkpoint, but for what lives on workers alone.
+    // It is further than any checkpoint, except for what lives on workers alone.
     replica_.state().restore_own([this](const auto& name) { return found(name); });
     found_.reset();
     restored_from_.clear();

@@ -97,7 +97,7 @@ class MUSTER_PART_EXPORT Engine {
 
   // They do what Replica::train_step() and Replica::apply_accumulated() do. A loss that is not
   // finite is told with its step and with what is to blame: a variable, or what `batch` holds,
-  // which may be nullptr where nobody knows it.
+  // which may be nullptr if it is unknown.
   distribute::StepResult train(const distribute::StepInput& input, const Batch* batch);
   distribute::StepResult apply_accumulated();
   // From now on a step that is not finite is no error of the two: nothing is updated, and
@@ -109,12 +109,12 @@ class MUSTER_PART_EXPORT Engine {
   // Throws NotFound when there is none.
   void roll_back(const CheckpointManager& checkpoints);
 
-  // What goes into a checkpoint beside the state, and who writes it.
+  // What goes into a checkpoint next to the state, and who writes it.
   struct Save {
     std::function<nlohmann::json()> inputs{};  // positions of the inputs; on every replica
     int64_t epoch = 0;                         // of the input
     // On the chief: the program's notes. It is called when the checkpoint is about to be written,
-    // and may write what belongs beside it: where it throws, the save has failed.
+    // and may write what belongs next to it: where it throws, the save has failed.
     std::function<std::map<std::string, std::string>()> notes{};
     std::function<CheckpointWriter&()> writer{};             // on the chief
     std::function<void(const std::string& prefix)> saved{};  // on the chief, once it is there

@@ -118,7 +118,7 @@ std::map<std::string, ExportOutput> EstimatorSpec::signatures() const {
     for (const auto& [key, tensor] : output.outputs) {
       if (tensor.defined()) continue;
       throw invalid_argument(
-          fmt::format("export_outputs[\"{}\"]: the tensor \"{}\" is not there", name, key),
+          fmt::format("export_outputs[\"{}\"]: the tensor \"{}\" is missing", name, key),
           "give each output a tensor that the model function computed");
     }
   }
@@ -126,7 +126,7 @@ std::map<std::string, ExportOutput> EstimatorSpec::signatures() const {
   if (signatures.size() > 1) {
     throw invalid_argument(
         fmt::format("export_outputs has {} and no \"{}\"", join_quoted(names), kServingDefault),
-        fmt::format("call the one that is meant where none is named \"{}\"", kServingDefault));
+        fmt::format("name the default one \"{}\"", kServingDefault));
   }
   signatures[kServingDefault] = signatures.begin()->second;
   return signatures;

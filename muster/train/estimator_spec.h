@@ -1,5 +1,5 @@
-// What a model function returns: the one record that says what a batch means for training,
-// evaluation and prediction. Thread safety: a value.
+// The result of a model function: it says what a batch means for training, evaluation and
+// prediction. Thread safety: a value.
 #pragma once
 
 #include <functional>
@@ -22,31 +22,32 @@ namespace muster::inline v0_1 {
 class Hook;
 class ModelContext;
 
-// What a model function returns: all that training, evaluation or prediction needs of one batch.
+// The result of a model function: all that training, evaluation or prediction needs of one batch.
 struct MUSTER_EXPORT EstimatorSpec {
-  // Scalar (one element is reshaped to it); train and eval need it. It is that of the data: the
-  // penalties of regularizers join it by themselves.
+  // The loss, a scalar (one element is reshaped to a scalar); training and evaluation need it. It
+  // is the loss of the data: the penalties of regularizers are added automatically.
   Tensor loss{};
-  optim::TrainOp train_op{};  // train needs it
+  optim::TrainOp train_op{};  // training needs it
   std::map<std::string, Metric>
-      eval_metrics{};  // of this batch; names "loss" and "global_step" are taken
-  // Of this batch, for progress lines and TensorBoard: read every log_step_count_steps, merged over
-  // replicas, which must all return the same names.
+      eval_metrics{};  // of this batch; the names "loss" and "global_step" are reserved
+  // Metrics of this batch for progress lines and TensorBoard: read every log_step_count_steps and
+  // merged over replicas, which must all return the same names.
   std::map<std::string, Metric> train_metrics{};
-  std::map<std::string, Tensor> predictions{};  // axis 0 is the batch; predict needs it
+  std::map<std::string, Tensor> predictions{};  // axis 0 is the batch; prediction needs it
   // The signatures of an exported model; see signatures().
   std::map<std::string, ExportOutput> export_outputs{};
-  // How losses of batches and replicas become one: kMean weighs them by `loss_weight`, kSum adds.
+  // How to combine the losses of batches and replicas: kMean weights them by `loss_weight`, kSum
+  // adds.
   ReduceOp loss_reduction = ReduceOp::kMean;
   std::optional<double> loss_weight{};                        // the batch's rows when unset
   std::vector<std::shared_ptr<Hook>> training_hooks{};        // on every worker
   std::vector<std::shared_ptr<Hook>> training_chief_hooks{};  // on the chief only
-  // Of Mode::kEval and Mode::kPredict, on each process that calls the model function. Of hooks
-  // those count that the first call of a mode gives: the one that builds the model.
+  // For Mode::kEval and Mode::kPredict, on each process that calls the model function. The hooks of
+  // the first call of a mode, which builds the model, are used.
   std::vector<std::shared_ptr<Hook>> evaluation_hooks{};
   std::vector<std::shared_ptr<Hook>> prediction_hooks{};
 
-  // The record for one mode, with the fields it needs.
+  // Makes the result for one mode, with the fields it needs.
   static EstimatorSpec train(Tensor loss, optim::TrainOp train_op,
                              std::map<std::string, Metric> metrics = {});
   // For Mode::kEval; `metrics` are eval_metrics.
@@ -54,17 +55,17 @@ struct MUSTER_EXPORT EstimatorSpec {
   // For Mode::kPredict.
   static EstimatorSpec predict(std::map<std::string, Tensor> predictions,
                                std::map<std::string, ExportOutput> export_outputs = {});
-  // One tensor, called "output".
+  // A single tensor, named "output".
   static EstimatorSpec predict(Tensor output);
 
-  // Throws InvalidArgument naming the field that `mode` needs and this record lacks, or that has
-  // the wrong form. Fields of other modes are ignored, so one record may fill all. A one-element
-  // loss becomes a scalar.
+  // Throws InvalidArgument with the field that `mode` needs and that is missing or has the wrong
+  // form. Fields of other modes are ignored, so one spec may serve all modes. A one-element loss
+  // becomes a scalar.
   void validate(Mode mode);
-  // What an exported model offers, by signature, kServingDefault among them: that is the
-  // predictions where export_outputs is empty, and its one entry, which stays under its own name
-  // too, where there is one. Throws InvalidArgument where there are several and none is the
-  // default, for one without outputs, and naming one whose tensor is not there.
+  // Returns the signatures of an exported model, including kServingDefault. Without export_outputs
+  // the default is the predictions; with a single entry it is that entry, which also keeps its own
+  // name. Throws InvalidArgument for several entries without a default, for an entry without
+  // outputs, and for a missing tensor, with the entry's name.
   std::map<std::string, ExportOutput> signatures() const;
 };
 

@@ -28,7 +28,7 @@ std::map<std::string, uint64_t> EvaluationHistory::sizes_there() const {
 
 bool EvaluationHistory::read() {
   const bool remote = is_remote(eval_dir_);
-  // Whoever writes into a store joins old files: one may be gone between the list and its turn.
+  // A writer in a store joins old files: one may have been removed since the list.
   constexpr int kMostLists = 4;
   for (int list = 1;; ++list) {
     std::map<std::string, uint64_t> sizes = sizes_there();

@@ -25,7 +25,7 @@ json from_chief(Replica& replica, const std::string& name, const json& mine) {
 }
 
 // Gives the chief's values to all. A replica without data may have built no model yet; it takes
-// part all the same.
+// part anyway.
 void share_values(ModelRunner& runner, Replica& replica) {
   if (replica.num_replicas_in_sync() == 1) return;
   json mine = json::array();
@@ -66,7 +66,7 @@ class BatchMetrics {
   // A replica that has seen no batch may not know kinds of the program's own, so each result is
   // that of the first replica which knows the kind.
   EvalResult merge(Replica& replica) {
-    // Whoever is behind is waited for here, and not in a collective.
+    // Waits here, not in a collective, for a slower replica.
     for (const std::string& text :
          replica.group().gather_text("evaluated_metrics", kinds_.dump())) {
       const json kinds = json::parse(text);
@@ -226,8 +226,9 @@ bool ended_by_hook(const HookList& hooks, const Replica& replica) {
   if (!hooks.stop()) return false;
   if (replica.num_replicas_in_sync() == 1) return true;
   throw invalid_argument(
-      fmt::format("a hook wants to end an evaluation on {} replicas, which share its batches",
-                  replica.num_replicas_in_sync()),
+      fmt::format(
+          "a hook requested the end of an evaluation on {} replicas, which share its batches",
+          replica.num_replicas_in_sync()),
       "limit it with EvaluateOptions.steps, or evaluate on one replica");
 }
 
@@ -243,23 +244,24 @@ void evaluate_batch(HookList& hooks, ModelRunner& runner, const Batch& batch, in
                     .rows = batch.rows()});
 }
 
-// A line for data that may never end, before whoever waits asks why; `made` batches were evaluated.
+// Logs a line for data that may never end; `made` batches were evaluated.
 void tell_of_no_end(const Dataset& dataset, const EvaluateLoop& loop, int64_t made) {
   constexpr int64_t kMany = 10'000;
   const bool endless = dataset.cardinality() == kInfinite;
   if (loop.steps || made != (endless ? 0 : kMany)) return;
   const char* remedy =
-      "set steps of EvaluateOptions or EvalSpec to the batches that are wanted, or leave out "
-      "repeat() in the input function";
+      "set steps of EvaluateOptions or EvalSpec to a number of batches, or remove repeat() from "
+      "the input function";
   if (endless) {
-    log::warning(fmt::format(
-        "the evaluation has no end: its steps are not set, and its data repeat without end: {}; {}",
-        dataset.describe(), remedy));
+    log::warning(
+        fmt::format("the evaluation will not end: its steps are not set, and its data repeats "
+                    "without end: {}; {}",
+                    dataset.describe(), remedy));
   } else {
-    log::info(fmt::format(
-        "the evaluation has read {} batches and goes on, since its steps are not set; if its data "
-        "never end, {}",
-        made, remedy));
+    log::info(
+        fmt::format("the evaluation has read {} batches and continues, because its steps are not "
+                    "set; if its data never ends, {}",
+                    made, remedy));
   }
 }
 
@@ -279,7 +281,7 @@ EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
     return element.has_value();
   };
   bool has_data = next();
-  // The first batch is the chief's: where it has none, nobody has.
+  // The first batch is the chief's: if it has none, no task has one.
   const json start = from_chief(replica, "evaluate",
                                 {{"has_data", has_data}, {"global_step", runner.global_step()}});
   if (!start.at("has_data").get<bool>()) {

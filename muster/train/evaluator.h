@@ -35,7 +35,7 @@ struct EvaluateLoop {
   // Called on the chief at the end, with what the model function gave to ModelContext::summary()
   // over all batches. Set on all replicas or on none; unset, nothing is gathered.
   std::function<void(std::vector<formats::SummaryValue> values)> summarize{};
-  // Told on one replica of each process; behind them come those of the model function.
+  // Told on one replica of each process; after them come those of the model function.
   std::vector<std::shared_ptr<Hook>> hooks{};
   // What hooks are told.
   std::string model_dir{};

@@ -36,10 +36,9 @@ void FailedSaves::note(const Error& error) {
                             error.message()),
                 fmt::format("{}; {} says how many may fail", error.hint(), option_));
   }
-  log::warning(
-      fmt::format("{}; the run goes on, and tries again with the next save ({} of the {} that may "
-                  "fail in a row have failed); {}",
-                  error.message(), in_a_row_, limit_, error.hint()));
+  log::warning(fmt::format(
+      "{}; the run continues and retries at the next save ({} of {} allowed failures in a row); {}",
+      error.message(), in_a_row_, limit_, error.hint()));
 }
 
 bool FailedSaves::attempt(bool must, const std::function<void()>& save) {

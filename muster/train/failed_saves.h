@@ -1,6 +1,6 @@
-// Saves that fail: a run goes on without one and tries again with the next, until too many in a row
-// have failed. Estimators, loops written by hand, boosted trees and callbacks of Keras have this
-// rule. Thread safety: none, the owner locks.
+// Saves that fail: a run continues without one and tries again with the next, until too many in a
+// row have failed. Estimators, loops written by hand, boosted trees and callbacks of Keras have
+// this rule. Thread safety: none, the owner locks.
 #pragma once
 
 #include <cstdint>
@@ -37,10 +37,10 @@ class MUSTER_PART_EXPORT FailedSaves {
   // Whether one may fail at all.
   bool patient() const { return limit_ > 0; }
 
-  // A save failed. The log says so, and that the run goes on; or, where it is one too many, throws
-  // an Error of its kind that counts them. Cancelled is thrown as it is: nothing failed.
+  // A save failed. The log says so, and that the run continues; or, where it is one too many,
+  // throws an Error of its kind that counts them. Cancelled is thrown as it is: nothing failed.
   void note(const Error& error);
-  // A save is there: what fails from now on is counted anew.
+  // A save is there: what fails from now on is counted again.
   void forget() { in_a_row_ = 0; }
 
   // Calls `save`, and returns whether it saved. Where it `must`, or none may fail, what it throws

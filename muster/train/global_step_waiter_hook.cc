@@ -29,7 +29,7 @@ class GlobalStepWaiter : public Hook {
       if (waited >= options_.timeout.count()) {
         throw Error(ErrorKind::kTimeout,
                     fmt::format("{} took {:.0f} s, the most it may take", wait_text(), waited),
-                    "check that the other run goes on, or raise timeout");
+                    "check that the other run makes progress, or raise timeout");
       }
       clock_.sleep_for(from_seconds(options_.poll_interval));
     }

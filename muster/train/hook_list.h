@@ -19,13 +19,13 @@ class HookList {
   HookList(const HookList&) = delete;
   HookList& operator=(const HookList&) = delete;
 
-  // Adds `hooks` behind those there are. REQUIRES: begin() was not called.
+  // Adds `hooks` after those there are. REQUIRES: begin() was not called.
   void add(const std::vector<std::shared_ptr<Hook>>& hooks);
   bool empty() const { return hooks_.empty(); }
   // Whether a hook wants the run to stop.
   bool stop() const { return control_.stop_requested(); }
 
-  // How many steps behind the one under way a hook wants recorded.
+  // How many steps after the one under way a hook wants recorded.
   int64_t profile_steps() const { return profiles_ ? control_.requests_->profile_steps : 0; }
 
   // Each tells all hooks. The `control` of an info is set here.

@@ -1,6 +1,6 @@
-// An input function: describes the data of a run. Its elements are (features, labels) or features
-// alone; each may be a value or a dict of values, in batches. Thread safety: as safe as the
-// function it holds.
+// An input function describes the data of a run. Its elements are (features, labels) or features
+// only; each may be a value or a dict of values, in batches. Thread safety: as safe as the function
+// it holds.
 #pragma once
 
 #include <functional>
@@ -14,10 +14,10 @@
 
 namespace muster::inline v0_1 {
 
-// There are two kinds. A function without arguments describes the whole data set; Muster divides it
-// between the replicas: batch(b) gives each replica b examples a step, global_batch(g) gives all of
-// them g together. A function of an InputContext shards and batches for itself, for the replica the
-// context names; Muster adds nothing.
+// There are two kinds. A function without arguments describes the whole data set, and Muster
+// divides it between the replicas: batch(b) gives each replica b examples a step, global_batch(g)
+// gives all of them g together. A function of an InputContext shards and batches for the replica
+// that the context names; Muster divides nothing.
 class InputFn {
  public:
   InputFn() = default;
@@ -28,8 +28,8 @@ class InputFn {
     constexpr bool kWhole = std::is_invocable_r_v<Dataset, Fn>;
     static_assert(
         kByContext || kWhole,
-        "an input function takes nothing, or a const InputContext&, and returns a Dataset. "
-        "It is not told the mode: training, evaluation and prediction get one each.");
+        "an input function takes nothing, or a const InputContext&, and returns a Dataset. It does "
+        "not get the mode: use one each for training, evaluation and prediction.");
     if constexpr (kByContext) {
       by_context_ = std::move(fn);
     } else if constexpr (kWhole) {

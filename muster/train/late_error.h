@@ -1,5 +1,5 @@
 // An error at a place that cannot throw, such as the end of a scope: the log has it, and run_main()
-// ends the program with its exit code, so that nobody takes what was lost for done. Thread-safe.
+// ends the program with its exit code, so that lost work is not taken for done. Thread-safe.
 #pragma once
 
 #include <optional>

@@ -54,7 +54,7 @@ Error mixed_kinds(const std::string& tag) {
       fmt::format("the summary \"{}\" is of two kinds: in another batch, or on another replica, it "
                   "was something else",
                   tag),
-      "give each kind a name of its own");
+      "give each kind a different name");
 }
 
 std::vector<formats::SummaryValue> merge_summaries(const std::vector<json>& parts) {

@@ -86,8 +86,9 @@ TEST_F(ChangedInPlace, AnEvaluationWithoutAnEndIsTold) {
     }
     return ::testing::internal::GetCapturedStderr();
   };
-  EXPECT_THAT(said(std::nullopt), AllOf(HasSubstr("the evaluation has no end"), HasSubstr("repeat"),
-                                        HasSubstr("set steps of EvaluateOptions or EvalSpec")));
+  EXPECT_THAT(said(std::nullopt),
+              AllOf(HasSubstr("the evaluation will not end"), HasSubstr("repeat"),
+                    HasSubstr("set steps of EvaluateOptions or EvalSpec")));
   EXPECT_THAT(said(2), Not(HasSubstr("no end")));
 }
 

@@ -95,7 +95,7 @@ T read_as(const ModelContext::Params& params, const std::string& name) {
   const json& value = params[name];
   if (std::optional<T> read = Reader<T>::read(value)) return *std::move(read);
   throw invalid_argument(
-      fmt::format("the Estimator's parameter '{}' is {}; the model function wants {}", name,
+      fmt::format("the Estimator's parameter '{}' is {}; the model function needs {}", name,
                   value.dump(-1, ' ', false, json::error_handler_t::replace), Reader<T>::name()),
       "give the Estimator such a value, or ask for another type: context.param<...>(\"" + name +
           "\")");
@@ -223,16 +223,15 @@ Model ModelContext::model(const std::string& name, const std::function<Layer()>&
         fmt::format("two places of the model function make a model of the name \"{}\": the second "
                     "would get the layer of the first, and its weights",
                     name),
-        "give each a name of its own; to call one layer twice, keep what context.model() gave and "
-        "call that");
+        "give each a different name; to call one layer twice, keep the result of context.model() "
+        "and call that");
   }
   if (asked_before && !found->second.told_shared && mode_ == Mode::kTrain) {
     found->second.told_shared = true;
     if (replica_ == 0) {
       log::info(
-          fmt::format("the model function asks for the model \"{}\" more than once in a "
-                      "step: it is one layer, and what is computed by it shares its weights; "
-                      "layers of their own have names of their own",
+          fmt::format("the model function uses the model \"{}\" more than once in a step: all uses "
+                      "share its weights; for separate weights use separate names",
                       name));
     }
   }
@@ -252,7 +251,7 @@ optim::Optimizer ModelContext::optimizer(const optim::Optimizer& optimizer) {
     throw invalid_argument(fmt::format("the optimizer \"{}\" is {}, but was {} before",
                                        optimizer.name(), kind, known->second),
                            "an optimizer keeps its kind for the whole run; give the other one a "
-                           "name of its own with named()");
+                           "different name with named()");
   }
   return optimizer;
 }

@@ -1,6 +1,6 @@
-// What a model function finds its modules, variables and optimizers in, by name: the first call
-// creates, later calls return the same. There is one context for each replica and mode; evaluating
-// never touches training weights. Thread safety: belongs to one replica's thread.
+// The context of a model function: it finds layers, variables and optimizers by name. The first
+// call creates them, later calls return the same. There is one context for each replica and mode;
+// an evaluation never changes training weights. Thread safety: belongs to one replica's thread.
 #pragma once
 
 #include <concepts>
@@ -29,20 +29,20 @@ class StepContext;
 struct NamedModel;
 
 namespace internal {
-// Drivers of a model function alone call these two; muster/train/model_steps.h.
+// Only drivers of a model function call these two; muster/train/model_steps.h.
 void begin_step(ModelContext& context, int64_t global_step, int64_t replica, int64_t batch);
-// The models that were called so far, by name.
+// The models called so far, by name.
 const std::unordered_map<std::string, NamedModel>& models_of(const ModelContext& context);
 }  // namespace internal
 
-// A layer that a model function found by name, and what it was first called on.
+// A layer that a model function looked up by name, and its first inputs.
 struct NamedModel {
   std::string name{};
   Layer layer;
   std::vector<std::pair<Shape, DType>> inputs{};
-  const std::type_info* made_by = nullptr;  // the type of the function that asked for it
-  Layer (*made_by_function)() = nullptr;    // that function itself, where it is no lambda
-  bool told_shared = false;                 // that a step uses it more than once
+  const std::type_info* made_by = nullptr;  // the type of the function that made it
+  Layer (*made_by_function)() = nullptr;    // that function itself, if it is not a lambda
+  bool told_shared = false;                 // logged: a step uses it more than once
 };
 
 // A layer together with the context it runs in.
@@ -50,7 +50,7 @@ class MUSTER_EXPORT Model {
  public:
   Model(NamedModel* model, CallContext* context) : model_(model), context_(context) {}
   Tensor operator()(const Tensor& input) const;
-  // Several tensors, masks and state.
+  // For several tensors, masks and state.
   LayerOutputs operator()(const LayerInputs& inputs) const;
 
  private:
@@ -58,7 +58,7 @@ class MUSTER_EXPORT Model {
   CallContext* context_;
 };
 
-// What a parameter can be read as.
+// The types that a parameter can be read as.
 template <typename T>
 concept ParamType = std::same_as<T, bool> || std::same_as<T, int> || std::same_as<T, int64_t> ||
     std::same_as<T, double> || std::same_as<T, std::string> ||
@@ -67,15 +67,16 @@ concept ParamType = std::same_as<T, bool> || std::same_as<T, int> || std::same_a
 
 class MUSTER_EXPORT ModelContext {
  public:
-  // The JSON object an Estimator was given, to read. Where it is used as one, it is one:
+  // Read access to the JSON object of the Estimator. It converts to JSON:
   // `const nlohmann::json& params = context.params();`
   class Params {
    public:
     explicit Params(const nlohmann::json& object) : object_(&object) {}
-    // Throws InvalidArgument listing the names there are, where nlohmann's own has no answer.
+    // Throws InvalidArgument with the existing names for an unknown name, which is undefined in
+    // nlohmann's.
     const nlohmann::json& operator[](const std::string& name) const;
     bool contains(const std::string& name) const;
-    // As nlohmann's: `otherwise` when there is no such name.
+    // As nlohmann's value(): returns `otherwise` for an unknown name.
     template <typename T, typename Json = nlohmann::json>
     auto value(const std::string& name, T&& otherwise) const {
       return static_cast<const Json&>(*object_).value(name, std::forward<T>(otherwise));
@@ -95,20 +96,20 @@ class MUSTER_EXPORT ModelContext {
   ~ModelContext();
 
   Mode mode() const { return mode_; }
-  // Updates made so far: 0 in the first step.
+  // The number of updates so far: 0 in the first step.
   int64_t global_step() const { return global_step_; }
-  // Where variables are and features arrive: for tensors a model function makes itself.
+  // The device of variables and features: for tensors that a model function makes itself.
   Device device() const { return variables_.device(); }
-  // A parameter of the Estimator, as a T: `context.param<double>("learning_rate")`. Throws
-  // InvalidArgument listing the names there are when it is not one of them; and naming the value
-  // when it is no T. A whole number is a double too, and 32.0 an int.
+  // Returns a parameter of the Estimator as a T: `context.param<double>("learning_rate")`. Throws
+  // InvalidArgument with the existing names for an unknown name, and with the value if it is not a
+  // T. A whole number is also a double, and 32.0 also an int.
   template <ParamType T>
   T param(const std::string& name) const {
     T value{};
     read_param(name, value);
     return value;
   }
-  // The same, with `otherwise` where there is no such name.
+  // The same; returns `otherwise` for an unknown name.
   template <ParamType T>
   T param(const std::string& name, T otherwise) const {
     return params().contains(name) ? param<T>(name) : std::move(otherwise);
@@ -117,33 +118,34 @@ class MUSTER_EXPORT ModelContext {
   std::string param(const std::string& name, const char* otherwise) const {
     return param<std::string>(name, otherwise);
   }
-  // All of them, as the Estimator was given them.
+  // All parameters, as the Estimator got them.
   Params params() const { return Params(params_); }
 
-  // The layer `make` returned at the first call with this name. Its variables are called
-  // "<name>/...". Throws InvalidArgument where another function stands in the place of the first
-  // one, which would not be called.
+  // Returns the layer that `make` returned at the first call with this name. Its variables are
+  // called "<name>/...". Throws InvalidArgument if `make` is another function than at the first
+  // call, because it would not be called.
   Model model(const std::string& name, const std::function<Layer()>& make);
-  // A variable of one's own. Throws InvalidArgument when it is new after the model was built.
+  // Returns a variable of your own. Throws InvalidArgument for a new name after the model was
+  // built.
   const Tensor& variable(const VariableSpec& spec);
-  // The optimizer of that name, with the options of this call: a learning rate may change from step
-  // to step, the kind of rule may not (InvalidArgument).
+  // Returns the optimizer of that name, with the options of this call: the learning rate may change
+  // from step to step, but not the kind of optimizer (InvalidArgument).
   optim::Optimizer optimizer(const optim::Optimizer& optimizer);
-  // What TensorBoard shows of this step: `context.summary().histogram("logits", logits)`.
+  // Writes this step's summaries for TensorBoard: `context.summary().histogram("logits", logits)`.
   Summaries& summary() { return summaries_; }
-  // A key for drawing random numbers: another one for each name, step, batch and replica.
+  // Returns a key for random numbers that differs for each name, step, batch and replica.
   RandomKey random_key(const std::string& name) const;
 
-  // --- for adapters of modules that are not layers, as <muster/torch.h> is ---
+  // --- for adapters of modules that are not layers, such as <muster/torch.h> ---
   // All variables of this context.
   VariableStore& variables() { return variables_; }
   const VariableStore& variables() const { return variables_; }
   uint64_t seed() const { return seed_; }
-  // As random_key, but another one at each call within a step.
+  // Like random_key(), but differs also between calls within a step.
   RandomKey next_random_key(const std::string& name);
-  // What the adapter keeps under that name as long as the context lives; empty at first.
+  // Storage of an adapter under that name, as long as the context lives; empty at first.
   std::shared_ptr<void>& kept(const std::string& name) { return kept_[name]; }
-  // What layers are called with.
+  // The context with which layers are called.
   CallContext& calls();
 
  private:
@@ -170,11 +172,11 @@ class MUSTER_EXPORT ModelContext {
   int64_t replica_ = 0;
   int64_t batch_ = 0;
   std::unordered_map<std::string, NamedModel> models_;
-  std::unordered_set<std::string> asked_;  // for models, in this step
+  std::unordered_set<std::string> asked_;  // models used in this step
   Summaries summaries_;
-  std::unordered_map<std::string, std::string> optimizers_;  // name -> kind of rule
+  std::unordered_map<std::string, std::string> optimizers_;  // name -> kind of optimizer
   std::unordered_map<std::string, std::shared_ptr<void>> kept_;
-  std::unordered_map<std::string, uint64_t> draws_;  // of next_random_key, in this step
+  std::unordered_map<std::string, uint64_t> draws_;  // counts next_random_key(), in this step
 };
 
 }  // namespace muster::inline v0_1

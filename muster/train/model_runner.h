@@ -32,9 +32,9 @@ class ModelRunner {
   // The next call uses these values; without a checkpoint (nullptr) freshly initialised ones, as
   // the model is built. Throws InvalidArgument listing missing and reshaped variables; what is only
   // in the checkpoint does not matter. `version` tells these values from all others, for holds();
-  // empty: nobody asks.
+  // empty: it is never asked for.
   void load(const Checkpoint* checkpoint, const std::string& name, std::string version = {});
-  // Whether the variables hold what was loaded as `version`, and nobody has written to them since:
+  // Whether the variables hold what was loaded as `version`, and they were not written to since:
   // to load it again would change nothing. It is false before the model was built.
   bool holds(const std::string& version) const;
   // The next call uses freshly initialised values and, of another run, those that `settings`
@@ -51,7 +51,7 @@ class ModelRunner {
   void set_global_step(int64_t step) { global_step_ = step; }
   // What the model function shows; nothing until a call of begin() on it.
   internal::SummaryCalls summaries() { return internal::SummaryCalls(context_.summary()); }
-  // Those of the record the model was built with, for its mode; none before.
+  // The hooks of the spec that the model was built with, for its mode; none before.
   const std::vector<std::shared_ptr<Hook>>& hooks() const { return hooks_; }
   // In creation order; none before the model was built.
   std::vector<const Variable*> variables() const;

@@ -33,7 +33,7 @@ formats::GraphDef graph_of_models(const ModelContext& context) {
       all.nodes.insert(all.nodes.end(), graph.nodes.begin(), graph.nodes.end());
     } catch (...) {
       // A picture for people is no reason to end a run.
-      log::warning(fmt::format("TensorBoard's graph leaves out the model '{}': {}", name,
+      log::warning(fmt::format("TensorBoard's graph does not contain the model '{}': {}", name,
                                current_error().message()));
     }
   }

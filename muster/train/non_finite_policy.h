@@ -1,4 +1,4 @@
-// What becomes of a training step that is no number. Thread safety: pure functions.
+// What to do with a training step that is not finite. Thread safety: pure functions.
 #pragma once
 
 #include <string_view>
@@ -6,15 +6,15 @@
 namespace muster::inline v0_1 {
 
 // A step is not finite when its loss over all replicas is NaN or infinite; with kSkip and kRollBack
-// also when a gradient is, of which only loss scaling takes care by itself. All replicas decide
-// alike, and in no case was anything updated or saved.
+// also when a gradient is, unless loss scaling handles it. All replicas decide the same, and such a
+// step updates and saves nothing.
 enum class NonFinitePolicy {
-  kStop,      // the run ends with NonFinite, which says where the number comes from
-  kSkip,      // the step is left out: the next batches make the step of the same number
-  kRollBack,  // the state becomes that of the last save, and goes on with the batches behind it
+  kStop,      // the run ends with NonFinite, whose message says where the number comes from
+  kSkip,      // the step is skipped: the next batches make the step of the same number
+  kRollBack,  // the state returns to the last save, and training continues with the next batches
 };
 
-// Gives "stop", "skip", "roll back".
+// Returns "stop", "skip", "roll back".
 constexpr std::string_view to_string(NonFinitePolicy policy) {
   return policy == NonFinitePolicy::kStop   ? "stop"
          : policy == NonFinitePolicy::kSkip ? "skip"

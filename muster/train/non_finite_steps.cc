@@ -45,15 +45,15 @@ void NonFiniteSteps::note(const distribute::StepResult& made,
     engine_.replica().variables().put_back_on_read(before_);
     ++skipped_;
     if (tells)
-      log::warning(fmt::format("{}; it is left out, {} of at most {}", what, skipped_,
+      log::warning(fmt::format("{}; the step is skipped, {} of at most {}", what, skipped_,
                                options_.non_finite_limit));
     return;
   }
   const std::string prefix = roll_back();
   ++roll_backs_;
   if (tells)
-    log::warning(fmt::format("{}; back to {}, {} of at most {} times", what, prefix, roll_backs_,
-                             options_.non_finite_limit));
+    log::warning(fmt::format("{}; returning to {}, {} of at most {} times", what, prefix,
+                             roll_backs_, options_.non_finite_limit));
 }
 
 }  // namespace muster::inline v0_1::internal

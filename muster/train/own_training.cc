@@ -177,12 +177,12 @@ void OwnTraining::compare(const BackwardWatch& watch, const Batch* batch, bool m
     values = digest_of(values, leaf);
   }
   const auto refuse = [&](const std::string& why) {
-    throw invalid_argument(fmt::format("{} trains {} by a backward() of its own: {}", function_,
+    throw invalid_argument(fmt::format("{} trains {} by its own backward(): {}", function_,
                                        trained.empty() ? "variables" : describe_all(trained), why),
                            instead_of_own_training());
   };
   if (!replica_.place().in_sync) {
-    if (!trained.empty()) refuse("each worker would train a model of its own");
+    if (!trained.empty()) refuse("each worker would train a different model");
     return;
   }
   const Tensor mine = torch::empty({1, kFacts}, at::kLong);
@@ -210,19 +210,18 @@ void OwnTraining::compare(const BackwardWatch& watch, const Batch* batch, bool m
   for (size_t r = 1; r < all.size(); ++r) {
     for (const Fact which : {kTensors, kValues, kGradients}) {
       if (fact(r, which) == fact(0, which)) continue;
-      refuse(
-          fmt::format("{} of replicas 0 and {} differ, so each of the {} replicas trains a model "
-                      "of its own",
-                      which == kGradients ? "the gradients" : "those", r, all.size()));
+      refuse(fmt::format(
+          "{} of replicas 0 and {} differ, so each of the {} replicas trains a different model",
+          which == kGradients ? "the gradients" : "those", r, all.size()));
     }
   }
 }
 
 std::string instead_of_own_training() {
-  return "let Muster make the step, which adds up what all replicas found: call minimize(loss) of "
-         "an optim::sgd() or another optimizer of Muster's in place of backward() and "
-         "torch::optim, on layers, or in an Estimator on a torch_module(); gradients that train "
-         "nothing come from torch::autograd::grad()";
+  return "let Muster make the step, which reduces the gradients of all replicas: instead of "
+         "backward() and torch::optim call minimize(loss) of an optim::sgd() or another optimizer "
+         "of Muster, on layers, or in an Estimator on a torch_module(); for gradients that train "
+         "nothing use torch::autograd::grad()";
 }
 
 std::optional<std::string> hint_of_own_backward(const std::string& said) {

@@ -76,8 +76,8 @@ class AtOwnPace final : public Pace {
     const nlohmann::json& inputs = engine.restored_inputs();
     if (begins && start.restart_is_asked && inputs.contains("train")) {
       log::info(
-          fmt::format("RunConfig.restart_input is set: each of the {} workers reads its data "
-                      "from the beginning, and not from where {} says",
+          fmt::format("RunConfig.restart_input is set: each of the {} workers reads its data from "
+                      "the beginning, not from the position in {}",
                       replica_.place().processes, engine.restored_from()));
     }
     SharedRun::Start run{.last_step = start.last_step};
@@ -100,7 +100,7 @@ class AtOwnPace final : public Pace {
   bool begin_step(int64_t, int64_t) override { return run_.begin_step(); }
   void read_weights() override { run_.read_weights(); }
 
-  // Nobody knows which number the next step has: it is one of the next few.
+  // The number of the next step is unknown: it is one of the next few.
   bool is_near(StepTimer&, int64_t every, int64_t step) const override {
     if (every <= 0) return false;
     const int64_t few = 3 * replica_.place().processes;

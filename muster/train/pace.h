@@ -1,6 +1,6 @@
-// Who counts the steps of a run, and what follows from that for its driver. In step, all replicas
-// count the same steps together; at their own pace, workers have the ledger of parameter servers
-// count. Thread safety: belongs to the replica's thread.
+// How the steps of a run are counted, and what follows from that for its driver. In step, all
+// replicas count the same steps together; at their own pace, workers have the ledger of parameter
+// servers count. Thread safety: belongs to the replica's thread.
 #pragma once
 
 #include <cstdint>
@@ -23,12 +23,12 @@ namespace muster::inline v0_1 {
 
 // How a run begins.
 struct RunStart {
-  bool restart_input = false;     // the input begins anew,
+  bool restart_input = false;     // the input begins again,
   bool restart_is_asked = false;  // since RunConfig.restart_input is set
-  int64_t examples_of_step = 0;   // 0: nobody knows
+  int64_t examples_of_step = 0;   // 0: unknown
   // The step at which a run ends that begins at this one; nothing where its input ends it.
   std::function<std::optional<int64_t>(int64_t step)> last_step{};
-  // Called where the input of a run in step goes on from a checkpoint.
+  // Called where the input of a run in step continues from a checkpoint.
   std::function<void()> continued{};
 };
 
@@ -36,7 +36,7 @@ class Pace {
  public:
   using End = distribute::SharedRun::End;
 
-  // That of the replica, which outlives it.
+  // The pace of the replica, which must outlive it.
   MUSTER_PART_EXPORT static std::unique_ptr<Pace> of(distribute::Replica& replica);
   virtual ~Pace() = default;
 
@@ -46,7 +46,7 @@ class Pace {
   // Whether a replica whose data gives no batch ends the run; else the others train without it.
   virtual bool needs_data() const = 0;
   // How batches look, as encode_batch_spec() says it, for who builds the model without one; it is
-  // asked where somebody does.
+  // called only then.
   virtual void tell_form(const std::function<std::string()>& form) = 0;
   // After the build: the run begins, or goes on, or this worker joins it. Input and engine then
   // stand where it is. `input` is nullptr where this replica reads none. Throws InvalidArgument
@@ -59,7 +59,7 @@ class Pace {
   virtual bool begin_step(int64_t step, int64_t last_step) = 0;
   // Brings the weights here as they are now, without a step.
   virtual void read_weights() = 0;
-  // Whether `due`, of every so many steps, may be due with the next step.
+  // Whether `due`, of every this many steps, may be due with the next step.
   virtual bool is_near(StepTimer& due, int64_t every, int64_t step) const = 0;
   // Batches until the run ends for want of data, where that can be told; else below 0.
   virtual int64_t batches_left(const distribute::ReplicaInput& input) const = 0;

@@ -1,4 +1,4 @@
-// A Prediction holds what a model gives for one example, or for a batch, by name.
+// A Prediction holds the outputs of a model for one example, or for a batch, by name.
 // Thread safety: a value.
 #pragma once
 
@@ -18,11 +18,10 @@ class MUSTER_EXPORT Prediction {
   Prediction() = default;
   explicit Prediction(Outputs outputs) : outputs_(std::move(outputs)) {}
 
-  // The output `name`. Throws InvalidArgument that lists the names there are, and says which one
-  // may have been meant.
+  // Returns the output `name`. Throws InvalidArgument with the existing names and the nearest one.
   const Tensor& at(const std::string& name) const;
   const Tensor& operator[](const std::string& name) const { return at(name); }
-  // Tells whether there is an output of that name.
+  // Whether there is an output of that name.
   bool contains(const std::string& name) const { return outputs_.contains(name); }
 
   // All outputs, pairs of name and tensor, in the order of their names.

@@ -146,7 +146,7 @@ void SummaryHook::after_step(const StepInfo& info) {
   write_non_finite(info);
   rows_ += info.rows;
   // Which step is due was decided before it was made. Where workers train at their own pace it has
-  // another number by now, so whoever looked at that would find more of them due.
+  // another number by now, so by that number more steps would be due.
   if (writes_ && info.summaries != nullptr) {
     std::vector<formats::SummaryValue> values = *info.summaries;
     const auto is_loss = [](const formats::SummaryValue& value) { return value.tag == "loss"; };

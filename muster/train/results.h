@@ -1,4 +1,4 @@
-// What training and evaluation give back.
+// The results of training and evaluation.
 // Thread safety: values.
 #pragma once
 
@@ -10,13 +10,13 @@
 
 namespace muster::inline v0_1 {
 
-// What a training run did.
+// The result of a training run.
 struct TrainResult {
   int64_t global_step = 0;
   int64_t steps = 0;          // made by this call
-  bool end_of_input = false;  // rather than steps, max_steps or a hook
-  bool stopped = false;       // a hook asked for it
-  // By RunConfig::non_finite: steps that were left out, and returns to the last save.
+  bool end_of_input = false;  // whether the end of the input ended the run
+  bool stopped = false;       // whether a hook ended the run
+  // By RunConfig::non_finite: the number of skipped steps, and of returns to the last save.
   int64_t skipped_steps = 0;
   int64_t roll_backs = 0;
 };
@@ -24,7 +24,7 @@ struct TrainResult {
 // Metrics by name. "loss" (the mean over batches) and "global_step" are always there.
 using EvalResult = std::map<std::string, double>;
 
-// An evaluation that was made while a model was trained.
+// An evaluation during training.
 struct Evaluation {
   int64_t global_step = 0;
   std::string name{};  // of its EvalSpec or EvaluateOptions

@@ -1,7 +1,7 @@
 // Drives one run on one replica from its first step to its end: decides which steps there are, when
-// it saves, when it stops, and how it ends. Who counts the steps is the Pace's to say; what a batch
-// is, and whom to tell, is the RunCourse's. Estimators and boosted trees are driven by it.
-// Thread safety: belongs to the replica's thread.
+// it saves, when it stops, and how it ends. The Pace counts the steps; the RunCourse defines a
+// batch and the hooks to call. Estimators and boosted trees are driven by it. Thread safety:
+// belongs to the replica's thread.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ class RunCourse {
   virtual void after_step_and_save(const distribute::StepResult& /*made*/) {}
   // All steps are made, and the last of them may not be saved yet.
   virtual void after_last_step() {}
-  // Whether this replica wants to stop, beside the signals that its task gets.
+  // Whether this replica wants to stop, next to the signals that its task gets.
   virtual bool wants_to_stop() const { return false; }
 
   // Saves the step where the engine is, by save_together(). All replicas that take part call it.
@@ -43,7 +43,7 @@ class RunCourse {
   // It is saved, and may be evaluated, in which no step is made; and that is over.
   virtual void after_save(const Saved& /*made*/) {}
   virtual void after_evaluation() {}
-  // The run stood still for so long.
+  // The run stood still for this long.
   virtual void after_pause(double /*seconds*/) {}
 };
 
@@ -89,8 +89,8 @@ class MUSTER_PART_EXPORT RunDriver {
   };
   void save(const Save& how);
   void tell_saved(const Saved& made);
-  // A request to stop that nobody else has to agree to: several replicas agree with their next
-  // step.
+  // A request to stop that needs no agreement of other tasks: several replicas agree with their
+  // next step.
   bool stops_alone() const;
   // A course's request ends the run normally; a signal ends it with Cancelled, or, in the tasks
   // that got none, with the request to be restarted together with the one that did.

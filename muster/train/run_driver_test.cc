@@ -128,7 +128,7 @@ TEST_F(RunDriverTest, ACourseEndsItAndIsSaved) {
   course.stop_at = 4;
   EXPECT_EQ(run({.last_step = 9}), RunDriver::End::kAsked);
   EXPECT_THAT(course.saved, ElementsAre(0, 2, 4));
-  // Who stops does not evaluate first.
+  // A run that is stopped does not evaluate first.
   EXPECT_THAT(course.evaluated, ElementsAre(2));
 }
 
@@ -150,7 +150,7 @@ TEST_F(RunDriverTest, WhatOthersMakeMeanwhileIsSavedToo) {
   WithAnother& told = *with_another;
   pace = std::move(with_another);
   // What an evaluation was interrupted by does not end the run.
-  course.evaluate = [] { throw Error(ErrorKind::kCancelled, "told to stop", ""); };
+  course.evaluate = [] { throw Error(ErrorKind::kCancelled, "asked to stop", ""); };
   EXPECT_EQ(run({.last_step = 1}), RunDriver::End::kOver);
   EXPECT_EQ(course.made, 3);
   EXPECT_THAT(told.ends, ElementsAre(RunDriver::End::kOver));
@@ -159,7 +159,7 @@ TEST_F(RunDriverTest, WhatOthersMakeMeanwhileIsSavedToo) {
 }
 
 TEST_F(RunDriverTest, AnEvaluationThatFailsEndsARunInStep) {
-  course.evaluate = [] { throw Error(ErrorKind::kCancelled, "told to stop", ""); };
+  course.evaluate = [] { throw Error(ErrorKind::kCancelled, "asked to stop", ""); };
   EXPECT_THROW(run({.last_step = 5}), Error);
   EXPECT_EQ(course.made, 2);
 }

@@ -30,8 +30,8 @@ void tell_of_batch_size(const Engine& engine, int64_t examples) {
   if (before == 0 || examples == 0 || before == examples) return;
   if (!engine.replica().is_chief()) return;
   log::warning(
-      fmt::format("{} was trained with {} examples a step, now it is {}: the input goes on at the "
-                  "next example, and steps count other numbers of them",
+      fmt::format("{} was trained with {} examples a step, now there are {}: the input continues "
+                  "at the next example, and a step counts another number of examples",
                   engine.restored_from(), before, examples));
 }
 
@@ -58,8 +58,8 @@ void restore_input(const Engine& engine, ReplicaInput& input, const json& positi
   const uint64_t seed = shuffle_seed_of(input);
   if (seed == own || !replica.is_chief()) return;
   log::warning(own == replica.seed()
-                   ? fmt::format("the run began with seed {}, now it is {}: the order of the data "
-                                 "stays that of {}, what layers draw changes",
+                   ? fmt::format("the run began with seed {}, now it is {}: the data keeps the "
+                                 "order of seed {}, but random numbers of layers change",
                                  seed, own, seed)
                    : fmt::format("the run began with another seed than {}: the order of the data "
                                  "stays what it was, what layers draw changes",
@@ -82,12 +82,12 @@ void continue_input(const Engine& engine, ReplicaInput& input, bool restart,
     try {
       restore_input(engine, input, inputs.at("train"), examples_of_step);
     } catch (const Error& error) {
-      // Nothing was trained on: whoever mends the input function is bound to nothing.
+      // Nothing was trained on: a corrected input function need not match.
       if (engine.step() > 0) throw;
       if (engine.replica().is_chief()) {
         log::info(
-            fmt::format("no step was made with the input that {} was saved with: the input "
-                        "begins anew, although it is another one now",
+            fmt::format("no step was made with the input of {}: the input starts from its "
+                        "beginning, although it is another one now",
                         engine.restored_from()));
       }
     }
@@ -119,7 +119,7 @@ void tell_restored(const Engine& engine, ReplicaInput& input) {
 
 void continue_at(const Engine& engine, ReplicaInput& input, const std::string& position) {
   restore_or_explain("the run", [&] { input.batches().restore(json::parse(position)); });
-  // A chief that goes on from what servers hold has restored nothing.
+  // A chief that continues from what servers hold has restored nothing.
   if (engine.replica().is_chief() && !engine.restored_from().empty())
     return tell_restored(engine, input);
   const Position at = input.batches().position();

@@ -23,7 +23,7 @@ class SaveTimer {
   bool wanted_by_clock(bool chief) const {
     return chief && secs_ && to_seconds(clock_.now() - tried_at_) >= *secs_;
   }
-  // Whether to save behind this step; `agreed`: the chief's clock wanted it.
+  // Whether to save after this step; `agreed`: the chief's clock wanted it.
   bool due(int64_t step, bool agreed) const {
     return (steps_ && step >= tried_step_ + *steps_) || (secs_ && agreed);
   }

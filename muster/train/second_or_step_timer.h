@@ -1,4 +1,4 @@
-// When something is due that is done every so many steps, or every so often.
+// Tells when something is due that is repeated after a number of steps or after a time.
 // Thread safety: belongs to one thread.
 #pragma once
 
@@ -11,30 +11,30 @@
 
 namespace muster::inline v0_1 {
 
-// One of the two. Both unset: what the owner has as its default.
+// Steps or time. Both unset: the default of its owner.
 struct Every {
   std::optional<int64_t> steps = std::nullopt;  // at least 1
   std::optional<Seconds> time = std::nullopt;   // more than 0
   bool unset() const { return !steps && !time; }
-  // This one, or `otherwise` where it is unset.
+  // Returns this, or `otherwise` if both fields are unset.
   Every or_else(const Every& otherwise) const { return unset() ? otherwise : *this; }
 };
 
-// The clock an option gives; nullptr stands for the system's.
+// Returns the clock of an option; nullptr means the system's.
 inline Clock& clock_or_system(Clock* clock) { return clock != nullptr ? *clock : system_clock(); }
 
-// Due at the first step it is asked of, and then whenever so many steps, or so much time, have
-// passed since it was due last, as tf.estimator's. By time, what is due on one worker need not be
-// on another.
+// Due at the first step it is asked about, and then when this many steps, or this much time, have
+// passed since it was last due, as in tf.estimator. By time, it may be due on one worker and not on
+// another.
 class MUSTER_EXPORT SecondOrStepTimer {
  public:
-  // `owner` is what errors say: "hooks::logging_tensor". Throws InvalidArgument when both are set,
-  // none is, or one is out of range.
+  // `owner` is the name in errors: "hooks::logging_tensor". Throws InvalidArgument when both fields
+  // are set, none is, or one is out of range.
   SecondOrStepTimer(Every every, const std::string& owner, Clock& clock);
 
-  // Asked of every step, in order; never true twice for one step.
+  // Call it for every step, in order; it is never true twice for one step.
   bool due(int64_t step);
-  // Begins anew, as for another run.
+  // Starts again, for another run.
   void reset();
 
  private:

@@ -148,14 +148,14 @@ std::optional<formats::Timeline> StepProfile::gather() {
       {"last_step", fmt::format("{}", last_step_)},
       {"steps", fmt::format("{}", steps_)},
       {"unix_seconds", fmt::format("{:.6f}", date_)},
-      {"clocks", uncertainty == 0 ? "tasks share a clock, as far as can be told"
+      {"clocks", uncertainty == 0 ? "tasks seem to share a clock"
                                   : fmt::format("compared to within {:.1f} us",
                                                 static_cast<double>(uncertainty) * 1e-3)}};
   if (left_out > 0) {
     timeline.notes["left_out"] = fmt::format("{} spans", left_out);
     log::warning(
-        fmt::format("a profile of {} steps up to step {} had no room for {} spans: record "
-                    "fewer steps in a row",
+        fmt::format("the profile of {} steps up to step {} dropped {} spans, because it is full: "
+                    "record fewer steps in a row",
                     steps_, last_step_, left_out));
   }
   return timeline;

@@ -28,8 +28,8 @@ class StepSummaries {
     summaries_.begin({.due = due_, .first = first_, .batch = batch, .rows = rows});
   }
 
-  // Those of the step over all replicas, which call it together behind its last batch; nullptr
-  // where none were due. They live until the next call.
+  // The summaries of the step over all replicas, which call it together after its last batch;
+  // nullptr if none were due. They live until the next call.
   const std::vector<formats::SummaryValue>* merge(distribute::Exchange& exchange) {
     if (!due_) return nullptr;
     values_ = summaries_.take(exchange);

@@ -26,12 +26,12 @@ Error StopReason::error(const std::string& where, bool kept) const {
   if (asked_ || stop_signal() != 0) {
     return Error(ErrorKind::kCancelled, fmt::format("stopped by {} {}", stop_signal_name(), where),
                  kept ? "run the same command again to continue"
-                      : "nothing was saved, so the same command begins anew");
+                      : "nothing was saved, so the same command starts from the beginning");
   }
   return Error(ErrorKind::kUnavailable,
                fmt::format("task {} of the group was asked to stop; all stopped {}", first_, where),
                kept ? "start all tasks again to continue"
-                    : "nothing was saved, so all tasks begin anew when they are started again");
+                    : "nothing was saved, so restarted tasks start from the beginning");
 }
 
 }  // namespace muster::inline v0_1

@@ -20,7 +20,7 @@ class MUSTER_PART_EXPORT StopReason {
   // What the run ends with on this replica, to be thrown when all are through: Cancelled ("stopped
   // by SIGTERM after saving step 7"), or, where another task was asked, Unavailable, since all have
   // to be started again. `where` says what is kept: "after saving step 7"; `kept`: whether the same
-  // command goes on from something, and does not begin anew.
+  // command continues from something, and does not begin again.
   Error error(const std::string& where, bool kept = true) const;
 
  private:

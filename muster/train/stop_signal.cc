@@ -16,7 +16,7 @@ std::atomic<bool> hung_up{false};
 bool on_terminal = false;
 
 void on_signal(int number) {
-  // Who started it is gone, as a terminal that was closed: it is asked to stop as by SIGTERM.
+  // Its parent has ended, like a closed terminal: it is asked to stop as by SIGTERM.
   if (number == SIGHUP) {
     hung_up = true;
     number = SIGTERM;

@@ -111,7 +111,7 @@ std::string Summaries::tag_for(const std::string& name) {
   std::string tag = prefix_ + name;
   if (!used_.insert(tag).second) {
     throw invalid_argument(fmt::format("the summary \"{}\" was given twice in one call", tag),
-                           "give each a name of its own, or a scope: summary().scope(\"second\")");
+                           "give each a different name, or a scope: summary().scope(\"second\")");
   }
   return tag;
 }

@@ -1,11 +1,11 @@
-// What a model function shows in TensorBoard, by name: scalars, histograms, images, sound, texts
+// Summaries of a model function for TensorBoard, by name: scalars, histograms, images, sound, texts
 // and tensors. Thread safety: belongs to one replica's thread.
 //
-// Calls cost next to nothing in steps that write no summaries, and so do functions that are given
-// instead of tensors: they are not called then. Over replicas, and over the batches of an update or
-// of an evaluation, scalars become their mean, weighted by rows, and histograms one histogram of
-// all values; of a variable, of an image and of all other kinds the first replica's is taken, of
-// the first batch that has rows. What is computed for a summary must not need the other replicas.
+// In steps without summaries, calls cost almost nothing, and functions passed instead of tensors
+// are not called. Over replicas, and over the batches of an update or of an evaluation, scalars
+// become their mean, weighted by rows, and histograms become one histogram of all values. For a
+// variable, an image and all other kinds the value of the first replica is used, from the first
+// batch that has rows. The computation of a summary must not need the other replicas.
 #pragma once
 
 #include <cstdint>
@@ -31,67 +31,67 @@ class SummaryCalls;
 
 // Options of Summaries::image().
 struct ImageSummaryOptions {
-  int64_t max_outputs = 3;  // so many of the batch; at least 1
+  int64_t max_outputs = 3;  // images taken of the batch; at least 1
 };
 
 // Options of Summaries::audio().
 struct AudioSummaryOptions {
   int64_t sample_rate = 44100;  // Hz
-  int64_t max_outputs = 3;      // so many of the batch; at least 1
+  int64_t max_outputs = 3;      // sounds taken of the batch; at least 1
 };
 
 class MUSTER_EXPORT Summaries {
  public:
-  // Gives a tensor, and is called only in calls whose summaries are written.
+  // Returns a tensor; called only if summaries of this call are written.
   using TensorFn = std::function<Tensor()>;
 
-  // `variables` outlives it.
+  // `variables` must outlive it.
   explicit Summaries(const VariableStore& variables) : variables_(variables) {}
   Summaries(const Summaries&) = delete;
   Summaries& operator=(const Summaries&) = delete;
 
-  // Whether this call of the model function is one whose summaries are written.
+  // Whether summaries of this call of the model function are written.
   bool due() const { return call_.due; }
 
-  // All of these throw InvalidArgument for an empty name, and for one that the same call has used
-  // already. A name is the tag in TensorBoard, and its parts before '/' make groups.
+  // All of these throw InvalidArgument for an empty name, and for a name used before in the same
+  // call. A name is the tag in TensorBoard; its parts before '/' make groups.
 
-  // A number; a tensor has one element.
+  // Writes a number; a tensor must have one element.
   void scalar(const std::string& name, double value);
   void scalar(const std::string& name, const Tensor& value);
   void scalar(const std::string& name, const TensorFn& value);
-  // How the elements of a tensor of any shape and number type are distributed. Throws NonFinite,
-  // naming the tag, when one is NaN or infinite.
+  // Writes the distribution of the elements of a tensor of any shape and number type. Throws
+  // NonFinite with the tag when one is NaN or infinite.
   void histogram(const std::string& name, const Tensor& values);
   void histogram(const std::string& name, const TensorFn& values);
-  // Pictures [batch, height, width, channels] of 1 (grey), 2 (grey and alpha), 3 (RGB) or 4 (RGBA)
-  // channels: uint8, or floating in [0, 1], where what is beyond is cut off and NaN is 0. Tags are
-  // "<name>/image" where at most one is wanted, else "<name>/image/0" and so on, as in
+  // Writes images [batch, height, width, channels] of 1 (grey), 2 (grey and alpha), 3 (RGB) or 4
+  // (RGBA) channels: uint8, or floating point in [0, 1]; values outside are clipped, and NaN
+  // becomes 0. Tags are "<name>/image" if max_outputs is 1, else "<name>/image/0" and so on, as in
   // tf.summary.image.
   void image(const std::string& name, const Tensor& images,
              const ImageSummaryOptions& options = {});
-  // The same; the pictures are computed where they are wanted alone.
+  // The same; the images are computed only if they are written.
   void image(const std::string& name, const TensorFn& images,
              const ImageSummaryOptions& options = {});
-  // Sound [batch, frames, channels] or [batch, frames], floating in [-1, 1], as WAV of 16 bits.
-  // Tags are "<name>/audio" or "<name>/audio/0" and so on.
+  // Writes sound [batch, frames, channels] or [batch, frames], floating point in [-1, 1], as 16-bit
+  // WAV. Tags are "<name>/audio" or "<name>/audio/0" and so on.
   void audio(const std::string& name, const Tensor& sounds,
              const AudioSummaryOptions& options = {});
-  // The same; the sound is computed where it is wanted alone.
+  // The same; the sound is computed only if it is written.
   void audio(const std::string& name, const TensorFn& sounds,
              const AudioSummaryOptions& options = {});
-  // A text, which TensorBoard shows as Markdown.
+  // Writes a text, which TensorBoard shows as Markdown.
   void text(const std::string& name, const std::string& text);
-  // Texts as a table of rows, all of one length. Throws InvalidArgument where they are not.
+  // Writes texts as a table of rows. Throws InvalidArgument if the rows differ in length.
   void text_table(const std::string& name, const std::vector<std::vector<std::string>>& table);
-  // A tensor as it is, for programs that read event files. Throws InvalidArgument for dtypes that
-  // TensorFlow does not have, quantized ones.
+  // Writes a tensor unchanged, for programs that read event files. Throws InvalidArgument for
+  // dtypes that TensorFlow does not have, and for quantized ones.
   void tensor(const std::string& name, const Tensor& value);
   void tensor(const std::string& name, const TensorFn& value);
-  // The layout of the Custom Scalars page; the first one that is due is written, and no other.
+  // Writes the layout of the Custom Scalars page; only the first one is written.
   void custom_scalars(const std::vector<formats::CustomCategory>& categories);
 
-  // While a Scope lives, names are put behind "<name>/"; scopes nest.
+  // While a Scope exists, names get the prefix "<name>/"; scopes nest.
   class Scope {
    public:
     Scope(Summaries& summaries, const std::string& name);
@@ -103,7 +103,7 @@ class MUSTER_EXPORT Summaries {
     Summaries& summaries_;
     const size_t outer_;
   };
-  // Gives the scope that lives in a statement's variable: auto scope = summary().scope("encoder").
+  // Returns the scope, to keep in a variable: auto scope = summary().scope("encoder").
   [[nodiscard]] Scope scope(const std::string& name) { return Scope(*this, name); }
 
  private:
@@ -111,10 +111,10 @@ class MUSTER_EXPORT Summaries {
 
   // One call of the model function.
   struct Call {
-    bool due = false;   // summaries are wanted
-    bool first = true;  // it is on the first replica
-    int64_t batch = 0;  // its place among all batches that are merged
-    int64_t rows = 0;   // a batch without rows counts for nothing
+    bool due = false;   // summaries are written
+    bool first = true;  // on the first replica
+    int64_t batch = 0;  // its number among all batches that are merged
+    int64_t rows = 0;   // a batch without rows is not counted
   };
   struct Number {
     int64_t batch{};
@@ -123,9 +123,9 @@ class MUSTER_EXPORT Summaries {
   };
 
   bool is_variable(const Tensor& tensor) const;
-  // The tag; nothing (empty) where there is nothing to do. Notes that the call has used it.
+  // Returns the tag, or "" if there is nothing to write. Records that the call has used it.
   std::string tag_for(const std::string& name);
-  // Whether the first replica's value is still to be taken.
+  // Whether the first replica's value is still missing.
   bool wants(const std::string& tag) const { return call_.first && !others_.contains(tag); }
   void add_images(const std::string& tag, const Tensor& images, const ImageSummaryOptions& options);
   void add_sounds(const std::string& tag, const Tensor& sounds, const AudioSummaryOptions& options);

@@ -1,5 +1,5 @@
-// The calls of a model function around what it shows: whoever makes them says when one begins, and
-// takes what was gathered. Thread safety: as Summaries.
+// The calls of a model function around what it shows: the caller says when one begins, and takes
+// the gathered summaries. Thread safety: as Summaries.
 #pragma once
 
 #include <vector>

@@ -124,24 +124,25 @@ class Run final : public RunCourse {
            !options_.restart_input && !input_->agree_on_form();
   }
 
-  // As tf.estimator, which calls the input function anew.
+  // As tf.estimator, which calls the input function again.
   void tell_of_pass() const {
     const int64_t pass = input_->batches().save().value("pass", int64_t{0});
     if (pass == 0) return;
-    log::info(fmt::format("the input had ended at step {}: it begins anew, in the order of pass {}",
-                          engine_.step(), pass));
+    log::info(
+        fmt::format("the input had ended at step {}: it starts again, in the order of pass {}",
+                    engine_.step(), pass));
   }
 
   void warn_of_short_input(const TrainResult& result) const {
     if (result.steps == 0 && result.end_of_input) {
       log::warning(
-          fmt::format("no step was made: the run in model_dir had come to the end of its input at "
-                      "step {}; the next train() of this program begins the input anew, and "
-                      "RunConfig.restart_input does so at once",
+          fmt::format("no step was made: the run in model_dir had reached the end of its input at "
+                      "step {}; the next train() of this program starts the input again, and "
+                      "RunConfig.restart_input does so immediately",
                       engine_.step()));
     } else if (result.end_of_input && step() < last_step_ && !pace_->others_go_on()) {
       log::warning(
-          fmt::format("the input was used up at step {}, before step {}: repeat() it to go on",
+          fmt::format("the input ended at step {}, before step {}: to continue, repeat() it",
                       step(), last_step_));
     }
   }
@@ -174,8 +175,7 @@ class Run final : public RunCourse {
 
   // The others train on theirs.
   TrainResult without_data(const Dataset& dataset) {
-    log::warning("there is no data for this worker, and the others train without it: " +
-                 dataset.describe());
+    log::warning("this worker has no data, and the others train without it: " + dataset.describe());
     pace_->begin(engine_, nullptr, {.restart_input = options_.restart_input});
     driver_.end_steps(RunDriver::End::kNoMoreData);
     engine_.finish();

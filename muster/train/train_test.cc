@@ -139,7 +139,7 @@ TEST(ModelContextTest, AFunctionThatANameHidesIsRefused) {
   const Error error = error_of([&] { context.model("hidden", [] { return Dense(10); }); });
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), HasSubstr("the name \"hidden\""));
-  EXPECT_THAT(error.hint(), HasSubstr("a name of its own"));
+  EXPECT_THAT(error.hint(), HasSubstr("a different name"));
   // So are functions that are no lambdas.
   context.model("plain", plain_layer);
   EXPECT_THAT(message_of([&] { context.model("plain", other_plain_layer); }), HasSubstr("plain"));
@@ -194,10 +194,10 @@ TEST(ModelContextTest, AParameterOfAnotherTypeIsNamed) {
   const ModelContext context(Mode::kTrain, variables, 1, params);
   const auto said = [](auto call) { return message_of(call); };
   EXPECT_EQ(said([&] { (void)context.param<double>("lr"); }),
-            "the Estimator's parameter 'lr' is \"fast\"; the model function wants a number");
+            "the Estimator's parameter 'lr' is \"fast\"; the model function needs a number");
   EXPECT_THAT(said([&] { (void)context.param("lr", 0.5); }), HasSubstr("is \"fast\""));
   EXPECT_THAT(said([&] { (void)context.param<int64_t>("units"); }),
-              HasSubstr("is 2.5; the model function wants a whole number"));
+              HasSubstr("is 2.5; the model function needs a whole number"));
   EXPECT_THAT(said([&] { (void)context.param<int>("many"); }), HasSubstr("to 2147483647"));
   EXPECT_EQ(context.param<int64_t>("many"), 10'000'000'000);
   EXPECT_THAT(said([&] { (void)context.param<std::vector<double>>("layers"); }),
@@ -398,8 +398,8 @@ TEST(TrainerTest, UpdatesByTheFormula) {
   EXPECT_FLOAT_EQ(latest(directory.path()).tensors.at("w").item<float>(), static_cast<float>(w));
 }
 
-// A run that was saved exactly where an epoch ends goes on with the next one; a run whose input is
-// used up makes no step and keeps its checkpoint.
+// A run that was saved exactly where an epoch ends continues with the next one; a run whose input
+// is used up makes no step and keeps its checkpoint.
 TEST(TrainerTest, ResumesAtTheEndOfAnEpochAndOfTheInput) {
   TempDirectory directory;
   std::vector<float> seen;

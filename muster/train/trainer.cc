@@ -38,8 +38,8 @@ TrainResult train_and_rejoin(const ModelFn& model_fn, const InputFn& input_fn,
       if (attempt.saved) again.restart_input = false;
       const double waited = to_seconds(clock.now() - last_progress);
       if (error.kind() != ErrorKind::kPeerLost || stop_signal() != 0 || waited >= patience) throw;
-      log::warning(
-          fmt::format("{}; joining the run again, when all of it is there", error.message()));
+      log::warning(fmt::format("{}; this task will rejoin the run when all tasks are connected",
+                               error.message()));
       start.join_timeout = std::max(1.0, patience - waited);
     }
     clock.sleep_for(from_seconds(0.5));

@@ -40,7 +40,7 @@ struct TrainerOptions {
   std::optional<double> save_checkpoints_secs{};
   int keep_checkpoint_max = 5;
   double keep_checkpoint_every_n_hours = 10000;
-  // So many saves in a row may fail, and the run goes on; one more ends it. The first of a run,
+  // So many saves in a row may fail, and the run continues; one more ends it. The first of a run,
   // which proves that it can save, and the last of it must not fail. Unset: 2 where model_dir is in
   // a store, 0 on a disk. The chief's counts.
   std::optional<int64_t> max_failed_saves{};
@@ -58,9 +58,9 @@ struct TrainerOptions {
   // ModelContext::summary() of the first step and of every so many is gathered; 0: never. The same
   // on all workers.
   int64_t summary_every_steps = 0;
-  bool restart_input = false;  // a run that continues keeps the weights and begins its input anew
-  // How an earlier call of this program ended. Where the run goes on from there and nothing is left
-  // of its input, the input begins anew, with its next pass. The same on all workers.
+  bool restart_input = false;  // a run that continues keeps the weights and begins its input again
+  // How an earlier call of this program ended. Where the run continues from there and nothing is
+  // left of its input, the input begins again, with its next pass. The same on all workers.
   struct EarlierCall {
     int64_t step{};
     bool input_ended{};

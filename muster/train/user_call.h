@@ -14,7 +14,7 @@
 namespace muster::inline v0_1 {
 
 // Throws the exception that is being handled, with `where` ("at step 7 on worker 1"). An Error has
-// it behind its message. What LibTorch threw becomes "<what> failed <where>: ...", InvalidArgument
+// it after its message. What LibTorch threw becomes "<what> failed <where>: ...", InvalidArgument
 // with what `hint` makes of LibTorch's words, or Internal when memory ran out or the machine
 // failed. Any other passes as it is, for the caller may catch its own types; the log says where it
 // was.

@@ -19,8 +19,8 @@ std::vector<std::string> positions_of_workers(const nlohmann::json& train, int w
     positions.push_back(position.is_string() ? position.get<std::string>() : position.dump());
   if (positions.size() == static_cast<size_t>(workers)) return positions;
   throw invalid_argument(
-      fmt::format("{} holds the positions of {} workers, each of which read data of its own at its "
-                  "own pace, and this run has {}: which examples are still unread cannot be told",
+      fmt::format("{} holds the positions of {} workers with separate data, each at its own speed, "
+                  "but this run has {}: the unread examples are unknown",
                   prefix, positions.size(), workers),
       "continue on the same number of workers; or set RunConfig.restart_input, which keeps the "
       "weights and reads the input from its beginning");

@@ -80,7 +80,7 @@ trees::TrainTreesOptions settings_of_classifier(const BoostedTreesClassifierOpti
   if (options.center_bias && options.n_classes > 2) {
     throw invalid_argument(
         fmt::format("not supported: center_bias with n_classes = {}", options.n_classes),
-        "leave center_bias out, or tell two classes apart");
+        "omit center_bias, or use two classes");
   }
   const size_t words = options.label_vocabulary.size();
   if (words != 0 && words != static_cast<size_t>(options.n_classes)) {
@@ -92,7 +92,7 @@ trees::TrainTreesOptions settings_of_classifier(const BoostedTreesClassifierOpti
   if (different.size() != words) {
     throw invalid_argument(
         "label_vocabulary has an entry twice: " + join_quoted(options.label_vocabulary),
-        "give each class a name of its own");
+        "give each class a different name");
   }
   settings.form.loss = options.n_classes == 2 ? Loss::kLogistic : Loss::kSoftmax;
   settings.form.n_classes = options.n_classes;

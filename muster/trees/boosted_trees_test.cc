@@ -66,8 +66,8 @@ TEST(BoostedTreesTest, PenaltiesMakeLeavesSmall) {
                           FloatNear(-8.5, 1e-4)));
 }
 
-// In a store that fails: the run goes on, tries again until the limit, and the last good checkpoint
-// stays; what it ends with is what it would have been.
+// In a store that fails: the run continues, tries again until the limit, and the last good
+// checkpoint stays; what it ends with is what it would have been.
 TEST(BoostedTreesTest, SavesThatFailAreTriedAgain) {
   MemoryStore& store = memory_store();
   const std::string dir = "mem://trees/mine";

@@ -122,7 +122,7 @@ TEST(ExportTreesTest, DaysAreToldApart) {
   model.train([&] { return data(day); });
   EXPECT_EQ(model.evaluate([&] { return data(day); }).at("accuracy"), 1);
   EXPECT_EQ(model.ensemble().in_double, std::vector<bool>{true});
-  // The same trees of another dtype and of several replicas, and a run that goes on.
+  // The same trees of another dtype and of several replicas, and a run that continues.
   const trees::Ensemble made = model.ensemble();
   for (const bool several : {false, true}) {
     BoostedTreesClassifier other(

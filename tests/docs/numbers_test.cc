@@ -1,6 +1,6 @@
 // Numbers that the documents promise and that the code keeps to itself: constants of one source
-// file. Whoever changes one changes the sentence, and finds both here. Those that a header gives
-// are compared in limits_test.cc.
+// file. A change to a number needs a change of the sentence; both are listed here. Those that a
+// header gives are compared in limits_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -194,7 +194,7 @@ constexpr Number kNumbers[] = {
     {"faq.md", "half of the machine's memory", "muster/base/allocator.cc",
      "mi_reserve_os_memory(memory_size() / 2,"},
 
-    // Of an Estimator and those beside it.
+    // Of an Estimator and those next to it.
     {"estimators.md", "checkpoints are saved every 600 seconds",
      "muster/estimator/estimator_impl.cc", "save_checkpoints_secs.value_or(Seconds(600))"},
     {"estimators.md", "rewrite every two seconds (in a bucket, every ten)",

@@ -22,7 +22,7 @@ using ::testing::Not;
 // terminal's first process.
 class SshRecipeTest : public ::testing::Test {
  protected:
-  // The first block of shell behind these words of docs/jobs.md.
+  // The first block of shell after these words of docs/jobs.md.
   static std::string recipe(const std::string& words) {
     const char* root = std::getenv("MUSTER_SOURCE_DIR");
     if (root == nullptr) return "echo 'run this test through ctest'; exit 1";

@@ -175,7 +175,7 @@ bool is_loose(const std::vector<std::string>& shown, size_t i, const CompareOpti
          shown[i].find(" step ") != std::string::npos;
 }
 
-// Whose line it is: lines of one task, of one stream, keep their order.
+// The source of a line: lines of one task and stream keep their order.
 std::string source_of(const std::string& line) {
   static const RE2 kTask(R"(^\[([^\]]+)\] )");
   std::string source;
@@ -411,8 +411,8 @@ std::string refreshed(std::string_view shown, std::string_view printed,
     if (!is_gap(old[i])) kept.push_back(i);
   }
   if (kept.size() == old.size()) return std::string(printed);
-  // Another task, or another stream, may be ahead of where it was: its line goes behind the one it
-  // is shown behind.
+  // Another task, or another stream, may be ahead of where it was: its line goes after the one it
+  // is shown after.
   std::vector<size_t> place;
   for (size_t tries = 0;; ++tries) {
     auto found = placed(old, kept, now, options);

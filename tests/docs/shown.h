@@ -12,7 +12,7 @@
 //   <!-- run again -->                 a ```text block: the commands before, once more
 //   <!-- of the first terminal -->     a ```text block: of what was left running, when it has ended
 //   <!-- no output -->                 a ```text block nobody printed
-// Several stand behind each other with "; ".
+// Several stand after each other with "; ".
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 constexpr const char* kRun =
-    "[worker 0] I 12:00:00 2 ranks communicate over shared memory\n"
+    "[worker 0] I 12:00:00 2 replicas train together, connected over shared memory\n"
     "[worker 0] I 12:00:00 step 100/200 (50%)  loss 0.5179  43923 examples/s  686.3 steps/s  0:03 "
     "left\n"
     "[worker 1] I 12:00:00 hello\n"
@@ -49,7 +49,7 @@ TEST(ShownTest, ForgivesTimesRatesOrderAndLastDigits) {
   EXPECT_EQ(differences(
                 kRun,
                 "[worker 1] I 13:07:09 hello\n"
-                "[worker 0] I 13:07:09 2 ranks communicate over shared memory\n"
+                "[worker 0] I 13:07:09 2 replicas train together, connected over shared memory\n"
                 "[worker 0] I 13:07:09 step 100/200 (50%)  loss 0.5180  9 examples/s  1.5 steps/s\n"
                 "[worker 0] result: {\"global_step\":200,\"loss\":0.0309,\"accuracy\":0.9931}\n"
                 "[worker 0] I 13:07:09 saved m/model.ckpt-200\n"),
@@ -86,14 +86,16 @@ TEST(ShownTest, FindsEachKindOfDifference) {
 
 TEST(ShownTest, DotsStandForWhatIsLeftOut) {
   EXPECT_EQ(differences("…\n[worker 0] I 11:11:11 saved m/model.ckpt-200\n…\n", kRun), "");
-  EXPECT_EQ(differences("[worker 0] I 11:11:11 2 ranks … memory\n…\n", kRun), "");
+  EXPECT_EQ(differences("[worker 0] I 11:11:11 2 replicas … memory\n…\n", kRun), "");
   EXPECT_THAT(differences("…\n[worker 0] I 11:11:11 saved m/model.ckpt-200\n[worker 0] x\n", kRun),
               Not(IsEmpty()));
   // In another order than it was printed in, by one task.
-  EXPECT_THAT(differences("…\n[worker 0] I 1:1:1 saved m/model.ckpt-200\n…\n"
-                          "[worker 0] I 12:00:00 2 ranks communicate over shared memory\n…\n",
-                          kRun),
-              Not(IsEmpty()));
+  EXPECT_THAT(
+      differences(
+          "…\n[worker 0] I 1:1:1 saved m/model.ckpt-200\n…\n"
+          "[worker 0] I 12:00:00 2 replicas train together, connected over shared memory\n…\n",
+          kRun),
+      Not(IsEmpty()));
 }
 
 TEST(ShownTest, WhereARunWasInterruptedIsAnotherStepEachTime) {

@@ -100,7 +100,7 @@ TEST_F(BucketRun, ASaveThatIsForbiddenIsTriedAgainAndOneTooManyEndsIt) {
   EXPECT_EQ(patient.code, 0) << patient.output;
   EXPECT_THAT(patient.output,
               AllOf(HasSubstr("cannot save the checkpoint 's3://bucket/run/model.ckpt-20'"),
-                    HasSubstr("1 of the 2 that may fail in a row")));
+                    HasSubstr("1 of 2 allowed failures in a row")));
   // The bucket stays away from its last save on.
   bucket_.server().fail({.only = "/bucket/run/model.ckpt-140", .status = 403}, 1000);
   const Ran ended =

@@ -1,5 +1,5 @@
 // A chief that schedules calls on workers, as processes: some of them die, stand still or are told
-// to stop, and the calls are made all the same.
+// to stop, and the calls are made anyway.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -53,7 +53,7 @@ TEST(ClusterCoordinator, ARunOnThisMachineStartsAKilledWorkerAgain) {
         {"--chief", "--workers=2", "--ps=1", "--restart=2"},
         {binary("scheduled_digits"), "--data_dir=" + digits(),
          "--model_dir=" + (directory / "model"), "--epochs=" + std::to_string(kMakeSeveral)}));
-    if (!program.says("worker 1 makes calls for the chief, from step")) return false;
+    if (!program.says("worker 1 runs calls for the chief, from step")) return false;
     program.wait_for("epoch 2");
     if (!program.signal_task("worker", 1, SIGKILL)) return false;
     if (!program.says("worker 1 was lost")) return false;
@@ -67,11 +67,11 @@ TEST(ClusterCoordinator, ARunOnThisMachineStartsAKilledWorkerAgain) {
 TEST(ClusterCoordinator, WhatAKilledWorkerHadIsMadeByOthersAndItTakesPartAgain) {
   until_in_time([] {
     ScheduledRun run(/*workers=*/2, kMakeSeveral);
-    if (!run.task("worker1").says("makes calls for the chief")) return false;
+    if (!run.task("worker1").says("runs calls for the chief")) return false;
     run.task("chief0").wait_for("epoch 2");
     if (!run.replace("worker", 1)) return false;
     if (!run.task("chief0").says("worker 1 was lost")) return false;
-    if (!run.task("worker1").says("makes calls for the chief")) return false;
+    if (!run.task("worker1").says("runs calls for the chief")) return false;
     run.expect_codes();
     // A step that counted just before its worker was lost is made once more.
     const int asked = kMakeSeveral * kStepsPerEpoch;
@@ -84,12 +84,12 @@ TEST(ClusterCoordinator, WhatAKilledWorkerHadIsMadeByOthersAndItTakesPartAgain) 
 
 TEST(ClusterCoordinator, AWorkerThatStandsStillLosesItsCallAndJoinsAgain) {
   ScheduledRun run(/*workers=*/2, kNeverEnding);
-  run.task("worker1").wait_for("makes calls for the chief");
+  run.task("worker1").wait_for("runs calls for the chief");
   run.task("chief0").wait_for("epoch 1");
   run.task("worker1").signal(SIGSTOP);
   run.task("chief0").wait_for("no heartbeat for", 30s);
   run.task("worker1").signal(SIGCONT);
-  run.task("worker1").wait_for("joining the run again");
+  run.task("worker1").wait_for("will rejoin the run");
   run.stop();
 }
 
@@ -99,7 +99,7 @@ TEST(ClusterCoordinator, AServerThatDiesEndsTheChiefWhichContinuesFromItsCheckpo
   run.replace_server_and_chief();
   run.task("chief0").wait_for("restored ");
   run.task("chief0").wait_for("epoch ");
-  EXPECT_THAT(run.task("worker0").output(), HasSubstr("joining the run again"));
+  EXPECT_THAT(run.task("worker0").output(), HasSubstr("will rejoin the run"));
   run.stop();
 }
 
@@ -107,7 +107,7 @@ TEST(ClusterCoordinator, AChiefThatDiesGoesOnFromWhatTheServersHave) {
   ScheduledRun run(/*workers=*/1, kNeverEnding);
   run.task("chief0").wait_for("epoch 1");
   EXPECT_TRUE(run.replace("chief", 0));
-  run.task("chief0").wait_for("hold the state of this run");
+  run.task("chief0").wait_for("from the state that the parameter servers hold");
   run.task("chief0").wait_for("epoch ");
   EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("epoch 1 ")));
   run.stop();
@@ -116,7 +116,7 @@ TEST(ClusterCoordinator, AChiefThatDiesGoesOnFromWhatTheServersHave) {
 TEST(ClusterCoordinator, AWorkerThatIsToldToStopLeavesItsCallToOthers) {
   until_in_time([] {
     ScheduledRun run(/*workers=*/2, kMakeSeveral);
-    if (!run.task("worker1").says("makes calls for the chief")) return false;
+    if (!run.task("worker1").says("runs calls for the chief")) return false;
     run.task("chief0").wait_for("epoch 1");
     run.task("worker1").signal(SIGTERM);
     if (run.task("worker1").wait() == 0) return false;

@@ -1,4 +1,4 @@
-// An evaluator beside a run: it works while others train, ends with them, and loses nothing when
+// An evaluator next to a run: it works while others train, ends with them, and loses nothing when
 // it, or the chief, is killed and started again.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ Words steps(int64_t max_steps) {
   return {"--max_steps=" + std::to_string(max_steps), "--save_checkpoints_steps=20"};
 }
 
-// The task beside a chief that trains alone.
+// The task next to a chief that trains alone.
 Variables evaluator() {
   return {{"TF_CONFIG",
            R"({"cluster":{"chief":["127.0.0.1:2222"]},"task":{"type":"evaluator","index":0}})"}};
@@ -110,7 +110,7 @@ TEST(EvaluatorRun, WorksWhileOthersTrainAndStopsWithThem) {
   for (const int signal : {SIGINT, SIGTERM}) {
     Program program(muster_run({"--workers=2", "--evaluator"}, mnist(directory / "m", kEndless)));
     program.wait_for("[evaluator] I ");
-    program.wait_for("evaluates the checkpoints, so that this task does not");
+    program.wait_for("evaluates the checkpoints, so this task does not");
     // By now the chief evaluates nothing.
     const size_t before = journal_of(directory / "m").size();
     wait_for_evaluations(directory / "m", before + 2);
@@ -128,7 +128,7 @@ TEST(EvaluatorRun, AKilledEvaluatorStopsNobodyAndTheChiefEvaluatesThen) {
   until_in_time([] {
     const TempDirectory directory;
     Program program(muster_run({"--workers=2", "--evaluator"}, mnist(directory / "m", steps(400))));
-    program.wait_for("evaluates the checkpoints, so that this task does not");
+    program.wait_for("evaluates the checkpoints, so this task does not");
     if (has_checkpoint(directory / "m", 400)) return false;
     if (!program.signal_task("evaluator", 0, SIGKILL)) return false;
     EXPECT_EQ(program.wait(), 137) << program.output();
@@ -145,18 +145,18 @@ TEST(EvaluatorRun, AKilledEvaluatorStopsNobodyAndTheChiefEvaluatesThen) {
 TEST(EvaluatorRun, IsStoppedWhereAWorkerIsLost) {
   const TempDirectory directory;
   Program program(muster_run({"--workers=2", "--evaluator"}, mnist(directory / "m", kEndless)));
-  program.wait_for("evaluates the checkpoints, so that this task does not");
+  program.wait_for("evaluates the checkpoints, so this task does not");
   program.wait_for("step 1/");
   ASSERT_EQ(::kill(program.task("worker", 1), SIGKILL), 0);
   EXPECT_EQ(program.wait(), 137) << program.output();
   EXPECT_THAT(program.output(),
               AllOf(HasSubstr("stopped because worker 1 failed: killed by SIGKILL"),
-                    HasSubstr("evaluator is left alone: sending SIGTERM")));
+                    HasSubstr("evaluator is the only task left: sending SIGTERM")));
 }
 
 TEST(EvaluatorRun, EvaluatesTheLastCheckpointOfOneThatFails) {
   const TempDirectory directory;
-  // The loss is no number at step 2, behind the checkpoint of step 0.
+  // The loss is no number at step 2, after the checkpoint of step 0.
   const Ran ran = run(muster_run(
       {"--evaluator"}, mnist(directory / "m", {"--max_steps=20", "--learning_rate=1e30"})));
   EXPECT_EQ(ran.code, 1) << ran.output;
@@ -185,7 +185,7 @@ TEST(EvaluatorProgram, KilledAndStartedAgainItEvaluatesNothingTwice) {
   beside->wait_for("evaluated step ");
   chief.signal(SIGTERM);
   EXPECT_EQ(chief.wait(), 143) << chief.output();
-  // Whoever stopped it may start it again; its last checkpoint is evaluated before that is awaited.
+  // A stopped run may be started again; its last checkpoint is evaluated before that is awaited.
   const double last = number_behind(chief.output(), "stopped by SIGTERM after saving step ");
   beside->wait_for(fmt::format("evaluated step {:.0f}:", last));
   EXPECT_TRUE(beside->running());
@@ -207,7 +207,7 @@ TEST(EvaluatorProgram, WaitsForAChiefThatIsKilledAndStartedAgain) {
     beside.wait_for("waiting for the first checkpoint");
     for (int round = 0; round < 2; ++round) {
       Program chief(mnist(model_dir, steps(1000)));
-      chief.wait_for("evaluates the checkpoints, so that this task does not");
+      chief.wait_for("evaluates the checkpoints, so this task does not");
       const size_t before = journal_of(model_dir).size();
       // Behind the last one there are no more.
       if (has_checkpoint(model_dir, 1000)) return false;

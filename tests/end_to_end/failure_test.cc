@@ -113,7 +113,7 @@ TEST(MissingChief, ThatCannotStartTellsWhoAsks) {
                                          "start: the data directory /nowhere does not exist"));
 }
 
-// Who is refused is no task of this run, and does not end it.
+// A refused process is not a task of this run, and does not end it.
 TEST(Refused, TasksDoNotEndTheRunThatRefusesThem) {
   const TempDirectory directory;
   const std::vector<std::string> addresses = {local(free_port()), local(free_port())};

@@ -144,10 +144,10 @@ TEST(Checkpoint, ADamagedOneIsSkippedAndSaidAndTheResultIsTheSame) {
     write_file(checkpoint_path(directory / "model", 30), damaged);
     const Ran ran = run(mnist(directory / "model", flags));
     EXPECT_EQ(ran.code, 0) << ran.output;
-    EXPECT_THAT(ran.output, AllOf(HasSubstr("skipping a damaged checkpoint: "),
-                                  HasSubstr("model.ckpt-30.safetensors"),
-                                  HasSubstr("in place of 1 damaged one"),
-                                  HasSubstr("model.ckpt-20: continuing after step 20")));
+    EXPECT_THAT(ran.output,
+                AllOf(HasSubstr("skipping a damaged checkpoint: "),
+                      HasSubstr("model.ckpt-30.safetensors"), HasSubstr("instead of 1 damaged one"),
+                      HasSubstr("model.ckpt-20: continuing after step 20")));
     EXPECT_TRUE(checkpoint_bytes(directory / "model", 30) == good);
   };
   again(good.substr(0, good.size() / 2));
@@ -185,7 +185,7 @@ TEST(NonFinite, StopsBeforeSavingAndNamesStepAndTensor) {
   EXPECT_THAT(ran.output, AllOf(HasSubstr("at step 2"), HasSubstr("learning rate"),
                                 Not(HasSubstr("saved " + model + "/model.ckpt-2"))));
   EXPECT_FALSE(std::filesystem::exists(checkpoint_path(model, 2)));
-  // The checkpoint from before is good: with another learning rate training goes on.
+  // The checkpoint from before is good: with another learning rate training continues.
   const Ran again = run(mnist(model, {"--max_steps=4", "--learning_rate=0.01"}));
   EXPECT_EQ(again.code, 0) << again.output;
   EXPECT_THAT(again.output, HasSubstr("continuing after step 0"));

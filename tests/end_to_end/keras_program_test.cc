@@ -63,7 +63,7 @@ TEST(KerasProgram, WhatCtrlCStoppedGoesOnWithTheSameBits) {
     }
     const Ran again = run(command);
     EXPECT_EQ(again.code, 0) << again.output;
-    EXPECT_THAT(again.output, HasSubstr("fit goes on at"));
+    EXPECT_THAT(again.output, HasSubstr("fit continues at"));
     const Ran whole = run(muster_run({"--workers=2"}, program(directory / "whole", 8)));
     EXPECT_EQ(result(again), result(whole)) << again.output << whole.output;
     return true;
@@ -100,11 +100,11 @@ TEST(KerasOnServers, TheClusterAsOneCommandTrainsOneModelWhichTheChiefSaves) {
 TEST(KerasOnServers, WhatAKilledWorkerHadIsMadeByOthersAndItTakesPartAgain) {
   until_in_time([] {
     ServedKeras run(/*workers=*/2, kMakeSeveral);
-    if (!run.task("worker1").says("makes calls for the chief")) return false;
+    if (!run.task("worker1").says("runs calls for the chief")) return false;
     run.task("chief0").wait_for("epoch 1/");
     if (!run.replace("worker", 1)) return false;
     if (!run.task("chief0").says("worker 1 was lost")) return false;
-    if (!run.task("worker1").says("makes calls for the chief")) return false;
+    if (!run.task("worker1").says("runs calls for the chief")) return false;
     run.expect_codes();
     const std::string output = run.task("chief0").output();
     EXPECT_THAT(output, HasSubstr(fmt::format("epoch {0}/{0}", kMakeSeveral)));
@@ -118,7 +118,7 @@ TEST(KerasOnServers, AKilledChiefGoesOnAndSoDoesARunThatWasStopped) {
   ServedKeras run(/*workers=*/2, kNeverEnding);
   run.task("chief0").wait_for("epoch 2/");
   EXPECT_TRUE(run.replace("chief", 0));
-  run.task("chief0").wait_for("fit goes on at");
+  run.task("chief0").wait_for("fit continues at");
   run.task("chief0").wait_for("epoch ");
   EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("epoch 1/")));
   run.stop();
@@ -126,7 +126,7 @@ TEST(KerasOnServers, AKilledChiefGoesOnAndSoDoesARunThatWasStopped) {
     for (int index = 0; index < count; ++index) run.start(type, index);
   }
   run.task("chief0").wait_for("continuing after step");
-  run.task("chief0").wait_for("fit goes on at");
+  run.task("chief0").wait_for("fit continues at");
   run.stop();
 }
 
@@ -142,10 +142,10 @@ TEST(KerasOnServers, AChiefKilledAfterBackupsThatFailedTrainsNoEpochAgain) {
     });
     run.task("chief0").wait_for("epoch 2/");
     write_file(failing, "");
-    run.task("chief0").wait_for("may fail in a row");
+    run.task("chief0").wait_for("allowed failures in a row");
     if (!run.task("chief0").says("epoch 20/")) return false;
     if (!run.replace("chief", 0)) return false;
-    run.task("chief0").wait_for("hold the state of this run");
+    run.task("chief0").wait_for("from the state that the parameter servers hold");
     std::filesystem::remove(failing);
     run.expect_codes();
     const std::string output = run.task("chief0").output();
@@ -164,9 +164,9 @@ TEST(KerasOnServers, AfterTheLossOfAServerItGoesOnFromTheLastBackup) {
   ServedKeras run(/*workers=*/1, kNeverEnding);
   run.task("chief0").wait_for("epoch 2/");
   run.replace_server_and_chief();
-  run.task("chief0").wait_for("fit goes on at");
+  run.task("chief0").wait_for("fit continues at");
   run.task("chief0").wait_for("epoch ");
-  EXPECT_THAT(run.task("worker0").output(), HasSubstr("joining the run again"));
+  EXPECT_THAT(run.task("worker0").output(), HasSubstr("will rejoin the run"));
   run.stop();
 }
 
@@ -214,7 +214,7 @@ TEST(ResNetProgram, TwoWorkersAreStoppedGoOnAndClassifyPhotos) {
     }
     const Ran again = run(muster_run({"--workers=2"}, program("stopped", 3)));
     EXPECT_EQ(again.code, 0) << again.output;
-    EXPECT_THAT(again.output, HasSubstr("fit goes on at"));
+    EXPECT_THAT(again.output, HasSubstr("fit continues at"));
     EXPECT_EQ(result(again), result(whole)) << again.output << whole.output;
     return true;
   });
@@ -224,7 +224,7 @@ TEST(ResNetProgram, TwoWorkersAreStoppedGoOnAndClassifyPhotos) {
   const Ran classified = run(classify);
   EXPECT_EQ(classified.code, 0) << classified.output;
   EXPECT_THAT(classified.output, ContainsRegex("c.jpg: (ants|bees) \\([0-9]+ %\\)"));
-  // Saved weights begin another run; of the network, the classes alone are made anew.
+  // Saved weights begin another run; of the network, the classes alone are made again.
   Words tuned = program("tuned", 1);
   tuned.push_back("--weights=" + directory / "whole/weights.safetensors");
   tuned.push_back("--freeze=conv.*");

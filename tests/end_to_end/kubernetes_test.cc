@@ -1,5 +1,5 @@
 // Jobs for Kubernetes, played: the processes of their pods, as the documents say they are started,
-// find each other by name, and go on from the checkpoint after one was killed.
+// find each other by name, and continue from the checkpoint after one was killed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

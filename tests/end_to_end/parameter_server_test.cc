@@ -1,5 +1,5 @@
 // A chief, workers and parameter servers as processes: some of them die, stand still or are told to
-// stop, and the run goes on, or ends, as it should.
+// stop, and the run continues, or ends, as it should.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -87,7 +87,7 @@ TEST(ParameterServers, AWorkerThatDiesComesBackToItsOwnData) {
   // "continuing after step 12", or "joined the run at step 12" where it had made none.
   run.task("worker1").wait_for(" step ");
   run.stop();
-  EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("joining the run again")));
+  EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("will rejoin the run")));
   EXPECT_THAT(run.task("ps0").output(), HasSubstr("worker 1 was lost"));
 }
 
@@ -96,14 +96,14 @@ TEST(ParameterServers, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
     ServedRun run(1, 2, kLong);
     run.task("chief0").wait_for("model.ckpt-3");
     EXPECT_TRUE(run.replace("ps", server));
-    run.task("worker0").wait_for("joining the run again");
-    run.task("chief0").wait_for("joining the run again");
+    run.task("worker0").wait_for("will rejoin the run");
+    run.task("chief0").wait_for("will rejoin the run");
     run.task("chief0").wait_for("restored ");
     run.task("chief0").wait_for("model.ckpt-6");
     run.stop();
     EXPECT_THAT(run.task("chief0").output(),
                 AllOf(HasSubstr("ps " + std::to_string(server)), HasSubstr("was lost"),
-                      HasSubstr("joining the run again")));
+                      HasSubstr("will rejoin the run")));
   }
 }
 
@@ -111,7 +111,7 @@ TEST(ParameterServers, AChiefThatDiesGoesOnFromWhatTheServersHave) {
   ServedRun run(1, 2, kLong);
   run.task("chief0").wait_for("%)  loss");
   EXPECT_TRUE(run.replace("chief", 0));
-  run.task("chief0").wait_for("hold the state of this run");
+  run.task("chief0").wait_for("from the state that the parameter servers hold");
   run.task("chief0").wait_for("of this worker's data");
   run.stop();
 }
@@ -146,7 +146,7 @@ TEST(ParameterServers, AChiefThatDiesBetweenPartsAndTheirIndexLeavesNoTornCheckp
     const Ran newest = testing::run({binary("muster"), "inspect", "checkpoint", run.model_dir()});
     EXPECT_EQ(newest.code, 0) << newest.output;
     run.start("chief", 0);
-    run.task("chief0").wait_for("hold the state of this run");
+    run.task("chief0").wait_for("from the state that the parameter servers hold");
     run.task("chief0").wait_for("%)  loss");
   }
   ASSERT_NE(lost, "");
@@ -170,7 +170,7 @@ TEST(ParameterServers, OtherServersGoOnFromTheCheckpointBeforeADamagedOne) {
   };
   ASSERT_EQ(train("2", "100").code, 0);
   std::string damaged;
-  // The chief saves at the beginning, and behind its first step that is due: the 50th, or a later
+  // The chief saves at the beginning, and after its first step that is due: the 50th, or a later
   // one.
   int before = -1;
   for (const auto& entry : std::filesystem::directory_iterator(model)) {
@@ -188,7 +188,7 @@ TEST(ParameterServers, OtherServersGoOnFromTheCheckpointBeforeADamagedOne) {
   EXPECT_EQ(ran.code, 0) << ran.output;
   EXPECT_THAT(ran.output,
               AllOf(HasSubstr("skipping a damaged checkpoint: '" + damaged),
-                    HasSubstr("model.ckpt-" + std::to_string(before) + "' is used in place of")));
+                    HasSubstr("model.ckpt-" + std::to_string(before) + "' instead of")));
   EXPECT_THAT(testing::run({binary("muster"), "inspect", "checkpoint", model}).output,
               AllOf(HasSubstr("model.ckpt-150.part-2-of-3."), HasSubstr("global_step: 150")));
 }
@@ -201,7 +201,7 @@ TEST(ParameterServers, WhoStandsStillHoldsNobodyUp) {
   run.task("ps0").wait_for("no heartbeat for", 30s);
   run.task("worker1").signal(SIGCONT);
   run.task("worker1").wait_for("was taken for lost");
-  run.task("worker1").wait_for("joining the run again");
+  run.task("worker1").wait_for("will rejoin the run");
   run.stop();
 }
 

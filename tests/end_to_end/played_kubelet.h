@@ -64,7 +64,7 @@ class PlayedKubelet {
   // Writes the Secrets that the pod mounts into a folder, which stands for the place in the pod
   // where they are: returns the one for the other.
   std::map<std::string, std::string> mount_secrets(const Pod& pod) const;
-  // Whether the Job goes on after this exit code, and how.
+  // Whether the Job continues after this exit code, and how.
   bool may_restart(const Pod& pod, int code);
 
   std::vector<nlohmann::json> documents_;

@@ -70,10 +70,10 @@ struct Ran {
   std::string output{};
 };
 Ran run(const Words& command, const Variables& environment = {});
-// What a program printed behind "result: ", to the end of the line. Fails the test when there is
+// What a program printed after "result: ", to the end of the line. Fails the test when there is
 // nothing, and returns "{}".
 std::string result_of(const Ran& ran);
-// The number behind `text` in what a program printed. Throws Internal when there is no such text.
+// The number after `text` in what a program printed. Throws Internal when there is no such text.
 double number_behind(const std::string& output, const std::string& text);
 
 // Makes an attempt until it returns true, and fails the test after five. What shall happen to a
@@ -93,7 +93,7 @@ const std::string& digits();
 // A table of cats and dogs, "height,colour" and, of labelled ones, "kind": cats are small and dogs
 // are tall.
 std::string pets(int count, bool labelled);
-// mnist on digits(), with `flags` behind.
+// mnist on digits(), with `flags` after.
 Words mnist(const std::string& model_dir, const Words& flags = {});
 // muster run OPTIONS -- PROGRAM
 Words muster_run(const Words& options, const Words& program);

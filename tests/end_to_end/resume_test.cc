@@ -32,7 +32,7 @@ nlohmann::json result_of(const std::string& output) {
 
 class StoppedRunTest : public ::testing::TestWithParam<int> {};
 
-// Ctrl-C at some step in the middle of an epoch, then SIGTERM, then to the end; beside it a run
+// Ctrl-C at some step in the middle of an epoch, then SIGTERM, then to the end; next to it a run
 // nobody disturbs.
 TEST_P(StoppedRunTest, TheSameCommandContinuesToTheSameBits) {
   const int n = GetParam();

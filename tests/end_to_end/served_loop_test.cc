@@ -67,8 +67,8 @@ TEST(ServedLoops, AWorkerThatDiesComesBackToItsOwnData) {
   EXPECT_THAT(run.task("ps0").output(), HasSubstr("worker 1 was lost"));
 }
 
-// One command, which starts again what is killed and whoever asks for it: all come back to the last
-// checkpoint, and make the steps of their data all the same.
+// One command, which restarts killed tasks and tasks that ask for it: all return to the last
+// checkpoint, and still make the steps of their data.
 TEST(ServedLoops, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
   static constexpr int kEpochs = 400;
   until_in_time([] {
@@ -76,7 +76,7 @@ TEST(ServedLoops, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
     Program program(muster_run({"--chief", "--workers=1", "--ps=2", "--restart=2"},
                                custom_loop(directory / "model", kEpochs)));
     program.wait_for("epoch 20 ");
-    // A chief behind its data has no batch of which servers that lost everything could build.
+    // A chief after its data has no batch of which servers that lost everything could build.
     if (program.output().find(fmt::format("epoch {} ", kEpochs)) != std::string::npos) return false;
     if (!program.signal_task("ps", 1, SIGKILL)) return false;
     if (!program.says("restored ")) return false;
@@ -90,13 +90,13 @@ TEST(ServedLoops, AChiefThatDiesGoesOnFromWhatTheServersHave) {
   ServedLoopRun run(/*workers=*/1, /*servers=*/1, kNeverEnding);
   run.task("chief0").wait_for("epoch 10 ");
   EXPECT_TRUE(run.replace("chief", 0));
-  run.task("chief0").wait_for("hold the state of this run");
+  run.task("chief0").wait_for("from the state that the parameter servers hold");
   run.task("chief0").wait_for("epoch ");
   EXPECT_THAT(run.task("chief0").output(), Not(HasSubstr("epoch  1 ")));
   run.stop();
 }
 
-// The chief is through, and the worker has not begun: what is its own is trained on all the same.
+// The chief is through, and the worker has not begun: what is its own is trained on anyway.
 TEST(ServedLoops, AChiefBehindItsLastBatchThatLosesAServerBeginsAgainForTheOthers) {
   constexpr int kEpochs = 20;
   ServedLoopRun run(/*workers=*/1, /*servers=*/1, kEpochs, /*late=*/true);
@@ -113,7 +113,7 @@ TEST(ServedLoops, AChiefKilledBehindItsLastBatchSavesWhatTheOthersMake) {
   ServedLoopRun run(/*workers=*/1, /*servers=*/1, kEpochs, /*late=*/true);
   run.wait_for_checkpoint(kEpochs * 10);
   EXPECT_TRUE(run.replace("chief", 0));
-  run.task("chief0").wait_for("hold the state of this run");
+  run.task("chief0").wait_for("from the state that the parameter servers hold");
   run.start("worker", 0);
   run.expect_codes();
   expect_result(run.task("chief0").output(), kEpochs);

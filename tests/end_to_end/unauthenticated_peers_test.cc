@@ -146,7 +146,7 @@ std::set<int> listening_ports(pid_t pid) {
   return ports;
 }
 
-// A run of two workers, whose chief waits behind each step until it is let go on.
+// A run of two workers, whose chief waits after each step until it is let go on.
 class GatedRun {
  public:
   GatedRun() {
@@ -166,7 +166,7 @@ class GatedRun {
   void open_gate(int64_t step) const { write_file(directory_ / std::to_string(step), ""); }
   std::string checkpoint() const { return checkpoint_bytes(directory_ / "model", kSteps); }
 
-  // Trains to the end; `at_gate` is called behind each step. `begin` is called when the chief waits
+  // Trains to the end; `at_gate` is called after each step. `begin` is called when the chief waits
   // for the worker.
   void train(const std::function<void()>& begin, const std::function<void()>& at_gate) {
     Program chief(command(), variables(0));

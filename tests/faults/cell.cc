@@ -24,7 +24,7 @@ constexpr auto kLook = std::chrono::milliseconds(2);
 constexpr auto kGiveUp = std::chrono::seconds(100);
 constexpr int64_t kLastStep = 12;  // of the victim
 
-// Who says that the run has come to the phase: the victim, where it comes to it itself.
+// The process that says that the run has come to the phase: the victim, if it comes to it itself.
 int speaker_of(const Cell& cell) {
   const bool chief_alone = cell.phase == "save" || cell.phase == "evaluate";
   return cell.victim == "worker" && !chief_alone ? 1 : 0;
@@ -184,7 +184,7 @@ const std::vector<std::string>& phases() {
 }
 
 Measured strike(const Cell& cell) {
-  // Whoever comes to a phase stays there for a moment only. Where a busy machine let this process
+  // A process stays in a phase for a moment only. Where a busy machine let this process
   // stand still until the run had ended well, nothing was struck, and it is tried again.
   constexpr int kAttempts = 5;
   for (int attempt = 1;; ++attempt) {

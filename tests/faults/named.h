@@ -1,4 +1,4 @@
-// Who is said to have failed, as a reader of a run's output finds it. Thread safety: pure
+// The task that a run's output names as failed. Thread safety: pure
 // functions.
 #pragma once
 

@@ -22,7 +22,8 @@ constexpr auto kStandsStill = 2500ms;
 // chief, and then the others.
 constexpr auto kMostTime = 90s;
 
-// Who says that the run has come to the phase: the struck one, where it comes to it itself.
+// The process that says that the run has come to the phase: the struck one, if it comes to it
+// itself.
 std::string served_speaker(const ServedCell& cell) {
   if (cell.phase == "start") return cell.task;
   if (cell.phase == "evaluate") return "evaluator 0";
@@ -42,8 +43,8 @@ pid_t process_of(const ServedCell& cell, const Program& program) {
   return program.task(cell.task.substr(0, space), std::stoi(cell.task.substr(space + 1)));
 }
 
-// Without a restart the run ends with the one that was killed, but for a worker and the evaluator,
-// without whom the others go on.
+// Without a restart the run ends with the one that was killed, except for a worker and the
+// evaluator, without whom the others go on.
 int served_code(const ServedCell& cell) {
   return cell.restarts || cell.signal == SIGSTOP ? 0 : 128 + cell.signal;
 }

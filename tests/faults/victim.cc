@@ -1,6 +1,6 @@
 // A small training run that says which phase it is in and stays there a moment, so that a test can
 // strike it there. FAULT_PHASE names the phase and FAULT_TASK the task that says so, as "worker 1".
-// With FAULT_GATES, a folder, the chief waits behind each step until a file there has its number.
+// With FAULT_GATES, a folder, the chief waits after each step until a file there has its number.
 // With FAULT_SERVED it trains on parameter servers, which wait that many seconds for a task that
 // may be started again. With FAULT_KERAS, a file, it is a fit() on parameter servers, whose backups
 // fail while the file is there. Without them it is a program as any other.
@@ -150,7 +150,7 @@ distribute::StrategyPtr strategy() {
        .rejoin_timeout = Seconds(10)});
 }
 
-// What it keeps beside each backup can be written now and then.
+// What it keeps in addition to each backup can be written now and then.
 class FailingCallback final : public keras::Callback {
  public:
   void on_epoch_end(int64_t, keras::Logs&) override { std::this_thread::sleep_for(kEpoch); }
@@ -162,8 +162,8 @@ class FailingCallback final : public keras::Callback {
   }
 
  private:
-  // Of an epoch at least: without it, few epochs would take less time than whoever watches the
-  // backups needs to see one and to end this process, in the middle of the run.
+  // For an epoch at least: without it, few epochs would take less time than the watcher of the
+  // backups needs to see one and to end this process in the middle of the run.
   static constexpr auto kEpoch = std::chrono::milliseconds(30);
 };
 
@@ -188,7 +188,7 @@ void program(const Flags& flags) {
   if (!variable("FAULT_KERAS").empty()) return fit_on_servers(flags);
   reach("start");
   reach("join", std::chrono::milliseconds(0));
-  // Whoever is struck while it joins must still be waiting for the others.
+  // A process that is struck while it joins must still be waiting for the others.
   if (variable("FAULT_PHASE") == "join" && !is_struck("join")) std::this_thread::sleep_for(kLate);
   PausingFiles files;
   Estimator estimator(model_fn,

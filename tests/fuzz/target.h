@@ -1,4 +1,4 @@
-// What every fuzz target gives beside LLVMFuzzerTestOneInput(). Thread safety: one thread.
+// What every fuzz target gives next to LLVMFuzzerTestOneInput(). Thread safety: one thread.
 //
 // A target is one file, tests/fuzz/NAME_fuzz.cc, and one line, muster_fuzz(NAME NAME ...), in
 // tests/fuzz/CMakeLists.txt. It is built twice: with libFuzzer (./dev fuzz NAME), and with

@@ -14,7 +14,7 @@ if said=$("$compiler" "${flags[@]}" "$folder/wrong_program.cc" 2>&1); then
   exit 1
 fi
 for words in 'an input function takes nothing, or a const InputContext&, and returns a Dataset' \
-  'run() calls the function with what it is given'; do
+  'run() passes its arguments to the function'; do
   grep -qF "$words" <<<"$said" || {
     printf 'the compiler does not say "%s":\n%s\n' "$words" "$said"
     exit 1

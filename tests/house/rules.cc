@@ -22,7 +22,7 @@ constexpr int kLongFile = 600;
 constexpr std::string_view kTorchForSources = "muster/tensor/libtorch.h";
 // The opt-in header that adapts a user's torch::nn modules.
 constexpr std::string_view kTorchAdapter = "muster/torch.h";
-// Measures c10d's own collectives beside ours.
+// Measures c10d's own collectives next to ours.
 constexpr std::string_view kPeerOfBenchmarks = "benchmarks/all_reduce/contestants.cc";
 // What `muster new` writes: a root of its own.
 constexpr std::string_view kNewProject = "apps/muster/new_project/";

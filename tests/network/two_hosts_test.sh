@@ -46,9 +46,9 @@ expect_same() {
 
 one=$(timeout 100 "$bin/custom_loop" "${common[@]}" --strategy=mirrored:2 2>"$out/one.log" | sed -n 's/^result: //p')
 expect_same "a replica on each host" "$(on_two_hosts multi_worker)" "$one"
-grep -q "2 ranks communicate over TCP" "$out/here.log" || fail "two hosts did not talk over TCP"
+grep -q "2 replicas train together, connected over TCP" "$out/here.log" || fail "two hosts did not talk over TCP"
 
 one=$(timeout 100 "$bin/custom_loop" "${common[@]}" --strategy=mirrored:4 2>"$out/one.log" | sed -n 's/^result: //p')
 expect_same "two replicas on each host" "$(on_two_hosts multi_worker:2)" "$one"
-grep -q "4 ranks communicate over shared memory inside hosts, TCP between them (2 hosts)" "$out/here.log" ||
+grep -q "4 replicas train together, connected over shared memory inside hosts, TCP between them (2 hosts)" "$out/here.log" ||
   fail "the ranks of a host did not share memory"

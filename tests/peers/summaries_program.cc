@@ -1,6 +1,6 @@
 // Writes each kind of summary there is, in two runs of different hyperparameters below --model_dir,
 // for tools/peers/tensorboard.py, which looks at them in TensorBoard. With --live a third run lasts
-// for so many seconds, so that somebody may look while it is going on.
+// for this many seconds, so that somebody may look while it is going on.
 #include <muster/muster.h>
 
 #include <chrono>
@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
             0);
         writer.close();
         train(flags.model_dir + "/first", 8, 0.05, Seconds(0));
-        // This one ends with a step whose summaries are written, and goes on.
+        // This one ends with a step whose summaries are written, and continues.
         train(flags.model_dir + "/second", 16, 0.1, Seconds(0), 41);
         train(flags.model_dir + "/second", 16, 0.1, Seconds(0));
       },

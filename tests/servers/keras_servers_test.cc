@@ -194,7 +194,7 @@ TEST(FitOnServers, CallbacksSaveStopAndGiveTheBestWeightsBack) {
   });
 }
 
-// The data begins anew then; steps and epochs go on.
+// The data begins again then; steps and epochs go on.
 TEST(FitOnServers, ARunThatFailedGoesOnFromItsBackup) {
   struct Failing : Callback {
     explicit Failing(int64_t step) : step(step) {}
@@ -255,7 +255,7 @@ TEST(FitOnServers, ABackupThatFailsIsTriedAgain) {
     });
     log::flush();
     EXPECT_THAT(::testing::internal::GetCapturedStderr(),
-                HasSubstr("1 of the 2 that may fail in a row"));
+                HasSubstr("1 of 2 allowed failures in a row"));
     EXPECT_EQ(CheckpointManager(backup).latest().value_or(""),
               removed ? "" : backup + "/model.ckpt-25");
   }

@@ -161,7 +161,7 @@ TEST(ParameterServerTest, FloatsMayTravelInHalfTheBytes) {
   EXPECT_LT(difference, 0.02);
 }
 
-// A table that no optimizer trains is on no server, and has its values all the same.
+// A table that no optimizer trains is on no server, and has its values anyway.
 TEST(ParameterServerTest, WhatIsFrozenStaysWhatItIs) {
   TempDirectory directory;
   const ModelFn frozen = [](const Features& features, const Labels& labels, Mode mode,
@@ -245,7 +245,7 @@ TEST(ParameterServerTest, AWorkerWithoutDataIsNoHindrance) {
            });
 }
 
-// An update takes the batch of one worker: so many examples it has, whichever way they are said.
+// An update takes the batch of one worker: this many examples it has, whichever way they are said.
 TEST(ParameterServerTest, AGlobalBatchIsThatOfAnUpdate) {
   TempDirectory directory;
   train_on({.workers = 2}, directory / "model", two_layers, json::object(),
@@ -410,7 +410,8 @@ TEST(ParameterServerTest, StepsAreExactAlsoWhereTheyOverlap) {
   }
 }
 
-// Whoever joins again finds the step that was on its way in the weights, or its data not read.
+// A worker that joins again finds the step that was on its way in the weights, or its data not
+// read.
 TEST(ParameterServerTest, NoStepIsLostWhereATaskJoinsAgainWhileOneIsOnItsWay) {
   TempDirectory directory;
   for (const int64_t lost_at : {3, 6}) {

@@ -116,7 +116,7 @@ TEST(ServerCheckpointsTest, EachServerWritesItsPart) {
   EXPECT_TRUE(same_bits(latest(directory / "served"), latest(directory / "alone")));
 }
 
-// Whoever writes and reads: servers in parts, or the chief one file. Every run continues the one
+// Written and read by servers in parts, or by the chief in one file. Every run continues the one
 // before it, and the end has the bits of a run in one process.
 TEST(ServerCheckpointsTest, AnyRunContinuesAnyOther) {
   TempDirectory directory;
@@ -283,8 +283,8 @@ TEST(ServerCheckpointsTest, ARunGoesOnWithoutACheckpointThatAServerCannotWrite) 
   train_there(run, 2, 45);
   const std::string said = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(said, AllOf(HasSubstr("ps 1 cannot save its part: "),
-                          HasSubstr("1 of the 2 that may fail in a row"),
-                          HasSubstr("2 of the 2 that may fail in a row")));
+                          HasSubstr("1 of 2 allowed failures in a row"),
+                          HasSubstr("2 of 2 allowed failures in a row")));
   // Of each two parts and the table of them; nothing of what could not be saved.
   std::vector<std::string> expected;
   for (const char* name : {"model.ckpt-0.", "model.ckpt-30", "model.ckpt-40", "model.ckpt-45"})

@@ -1,4 +1,4 @@
-// What an optimizer does beside its rule, where weights live on parameter servers.
+// What an optimizer does next to its rule, where weights live on parameter servers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -134,7 +134,7 @@ TEST_F(ServerOptimizersTest, AScaledLossTrainsAsWithoutServers) {
   }
 }
 
-// A gradient that overflows updates nothing, halves the scale, and is a step all the same.
+// A gradient that overflows updates nothing, halves the scale, and is a step anyway.
 TEST_F(ServerOptimizersTest, WhatOverflowsIsLeftOut) {
   const auto overflows = [](int64_t call) { return call % 4 == 2 ? 1e38 : 1.0; };
   expect_same(

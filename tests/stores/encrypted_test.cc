@@ -110,7 +110,7 @@ TEST_F(EncryptedTest, AServiceThatKnowsNoChecksumsIsWrittenTo) {
     files->write_atomically("s3://bucket/f", std::string_view("y")).value();
     EXPECT_THAT(bucket_.server().requests(), testing::SizeIs(1)) << "it is remembered";
   }
-  // Who refuses for another reason may know them all the same.
+  // A service that refuses for another reason may still know them.
   bucket_.set_checksums(true);
   {
     const auto files = store(environment);
@@ -134,7 +134,7 @@ TEST_F(EncryptedTest, BytesThatChangeOnTheWayAreRefused) {
   const Status written = files->write_atomically("s3://bucket/f", content_of(100'000));
   ASSERT_FALSE(written.ok());
   EXPECT_THAT(written.error().what(),
-              AllOf(HasSubstr("BadDigest"), HasSubstr("changed on the way")));
+              AllOf(HasSubstr("BadDigest"), HasSubstr("damaged on the way")));
   EXPECT_THAT(bucket_.objects(), IsEmpty());
 }
 
@@ -151,7 +151,7 @@ TEST_F(EncryptedTest, CertificatesThatAreWrongAreErrorsAtOnce) {
   EXPECT_THAT(said(*good, ""), AllOf(HasSubstr("certificate"), HasSubstr("AWS_CA_BUNDLE")));
   const auto other = front(bucket_.server().host(), "buckets.example");
   EXPECT_THAT(said(*other, authority_),
-              AllOf(HasSubstr("subject name"), HasSubstr("as its certificate does")));
+              AllOf(HasSubstr("subject name"), HasSubstr("the server name in its certificate")));
   const auto expired = front(bucket_.server().host(), "127.0.0.1", 0);
   EXPECT_THAT(said(*expired, authority_), HasSubstr("expired"));
   // A file that is none, and a server that speaks no TLS.
@@ -165,7 +165,8 @@ TEST_F(EncryptedTest, CertificatesThatAreWrongAreErrorsAtOnce) {
   // A server that wants a certificate of ours says so, and goes on to.
   const auto strict = front(bucket_.server().host());
   strict->require_certificates();
-  EXPECT_THAT(said(*strict, authority_), AllOf(HasSubstr("alert"), HasSubstr("of its clients")));
+  EXPECT_THAT(said(*strict, authority_),
+              AllOf(HasSubstr("alert"), HasSubstr("require client certificates")));
 }
 
 // The variables of curl: https goes through a tunnel, http by asking the proxy, and what no_proxy

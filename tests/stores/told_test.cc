@@ -1,4 +1,4 @@
-// What the command tells whoever names something wrong.
+// What the command says if a name is wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -146,7 +146,7 @@ TEST_F(ToldTest, WhoeverWaitsHearsWhatFor) {
        .headers = {{"Retry-After", "1.5"}}},
       1000);
   EXPECT_THAT(told({"ls", "s3://bucket"}, {{"MUSTER_STORE_RETRY_SECONDS", "2"}}),
-              AllOf(HasSubstr("500 InternalError (It is tired)"), HasSubstr("it is tried again"),
+              AllOf(HasSubstr("500 InternalError (It is tired)"), HasSubstr("retrying"),
                     HasSubstr("error: cannot list")));
 }
 

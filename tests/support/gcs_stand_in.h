@@ -32,7 +32,7 @@ class GcsStandIn {
   size_t open_uploads() const { return sessions_.size() + parts_.size(); }
   // Whether it has the uploads by parts of the XML API; emulators may have none.
   void set_parts(bool has) { has_parts_ = has; }
-  // Of each chunk but the last, so many bytes at most are kept.
+  // Of each chunk but the last, this many bytes at most are kept.
   void keep_at_most(size_t bytes) { most_of_chunk_ = bytes; }
   // The project that requests must name, since it pays for them; "": none.
   void set_payer(std::string project) { payer_ = std::move(project); }

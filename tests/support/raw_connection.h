@@ -63,7 +63,7 @@ class RawConnection {
   }
   // What comes until the other end closes.
   std::string rest() { return until(""); }
-  // Whether the other end closes it within so many milliseconds.
+  // Whether the other end closes it within this many milliseconds.
   bool ends_within(int ms) {
     char buffer[4096];
     for (;;) {

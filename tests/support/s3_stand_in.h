@@ -18,7 +18,7 @@ class S3StandIn {
   // Makes the bucket "bucket". Requests must be signed for `region`.
   explicit S3StandIn(std::string region = "us-east-1");
 
-  // Whose signatures are good.
+  // The credentials whose signatures are good.
   static constexpr const char* kKey = "AKIDEXAMPLE";
   static constexpr const char* kSecret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
   // The variables with which a program finds it.

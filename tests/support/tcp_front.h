@@ -18,7 +18,7 @@ class TcpFront {
  public:
   // Speaks TLS with this certificate and key, as PEM, for the server at "127.0.0.1:PORT".
   TcpFront(const std::string& server, const std::string& certificate, const std::string& key);
-  // A proxy: opens a tunnel for whoever asks by CONNECT, whatever the host, to that server.
+  // A proxy: opens a tunnel to that server for each client that asks by CONNECT, whatever the host.
   explicit TcpFront(const std::string& server);
   ~TcpFront();
   TcpFront(const TcpFront&) = delete;
@@ -29,9 +29,9 @@ class TcpFront {
   // How many connections were accepted so far, and which hosts CONNECT asked for.
   int connections() const { return connections_; }
   std::vector<std::string> tunnels() const;
-  // From now on the byte behind so many of each connection's is changed on its way to the server.
+  // From now on the byte after this many of each connection's is changed on its way to the server.
   void change_byte_behind(int64_t bytes) { changed_at_ = bytes; }
-  // From now on a proxy answers this status to whoever asks for a tunnel.
+  // From now on a proxy answers this status to each request for a tunnel.
   void refuse_tunnels(int status) { refusal_ = status; }
   // From now on it refuses those who show no certificate of their own.
   void require_certificates();

@@ -40,7 +40,7 @@ struct Underway {
 TEST(TestDeviceStreams, CopyIsDoneOnceItsEventBlocks) {
   const Underway copy;
   EXPECT_FALSE(copy.arrived());
-  // Who does not wait computes with what was there.
+  // Without a wait the computation uses what was there.
   EXPECT_TRUE((copy.tensor + 1).isnan().all().item<bool>());
   copy.event.block(guard().getStream(test_device(1)));
   EXPECT_TRUE(copy.arrived());

@@ -19,10 +19,10 @@ namespace muster::inline v0_1 {
 struct WebFault {
   std::string only{};          // only requests whose "METHOD target" holds this text
   int status = 0;              // answers with this, without the handler; 0: the handler answers
-  std::string body{};          // beside `status`
-  httplib::Headers headers{};  // beside `status`
+  std::string body{};          // next to `status`
+  httplib::Headers headers{};  // next to `status`
   std::function<void(httplib::Response&)> lie = nullptr;  // changes what is about to be sent
-  int64_t cut_after = -1;              // closes the connection behind so many bytes of the body
+  int64_t cut_after = -1;              // closes the connection after this many bytes of the body
   std::chrono::milliseconds delay{0};  // before the answer
 };
 

@@ -375,7 +375,7 @@ TEST(EstimatorCalls, ThatDifferAreNamedAtOnce) {
     }
   });
   ASSERT_EQ(errors.size(), 2u);
-  // Who is quicker tells the other one.
+  // The quicker replica tells the other one.
   for (const auto& [rank, error] : errors) {
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
     EXPECT_THAT(error.what(), AllOf(HasSubstr("worker 0 to Estimator::evaluate()"),

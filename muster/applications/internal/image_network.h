@@ -53,7 +53,7 @@ class ImageNetwork {
   SymbolicTensor input() const { return input_; }
 
   // Convolves with as much padding as keeps the size, where the stride is 1; with a stride it takes
-  // whole windows alone, and stands behind a pad().
+  // whole windows alone, and stands after a pad().
   SymbolicTensor convolution(const SymbolicTensor& x, int64_t filters, int64_t kernel,
                              const std::string& name, const ModuleNames& modules,
                              ImageConvolution convolution = {});

@@ -260,7 +260,7 @@ class Weights::Matching {
                     shape->back()));
   }
 
-  // Gives what is told behind line `line` of a list: to compare names takes a while, and of
+  // Gives what is told after line `line` of a list: to compare names takes a while, and of
   // hundreds few are shown.
   static std::string near(const std::string& name, const std::vector<std::string>& known,
                           size_t line) {
@@ -293,7 +293,7 @@ class Weights::Matching {
 
   void check_ties() const {
     for (const auto& [first, second] : names().ties) {
-      // A head lies beside the model, without its prefix.
+      // A head lies next to the model, without its prefix.
       const std::string other = file_.find(prefix_ + second) != nullptr ? prefix_ + second : second;
       if (file_.find(other) == nullptr || at::equal(file_.read(prefix_ + first), file_.read(other)))
         continue;

@@ -48,7 +48,7 @@ class Weights {
   // file, else `otherwise`.
   Initializer initializer(const std::string& variable, Initializer otherwise) const;
 
-  // A program's names may stand behind one of these prefixes.
+  // A program's names may stand after one of these prefixes.
   void prefixes(const std::string& program, std::vector<std::string> prefixes);
   // Tensors of these names are no weights of the application. A star at the beginning or the end
   // stands for anything.
@@ -60,7 +60,7 @@ class Weights {
   void head(const std::string& layer) { head_ = layer; }
 
   // The file's tensor for one variable. A second one is looked for where the first is not there,
-  // and each without the prefix too: heads stand beside the model they belong to.
+  // and each without the prefix too: heads is next to the model they belong to.
   void add(const std::string& program, const std::string& variable, const std::string& tensor,
            Layout layout = layouts::same);
   // For the variables of a layer, "weight" and "bias" of the modules; those that the layer does not

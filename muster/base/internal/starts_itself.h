@@ -1,4 +1,4 @@
-// Whether a test can start its own program anew, as death tests do. Thread safety: one thread.
+// Whether a test can start its own program again, as death tests do. Thread safety: one thread.
 #pragma once
 
 #include <fcntl.h>

@@ -18,7 +18,7 @@ namespace {
 
 constexpr double kPoll = 1;            // seconds that the chief lets a request for a call wait
 constexpr double kBeforeRejoin = 0.5;  // seconds
-constexpr int kPassesWithoutRows = 3;  // behind which a worker has no part of the data
+constexpr int kPassesWithoutRows = 3;  // after which a worker has no part of the data
 
 // One worker's part in a run, from its connections to its goodbye.
 class Worker {
@@ -55,7 +55,7 @@ class Worker {
     replica_.engine().finish();
     log::info(fmt::format("{} made {} calls", task_, made_));
     if (!options_.start.cancelled()) return;
-    throw Error(ErrorKind::kCancelled, fmt::format("{} was told to stop", task_),
+    throw Error(ErrorKind::kCancelled, fmt::format("{} was asked to stop", task_),
                 "started again, it makes calls again");
   }
 
@@ -66,7 +66,7 @@ class Worker {
     replica_.build(*functions_.training(), client->form());
     const cluster::ResolvedCluster& cluster = options_.start.cluster;
     CallMaker maker(replica_, functions_, cluster.rank - 1, cluster.num_workers - 1);
-    log::info(fmt::format("{} makes calls for the chief, from step {} on", task_,
+    log::info(fmt::format("{} runs calls for the chief, from step {} on", task_,
                           replica_.engine().step()));
     while (!options_.start.cancelled()) {
       const auto call = client->next(kPoll);
@@ -101,7 +101,7 @@ class Worker {
     try {
       return run_.ended();
     } catch (const Error& error) {
-      // What made the run fail is known to its ledger; where that is gone, nobody knows.
+      // The ledger knows what made the run fail; without the ledger it is unknown.
       if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kTimeout) throw;
       return false;
     }
@@ -191,8 +191,8 @@ void make_calls(const Strategy& strategy, const ps::ClosureOptions& options,
       if (error.kind() != ErrorKind::kPeerLost || options.start.cancelled() ||
           waited >= restart_timeout)
         throw;
-      log::warning(
-          fmt::format("{}; joining the run again, when all of it is there", error.message()));
+      log::warning(fmt::format("{}; this task will rejoin the run when all tasks are connected",
+                               error.message()));
       patient.start.join_timeout = std::max(1.0, restart_timeout - waited);
     }
     system_clock().sleep_for(from_seconds(kBeforeRejoin));

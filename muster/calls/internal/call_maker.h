@@ -37,7 +37,7 @@ class CallMaker {
 };
 
 // What a worker's task does: makes the calls that the chief schedules until the run is over, and
-// joins the run again when it loses the chief or a server, within so many seconds.
+// joins the run again when it loses the chief or a server, within this many seconds.
 void make_calls(const Strategy& strategy, const ps::ClosureOptions& options,
                 const RemoteFunctions& functions, double restart_timeout);
 

@@ -1,4 +1,4 @@
-// A word in model_dir that the run of a job has ended, for a chief that is killed right behind its
+// A word in model_dir that the run of a job has ended, for a chief that is killed right after its
 // end and started again: the servers it would wait for are gone. Thread safety: pure functions but
 // for the file.
 #pragma once

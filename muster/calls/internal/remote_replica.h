@@ -27,7 +27,7 @@ class RemoteReplica {
   SharedRun& run() { return *replica_->shared(); }
 
   // Calls the function that trains on zero rows of a batch of this form ("" without one), which
-  // makes the variables; then begins the run, or joins it. On the chief, a run that goes on from
+  // makes the variables; then begins the run, or joins it. On the chief, a run that continues from
   // nothing begins with what `initial` has, if it is given.
   void build(const RemoteFunctions::Function& training, const std::string& form,
              const Checkpoint* initial = nullptr);

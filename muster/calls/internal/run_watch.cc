@@ -17,7 +17,7 @@ void RunWatch::look() {
     const double patience = lonely->came ? restart_timeout_ : join_timeout_;
     if (lonely->seconds > patience) {
       throw Error(ErrorKind::kTimeout,
-                  fmt::format("for {:.0f} s no worker is there to make calls; {} {}",
+                  fmt::format("no worker has been available for calls for {:.0f} s; {} {}",
                               lonely->seconds, host_.unfinished(), "have not ended"),
                   "start the workers of TF_CONFIG; CoordinatorOptions::join_timeout is how long "
                   "the first is waited for, ParameterServerOptions::restart_timeout how "

@@ -19,7 +19,7 @@ Tensor nearest_centers(const Tensor& points, const Tensor& centers, bool cosine)
 Tensor distances_to(const Tensor& points, const Tensor& centers, bool cosine);
 
 // Gives [clusters + 1, numbers + 1] of float64, one tensor, so that replicas exchange one message:
-// the sum of the distances in the corner of row 0; in the row behind each center the sum of the
+// the sum of the distances in the corner of row 0; in the row after each center the sum of the
 // points whose `index` it is, and how many these are.
 Tensor sums_of(const Tensor& points, const Tensor& centers, const Tensor& index, bool cosine,
                int64_t clusters);

@@ -14,7 +14,7 @@ Tensor random_centers(const Tensor& points, int64_t count, RandomKey key);
 
 // Gives `count` of the points by k-means++: for each but the first, 1 + `retries` are drawn with
 // probabilities proportional to the squared distance to the nearest one that was chosen, and the
-// one is taken behind which the sum of these distances is the least. Source: Arthur and
+// one is taken after which the sum of these distances is the least. Source: Arthur and
 // Vassilvitskii, "k-means++: the advantages of careful seeding", SODA 2007. REQUIRES: there are as
 // many points.
 Tensor plus_plus_centers(const Tensor& points, int64_t count, int64_t retries, RandomKey key);

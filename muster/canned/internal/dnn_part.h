@@ -31,7 +31,7 @@ class DnnPart {
   // hidden_units that are missing or below 1, and dropout outside of [0, 1).
   DnnPart(std::string estimator, const DnnPartOptions& options, int64_t units);
 
-  // Gives [batch, units], and shows how the numbers behind each layer are distributed, and which
+  // Gives [batch, units], and shows how the numbers after each layer are distributed, and which
   // part of them is 0. Throws InvalidArgument, which begins with the estimator, for features that
   // are no dict, or that the columns refuse.
   Tensor logits(const Features& features, ModelContext& context) const;

@@ -19,7 +19,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-// Leftovers of a process that may still run are only removed when nobody has touched them for this
+// Leftovers of a process that may still run are only removed when they were not touched for this
 // long.
 constexpr double kStaleSeconds = 24 * 3600;
 
@@ -46,7 +46,7 @@ bool is_other_live_process(int64_t pid) {
 void remove_leftover(FileSystem& fs, const std::string& path) {
   const Status removed = fs.remove(path);
   if (!removed.ok() && removed.error().kind() != ErrorKind::kNotFound) {
-    log::warning_once("cannot remove the leftover of a save that was stopped: " +
+    log::warning_once("cannot remove the leftover of an interrupted save: " +
                       removed.error().message());
   }
 }
@@ -111,7 +111,7 @@ Status remove_checkpoint(FileSystem& fs, const std::string& model_dir, const std
   } catch (const Error&) {
     // Gone, or damaged: what it has of parts goes with the next save.
   }
-  // In this order nobody finds a checkpoint that lacks a part.
+  // In this order no reader finds a checkpoint that lacks a part.
   const Status removed = fs.remove(file);
   if (removed.ok()) {
     for (const std::string& part : parts) remove_leftover(fs, join_path(model_dir, part));

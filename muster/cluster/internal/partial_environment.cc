@@ -108,16 +108,14 @@ const PartialEnvironment* plainest(std::span<const PartialEnvironment> partials)
 
 Error refusal_of(const PartialEnvironment& partial) {
   return invalid_argument(
-      partial.finding +
-          ": this looks like one of several processes, and would train alone beside the "
-          "others",
+      partial.finding + ": this looks like one of several processes, but it would train alone",
       partial.fix + "; MUSTER_CLUSTER=local trains alone");
 }
 
 std::string note_of(const PartialEnvironment& partial) {
   return fmt::format(
-      "{}: this process trains alone; where it is one of several, {}; MUSTER_CLUSTER=local says "
-      "that it is none",
+      "{}: this process trains alone. If it is one of several, {}; if it should train alone, set "
+      "MUSTER_CLUSTER=local",
       partial.finding, partial.fix);
 }
 

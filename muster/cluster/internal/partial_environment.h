@@ -1,6 +1,6 @@
-// Variables of a launcher of which a part is there, and the one rule for them: whoever is told a
-// rank above 0, a size above 1, or a rank and no size is one of several processes, and must not
-// train alone beside the others. Thread safety: pure functions.
+// Variables of a launcher of which a part is there, and the one rule for them: a process with a
+// rank above 0, a size above 1, or a rank without a size is one of several processes, and must not
+// train alone. Thread safety: pure functions.
 #pragma once
 
 #include <cstdint>

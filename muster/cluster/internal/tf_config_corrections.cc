@@ -213,12 +213,12 @@ std::optional<BadAddress> find_bad_address(const ClusterSpec& cluster) {
       }
       if (!port_of(parts->port)) {
         return bad(fmt::format("port \"{}\" is not a number from 1 to 65535", parts->port),
-                   "give every task a port of its own");
+                   "give every task a different port");
       }
       if (auto [it, fresh] = seen.emplace(address, task); !fresh) {
         return bad(
             fmt::format("cluster.{}[{}] has the same address", it->second.type, it->second.index),
-            "give every task an address of its own");
+            "give every task a different address");
       }
     }
   }

@@ -26,7 +26,7 @@ TfConfig moved(const TfConfig& config, const std::function<Task(const Task&)>& p
 TfConfig with_chief(const TfConfig& config);
 // Makes all chiefs but the first into workers.
 TfConfig with_one(const TfConfig& config, const std::string& chief);
-// Makes the tasks for which `which` says so into workers, behind those there are.
+// Makes the tasks for which `which` says so into workers, after those there are.
 TfConfig with_workers(const TfConfig& config, const std::function<bool(const Task&)>& which);
 // Names a task that is in the cluster: the one whose name is nearly this one's, or else the chief.
 TfConfig with_known_task(const TfConfig& config, const std::string& chief);

@@ -48,7 +48,7 @@ std::string local_address(const std::string& host) {
   if (chosen.empty()) chosen = "127.0.0.1";
   const std::string first = resolved.empty() ? "nothing" : resolved.front();
   log::warning_once(fmt::format(
-      "'{}' resolves to {}, which no interface of this machine owns: peers connect to {} instead",
+      "'{}' resolves to {}, which is not an address of this machine: peers connect to {} instead",
       host, first, chosen));
   return chosen;
 }

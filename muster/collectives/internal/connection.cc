@@ -65,7 +65,7 @@ void Connection::write() {
     Transfer& transfer = *sends_.front();
     Header header{.tag = transfer.tag_, .magic = kMessageMagic, .bytes = transfer.bytes_};
     constexpr auto kHeader = static_cast<int64_t>(sizeof(Header));
-    // `moved_` counts the header and the payload behind it.
+    // `moved_` counts the header and the payload after it.
     const int64_t of_header = std::min(transfer.moved_, kHeader);
     const int64_t of_payload = transfer.moved_ - of_header;
     iovec parts[2] = {{.iov_base = reinterpret_cast<std::byte*>(&header) + of_header,

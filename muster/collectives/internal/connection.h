@@ -1,4 +1,4 @@
-// Messages over one TCP connection, each with a tag. Nothing blocks: whoever owns the connection
+// Messages over one TCP connection, each with a tag. Nothing blocks: the owner of the connection
 // polls its socket and lets it read and write. No LibTorch here. Thread safety: one thread.
 #pragma once
 
@@ -34,7 +34,7 @@ class Transfer {
 
   Connection& connection_;
   std::byte* const data_;
-  const int64_t bytes_;  // at most so many, of one that is received
+  const int64_t bytes_;  // at most this many, of one that is received
   const uint32_t tag_;
   int64_t moved_ = 0;  // bytes of the payload; of one that is sent, of the header too
   bool done_ = false;
@@ -48,8 +48,8 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   // Posts a message of `bytes` from or to `data`, which stays valid while the transfer lives.
-  // Messages of one tag arrive in the order they were sent, and so are received. A message that
-  // nobody has posted a receive for holds up those behind it.
+  // Messages of one tag arrive in the order they were sent, and so are received. A message without
+  // a posted receive holds up those after it.
   std::unique_ptr<Transfer> send(const std::byte* data, int64_t bytes, uint32_t tag);
   // The message may be shorter; a longer one closes the connection.
   std::unique_ptr<Transfer> receive(std::byte* data, int64_t bytes, uint32_t tag);
@@ -62,7 +62,7 @@ class Connection {
   void read();
   void write();
   // The system says that both directions are over. What has come before is handed on to the
-  // receives that are posted, also behind a message that nobody has posted one for.
+  // receives that are posted, also after a message without a posted receive.
   void note_hang_up();
 
   // Why no message can come or go any more; nothing while it stands.
@@ -80,7 +80,7 @@ class Connection {
 
   void withdraw(Transfer& transfer);
   void close(std::string why);
-  // Hands on all that has come, and drops what nobody waits for.
+  // Hands on all that has come, and drops messages without a receive.
   void drain();
   // Hands on what is in the buffer; false when there is nothing more to hand on.
   bool deliver();
@@ -99,7 +99,7 @@ class Connection {
   std::optional<Header> incoming_;  // the message that is being read
   Transfer* target_ = nullptr;      // where it goes; nothing when that was withdrawn
   int64_t missing_ = 0;             // of its bytes
-  bool held_up_ = false;            // nobody has posted a receive for it
+  bool held_up_ = false;            // no receive is posted for it
   bool draining_ = false;           // nothing waits for a receive any more
 };
 

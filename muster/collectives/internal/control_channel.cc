@@ -27,7 +27,7 @@ constexpr uint64_t kHeadersAhead = 4;
 }  // namespace
 
 // Headers are what makes differing calls an error instead of a hang. A rank that leaves sends one
-// with the reason behind it.
+// with the reason after it.
 struct ControlChannel::Header {
   uint32_t magic = kMagic;
   uint8_t goodbye = 0;

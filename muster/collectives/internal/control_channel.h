@@ -3,7 +3,7 @@
 // run() and what is called inside of it by one thread at a time; interrupt() from any.
 //
 // Each operation begins with a header from every rank to every other one; the payload of a small
-// operation travels behind it.
+// operation travels after it.
 #pragma once
 
 #include <array>
@@ -58,8 +58,8 @@ class ControlChannel {
   void receive_headers(const Operation& operation);
   // What `peer` sent along with its header; valid until the next operation.
   const std::byte* payload(int peer, const Operation& operation) const;
-  // A number of messages for `operation`: differs, but for one chance in 2^28, when two ranks are
-  // in different operations. So a payload never meets a buffer of another operation before the
+  // A number of messages for `operation`: differs, except for one chance in 2^28, when two ranks
+  // are in different operations. So a payload never meets a buffer of another operation before the
   // headers tell.
   uint32_t payload_tag(const Operation& operation, int phase) const;
   // Posts a message; the transfer lives until run() returns.

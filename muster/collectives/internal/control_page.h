@@ -34,7 +34,7 @@ enum class Counter {
 };
 
 // Its rank writes it and all others read it. All ranks write the doorbell, and, for an all_reduce
-// in place, whoever sums this rank's chunk writes `claim` and then the counter kCompleted. It
+// in place, the rank that sums this rank's chunk writes `claim` and then the counter kCompleted. It
 // begins as zeroed memory.
 struct alignas(64) ControlPage {
   std::array<std::atomic<uint64_t>, 3> counters;  // by Counter
@@ -64,7 +64,7 @@ struct alignas(64) ControlPage {
     }
     return false;
   }
-  // The rank that has claimed the chunk of the operation, or `owner` while nobody has.
+  // The rank that has claimed the chunk of the operation, or `owner` while no rank has.
   int claimed_by(const Operation& operation, int owner) const {
     const uint64_t there = claim.load(std::memory_order_acquire);
     return there / kRanks == operation.sequence ? static_cast<int>(there % kRanks) : owner;

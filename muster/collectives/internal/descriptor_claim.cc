@@ -35,7 +35,7 @@ std::optional<int64_t> count_open() {
   std::error_code error;
   const std::filesystem::directory_iterator entries("/proc/self/fd", error);
   if (error) return std::nullopt;
-  return std::distance(begin(entries), end(entries)) - 1;  // but for the one that reads this
+  return std::distance(begin(entries), end(entries)) - 1;  // except for the one that reads this
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
   virtual std::string_view name() const = 0;
-  // Lets the device carry the operation out, behind what is in `stream`; its addresses are the
+  // Lets the device carry the operation out, after what is in `stream`; its addresses are the
   // device's. Ranks enqueue the same operations in the same order. Throws what ended the group.
   virtual void enqueue(const Operation& operation, const c10::Stream& stream) = 0;
   // Throws what is known to keep operations from ending.

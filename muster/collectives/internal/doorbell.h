@@ -19,7 +19,7 @@ struct Doorbell {
   // consistent fence: then the owner sees that, or this sees the owner asleep.
   bool has_sleeper() const { return sleeping.load(std::memory_order_acquire) != 0; }
 
-  // Sleeps until somebody rings, or for `timeout` at the most; not at all when `ready()` holds.
+  // Sleeps until a ring, or for at most `timeout`; not at all when `ready()` holds.
   template <typename Ready>
   void sleep(std::chrono::milliseconds timeout, Ready ready) {
     const uint32_t heard = rings.load();

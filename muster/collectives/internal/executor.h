@@ -1,4 +1,4 @@
-// Who carries operations out. No LibTorch here.
+// Runs operations. No LibTorch here.
 #pragma once
 
 #include "muster/base/error.h"

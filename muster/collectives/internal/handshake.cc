@@ -88,7 +88,8 @@ bool Handshake::finish_connecting() {
   return send(hello_);
 }
 
-// The side that accepted proves itself first: whoever connected to the wrong place tells nothing.
+// The side that accepted authenticates first: a peer that connected to the wrong place reveals
+// nothing.
 bool Handshake::answer_hello() {
   Hello hello{};
   std::memcpy(&hello, inbox_.data(), sizeof(hello));
@@ -97,7 +98,7 @@ bool Handshake::answer_hello() {
   const bool known_lane = hello.lane == static_cast<int32_t>(Lane::kControl) ||
                           hello.lane == static_cast<int32_t>(Lane::kBulk);
   if (!known_lane || hello.to_rank != own_rank_)
-    return fail_unauthenticated("it looks for somebody else");
+    return fail_unauthenticated("it connects to another rank");
   peer_rank_ = hello.from_rank;
   lane_ = static_cast<Lane>(hello.lane);
   hello_ = std::exchange(inbox_, {});

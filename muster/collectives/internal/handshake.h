@@ -1,6 +1,6 @@
 // How two ranks that have a connection prove to each other that they belong to one group: each
-// shows that it knows the group's secret, and neither sends it. Whoever cannot is turned away
-// before a byte of the group's data moves. No LibTorch here. Thread safety: one thread.
+// shows that it knows the group's secret, and neither sends it. A peer that cannot is refused
+// before a byte of the group's data is sent. No LibTorch here. Thread safety: one thread.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace muster::inline v0_1::internal {
 // What a connection between two ranks carries.
 enum class Lane : int32_t { kControl, kBulk };
 
-// One side of a handshake. It never waits: whoever owns it polls the socket and calls advance().
+// One side of a handshake. It never waits: its owner polls the socket and calls advance().
 class Handshake {
  public:
   enum class State { kRunning, kDone, kFailed };

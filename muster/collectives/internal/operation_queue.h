@@ -9,7 +9,7 @@
 
 namespace muster::inline v0_1::internal {
 
-// Executes operations one at a time: on a thread of its own, beside the caller's work, or
+// Executes operations one at a time: on a thread of its own, next to the caller's work, or
 // on the thread that waits for one, which spares the hand-over.
 class OperationQueue final : public Executor {
  public:

@@ -1,5 +1,5 @@
 // How the ranks of one host reach each other's buffers. No LibTorch here. Thread safety: find()
-// from one thread at a time, beside address(), which is called by one thread at a time.
+// from one thread at a time, next to address(), which is called by one thread at a time.
 #pragma once
 
 #include <cstddef>

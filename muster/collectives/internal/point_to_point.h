@@ -1,5 +1,5 @@
-// Messages between ranks that are processes, over TCP. Whoever waits for one brings all of them
-// forward, so no thread of its own is woken for each. No LibTorch here. Thread safety: one thread;
+// Messages between ranks that are processes, over TCP. A caller that waits for one message advances
+// all of them, so no separate thread wakes for each. No LibTorch here. Thread safety: one thread;
 // wake() from any.
 #pragma once
 

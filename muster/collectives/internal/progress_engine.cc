@@ -26,7 +26,8 @@ constexpr auto kCheck = milliseconds(1);
 constexpr auto kLongestCheck = milliseconds(8);
 // Bytes over all ranks that a rank sums faster by itself than with ranks it has to wake first.
 constexpr int64_t kSumAlone = int64_t{1} << 20;
-// Threads of one process do not die alone, and whoever leaves rings. So a long sleep is enough.
+// Threads of one process do not die alone, and a thread that leaves notifies the others. So a long
+// sleep is enough.
 constexpr auto kThreadCheck = milliseconds(100);
 
 bool between_threads(const GroupMembers& members) {
@@ -50,8 +51,8 @@ struct ProgressEngine::State : Work::State {
 };
 
 // Between threads a rank that leaves frees its buffers. It first declares itself gone and then
-// waits for the flag this sets. Who comes after that sees it gone, and keeps off its buffers: both
-// sides store first and then load, in one order for all.
+// waits for the flag this sets. A rank that comes after that sees that it has left, and does not
+// use its buffers: both sides store first and then load, in one order for all.
 class ProgressEngine::InBuffers {
  public:
   explicit InBuffers(ControlPage& page) : page_(page) { page_.in_buffers.store(1); }
@@ -121,7 +122,7 @@ bool ProgressEngine::declare_failed(const Error& error) {
     own.reason_bytes = static_cast<uint32_t>(std::min(error.message().size(), kReasonBytes));
     std::memcpy(own.reason, error.message().data(), own.reason_bytes);
     own.gone.store(1);
-    // Last: whoever sees it frees buffers, which the others keep off only after the line above.
+    // Last: a rank that sees it frees buffers, which the others avoid only after the line above.
     failed_.store(true, std::memory_order_release);
   }
   wake_others(/*early=*/true);
@@ -369,8 +370,8 @@ bool ProgressEngine::all_completed(uint64_t sequence) const {
 
 // The sequence of `wanted`, or of the last operation for which there was a slot, when the last rank
 // to come can do this rank's part of all operations up to it; else 0. A rank that is not woken for
-// each of them finds its core free when it is: whoever has just slept is the next one that the
-// scheduler of a busy machine lets wait.
+// each of them finds its core free when it is woken: on a busy machine the scheduler lets a thread
+// that has just slept wait next.
 uint64_t ProgressEngine::others_can_do_all_until(const State* wanted) const {
   const std::lock_guard lock(mutex_);
   for (const Pending& pending : pending_) {
@@ -413,7 +414,7 @@ Error ProgressEngine::timed_out(const Operation& operation) const {
                "see what that task was doing; a longer time-out only helps when it was busy");
 }
 
-// Whether the others wait for this rank: its own part is not done and nobody else does that, or it
+// Whether the others wait for this rank: its own part is not done and no other rank does it, or it
 // has claimed the chunk of another rank.
 bool ProgressEngine::owes(int peer, const Operation& operation) const {
   for (int r = 0; r < size_; ++r) {

@@ -30,12 +30,11 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr int64_t kMemories = 8;           // descriptors for a control page and buffers
-constexpr size_t kUnauthenticated = 16;    // that may be connected beside the ranks
+constexpr size_t kUnauthenticated = 16;    // that may be connected in addition to the ranks
 constexpr auto kLook = milliseconds(50);   // between looks at what `check_failure` says
 constexpr auto kRetry = milliseconds(10);  // before a full queue is tried again
 
-// Where a rank is found: its host, the name of its socket, and the word that whoever connects has
-// to say.
+// Where a rank is found: its host, the name of its socket, and the word that a peer must send.
 struct Endpoint {
   std::string host{};
   std::string socket{};
@@ -141,8 +140,8 @@ class Bootstrap {
   }
 
   // Opens the connection to a lower rank; returns what is in the way, or nothing. That rank accepts
-  // nobody yet, and unauthenticated peers may have filled its queue: some of them give up, or the
-  // time is over.
+  // no connection yet, and unauthenticated peers may have filled its queue: some of them give up,
+  // or the time is over.
   std::string reach(int rank, const Endpoint& endpoint) {
     for (;; std::this_thread::sleep_for(kRetry)) {
       try {
@@ -173,7 +172,7 @@ class Bootstrap {
     const FileDescriptor& socket = member(rank).socket;
     while (!readable(socket, std::min(kLook, remaining()))) look(rank);
     auto reply = receive_handle(socket, milliseconds(0));
-    // Whoever names another rank would be taken for it.
+    // A peer that names another rank would be mistaken for it.
     if (!reply || reply->rank != rank) throw lost(rank);
     return std::move(*reply);
   }
@@ -184,7 +183,8 @@ class Bootstrap {
     if (steady_clock::now() >= deadline_) throw lost(rank);
   }
 
-  // Accepts the connection of every higher rank. Whoever connects and says nothing holds up nobody.
+  // Accepts the connection of every higher rank. A peer that connects and sends nothing delays no
+  // rank.
   void accept(const std::vector<Endpoint>& endpoints) {
     std::list<FileDescriptor> peers;
     for (int missing = options_.size - options_.rank - 1; missing > 0;) {
@@ -194,7 +194,7 @@ class Bootstrap {
         auto socket = accept_unix(listener_, milliseconds(0));
         if (!socket) break;
         if (!is_same_user(socket->get())) {
-          log::warning_once("refused a process of another user, which wanted to share memory");
+          log::warning_once("refused a process of another user that tried to share memory");
           continue;
         }
         if (peers.size() >= static_cast<size_t>(missing) + kUnauthenticated) peers.pop_front();

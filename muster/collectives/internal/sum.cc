@@ -10,7 +10,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-// Partial sums of so many elements stay in the nearest cache.
+// Partial sums of this many elements stay in the nearest cache.
 constexpr int64_t kBlock = 1024;
 
 // How elements in memory are added: as what, and the way there and back.

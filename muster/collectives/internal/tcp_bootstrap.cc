@@ -23,8 +23,8 @@ using std::chrono::steady_clock;
 
 constexpr int kLanes = 2;
 constexpr auto kLook = milliseconds(50);                // between looks at what `check` says
-constexpr auto kHandshakeTimeout = milliseconds(5000);  // for a handshake with whoever connected
-constexpr size_t kUnauthenticated = 16;    // that may be in a handshake beside the peers
+constexpr auto kHandshakeTimeout = milliseconds(5000);  // for a handshake with a connecting peer
+constexpr size_t kUnauthenticated = 16;    // that may be in a handshake in addition to the peers
 constexpr size_t kAccepts = 32;            // in a turn, before those who have come are heard
 constexpr auto kPause = milliseconds(20);  // before a side that was dropped connects again
 
@@ -145,8 +145,8 @@ class Bootstrap {
          static_cast<int>(std::min<milliseconds>(most, remaining()).count()));
   }
 
-  // Accepts a few at a time: however fast unauthenticated peers connect, whoever has come is heard
-  // in between.
+  // Accepts a few at a time: so that waiting peers are served even if unauthenticated ones connect
+  // fast.
   void accept_peers() {
     const size_t room = kLanes * missing().size() + kUnauthenticated;
     for (size_t accepted = 0; accepted < std::min(kAccepts, room); ++accepted) {
@@ -243,7 +243,7 @@ class Bootstrap {
   std::vector<PeerSockets> peers_;
   std::string secret_;
   std::vector<std::string> addresses_;  // of lower ranks
-  std::list<Meeting> accepted_;         // with whoever connected
+  std::list<Meeting> accepted_;         // with connecting peers
   std::list<Meeting> hosts_;            // with lower ranks
   std::vector<Retry> retries_;          // of those that were dropped
 };

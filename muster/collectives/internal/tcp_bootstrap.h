@@ -12,7 +12,7 @@
 
 namespace muster::inline v0_1::internal {
 
-// Who meets whom.
+// The ranks to connect.
 struct TcpGroupOptions {
   KeyValueStore* store = nullptr;
   int rank = 0;
@@ -28,7 +28,7 @@ struct TcpGroupOptions {
   int shown(int r) const { return shown_ranks.empty() ? r : shown_ranks[static_cast<size_t>(r)]; }
 };
 
-// The connections to one peer. Small messages do not wait behind large ones.
+// The connections to one peer. Small messages do not wait after large ones.
 struct PeerSockets {
   FileDescriptor control;
   FileDescriptor bulk;

@@ -84,7 +84,7 @@ bool spares_the_listener(int code) {
     case EWOULDBLOCK:
 #endif
     case EINTR:
-    // Whoever connected may be gone already. Linux hands on what the network said of the new
+    // The peer may have closed already. Linux passes on what the network reported for the new
     // connection; accept(2) asks that these be treated like EAGAIN.
     case ECONNABORTED:
     case ENETDOWN:

@@ -24,7 +24,7 @@ struct AcceptedSocket {
   FileDescriptor socket{};
   std::string host{};
 };
-// Does not wait: nothing when nobody has connected, or whoever has is gone. Throws Unavailable.
+// Does not wait: nothing without a connecting peer, or if the peer has closed. Throws Unavailable.
 std::optional<AcceptedSocket> accept_tcp(const FileDescriptor& listener);
 // Whether this error of accept(2) speaks of one connection alone, so that the listener still works.
 bool spares_the_listener(int code);

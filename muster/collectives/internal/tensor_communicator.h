@@ -34,7 +34,7 @@ class TensorCommunicator : public Communicator {
   // Throws InvalidArgument unless 0 <= rank < size. Tensors are on `device`.
   TensorCommunicator(int rank, int size, Device device = at::kCPU);
 
-  // Who carries operations out; to be called once by groups of two or more, when all is ready.
+  // Sets the executor of operations; call it once for groups of two or more, when all is ready.
   void start(std::shared_ptr<Executor> executor);
   // A queue with a communication thread.
   void start(OperationQueue::Hooks hooks);

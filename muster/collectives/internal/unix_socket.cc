@@ -23,7 +23,7 @@ Error socket_error(const std::string& what) {
 
 constexpr size_t kTokenBytes = 64;
 
-// What travels beside the descriptor.
+// What travels next to the descriptor.
 struct HandleMessage {
   char token[kTokenBytes];
   int64_t rank{};

@@ -26,7 +26,7 @@ FileDescriptor listen_unix(const std::string& name);
 std::optional<FileDescriptor> connect_unix(const std::string& name);
 // Whether there is something to read, or the other side is gone, within `timeout`.
 bool readable(const FileDescriptor& socket, std::chrono::milliseconds timeout);
-// Nothing when nobody connected in time. Throws Unavailable.
+// Nothing if no peer connected in time. Throws Unavailable.
 std::optional<FileDescriptor> accept_unix(const FileDescriptor& listener,
                                           std::chrono::milliseconds timeout);
 // False when the receiver is gone or its queue is full. It never blocks. `file` stays the caller's.

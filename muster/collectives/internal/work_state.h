@@ -21,7 +21,7 @@ struct Work::State {
     error = std::move(failure);
     if (notes_end.load(std::memory_order_relaxed)) ended = std::chrono::steady_clock::now();
     // Sequentially consistent, for the processor may make a weaker store seen only after
-    // notify_all() has read that nobody waits, and a thread that begins to wait in between would
+    // notify_all() has read that no thread waits, and a thread that begins to wait in between would
     // sleep for good.
     finished.store(1, std::memory_order_seq_cst);
     finished.notify_all();

@@ -51,7 +51,7 @@ void CoordinatorWatch::unanswered(bool unreachable, double now) {
 std::optional<std::string> CoordinatorWatch::why_lost(double now) const {
   const auto why = pulse_.why_lost(rules_, now);
   if (!why) return std::nullopt;
-  return fmt::format("the coordinator at {} is gone: {}", options_.address, *why);
+  return fmt::format("the coordinator at {} is lost: {}", options_.address, *why);
 }
 
 }  // namespace muster::inline v0_1::control

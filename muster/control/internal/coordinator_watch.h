@@ -13,7 +13,7 @@ namespace muster::inline v0_1::control {
 
 // The seconds between tries when the last one had no answer.
 inline constexpr double kRetrySeconds = 0.1;
-// A request may take so many seconds longer than the wait it asks for before it counts as
+// A request may take this many seconds longer than the wait it asks for before it counts as
 // unanswered.
 inline constexpr double kAnswerTimeout = 3;
 // A wait looks so often whether it shall end.

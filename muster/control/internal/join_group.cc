@@ -176,7 +176,7 @@ class Joining {
     std::string hint =
         "start the missing task, and check that its address in TF_CONFIG can be "
         "reached from here; one that ended says why in its own log";
-    // Whoever starts lost tasks again has done so by now: it is the program that must change.
+    // A launcher would have restarted lost tasks by now: the program must change.
     const bool other_call = options_.again && reached_ && !silent_.empty() && meanwhile().empty();
     if (other_call) {
       hint =

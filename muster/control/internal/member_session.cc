@@ -98,7 +98,7 @@ void MemberSession::give_up_if_lost(const CoordinatorWatch& watch) {
 void MemberSession::call_back_if_due(std::unique_lock<std::mutex>& lock) {
   if (!must_call_back()) return;
   called_back_ = true;
-  // Who reported its own failure knows already.
+  // A task that reported its own failure knows it already.
   if (failure_->task == options_.task && self_reported_) return;
   const auto call = callback_;
   const plan::Failure copy = *failure_;
@@ -209,8 +209,8 @@ void MemberSession::close() {
   }
   if (Result<net::Reply> reply = channel_.goodbye({.who = who_, .leaving = true}, kGoodbyeTimeout);
       !reply.ok()) {
-    log::debug(
-        fmt::format("goodbye of {} was not heard: {}", options_.task, reply.error().message()));
+    log::debug(fmt::format("the goodbye message of {} did not arrive: {}", options_.task,
+                           reply.error().message()));
   }
   channel_.close();
   {

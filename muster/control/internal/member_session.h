@@ -56,7 +56,7 @@ class MemberSession {
   void throw_if_over() const;
 
   // A request had no answer: a heartbeat finds out soon whether the coordinator lives. Waits
-  // meanwhile, at most so many seconds, but not when the group has failed or is left.
+  // meanwhile, at most this many seconds, but not when the group has failed or is left.
   void doubt(double seconds);
 
   // The coordinator knows that this task is done; from now on nothing is expected of it.

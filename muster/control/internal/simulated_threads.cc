@@ -75,7 +75,7 @@ int64_t SimulatedThreads::threads_of(const Process& process) const {
 
 bool SimulatedThreads::block(const Process& process, std::unique_lock<std::mutex>* lock,
                              TimePoint until, const std::function<bool()>* done) {
-  // Nobody else runs: nothing changes between here and the choice of who is next.
+  // No other thread runs: nothing changes between here and the choice of the next one.
   if (lock) lock->unlock();
   enter(process, Role::kBeater);
   Thread& me = *self_.thread;

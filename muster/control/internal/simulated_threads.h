@@ -1,5 +1,5 @@
 // A simulated clock for real threads, for tests: the threads take turns, and when all of them wait,
-// time jumps to the end of the shortest wait. Who goes next is drawn from the seed, so the same
+// time jumps to the end of the shortest wait. The next thread is drawn from the seed, so the same
 // seed gives the same run. Thread safety: all calls from the threads that take part.
 #pragma once
 

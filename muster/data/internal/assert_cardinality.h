@@ -34,7 +34,7 @@ class AssertCardinalityStream final : public CountingStream {
  private:
   const char* kind() const override { return "assert_cardinality"; }
   // Up to `count` elements: `take(from, n)` takes n of the input; `fail(at, ended)` puts the error
-  // in place of element `at`, or, where the input ended, behind the last.
+  // in place of element `at`, or, where the input ended, after the last.
   template <typename Take, typename Fail>
   int64_t pass(int64_t count, Take take, Fail fail);
   std::exception_ptr wrong_count(bool ended) const;

@@ -1,4 +1,4 @@
-// concatenate(): one input behind another. Thread safety: as Stream.
+// concatenate(): one input after another. Thread safety: as Stream.
 #pragma once
 
 #include <optional>

@@ -14,7 +14,7 @@ FeatureKind kind_of(const FeatureDType& dtype, const std::string& key) {
   if (number == kInt64) return FeatureKind::kInt64;
   throw invalid_argument(
       fmt::format("the feature \"{}\" cannot be {}", key, dtype_name(number)),
-      "tf.Examples hold float32, int64 and strings; cast in a map() behind the parser");
+      "tf.Examples hold float32, int64 and strings; convert in a map() after the parser");
 }
 
 formats::Feature values_of(const Value& value, const Shape& shape, FeatureKind kind,

@@ -50,7 +50,7 @@ void FileCacheStream::check(Bytes first) const {
   if (difference.empty()) return;
   throw invalid_argument(
       fmt::format("{} was written by another pipeline: {}", path_, difference),
-      "remove the file, so that it is written anew, or give this cache() a path of its own");
+      "remove the file, so that it is written again, or give this cache() its own path");
 }
 
 bool FileCacheStream::open() {
@@ -109,7 +109,8 @@ bool FileCacheStream::next_of_input(StreamElement* out) {
 
 void FileCacheStream::keep_writing(const Status& written) {
   if (written.ok()) return;
-  log::warning(fmt::format("input: the file {} is given up: {}", path_, written.error().what()));
+  log::warning(
+      fmt::format("input: stopped writing the cache file {}: {}", path_, written.error().what()));
   writer_.reset();
 }
 

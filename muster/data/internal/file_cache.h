@@ -43,7 +43,7 @@ class FileCacheStream final : public Stream<StreamElement> {
   bool open();
   // Begins the file.
   void begin();
-  // The next element, of the file or of the input, with a tag of this pass: maps behind it draw new
+  // The next element, of the file or of the input, with a tag of this pass: maps after it draw new
   // numbers. False at the end.
   bool next(StreamElement* out);
   // Gives the file up, with a warning, where it cannot be written: the elements are still read.

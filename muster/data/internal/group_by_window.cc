@@ -136,9 +136,9 @@ void GroupByWindowStream::restore_held(IteratorStateReader& saved) {
     }
     if (!there) {
       throw invalid_argument(
-          fmt::format("the saved position holds element {} of the input of {}, which is not there "
-                      "now",
-                      number, node().name),
+          fmt::format(
+              "the saved position holds element {} of the input of {}, which no longer exists",
+              number, node().name),
           "continue with the data it was saved with");
     }
     at = number + 1;
@@ -149,7 +149,7 @@ void GroupByWindowStream::restore_held(IteratorStateReader& saved) {
   }
   if (taken < at || input().skip(taken - at, nullptr) < taken - at) {
     throw invalid_argument(
-        fmt::format("the saved position is element {} of the input of {}, which is not there now",
+        fmt::format("the saved position is element {} of the input of {}, which no longer exists",
                     taken, node().name),
         "continue with the data it was saved with");
   }

@@ -127,9 +127,9 @@ void GroupStream::restore(IteratorStateReader& saved, int64_t) {
     StreamElement item;
     if (!held.at_end() || !go_on(&item, &element, true) || element) {
       throw invalid_argument(
-          fmt::format("the saved position is in a data set that {} made, and its elements are not "
-                      "there now",
-                      node_->name),
+          fmt::format(
+              "the saved position is in a data set made by {}, whose elements no longer exist",
+              node_->name),
           "continue with the data and the functions it was saved with");
     }
     branch_->stream->restore(saved, run_);

@@ -192,7 +192,7 @@ void InterleaveStream::restore(IteratorStateReader& saved, int64_t) {
     if (wanted < next || input_->skip(wanted - next, nullptr) < wanted - next ||
         input_->read(&argument, 1) == 0 || argument.error != nullptr) {
       throw invalid_argument(fmt::format(
-          "the saved position reads a data set made of element {} of {}, which is not there now",
+          "the saved position reads a data set made from element {} of {}, which no longer exists",
           wanted, node_->input()->description));
     }
     next = wanted + 1;

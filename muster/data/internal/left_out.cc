@@ -21,7 +21,7 @@ void LeftOut::leave_out(const std::exception_ptr& error, bool each) {
   try {
     std::rethrow_exception(error);
   } catch (const std::exception& reason) {
-    log::warning(fmt::format("input: ignore_errors() leaves out an element{}: {}",
+    log::warning(fmt::format("input: ignore_errors() dropped an element{}: {}",
                              in_all_ == 1 ? "" : fmt::format(" ({} so far)", in_all_),
                              reason.what()));
   }
@@ -35,7 +35,7 @@ void LeftOut::hand_on() {
 void LeftOut::end_of_pass() {
   const std::lock_guard lock(mutex_);
   if (left_out_ > 0 && left_out_ != last_told_) {
-    log::warning(fmt::format("input: ignore_errors() left out {} of {} elements", left_out_, of_));
+    log::warning(fmt::format("input: ignore_errors() dropped {} of {} elements", left_out_, of_));
     last_told_ = left_out_;
   }
   left_out_ = of_ = 0;

@@ -20,7 +20,7 @@ class LeftOut {
   void leave_out(const std::exception_ptr& error, bool each);
   void hand_on();
   void end_of_pass();
-  // Begins to count anew: the iterator goes to another place.
+  // Begins to count again: the iterator goes to another place.
   void reset();
 
  private:

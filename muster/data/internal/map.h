@@ -24,7 +24,7 @@ struct MapStage {
 // How many calls of the map may run at once: as asked, or the cores of this task.
 int calls_of(const Map& map);
 
-// A map behind a batch, or behind what has no index.
+// A map after a batch, or after what has no index.
 class MapStream final : public PassingStream {
  public:
   MapStream(std::unique_ptr<Stream<StreamElement>> input, MapStage stage, const Run& run)

@@ -190,7 +190,7 @@ struct Node {
 
 using NodePtr = std::shared_ptr<const Node>;
 
-// So many stages may stand one behind another: each reads from the one before it on the same stack.
+// So many stages may stand one after another: each reads from the one before it on the same stack.
 inline constexpr int64_t kMostStages = 1000;
 
 // Throws InvalidArgument for more than kMostStages.
@@ -207,8 +207,8 @@ struct DatasetAccess {
 NodePtr with_hints_filled_in(const NodePtr& node, int64_t num_shards, int64_t index);
 
 // The same pipeline, in which maps that are not deterministic keep the order of their input
-// wherever a stage behind them reads elements again or divides them: there another order would lose
-// some elements and repeat others. `needed`: whoever reads the pipeline does so too. Saved
+// wherever a stage after them reads elements again or divides them: there another order would lose
+// some elements and repeat others. `needed`: the reader of the pipeline does so too. Saved
 // positions stay those of the given pipeline.
 NodePtr in_order(const NodePtr& node, bool needed);
 

@@ -80,7 +80,7 @@ ElementStream ahead(ElementStream stream, int64_t count) {
   return std::make_unique<PrefetchStream>(std::move(stream), count);
 }
 
-// The prefetches of an addressable chain. They are moved behind the batch: before it there are only
+// The prefetches of an addressable chain. They are moved after the batch: before it there are only
 // integers.
 int64_t prefetched(const Node& node) {
   int64_t count = 0;

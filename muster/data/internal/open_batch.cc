@@ -31,7 +31,7 @@ bool OpenBatch::refill(std::exception_ptr* error) {
       rows_ = item.element.rows();
     } catch (...) {
       *error = current_failure(
-          fmt::format("the rows of {} cannot be told apart", item.element.describe()));
+          fmt::format("the rows of {} cannot be distinguished", item.element.describe()));
       return false;
     }
     batch_ = std::make_shared<Element>(std::move(item.element));

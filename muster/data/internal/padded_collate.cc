@@ -112,7 +112,7 @@ Value pad_strings(const std::vector<Element>& elements, size_t v, const Shape& s
   return Strings(std::move(batch), std::move(offsets), std::move(bytes));
 }
 
-// Rows whose lengths the data decides may not take what nobody asked for.
+// Rows whose lengths the data decides must not take unlimited memory.
 void check_fits(const std::vector<Element>& elements, size_t v, const Shape& shape,
                 const PaddingOptions& padding) {
   const bool asked =

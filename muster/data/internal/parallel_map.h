@@ -1,4 +1,4 @@
-// map() of several calls at once, behind what has no index.
+// map() of several calls at once, after what has no index.
 #pragma once
 
 #include <condition_variable>
@@ -33,7 +33,7 @@ class ParallelMapStream final : public Stream<StreamElement> {
  private:
   struct Entry {
     StreamElement item;
-    IteratorState behind;  // the input's position behind the element
+    IteratorState behind;  // the input's position after the element
     uint64_t bytes = 0;    // when ready
     bool ready = false;
     bool handed_on = false;

@@ -8,7 +8,7 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// How many passes of its input a repeat() reads in one pass of its own; so many numbers are kept
+// How many passes of its input a repeat() reads in one pass of its own; this many numbers are kept
 // for one without end.
 int64_t passes_of(int64_t repeat_count);
 

@@ -35,7 +35,7 @@ Numbering behind_unbatch(const Node& unbatch) {
 
 int64_t inputs_below(const Node& node) {
   const Node* at = &node;
-  // Elements made anew begin a count of their own.
+  // Elements made again begin a count of their own.
   while (at->inputs.size() == 1 &&
          !at->is<Interleave, Batch, Unbatch, Rebatch, Window, GroupByWindow, SplitBatch>()) {
     at = at->input().get();

@@ -52,7 +52,7 @@ class OriginMarker {
   OriginMarker() = default;
   explicit OriginMarker(Origin origin) : own_(std::make_shared<const Origin>(std::move(origin))) {}
 
-  // Changes the place of an element to the one behind the stage, with the tag `given`.
+  // Changes the place of an element to the one after the stage, with the tag `given`.
   void mark(Place& place, const SourceIndex& given);
 
  private:
@@ -62,7 +62,7 @@ class OriginMarker {
   std::shared_ptr<const Origin> inner_, both_;
 };
 
-// The tag behind a stage with several inputs, which may number their elements alike: it tells apart
+// The tag after a stage with several inputs, which may number their elements alike: it tells apart
 // the same `tag` in inputs with unequal `outer`. Its index is negative, since it is no place in the
 // data.
 SourceIndex tag_within(const SourceIndex& outer, const SourceIndex& tag);

@@ -1,4 +1,4 @@
-// How far stages read ahead of the one behind them.
+// How far stages read ahead of the one after them.
 #pragma once
 
 #include <cstdint>

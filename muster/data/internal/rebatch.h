@@ -31,7 +31,7 @@ class RebatchStream final : public Stream<StreamElement> {
   Position position(IteratorStateReader& saved) const override;
   json identity() const override {
     json state{{"kind", "rebatch"}, {"version", 1}, {"input", rows_.identity()}};
-    // Those of a worker follow from its replicas, of which there may be others later.
+    // The sizes of a worker depend on its replicas, whose number may change later.
     if (!spec_.ends_with_rows) state["sizes"] = spec_.sizes;
     return state;
   }

@@ -9,7 +9,7 @@
 namespace muster::inline v0_1::data::internal {
 namespace {
 
-// Four channels, or three and what comes behind them, at a time.
+// Four channels, or three and what comes after them, at a time.
 using Lanes = float __attribute__((vector_size(16)));
 constexpr int64_t kLanes = 4;
 
@@ -118,7 +118,7 @@ void sum_rows(const In* const* rows, const float* weights, int64_t count, int64_
 }
 
 // One row of the output from a row of input pixels that begins with pixel taps.low. Both rows have
-// room for kLanes - 1 numbers behind their last.
+// room for kLanes - 1 numbers after their last.
 void sum_columns(const float* row, const Taps& taps, int64_t channels, const float* scale,
                  const float* offset, float* to) {
   const auto outputs = static_cast<int64_t>(taps.begin.size());

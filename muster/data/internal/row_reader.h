@@ -25,7 +25,7 @@ class RowReader : public ElementReader {
   // Makes room for rows.
   virtual void start(int64_t rows) = 0;
   // Reads the next row into the place `at`; false at the end. Throws Error for a row that cannot be
-  // read, with the file behind it; rows before it stay as they are.
+  // read, with the file after it; rows before it stay as they are.
   virtual bool read_row(int64_t at) = 0;
   // The first `rows` rows, of room for `room`.
   virtual Element finish(int64_t rows, int64_t room) = 0;

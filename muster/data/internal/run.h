@@ -1,5 +1,5 @@
-// What the streams of one iterator share. Thread safety: any thread, but for set_seed(), which is
-// called while no stream reads.
+// What the streams of one iterator share. Thread safety: any thread, except for set_seed(), which
+// is called while no stream reads.
 #pragma once
 
 #include <atomic>
@@ -48,7 +48,7 @@ class Run {
   bool stopping() const {
     return outer_ != nullptr ? outer_->stopping() : stopping_.load(std::memory_order_relaxed);
   }
-  // Whose times a stage of this pipeline adds to.
+  // The times that a stage of this pipeline adds to.
   Clocks& clocks() const { return outer_ != nullptr ? outer_->clocks() : clocks_; }
   // What ignore_errors() of this pipeline leave out.
   LeftOut& left_out() const { return outer_ != nullptr ? outer_->left_out() : left_out_; }

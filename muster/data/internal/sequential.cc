@@ -30,7 +30,7 @@ int64_t pass_again(ElementReader& reader, int64_t count) {
     try {
       more = reader.skip(count - passed);
     } catch (...) {
-      // It takes its place all the same.
+      // It takes its place anyway.
     }
     if (more == 0) break;
     passed += more;
@@ -117,7 +117,7 @@ std::exception_ptr SequentialStream::take_place() {
   std::exception_ptr error = failure();
   ++total_;
   row_ = rows_ = 0;
-  if (reader_ == nullptr) {  // it did not open: there is nothing to go on with in this file
+  if (reader_ == nullptr) {  // it did not open: there is nothing to continue with in this file
     next_file();
     return as_lost(error);
   }
@@ -230,7 +230,7 @@ void SequentialStream::restore(IteratorStateReader& saved, int64_t run) {
   if (in_file == 0) return;
   if (!open()) {
     throw invalid_argument(
-        fmt::format("the saved position is element {} behind the last file", in_file));
+        fmt::format("the saved position is element {} after the last file", in_file));
   }
   if (place >= 0 && reader_->tell().has_value()) {
     reader_->seek(place);
@@ -240,9 +240,9 @@ void SequentialStream::restore(IteratorStateReader& saved, int64_t run) {
   // Files can be read twice. What a program gives may be another thing every time.
   if (from_files_ == nullptr && left > 0) {
     log::info_once(fmt::format(
-        "input: the {} is read anew up to element {}, where the run goes on, and the {} "
-        "elements before it are passed over: a source that never gives the same again, "
-        "as a queue does, loses them (RunConfig.restart_input takes what comes next)",
+        "input: reading the {} from its beginning to element {}, where the run continues, and "
+        "skipping the {} elements before it: a source that never repeats its elements, such as a "
+        "queue, loses them (RunConfig.restart_input uses the next elements instead)",
         source_->kind(), in_file, left));
   }
   if (const int64_t passed = pass_again(*reader_, left); in_file_ + passed < in_file) {

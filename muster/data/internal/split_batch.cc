@@ -27,7 +27,7 @@ bool SplitBatchStream::refill() {
     rows_ = batch_.element.rows();
   } catch (...) {
     batch_.error = current_failure(
-        fmt::format("the rows of {} cannot be told apart", batch_.element.describe()));
+        fmt::format("the rows of {} cannot be distinguished", batch_.element.describe()));
   }
   return true;
 }
@@ -77,7 +77,7 @@ void SplitBatchStream::restore(IteratorStateReader& saved, int64_t) {
   input_->restore(saved, run);
   if (next >= pieces_ || (next > 0 && !refill())) {
     throw invalid_argument(fmt::format(
-        "the saved position is piece {} of {} of a batch that is not there now", next, pieces_));
+        "the saved position is piece {} of {} of a batch that no longer exists", next, pieces_));
   }
   next_ = next;
   made_ = made;

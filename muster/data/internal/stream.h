@@ -27,13 +27,13 @@ class Stream {
   // Up to `count` elements; fewer only at the end.
   virtual int64_t read(T* out, int64_t count) = 0;
   // Passes over up to `count` elements; fewer only at the end. The first of them that is a DataLost
-  // (stream_element.h) goes into `*lost`, unless something is there; whoever passes over elements
-  // hands it on in place of one. A null pointer: what was passed over before is passed over again.
+  // (stream_element.h) goes into `*lost`, unless something is there; a stage that skips elements
+  // passes it on instead of one. A null pointer: what was passed over before is passed over again.
   virtual int64_t skip(int64_t count, std::exception_ptr* lost) = 0;
   // Examples one element stands for, over all replicas: 1 before batch().
   virtual int64_t examples_per_element() const = 0;
 
-  // The position behind the last element read, appended.
+  // The position after the last element read, appended.
   virtual void save(IteratorState& saved) const = 0;
   virtual Position position(IteratorStateReader& saved) const = 0;
   // The part of a saved position that must agree for it to belong here.

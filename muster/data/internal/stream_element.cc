@@ -129,7 +129,7 @@ uint64_t size_in_bytes(const Element& element) {
     } else {
       const Strings& strings = value.strings();
       if (strings.size() == 0) continue;
-      const std::string_view last = strings[strings.size() - 1];  // they lie one behind another
+      const std::string_view last = strings[strings.size() - 1];  // they lie one after another
       bytes += static_cast<uint64_t>(strings.size()) * sizeof(int64_t) +
                static_cast<uint64_t>(last.data() + last.size() - strings[0].data());
     }

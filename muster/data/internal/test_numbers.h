@@ -88,7 +88,7 @@ inline std::vector<int64_t> flat(const Dataset& dataset, uint64_t seed = 0) {
 }
 
 // "40-45" is a file of the numbers 40 … 44; of a path that says "bad" the second cannot be read, of
-// one that says "cut" what is behind the second. Nothing is on a disk.
+// one that says "cut" what is after the second. Nothing is on a disk.
 class NumberFiles final : public FileFormat {
  public:
   // `seekable`: whether readers tell where they are.

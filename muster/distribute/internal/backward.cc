@@ -16,7 +16,7 @@ namespace muster::inline v0_1::distribute::internal {
 namespace {
 
 // Tensors that require gradients may also be no variables, or variables of another scope: those of
-// a module that nobody registered, say. Nothing trains them here.
+// a module that was not registered, say. Nothing trains them here.
 void check_leaves(const Tensor& loss, const VariableTable& table, bool tells) {
   const LossLeaves leaves = leaves_of(loss, table);
   if (!leaves.variables) {
@@ -29,8 +29,8 @@ void check_leaves(const Tensor& loss, const VariableTable& table, bool tells) {
   }
   if (leaves.others.empty() || !tells) return;
   log::warning(
-      fmt::format("the loss also depends on {}, which require a gradient, are no variables, "
-                  "and will not train; {}",
+      fmt::format("the loss also depends on {}, which require a gradient but are not variables, so "
+                  "they will not train; {}",
                   join(leaves.others, ", "), kTensorsMadeElsewhere));
 }
 

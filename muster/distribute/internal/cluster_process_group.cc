@@ -312,7 +312,7 @@ class JoinedCluster final : public ClusterProcessGroup {
     for (const auto& callback : callbacks) callback(error);
   }
 
-  // Whoever gives up a collective comes to a barrier; the coordinator knows where the others are.
+  // A task that gives up a collective enters a barrier; the coordinator knows where the others are.
   Error with_who_is_missing(const Error& timeout) const {
     constexpr double kSeconds = 3;
     if (const auto failure = client_->first_failure()) return control::to_error(*failure);

@@ -1,4 +1,4 @@
-// Weights behind their constraints. Thread safety: pure functions.
+// Weights after their constraints. Thread safety: pure functions.
 #pragma once
 
 #include "muster/base/error.h"

@@ -27,8 +27,8 @@ Error LocalGroup::error_of(const plan::ProgressWatch::Stuck& stuck, int waiting,
     return Error(ErrorKind::kTimeout,
                  fmt::format("saving a checkpoint at step {} took more than {:.1f} s {}",
                              stuck.step, patience_.save, place),
-                 "see whether the disk of model_dir is slow or full, or what a hook does; "
-                 "save_timeout of the strategy is the patience");
+                 "check whether the disk of model_dir is slow or full, or whether a hook takes "
+                 "long; save_timeout of the strategy is the limit");
   }
   if (stuck.phase == plan::Phase::kBuilding || stuck.phase == plan::Phase::kEvaluating) {
     return Error(ErrorKind::kTimeout,
@@ -62,7 +62,7 @@ std::vector<std::string> LocalGroup::exchange(int replica, const std::string& wh
   const uint64_t meeting = meeting_;
   arrived_.insert(replica);
   if (arrived_.size() == texts_.size()) {
-    // Nobody can complete the next meeting before all have taken this one's result and come again.
+    // The next meeting cannot complete before all have taken this one's result and come again.
     result_ = std::exchange(texts_, std::vector<std::string>(texts_.size()));
     arrived_.clear();
     ++meeting_;

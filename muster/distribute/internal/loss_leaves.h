@@ -14,7 +14,7 @@ struct LossLeaves {
   std::vector<std::string> others;  // what the others are: nothing trains those
 };
 
-// Of a loss that requires no gradient, nothing.
+// Returns nothing for a loss that requires no gradient.
 LossLeaves leaves_of(const Tensor& loss, const VariableTable& table);
 
 // What to do about the others.

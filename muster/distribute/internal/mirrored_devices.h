@@ -1,4 +1,4 @@
-// On which devices mirrored() trains. Thread safety: pure functions, but for
+// On which devices mirrored() trains. Thread safety: pure functions, except for
 // gpus_of_this_process().
 #pragma once
 

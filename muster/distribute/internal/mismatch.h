@@ -16,10 +16,9 @@ void meet_at(const std::string& where, Fn fn) {
     fn();
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kInvalidArgument) throw;
-    throw invalid_argument(
-        where + ", and another replica is elsewhere: " + error.message(),
-        "make the same collectives in the same order on all replicas, and on none fewer; one that "
-        "has no examples takes part with zeros");
+    throw invalid_argument(where + ", and another replica is elsewhere: " + error.message(),
+                           "call the same collectives in the same order on all replicas; a replica "
+                           "without examples calls them with zeros");
   }
 }
 

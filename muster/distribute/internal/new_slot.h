@@ -1,4 +1,4 @@
-// Makes the slots that lie beside one variable. Thread safety: a pure function.
+// Makes the slots that lie next to one variable. Thread safety: a pure function.
 #pragma once
 
 #include "muster/optim/update_rule.h"

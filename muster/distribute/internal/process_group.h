@@ -27,7 +27,7 @@ class ProcessGroup {
   virtual void finish() = 0;
 
   // --- failures ---
-  // What this process is doing, for whoever waits for it.
+  // Reports what this process is doing, for tasks that wait for it.
   virtual void report(plan::Phase phase, int64_t step) = 0;
   // This process cannot go on; the others learn why. Never throws.
   virtual void fail(const Error& error) noexcept = 0;

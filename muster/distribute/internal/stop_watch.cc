@@ -48,8 +48,8 @@ void StopWatch::watch() {
     if (saving_ || steady_clock::now() - std::max(*since, last_progress_) < grace_) continue;
     lock.unlock();
     give_up_(Error(ErrorKind::kCancelled,
-                   fmt::format("stopped: its step did not end within {:.0f} s after it was told to "
-                               "stop; the last checkpoint is from before",
+                   fmt::format("stopped: its step did not end within {:.0f} s after the request to "
+                               "stop; the last checkpoint is an earlier one",
                                grace_.count())));
     return;
   }

@@ -1,5 +1,5 @@
-// The list behind best_checkpoints.h, as a run goes on. The file is what counts: the chief keeps
-// the checkpoints on it, and whoever evaluates, the chief or an evaluator, writes it. Thread
+// The list behind best_checkpoints.h, as a run continues. The file is what counts: the chief keeps
+// the checkpoints on it, and the evaluating task, the chief or an evaluator, writes it. Thread
 // safety: one thread, in each process.
 #pragma once
 
@@ -14,8 +14,8 @@ namespace muster::inline v0_1::internal {
 
 class BestList {
  public:
-  // Goes on with the list of model_dir, where it was made by the same policy; else begins anew, and
-  // the log says so. Throws what best_checkpoints() throws. `fs` outlives it.
+  // Goes on with the list of model_dir, where it was made by the same policy; else begins again,
+  // and the log says so. Throws what best_checkpoints() throws. `fs` outlives it.
   BestList(std::string model_dir, KeepBest policy, FileSystem& fs);
 
   // An evaluation of that name gave `result` for the checkpoint; the list is written when it

@@ -43,7 +43,7 @@ class EvaluationCourse {
       : estimator_(estimator), spec_(spec), input_(spec.input_fn) {}
 
   const EvalSpec& spec() const { return spec_; }
-  // " (validation)" behind a step; nothing for an evaluation without a name.
+  // " (validation)" after a step; nothing for an evaluation without a name.
   std::string in_brackets() const;
   InputFn input_at(int64_t step) { return input_.at(step); }
   // Of `checkpoint_path`; empty: of the latest one.

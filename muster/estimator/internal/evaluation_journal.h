@@ -27,7 +27,7 @@ struct CheckpointFile {
 };
 // Asks the file of a checkpoint. Returns NotFound when it is gone.
 Result<CheckpointFile> ask_checkpoint_file(const std::string& prefix, FileSystem& fs);
-// The same, for whoever can do without a version.
+// The same, but the version may be missing.
 CheckpointFile checkpoint_file_of(const std::string& prefix, FileSystem& fs);
 
 // One evaluation. It is written when its exporters are through; where they are told later that it

@@ -1,5 +1,5 @@
 // Helpers of tests in which a chief and an evaluator, each in a thread of this process, stand
-// beside one model_dir.
+// next to one model_dir.
 #pragma once
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The chief's side of an evaluator that stands beside its run: whether there is one, what it found,
+// The chief's side of an evaluator that is next to its run: whether there is one, what it found,
 // and that it takes over the last checkpoint. All goes through files of model_dir, so the evaluator
 // may come, go, and be started again at any time. Thread safety: the chief's thread.
 #pragma once
@@ -53,7 +53,7 @@ class EvaluatorLink {
                   const std::function<void(bool news)>& meanwhile);
   // Training failed: an evaluator learns that no restart will come, unless `error` asks for one.
   void failed(const Error& error) noexcept;
-  // Whether somebody else evaluated that step for the EvalSpec as the final one, in this run.
+  // Whether another evaluator evaluated that step for the EvalSpec as the final one, in this run.
   bool finished(const std::string& name, int64_t step);
   // Notes an evaluation of this task's own for an evaluator that comes later.
   void note(JournalEntry entry);

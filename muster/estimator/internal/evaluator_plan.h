@@ -13,7 +13,7 @@
 
 namespace muster::inline v0_1::internal {
 
-// What can be seen of the training that an evaluator stands beside.
+// What can be seen of the training that an evaluator is next to.
 struct TrainingSigns {
   std::optional<int64_t> newest_step{};  // of the checkpoints there are
   std::optional<int64_t> max_steps{};    // of the TrainSpec
@@ -30,7 +30,7 @@ struct TrainingSigns {
 
 enum class TrainingState {
   kGoesOn,     // a chief is at work
-  kUnknown,    // nobody trains now; somebody may, as after a restart
+  kUnknown,    // no training now; it may start, as after a restart
   kMaybeOver,  // the end of a run is there, and it may be that of the run before
   kOver,       // no more checkpoints will come
   kFailed,     // likewise, and the last one is no end

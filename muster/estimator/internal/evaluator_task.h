@@ -60,7 +60,7 @@ class EvaluatorTask {
   void say_what_is_awaited();
   void check_stop() const;
   [[noreturn]] void give_up() const;
-  // "a checkpoint behind step 120".
+  // "a checkpoint after step 120".
   std::string awaited() const;
   std::string path_of(const CheckpointFile& file) const;
 
@@ -74,13 +74,13 @@ class EvaluatorTask {
   TrainingWatch training_;
   EvaluationJournal journal_;
   std::optional<Lease> lease_;
-  LeaseContent said_;     // by the lease, but for its note
+  LeaseContent said_;     // by the lease, except for its note
   std::string answered_;  // the note of the chief that was answered last
   Exports exports_;
 
   const TimePoint begun_;
   std::map<Key, JournalEntry> evaluated_;
-  // Those of a run before, or of one that cannot be told from it.
+  // Evaluations of an earlier run, or of one that cannot be distinguished from it.
   std::set<Key> evaluated_before_;
   bool journal_read_ = false;
   std::map<CheckpointFile, Error> unreadable_;  // damaged, or gone

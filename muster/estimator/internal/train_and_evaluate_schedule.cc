@@ -68,16 +68,16 @@ bool TrainAndEvaluateSchedule::due_at_end(const EvaluationCourse& course, int64_
                                           bool trained) {
   const std::string which = course.in_brackets();
   if (link_ != nullptr && link_->finished(course.spec().name, step)) {
-    log::info(fmt::format("step {}{}, the last one, was evaluated by the evaluator", step, which));
+    log::info(fmt::format("the evaluator has evaluated the last step, {}{}", step, which));
     elsewhere_.insert(course.spec().name);
     return false;
   }
   if (course.step() == step) {
-    log::debug(fmt::format("step {}{}, the last one, is evaluated already", step, which));
+    log::debug(fmt::format("the last step, {}{}, is evaluated already", step, which));
     return false;
   }
   if (!trained) {
-    log::info(fmt::format("evaluating the checkpoint of step {} there is{}", step, which));
+    log::info(fmt::format("evaluating the existing checkpoint of step {}{}", step, which));
   } else {
     log::debug(fmt::format("evaluating step {}{}: it is the last one", step, which));
   }

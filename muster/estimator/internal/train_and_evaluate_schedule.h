@@ -1,5 +1,5 @@
 // The evaluations of one train_and_evaluate() in the tasks that train: when each EvalSpec is due,
-// who makes it, what came of it, and what its exporters wrote. While an evaluator stands beside the
+// who makes it, what came of it, and what its exporters wrote. While an evaluator is next to the
 // run, they are its business. Thread safety: the replicas of this process call it from their
 // threads, together; only the chief's touches what is remembered.
 #pragma once
@@ -21,7 +21,7 @@ namespace muster::inline v0_1::internal {
 class TrainAndEvaluateSchedule {
  public:
   using Evaluated = EvaluationCourse::Evaluated;
-  // Who evaluates: this process by itself, or all replicas of the run, each of which makes the
+  // Which tasks evaluate: only this process, or all replicas of the run, each of which makes the
   // call.
   struct Ways {
     std::function<Evaluated(const InputFn&, const EvaluateOptions&)> alone{};

@@ -1,4 +1,4 @@
-// What an evaluator sees of the training it stands beside: the checkpoints there are, whether a
+// What an evaluator sees of the training it is next to: the checkpoints there are, whether a
 // chief is at work, and whether training is over. Thread safety: one thread.
 #pragma once
 
@@ -23,7 +23,7 @@ class TrainingWatch {
   // Looks at model_dir. Throws what reading it throws; a damaged run_end.json is none.
   void look();
 
-  // Of the last look: the checkpoints, in the order they were saved.
+  // The checkpoints at the last look, in the order of saving.
   const std::vector<CheckpointFile>& checkpoints() const { return checkpoints_; }
   // The newest one by now.
   std::optional<CheckpointFile> newest() const;
@@ -67,7 +67,7 @@ class TrainingWatch {
   bool looked_ = false;
   bool chief_worked_ = false;  // at some look
   bool witnessed_ = false;
-  bool end_is_new_ = false;  // an end that is there now came, or will come, behind the first look
+  bool end_is_new_ = false;  // an end that is there now came, or will come, after the first look
   int looks_without_state_ = 0;
 };
 

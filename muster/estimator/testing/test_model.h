@@ -40,7 +40,7 @@ inline Dataset examples(int64_t rows, uint64_t seed = 1) {
       Element::tuple({Element::dict({{"x", x}, {"id", torch::arange(rows)}}), label}));
 }
 
-// The examples, shuffled anew in every epoch; without `epochs` they have no end.
+// The examples, shuffled again in every epoch; without `epochs` they have no end.
 inline InputFn shuffled_batches(int64_t rows, int64_t batch, int64_t epochs = -1) {
   return [=] { return examples(rows).shuffle(rows).repeat(epochs).batch(batch); };
 }

@@ -38,7 +38,7 @@ struct ServableDescription {
   std::set<std::string> may_be_missing{};           // inputs
   std::optional<data::FeatureSpec> parsing{};       // FixedLenFeatures of numbers
   std::shared_ptr<const RequestColumns> columns{};  // in front of the model; unset: none
-  // Of the other files of the folder; nothing in what an older Muster wrote.
+  // Checksums of the other files of the folder; missing in exports of an older Muster.
   std::optional<formats::FileDigests> files{};
 };
 

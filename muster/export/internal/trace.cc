@@ -115,7 +115,7 @@ bool draws(const torch::jit::Node& node) {
   return true;
 }
 
-// What is drawn while a model is traced would be drawn anew at each request.
+// What is drawn while a model is traced would be drawn again at each request.
 void refuse_draws(const torch::jit::Block& block) {
   for (const torch::jit::Node* node : block.nodes()) {
     if (draws(*node)) {

@@ -30,7 +30,7 @@ class ColumnInputs {
   // The number of the table that column i asks for: that of the first column with its name.
   int table_of(size_t i) const { return tables_[i]; }
 
-  // Gives what the layer takes: the entries of all columns, one behind another; those that are not
+  // Gives what the layer takes: the entries of all columns, one after another; those that are not
   // there are resolved.
   LayerInputs inputs(const Features& features) const;
   // Gives the columns what belongs to them, on the device. Throws InvalidArgument naming `name`,
@@ -44,7 +44,7 @@ class ColumnInputs {
   size_t tensors_ = 0;
 };
 
-// Gives the numbers of all columns, one behind another: the last axis is theirs. Their tables are
+// Gives the numbers of all columns, one after another: the last axis is theirs. Their tables are
 // variables of the layer.
 Tensor joined_numbers(const ColumnInputs& columns, const std::vector<ColumnValues>& given,
                       const LayerIdentity& layer, CallContext& context, bool trainable);

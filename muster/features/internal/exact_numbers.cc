@@ -32,9 +32,9 @@ Tensor exact_numbers(const Tensor& given) {
 Tensor as_floats(const Tensor& exact, const std::string& column) {
   if (any_is_lost(exact)) {
     log::warning_once(fmt::format(
-        "the column '{}' takes numbers above 16,777,216 as float32, which rounds them, so that "
-        "neighbours become one: bring them close to 0 in a normalizer_fn (x - 20180101), cut them "
-        "by a bucketized_column(), or take them for categories",
+        "the column '{}' converts numbers above 16,777,216 to float32, which rounds them, so that "
+        "different numbers become equal: shift them towards 0 in a normalizer_fn (x - 20180101), "
+        "use a bucketized_column(), or treat them as categories",
         printable_beginning(column)));
   }
   return exact.to(kFloat32);
@@ -43,8 +43,8 @@ Tensor as_floats(const Tensor& exact, const std::string& column) {
 void check_dtype_of_requests(const Tensor& exact, DType dtype, const std::string& column) {
   if (dtype == kFloat64 || dtype == kInt64 || !any_is_lost(exact)) return;
   log::warning_once(fmt::format(
-      "the column '{}' reads numbers above 16,777,216, and its dtype is {}: the export would round "
-      "them in requests; give numeric_column() .dtype = kInt64 or kFloat64",
+      "the column '{}' reads numbers above 16,777,216, but its dtype is {}: the exported model "
+      "would round them in requests; set .dtype = kInt64 or kFloat64 for numeric_column()",
       printable_beginning(column), muster::dtype_name(dtype)));
 }
 

@@ -1,5 +1,5 @@
 // Numbers of features that float32 may not tell apart: identifiers, dates such as 20180131, times
-// in seconds. Thread safety: pure functions, but for the line that is said once.
+// in seconds. Thread safety: pure functions, except for the line that is said once.
 #pragma once
 
 #include <string>

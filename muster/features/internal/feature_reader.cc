@@ -53,7 +53,7 @@ const Value& FeatureReader::feature(const std::string& column, const std::string
     std::vector<std::string> known;
     for (const auto& [name, leaf] : leaves_) known.emplace_back(name);
     throw unknown_name(fmt::format("the input of the column '{}'", column), "feature", key, known,
-                       "add it to what the input function gives, or take the column away");
+                       "add it to the elements of the input function, or remove the column");
   }
   if (value->is_tensor() ? !value->tensor().defined() || value->tensor().dim() == 0
                          : value->strings().shape().empty()) {

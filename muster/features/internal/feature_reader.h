@@ -14,7 +14,7 @@
 namespace muster::inline v0_1::feature_column::internal {
 
 // Values of categories: Strings or integers of one or two axes. What is empty was never there: "",
-// -1, and whatever is behind the length of its row.
+// -1, and whatever is after the length of its row.
 class CategoryValues {
  public:
   int64_t rows() const { return rows_; }
@@ -58,7 +58,7 @@ class FeatureReader {
   // column's: kString, or one of integers.
   CategoryValues categories(const std::string& column, const std::string& key,
                             const data::FeatureDType& dtype) const;
-  // The same for a key whose dtype nobody said.
+  // The same for a key without a given dtype.
   CategoryValues categories(const std::string& column, const std::string& key) const;
   // The numbers of rows of VarLenFeatures, int64 [rows]; undefined where it is none. Throws
   // InvalidArgument for lengths that are not so many, or not from 0 to `width`.

@@ -198,7 +198,7 @@ Status MemoryStore::remove(const std::string& path) {
   const std::lock_guard lock(mutex_);
   if (!admitted.ok() && !plan_.loses_answers) return admitted;
   if (objects_.erase(key) > 0) return admitted;
-  // The folder went with the last object in it, which whoever removes a tree has removed.
+  // The folder went with the last object in it, which removing a tree has removed.
   return nothing_at(path);
 }
 

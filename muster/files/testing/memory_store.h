@@ -27,7 +27,7 @@ struct StorePlan {
   // Which paths it is about; unset: all.
   std::function<bool(const std::string& path)> only = {};
   ErrorKind kind = ErrorKind::kUnavailable;  // of the error
-  bool loses_answers = false;                // whether writes that fail are done all the same
+  bool loses_answers = false;                // whether writes that fail are done anyway
 };
 
 class MemoryStore final : public FileSystem {

@@ -160,8 +160,8 @@ class JpegReader {
     return problem;
   }
 
-  // Keeps the first thing that is said of damage, and goes on; the end of a file that has been cut
-  // ends it, unless that may be.
+  // Keeps the first thing that is said of damage, and continues; the end of a file that has been
+  // cut ends it, unless that may be.
   void pass_damage() {
     if (errors_.msg_code == JWRN_JPEG_EOF && !recovers_) leave();
     if (damage_[0] == '\0')

@@ -176,7 +176,7 @@ Result<NpyHeader> parse_npy_header(std::string_view text, const std::string& nam
     if (key == "descr" && !descr) {
       if (reader.take('[')) {
         return refused(name, "is an array of records (several named fields an element)",
-                       "save each field as an array of its own: numpy.savez(path, **{field: "
+                       "save each field as a separate array: numpy.savez(path, **{field: "
                        "array[field] for field in array.dtype.names})");
       }
       descr = reader.text();
@@ -191,14 +191,14 @@ Result<NpyHeader> parse_npy_header(std::string_view text, const std::string& nam
       return damaged("has the key '" + *key + "' " +
                      (key == "descr" || key == "fortran_order" || key == "shape"
                           ? "twice"
-                          : "beside 'descr', 'fortran_order' and 'shape'"));
+                          : "in addition to 'descr', 'fortran_order' and 'shape'"));
     }
     if (!reader.take(',')) {
       if (!reader.take('}')) return damaged("is no dict");
       break;
     }
   }
-  if (!reader.at_end()) return damaged("goes on behind the dict");
+  if (!reader.at_end()) return damaged("continues after the dict");
   if (!descr || !fortran_order || !shape) {
     return damaged("lacks one of 'descr', 'fortran_order' and 'shape'");
   }

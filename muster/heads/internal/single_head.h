@@ -54,10 +54,10 @@ class SingleHead : public HeadRule {
   // Gives the weighted loss, reduced; of kNone the loss of each example without its weight,
   // [batch...] or [batch..., losses_of_example].
   virtual Tensor loss_of(const Checked& batch, losses::Reduction reduction) const = 0;
-  // Adds what is measured beside average_loss.
+  // Adds what is measured in addition to average_loss.
   virtual void add_metrics(const Checked& batch, Metrics& metrics) const = 0;
   virtual Tensors predictions_of(const Tensor& logits) const = 0;
-  // Adds the outputs of logits [batch, n], beside "predict"; one is kServingDefault.
+  // Adds the outputs of logits [batch, n], next to "predict"; one is kServingDefault.
   virtual void add_outputs(const Tensors& predictions,
                            std::map<std::string, ExportOutput>& outputs) const = 0;
 

@@ -43,10 +43,9 @@ Error unexpected_answer(const std::string& what, const std::string& asked, std::
       ErrorKind::kUnavailable,
       fmt::format("{}: {} answered {}, {}", what, asked,
                   text.empty() ? "nothing" : "'" + printable_beginning(text, kShown) + "'", why),
-      fmt::format(
-          "try again; if it says the same, ask it yourself ({}), and look at its version and "
-          "at what stands between here and the service",
-          asked));
+      fmt::format("try again; if the answer is the same, run the command yourself ({}), and check "
+                  "its version and any proxy before the service",
+                  asked));
 }
 
 Answer::Answer(std::string what, std::string asked, std::string_view text)

@@ -23,7 +23,7 @@ TEST(AnswerTest, WhatIsMissingIsNamedWithTheToolAndWhatItSaid) {
     EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
     EXPECT_THAT(error.message(), AllOf(HasSubstr("cannot do it: kubectl get pods answered"),
                                        HasSubstr(std::string(place).substr(1) + " is no text")));
-    EXPECT_THAT(error.hint(), HasSubstr("ask it yourself (kubectl get pods)"));
+    EXPECT_THAT(error.hint(), HasSubstr("run the command yourself (kubectl get pods)"));
   }
   EXPECT_THAT(error_of([&] { (void)answer.list("/metadata"); }).message(), HasSubstr("is no list"));
 }

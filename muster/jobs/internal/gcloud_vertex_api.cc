@@ -18,7 +18,7 @@ Error gcloud_refused(const std::string& what, const launch::CompletedProcess& ra
   const auto says = [&](std::string_view text) { return why.find(text) != std::string::npos; };
   if (says("property [project]")) {
     return invalid_argument(
-        what + ": no project is named, and gcloud has none of its own",
+        what + ": no project is named, and gcloud has no current project",
         "add --project=PROJECT to the command, or name it for all: gcloud config set project "
         "PROJECT, or export CLOUDSDK_CORE_PROJECT=PROJECT");
   }

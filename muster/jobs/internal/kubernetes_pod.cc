@@ -62,7 +62,7 @@ Json environment(const KubernetesMaking& making, const Pool& pool) {
   if (making.distributed()) {
     if (making.plain()) {
       if (pool.count > 1) {
-        // Kubernetes sets this variable by itself, but behind all others, where none can use it.
+        // Kubernetes sets this variable by itself, but after all others, where none can use it.
         result.push_back(
             {{"name", "JOB_COMPLETION_INDEX"},
              {"valueFrom",

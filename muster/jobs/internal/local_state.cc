@@ -53,7 +53,7 @@ std::string this_host() {
 constexpr std::chrono::seconds kDyingTime{5};
 constexpr std::chrono::milliseconds kLockLook{5};
 
-// When the process began, by its file in /proc: "7 (a b) S 1 ...", the twentieth word behind the
+// When the process began, by its file in /proc: "7 (a b) S 1 ...", the twentieth word after the
 // bracket.
 int64_t began(pid_t pid) {
   std::string text;
@@ -124,7 +124,7 @@ std::optional<LocalState> read_state(const std::string& folder) {
 
 FileDescriptor lock_folder(const std::string& folder) {
   FileDescriptor file = open_lock(folder);
-  // Who only asks whether somebody holds it holds it for a moment.
+  // A process that only checks the lock holds it for a moment.
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   while (!try_lock(file, LOCK_EX, folder)) {
     if (std::chrono::steady_clock::now() > end) return FileDescriptor();
@@ -139,7 +139,7 @@ bool is_kept(const std::string& folder) {
   while (!try_lock(file, LOCK_SH, folder)) {
     const auto state = read_state(folder);
     const bool dying = state && is_dying(state->keeper);
-    // One that is gone since has let go of the lock, unless another process has it.
+    // One that is gone since has release the lock, unless another process has it.
     if (!dying || std::chrono::steady_clock::now() > end) return !try_lock(file, LOCK_SH, folder);
     std::this_thread::sleep_for(kLockLook);
   }

@@ -15,7 +15,7 @@ namespace muster::inline v0_1::jobs::internal {
 
 constexpr const char* kJobFile = "job.json";      // the JobSpec
 constexpr const char* kStateFile = "state.json";  // a LocalState
-constexpr const char* kCancelFile = "cancelled";  // somebody asked for the end
+constexpr const char* kCancelFile = "cancelled";  // the end was asked for
 constexpr const char* kAllLog = "all.log";        // the lines of all tasks, with their names
 
 // A process that keeps a job. Its number alone may be another's later, or on another machine that
@@ -39,7 +39,7 @@ void write_state(const std::string& folder, const LocalState& state);
 std::optional<LocalState> read_state(const std::string& folder);
 
 // Takes the lock that the keeper of a job holds for as long as it lives; it is gone with the
-// process however that ends. Returns a closed descriptor when somebody holds it for a second.
+// process however that ends. Returns a closed descriptor if another process holds it for a second.
 FileDescriptor lock_folder(const std::string& folder);
 // Whether somebody holds that lock. A process that was killed holds it until its memory is cleared
 // away, and is waited for, at most 5 s.

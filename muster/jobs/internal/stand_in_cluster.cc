@@ -255,11 +255,11 @@ void StandInCluster::write_configuration(const std::string& path) const {
       {"clusters",
        {{{"name", "stand-in"},
          {"cluster", {{"server", fmt::format("http://127.0.0.1:{}", impl_->port)}}}}}},
-      {"users", {{{"name", "somebody"}, {"user", json::object()}}}},
+      {"users", {{{"name", "user"}, {"user", json::object()}}}},
       {"contexts",
        {{{"name", "stand-in"},
          {"context",
-          {{"cluster", "stand-in"}, {"user", "somebody"}, {"namespace", kNamespace}}}}}}};
+          {{"cluster", "stand-in"}, {"user", "user"}, {"namespace", kNamespace}}}}}}};
   std::ofstream(path) << configuration.dump();
 }
 

@@ -19,11 +19,11 @@ class StandInVertex {
   std::string address() const;
   // What was created last, as it came.
   nlohmann::json created() const;
-  // The method, path and query of what was asked, the last behind.
+  // The method, path and query of what was asked, the last after.
   std::vector<std::string> requests() const;
   // The Authorization of the last request.
   std::string authorization() const;
-  // What get answers of every job from now on, beside its name.
+  // What get answers of every job from now on, in addition to its name.
   void set_state(const std::string& state, const std::string& error = {});
   // Answers every question from now on with this text.
   void set_answer(const std::string& text);

@@ -10,7 +10,7 @@
 namespace muster::inline v0_1::jobs::internal {
 
 nlohmann::ordered_json to_json(const JobStatus& status);
-// Throws nlohmann::json::exception for what is no such JSON; other keys beside are nothing to it.
+// Throws nlohmann::json::exception for what is no such JSON; other keys next to are nothing to it.
 JobStatus status_from_json(const nlohmann::json& json);
 
 nlohmann::ordered_json to_json(const TaskError& error);

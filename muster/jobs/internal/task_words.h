@@ -29,7 +29,7 @@ inline std::vector<std::string> command_of(const JobSpec& job, const Pool& pool)
   return job.program.empty() ? pool.command : job.program;
 }
 
-// The words behind it.
+// The words after it.
 inline std::vector<std::string> arguments_of(const JobSpec& job, const Pool& pool) {
   const std::vector<std::string> words = words_of(job, pool);
   return {words.begin() + static_cast<std::ptrdiff_t>(command_of(job, pool).size()), words.end()};

@@ -29,12 +29,12 @@ launch::CompletedProcess run_tool(const ToolCall& call) {
   try {
     argv.at(0) = found(argv.at(0));
   } catch (const Error& error) {
-    throw not_found(fmt::format("{}: the command {} is not there", call.what, call.argv[0]),
+    throw not_found(fmt::format("{}: the command {} was not found", call.what, call.argv[0]),
                     call.install);
   }
   const launch::SlowNotice notice{
       .after = kSilence, .tell = [&] {
-        log::info(fmt::format("asking {} ({}); it has not answered for {} s, giving up after {} s",
+        log::info(fmt::format("waiting for {} ({}); no answer for {} s, giving up after {} s",
                               call.asks, base_name(call.argv[0]), seconds(kSilence),
                               seconds(call.deadline)));
       }};

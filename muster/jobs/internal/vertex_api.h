@@ -38,8 +38,8 @@ class VertexApi {
                                                   const std::string& filter, int most) = 0;
 };
 
-// The commands of gcloud for this job, for people: what create() runs, but for the file, which is
-// called "job.json".
+// The commands of gcloud for this job, for people: what create() runs, except for the file, which
+// is called "job.json".
 std::vector<std::string> gcloud_create_command(const VertexPlace& place, const VertexJob& job);
 
 // `gcloud` is a path, or a name in PATH. Every call throws NotFound when it is not there,

@@ -163,7 +163,7 @@ class Maker {
           "the job directory {} is no gs:// bucket: AIP_MODEL_DIR and its like are not set{}",
           job_.job_dir,
           job_.job_dir.find("://") == std::string::npos
-              ? ", and a path of the container is gone with it"
+              ? ", and a path in the container is lost with it"
               : ""));
     }
     if (!job_.tensorboard.empty()) spec["tensorboard"] = job_.tensorboard;

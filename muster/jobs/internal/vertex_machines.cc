@@ -138,10 +138,11 @@ VertexMachine vertex_machine(const Pool& pool, const std::string& default_type) 
     machine.type = now.type;
   } else if (machine.type.find('_') != std::string::npos) {
     // All of Compute Engine's have dashes.
-    throw invalid_argument(
-        fmt::format("the machine type {} of the {} is none of Vertex AI", machine.type, pool.role),
-        machine.type == "cloud_tpu" ? "Muster trains on CPUs and on GPUs: take n1-standard-8"
-                                    : "take one of Compute Engine's, such as n1-standard-8");
+    throw invalid_argument(fmt::format("the machine type {} of the {} does not exist on Vertex AI",
+                                       machine.type, pool.role),
+                           machine.type == "cloud_tpu"
+                               ? "Muster trains on CPUs and on GPUs: take n1-standard-8"
+                               : "take one of Compute Engine's, such as n1-standard-8");
   }
   if (machine.accelerator.count > 0) {
     machine.accelerator.type = vertex_accelerator(machine.accelerator.type, pool.role);

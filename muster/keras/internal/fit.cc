@@ -102,10 +102,9 @@ Fit::Fit(Model& model, const FitOptions& options, int64_t number)
 
 void Fit::check_served() const {
   if (number_ > 0) {
-    refuse_on_servers(
-        "a second fit() of a model",
-        "train all epochs in one call; or save_weights() behind it, and load_weights() before "
-        "the fit() of another program");
+    refuse_on_servers("a second fit() of a model",
+                      "train all epochs in one call; or call save_weights() after it, and "
+                      "load_weights() before the fit() of another program");
   }
   if (const int64_t steps = impl_.compiled->options.accumulate_steps; steps > 1)
     refuse_on_servers(fmt::format("accumulate_steps of {}", steps),
@@ -159,10 +158,10 @@ void Fit::train_epochs(const Dataset& data) {
     end_epoch(epoch);
     if (!whole) {
       if (scope_.is_chief()) {
-        log::warning(fmt::format(
-            "the data was used up at step {} of {} of epoch {}: fit() ends here; repeat() the data "
-            "set, or leave out steps_per_epoch",
-            step_, *options_.steps_per_epoch, epoch + 1));
+        log::warning(
+            fmt::format("the data ended at step {} of {} of epoch {}: fit() ends here; repeat() "
+                        "the data set, or do not set steps_per_epoch",
+                        step_, *options_.steps_per_epoch, epoch + 1));
       }
       return;
     }
@@ -174,7 +173,7 @@ void Fit::train_epochs(const Dataset& data) {
 bool Fit::begin(const Dataset& /*data*/) {
   if (find_backup() && belongs_to_later_fit()) {
     if (scope_.is_chief()) {
-      log::info(fmt::format("fit {} is left out: {} is of fit {}, which goes on", number_ + 1,
+      log::info(fmt::format("skipping fit {}: {} belongs to fit {}, which continues", number_ + 1,
                             backups_->backup_dir(), found_fit_ + 1));
     }
     return false;
@@ -298,7 +297,7 @@ bool Fit::agree_on_end() {
   const Tensor factors = all[0].select(1, 1);
   if (!factors.eq(factor).all().item<bool>()) {
     throw invalid_argument(
-        "fit: workers have different learning rates, and each would train a model of its own",
+        "fit: workers have different learning rates, so each would train a different model",
         "every worker calls set_learning_rate() with the same rate, not in `if (is_chief())` "
         "(docs/strategies.md, \"Who calls what\")");
   }
@@ -315,8 +314,8 @@ void Fit::stop_if_told(int64_t epoch) {
     scope_.stop();
   } catch (const Error& stopped) {
     throw Error(stopped.kind(), stopped.message(),
-                "nothing was saved, so the same command begins anew; with a "
-                "BackupAndRestore(folder) among its callbacks fit() would go on");
+                "nothing was saved, so the same command starts from the beginning; to continue a "
+                "stopped fit(), give it a BackupAndRestore(folder) callback");
   }
 }
 

@@ -67,7 +67,7 @@ class Fit {
   void resume();
   // It may fail, as BackupAndRestoreOptions::max_failed_saves says, unless it `must` not.
   void backup(int64_t epoch, int64_t step, bool must = false);
-  // Whether that of this step is the latest there, or nobody can tell.
+  // Whether that of this step is the latest there, or this is unknown.
   bool backup_may_be_there(int64_t step) const;
   // What fit() has to remember there.
   std::string note(int64_t epoch, int64_t step) const;
@@ -87,7 +87,7 @@ class Fit {
   void end_backups();
   // For a checkpoint in the folder of the backups that is none.
   static Error no_backup(const std::string& found);
-  // The file of what callbacks keep beside the backup of that step.
+  // The file of what callbacks keep in addition to the backup of that step.
   std::string tensors_of_callbacks(int64_t step) const;
 
   void check_served() const;

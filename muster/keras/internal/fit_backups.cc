@@ -52,17 +52,18 @@ void Fit::make_own_backups() {
   if (!job.empty()) {
     backups_ = std::make_shared<BackupAndRestore>(join_path(job, "backup-" + impl_.backup_name()));
     if (!model_.is_chief()) return;
-    log::info(fmt::format(
-        "backups go to {}, so that the same command goes on where a run was stopped; give fit() "
-        "a BackupAndRestore for another folder",
-        backups_->backup_dir()));
+    log::info(
+        fmt::format("writing backups to {}, so that the same command can continue a stopped run; "
+                    "for another folder give fit() a BackupAndRestore",
+                    backups_->backup_dir()));
     return;
   }
-  // Who needs one says so when it is known that the rest is right.
+  // The code that needs one reports it after the other checks.
   if (impl_.served() || !model_.is_chief()) return;
   log::info(
-      "fit() makes no backups, since it knows no folder of this job: what is stopped begins anew; "
-      "give it a BackupAndRestore(folder), or let the program have --model_dir or --job-dir");
+      "fit() writes no backups, because this job has no folder: a stopped run will start from the "
+      "beginning; give fit() a BackupAndRestore(folder), or give the program --model_dir or "
+      "--job-dir");
 }
 
 std::string Fit::key_of(const Callback& callback) const {
@@ -122,19 +123,17 @@ void Fit::check_begun_alike(const std::string& note, bool same_fit) const {
                                     : fmt::format("{}: {}, and was {}", key, is, was));
   }
   if (differences.empty()) return;
-  throw invalid_argument(
-      fmt::format("fit: the backup in {} is of another run than this one: {}",
-                  backups_->backup_dir(), join(differences, "; ")),
-      fmt::format(
-          "call fit() as that run did, to go on; give this one a folder of its own (another "
-          "--model_dir, --job-dir or BackupAndRestore); or remove {}. "
-          "load_weights(\"{}\") begins with its weights alone",
-          backups_->backup_dir(), backups_->backup_dir()));
+  throw invalid_argument(fmt::format("fit: the backup in {} is of another run than this one: {}",
+                                     backups_->backup_dir(), join(differences, "; ")),
+                         fmt::format("to continue, call fit() as that run did; or give this run "
+                                     "another folder (--model_dir, --job-dir or BackupAndRestore); "
+                                     "or remove {}. To use only its weights: load_weights(\"{}\")",
+                                     backups_->backup_dir(), backups_->backup_dir()));
 }
 
 Error Fit::no_backup(const std::string& found) {
   return invalid_argument(fmt::format("fit: {} in the backup_dir is no backup of fit()", found),
-                          "give BackupAndRestore a folder of its own");
+                          "give BackupAndRestore its own folder");
 }
 
 bool Fit::find_backup() {
@@ -165,9 +164,9 @@ void Fit::resume() {
   take_place(note);
   if (first_epoch_ >= options_.epochs && step_ > 0) {
     throw invalid_argument(
-        fmt::format("fit: the backup in {} stands in epoch {}, and epochs is {}",
+        fmt::format("fit: the backup in {} is in epoch {}, but epochs is {}",
                     backups_->backup_dir(), first_epoch_ + 1, options_.epochs),
-        "go on with as many epochs as the run that was stopped, or more; or remove the backup");
+        "continue with at least as many epochs as the stopped run; or remove the backup");
   }
   saved_ = impl_.step();
   made_folders_ = note.value("made_folders", made_folders_);
@@ -204,10 +203,10 @@ void Fit::resume() {
   }
   if (!scope_.is_chief()) return;
   if (first_epoch_ >= options_.epochs) {
-    log::info(fmt::format("fit has nothing to train: {} is a backup behind epoch {}, epochs is {}",
+    log::info(fmt::format("fit has nothing to train: {} is a backup after epoch {}, epochs is {}",
                           backups_->backup_dir(), first_epoch_, options_.epochs));
   } else {
-    log::info(fmt::format("fit goes on at {}epoch {} of {}",
+    log::info(fmt::format("fit continues at {}epoch {} of {}",
                           step_ > 0 ? fmt::format("step {} of ", step_ + 1) : "", first_epoch_ + 1,
                           options_.epochs));
   }
@@ -260,7 +259,7 @@ void Fit::backup(int64_t epoch, int64_t step, bool must) {
   const int64_t tensors_before = std::exchange(tensors_at_, impl_.step());
   const bool saved = save(epoch, step, may_fail);
   // The backup before is the good one where this one failed, and so are its tensors; unless this
-  // one is there all the same, where only an answer got lost.
+  // one is there anyway, where only an answer got lost.
   const int64_t gone = saved ? tensors_before : std::exchange(tensors_at_, tensors_before);
   if (scope_.is_chief() && gone >= 0 && gone != tensors_at_ &&
       (saved || !backup_may_be_there(gone)))
@@ -313,8 +312,8 @@ void Fit::end_backups() {
   const Result<bool> there = files.exists(backups_->backup_dir());
   if (there.ok() && !there.value()) return;
   if (const Status removed = files.remove_tree(backups_->backup_dir()); !removed.ok()) {
-    log::warning(fmt::format("cannot remove the backup, of a fit() that is done: {}",
-                             removed.error().message()));
+    log::warning(
+        fmt::format("cannot remove the backup of a finished fit(): {}", removed.error().message()));
     return;
   }
   // Nor do the folders stay that were made for it, where nothing else came into them.

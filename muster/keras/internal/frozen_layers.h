@@ -1,5 +1,5 @@
 // The layers that do not train, by regular expressions of their names.
-// Thread safety: immutable but for what it remembers, which it guards.
+// Thread safety: immutable except for what it remembers, which it guards.
 #pragma once
 
 #include <map>

@@ -143,7 +143,7 @@ void Model::Impl::require_built(const char* verb) {
   build(std::nullopt);
   if (built) return;
   throw invalid_argument(
-      fmt::format("{}: the model \"{}\" has no weights yet, since nobody knows its inputs", verb,
+      fmt::format("{}: the model \"{}\" has no weights yet, because its inputs are unknown", verb,
                   options.name),
       "call build({shape of the features without the batch}) before, make the model of a "
       "Functional, or give it ModelOptions::inputs");
@@ -206,7 +206,7 @@ void Model::Impl::refuse_while_served(const char* verb) const {
   if (!elsewhere) return;
   throw invalid_argument(
       fmt::format("not supported: {} while fit() trains on parameter servers", verb),
-      "do it before fit() or behind it; the learning rate may be a schedule of the optimizer");
+      "do it before or after fit(); the learning rate may be a schedule of the optimizer");
 }
 
 void Model::Impl::begin_again(const Checkpoint& state) {
@@ -377,10 +377,9 @@ void Model::Impl::check_ends(const Dataset& data, const std::optional<int64_t>& 
     throw invalid_argument(fmt::format("{}: {} is {}; it must be at least 1", what, field, *steps));
   }
   if (steps || data.cardinality() != kInfinite) return;
-  throw invalid_argument(fmt::format("{}: the data set never ends: {}", what, data.describe()),
-                         fmt::format("say how many batches are wanted: .{} = 100; or leave out "
-                                     "repeat()",
-                                     field));
+  throw invalid_argument(
+      fmt::format("{}: the data set never ends: {}", what, data.describe()),
+      fmt::format("set the number of batches: .{} = 100; or remove repeat()", field));
 }
 
 }  // namespace muster::inline v0_1::keras

@@ -50,7 +50,7 @@ struct Model::Impl {
   // As the program gave it.
   const distribute::StrategyPtr& given_strategy() const { return given_; }
   // Whether fit() trains on parameter servers. The weights are there while it does. The chief alone
-  // has them behind it, and all else is its own business: strategy() is its one device.
+  // has them after it, and all else is its own business: strategy() is its one device.
   bool served() const { return served_; }
   // A worker or a server then: it has no part in what is not fit().
   bool bystander() const { return served_ && !chief_; }
@@ -121,8 +121,8 @@ struct Model::Impl {
   void note_rows(const Features& features);
   // What it was first called on, without examples; nothing before.
   const std::optional<Element>& first_rows() const { return no_rows_; }
-  // The inputs of a layer: those that were given, else as its first batch was; empty where nobody
-  // knows them, and of a function.
+  // The inputs of a layer: those that were given, else as its first batch was; empty if they are
+  // unknown, and for a function.
   std::vector<SymbolicTensor> known_inputs() const;
   // Throws InvalidArgument that names `verb` while fit() trains on servers.
   void refuse_while_served(const char* verb) const;

@@ -118,7 +118,7 @@ std::string Objective::describe() const {
 Measured Objective::measure(const Batch& batch, const std::vector<Tensor>& outputs,
                             const std::vector<double>& class_weight) const {
   if (outputs.size() != parts_.size()) {
-    throw invalid_argument(fmt::format("the model gave {} outputs; it is said to have {}: {}",
+    throw invalid_argument(fmt::format("the model returned {} outputs; it should have {}: {}",
                                        outputs.size(), parts_.size(), join_quoted(output_names_)),
                            "name all of them in ModelOptions::output_names");
   }

@@ -24,7 +24,7 @@ bool ServedFit::begin(const Dataset& data) {
   }
   if (backups_ == nullptr) {
     throw invalid_argument(
-        "fit: on parameter servers the run needs a folder for its backups, and nobody named one",
+        "fit: on parameter servers the run needs a folder for its backups, but none was given",
         "give it a BackupAndRestore(folder) among its callbacks; or let the program have "
         "--model_dir "
         "or --job-dir (run_main()), below which backups go by themselves");
@@ -42,9 +42,9 @@ bool ServedFit::begin(const Dataset& data) {
           }});
   if (servers_->serve()) {
     if (impl_.bystander()) return false;
-    // The weights that the program goes on with are nowhere any more.
+    // The weights that the program continues with are nowhere any more.
     throw Error(ErrorKind::kUnavailable,
-                "fit() has ended in this job's run, and the servers with its weights are gone",
+                "fit() has ended in this job's run, and the servers with its weights have stopped",
                 "start the whole run again, with a backup_dir, or a job, of another name");
   }
   const auto& notes = servers_->restored_notes();
@@ -77,7 +77,7 @@ void ServedFit::end_steps() {
 }
 
 void ServedFit::begin_epochs(const Dataset& /*data*/, bool resumed) {
-  // Who is killed in the first epoch goes on from here.
+  // A run that is killed in the first epoch continues from here.
   if (!resumed) backup(first_epoch_, 0);
 }
 
@@ -91,7 +91,7 @@ void ServedFit::take_place(const json& note) {
   auto began = note.at("began").get<int64_t>();
   const int64_t told = first_epoch_;
   int64_t made = servers_->step() - began;
-  // Epochs whose backups failed are in the weights all the same. The last one is not passed over:
+  // Epochs whose backups failed are in the weights anyway. The last one is not passed over:
   // its end is still to come.
   for (; made > steps_ && first_epoch_ + 1 < options_.epochs; made -= steps_) {
     ++first_epoch_;
@@ -102,8 +102,8 @@ void ServedFit::take_place(const json& note) {
   if (first_epoch_ == told) return;
   const bool several = first_epoch_ > told + 1;
   log::warning(fmt::format(
-      "the backup in {} is older than what the servers hold: {} {} made since, and {} not trained "
-      "again. What {} measured is in no History, and no callback has seen {} end",
+      "the backup in {} is older than the state of the servers: {} {} made since, and {} not "
+      "trained again. The results of {} are in no History, and no callback has seen {} end",
       backups_->backup_dir(),
       several ? fmt::format("epochs {} to {}", told + 1, first_epoch_)
               : fmt::format("epoch {}", told + 1),

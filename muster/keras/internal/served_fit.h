@@ -19,7 +19,7 @@ class ServedFit final : public Fit {
   using Fit::Fit;
 
  private:
-  // Begins the run, or goes on with it; a worker or server has served it then until it was over.
+  // Begins the run, or continues with it; a worker or server has served it then until it was over.
   bool begin(const Dataset& data) override;
   void begin_epochs(const Dataset& data, bool resumed) override;
   bool train_epoch(int64_t epoch) override;

@@ -18,7 +18,7 @@ namespace muster::inline v0_1::keras::internal {
 struct ServedStepsOptions {
   std::vector<double> class_weight{};
   std::string backup_dir{};
-  // On the chief: what a backup is to hold beside the weights.
+  // On the chief: what a backup is to hold in addition to the weights.
   std::function<std::map<std::string, std::string>()> notes{};
 };
 
@@ -32,7 +32,7 @@ class ServedSteps {
   // weights here whenever it is asked for them. Throws what ScheduledSteps::serve() throws.
   bool serve();
 
-  // What notes() has given with the backup that the run goes on from; empty without one.
+  // What notes() has given with the backup that the run continues from; empty without one.
   const std::map<std::string, std::string>& restored_notes() const {
     return steps_->restored_notes();
   }
@@ -42,8 +42,8 @@ class ServedSteps {
   // are wanted, this one among them; so many may be under way. Throws what ScheduledSteps::fetch()
   // throws, which saves where this task was told to stop.
   BatchResult next(int64_t left);
-  // Whether it has saved; so many saves in a row may fail. REQUIRES: no step is under way, but for
-  // those that next() was told of.
+  // Whether it has saved; so many saves in a row may fail. REQUIRES: no step is under way, except
+  // for those that next() was told of.
   bool save(int64_t max_failed_saves) { return steps_->save(max_failed_saves); }
 
  private:

@@ -84,7 +84,7 @@ class Told : public Callback {
   const std::vector<double> values_;
 };
 
-// Keeps the weights behind each epoch.
+// Keeps the weights after each epoch.
 struct Weights : Callback {
   std::vector<std::map<std::string, Tensor>> of_epochs;
   void on_epoch_end(int64_t, Logs&) override { of_epochs.push_back(weights_of(model())); }

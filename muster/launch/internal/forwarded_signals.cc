@@ -27,7 +27,7 @@ extern "C" void forward_signal(int number) {
     if (kForwarded[i] != number) continue;
     const struct sigaction& former = former_actions[i];
     if (former.sa_handler == SIG_DFL) {
-      // Held back while this handler runs; it ends the process behind it.
+      // Held back while this handler runs; it ends the process after it.
       std::signal(number, SIG_DFL);
       std::raise(number);
     } else if (former.sa_handler != SIG_IGN) {
@@ -43,7 +43,7 @@ void install() {
     action.sa_handler = forward_signal;
     action.sa_flags = SA_RESTART;  // as std::signal() has it, whose handlers it stands before
     sigaction(kForwarded[i], nullptr, &former_actions[i]);
-    // Handlers that want more than a number are nobody's of ours.
+    // Handlers that take more than a number are not ours.
     const bool plain = (former_actions[i].sa_flags & SA_SIGINFO) == 0;
     if (plain && former_actions[i].sa_handler != SIG_IGN)
       sigaction(kForwarded[i], &action, nullptr);
@@ -54,7 +54,7 @@ void restore() {
   for (std::size_t i = 0; i < kForwarded.size(); ++i) {
     struct sigaction now {};
     sigaction(kForwarded[i], nullptr, &now);
-    // Somebody may have set another one meanwhile.
+    // Another handler may have been set meanwhile.
     if (now.sa_handler == forward_signal) sigaction(kForwarded[i], &former_actions[i], nullptr);
   }
 }

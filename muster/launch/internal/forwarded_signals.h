@@ -8,8 +8,8 @@
 
 namespace muster::inline v0_1::launch::internal {
 
-// While an object is there, the signals also go to the group that `leader` leads, and then to
-// whoever handled them before; what was ignored stays ignored, as nohup wants it.
+// While an object is there, the signals also go to the group that `leader` leads, and then to their
+// earlier handlers; what was ignored stays ignored, as nohup wants it.
 class ForwardedSignals {
  public:
   explicit ForwardedSignals(pid_t leader);

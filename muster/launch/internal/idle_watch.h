@@ -18,8 +18,7 @@ class IdleWatch {
   // Takes the processor time that the task has used so far, in seconds; call it about `every` so
   // often. A heartbeat alone, less than a hundredth of a core in the last ten looks, is no work:
   // the kernel counts in hundredths of a second, so that in one look alone a heartbeat may be one.
-  // Of a gap that is longer, twice that counts at most: who looks stood still too, as all of a
-  // machine that is paused.
+  // A longer gap counts at most twice that: the observer was paused too, as on a paused machine.
   void look(double seconds, TimePoint now, Seconds every);
   // For how long it has done nothing, as far as looks can tell.
   Seconds idle() const { return idle_; }

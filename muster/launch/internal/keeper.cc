@@ -68,7 +68,7 @@ bool is_through(pid_t pid) {
          stat[name_end + 2] == 'Z' || stat.substr(name + 1, name_end - name - 1) == kName;
 }
 
-// Whether the environment with which a process began holds "name=value" and the zero behind it.
+// Whether the environment with which a process began holds "name=value" and the zero after it.
 bool has_mark(pid_t pid, std::string_view mark) {
   static std::array<char, 1 << 16> bytes;
   const int fd = ProcPath(pid, "environ").open();
@@ -179,7 +179,7 @@ Keeper::Keeper() : mark_(random_secret().substr(0, 16)) {
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC) != 0)
     throw from_errno(errno, "cannot open a pipe", "raise the limit of open files: ulimit -n");
-  // With the zero behind it, which ends a variable.
+  // With the zero after it, which ends a variable.
   const std::string mark = std::string(kMark) + "=" + mark_ + std::string(1, '\0');
   pid_ = fork();
   if (pid_ == 0) {
@@ -191,7 +191,7 @@ Keeper::Keeper() : mark_(random_secret().substr(0, 16)) {
   pipe_ = ends[1];
   if (pid_ < 0) {
     close(pipe_);
-    throw from_errno(number, "cannot start the process that ends what tasks leave behind",
+    throw from_errno(number, "cannot start the process that ends leftover processes of tasks",
                      "raise the limit of processes: ulimit -u");
   }
 }
@@ -213,14 +213,14 @@ std::pair<std::string, std::string> Keeper::mark() const { return {kMark, mark_}
 void Keeper::add(pid_t leader) { tell(leader); }
 void Keeper::remove(pid_t leader) { tell(-leader); }
 
-// A keeper that was killed is none; SIGPIPE is ignored or held back by whoever supervises.
+// A keeper that was killed is none; the supervisor ignores or blocks SIGPIPE.
 void Keeper::tell(pid_t word) {
   while (write(pipe_, &word, sizeof word) < 0 && errno == EINTR) {
   }
 }
 
 void kill_session(pid_t leader) {
-  // What is in groups of its own, first: then nobody is left who could start more.
+  // Processes in their own groups first: then none is left that could start more.
   kill(-leader, SIGKILL);
   (void)kill_all([&](pid_t pid) { return pid != leader && getsid(pid) == leader; });
 }

@@ -94,7 +94,7 @@ std::string Output::prefixed(const Stream& target, std::string_view prefix, int 
   return fmt::format("[{}] {}", prefix, text);
 }
 
-// The cursor stands behind the last line of the block.
+// The cursor stands after the last line of the block.
 void Output::hide_block() {
   if (shown_ == 0) return;
   Stream& target = streams_[block_on_];
@@ -166,7 +166,7 @@ void Output::write_some(int index) {
   const ssize_t done = write(target.fd, target.queue.data() + target.written, count);
   if (done < 0) {
     if (errno != EINTR && errno != EAGAIN) {
-      // Nobody reads any more. Training goes on, because it is worth more than its log.
+      // The reader is gone. Training continues, because it is worth more than its log.
       target.closed = true;
       target.queue.clear();
       target.written = 0;

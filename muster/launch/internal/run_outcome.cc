@@ -95,7 +95,7 @@ std::vector<std::string> reasons(const Outcome& outcome,
   lines.push_back(fmt::format("{} {} failed: {}",
                               spec.beside ? "the others ended well, but" : "stopped because",
                               spec.name, explain(exit.status)));
-  // Whoever ended too early did not fail, and yet the others lost it.
+  // A task that ended too early did not fail, but the others lost it.
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const TaskExit& other = outcome.tasks[i];
     if (failure_rank(exit, spec) == kBlamesAnother && other.status.ok() && other.order < exit.order)

@@ -43,7 +43,7 @@ class SuperviseTest : public ::testing::Test {
       processes.push_back(process("worker " + std::to_string(i), scripts[i]));
     return supervise_here(processes, options);
   }
-  // One worker, and an evaluator beside it.
+  // One worker, and an evaluator next to it.
   Outcome supervise_beside(const std::string& worker, const std::string& evaluator,
                            SuperviseOptions options = {}) {
     std::vector<ProcessSpec> processes = {process("worker 0", worker),

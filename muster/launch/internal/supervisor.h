@@ -70,7 +70,7 @@ class Supervisor {
   void on_exit(RunningTask& task);
   static bool was_lost(const RunningTask& task);
   void start_again(RunningTask& task, const std::string& what);
-  // Those beside the group wait for a restart that will not come.
+  // Those next to the group wait for a restart that will not come.
   void stop_those_left_alone();
   // Whether it was started again, and the run is over without it.
   bool is_too_late(const RunningTask& task) const;

@@ -49,7 +49,7 @@ AttentionAxes::AttentionAxes(const std::vector<int64_t>& axes, const LayerInputs
     const Tensor& each = inputs.tensors[i];
     if (each.dim() != query.dim() || sizes_at(each, outer) != outer_) {
       refuse_input(context, layer,
-                   fmt::format("a value and a key of the query's axes {} but for {}",
+                   fmt::format("a value and a key with the query's axes {} except {}",
                                describe(query), describe(axes_)),
                    each);
     }

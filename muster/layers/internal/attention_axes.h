@@ -1,5 +1,5 @@
 // Attention over other axes than the steps of a sequence: the axes attended over are shown as the
-// steps of sequences, and all axes beside them as the batch.
+// steps of sequences, and all axes next to them as the batch.
 // Thread safety: immutable; functions with a context, of the thread it belongs to.
 #pragma once
 
@@ -16,7 +16,7 @@ class AttentionAxes {
   // the features. Throws InvalidArgument for axes that are not there, for tensors of several ranks,
   // for other axes that differ in size, for masks of the inputs and an attention_mask that does not
   // stretch to [batch, other axes..., axes of the query..., axes of the value...], where heads may
-  // stand behind the other axes.
+  // stand after the other axes.
   AttentionAxes(const std::vector<int64_t>& axes, const LayerInputs& inputs, CallContext& context,
                 const LayerIdentity& layer, int64_t num_heads);
 

@@ -53,8 +53,8 @@ bool has_attention_mask(const std::vector<Tensor>& given, CallContext& context,
                              describe(given[1])),
                  last,
                  std::string(kMaskIsBool) +
-                     "; a key that is as wide as the value has steps is told from it by an "
-                     "attention_mask behind it, of ones: torch::ones({1, 1, 1}, kBool)");
+                     "; if a key is as wide as the value has steps, add an attention_mask of ones "
+                     "after it: torch::ones({1, 1, 1}, kBool)");
   }
   return false;
 }

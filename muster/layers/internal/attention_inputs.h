@@ -24,7 +24,7 @@ struct AttentionInputs {
 bool has_attention_mask(const std::vector<Tensor>& given, CallContext& context,
                         const LayerIdentity& layer);
 
-// Throws InvalidArgument for what attention.h says. `takes_mask` allows a bool tensor behind the
+// Throws InvalidArgument for what attention.h says. `takes_mask` allows a bool tensor after the
 // others.
 AttentionInputs attention_inputs(const LayerInputs& inputs, CallContext& context,
                                  const LayerIdentity& layer, bool causal, bool takes_mask);

@@ -30,9 +30,9 @@ const Tensor& single_tensor(CallContext& context, const LayerIdentity& layer,
   if (!takes_mask && !inputs.masks.empty() && inputs.masks[0].defined()) {
     throw invalid_argument(
         fmt::format("layer {}: was given a mask, which it cannot take", context.name_of(layer)),
-        "put RemoveMask() in front of it, or use the mask up before, as a recurrent layer does: "
-        "here padding counts as any other step (Keras drops the mask without a word); a layer of "
-        "your own whose result has the steps of its input overrides keeps_steps()");
+        "put RemoveMask() before it, or consume the mask earlier, as a recurrent layer does; "
+        "padding then counts like any other step (Keras drops the mask silently). If your own "
+        "layer's result has the steps of its input, override keeps_steps()");
   }
   return inputs.tensors[0];
 }
@@ -70,7 +70,7 @@ void check_same_dtype(CallContext& context, const LayerIdentity& layer, const Te
   refuse_input(context, layer,
                fmt::format("the dtype of its variables, {}", dtype_name(variable.scalar_type())),
                input,
-               fmt::format("give it what it was first called with: x.to({})",
+               fmt::format("use the dtype of its first call: x.to({})",
                            variable.scalar_type() == kFloat64 ? "kFloat64" : "kFloat32"));
 }
 

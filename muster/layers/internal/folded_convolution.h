@@ -1,5 +1,6 @@
-// A convolution and the normalization behind it, as one convolution with another kernel and bias.
-// Thread safety: FoldedKernel belongs to the thread of its context; functions are pure but for it.
+// A convolution and the normalization after it, as one convolution with another kernel and bias.
+// Thread safety: FoldedKernel belongs to the thread of its context; functions are pure except for
+// it.
 #pragma once
 
 #include <memory>
@@ -18,7 +19,7 @@ class FoldedKernel {
   static std::shared_ptr<FoldedKernel>& of(CallContext& context,
                                            const LayerIdentity& normalization);
 
-  // Makes them anew where a variable is another one than the last time, or was written since.
+  // Makes them again where a variable is another one than the last time, or was written since.
   void follow(const ConvolutionImpl::Variables& conv, const AffineNormalization::Variables& norm,
               double epsilon);
 
@@ -38,12 +39,12 @@ class FoldedKernel {
   Tensor kernel_, bias_;
 };
 
-// Whether the two may run as one, in some call: behind it stands nothing but the normalization that
+// Whether the two may run as one, in some call: after it stands nothing but the normalization that
 // needs what the convolution gives.
 bool may_fold(const ConvolutionImpl& conv);
 
 // Gives what conv and the normalization `behind` (an AffineNormalization) give one after the other,
-// but for rounding; an undefined tensor where this call needs both of them: in training, where
+// except for rounding; an undefined tensor where this call needs both of them: in training, where
 // gradients are recorded, in mixed precision, in traces, for no rows. `margins` as
 // ConvolutionImpl::call_with_margins() takes them, or empty.
 Tensor call_folded(const ConvolutionImpl& conv, const AffineNormalization& norm,

@@ -1,4 +1,4 @@
-// Layers whose values no gradient needs let the relu behind them write over these: memory that is
+// Layers whose values no gradient needs let the relu after them write over these: memory that is
 // not asked for costs no time.
 // Thread safety: immutable.
 #pragma once
@@ -17,8 +17,8 @@ class FusesRelu {
   ~FusesRelu() = default;
 };
 
-// Gives relu(values), which may stand where `values` stood. Nobody else has these, and no gradient
-// needs them.
+// Gives relu(values), which may stand where `values` stood. No other code holds these, and no
+// gradient needs them.
 Tensor relu_in_place(Tensor values);
 
 // What layer_pair.cc has to know of a layer: whether it is nothing but relu.

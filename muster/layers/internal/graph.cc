@@ -161,7 +161,7 @@ void Graph::plan() {
     step.output_tensors = last->tensors;
     steps_.push_back(std::move(step));
   }
-  // Whatever is needed last in a step is let go behind it.
+  // Whatever is needed last in a step is released after it.
   std::vector<bool> needed(places_, false);
   for (const SymbolicTensor& output : outputs_) needed[place_of(output)] = true;
   for (size_t s = steps_.size(); s-- > 0;) {

@@ -39,7 +39,7 @@ class Graph {
     LayerRun run{};  // runs the node and the nodes after it
     std::vector<size_t> tensors{}, state{}, outputs{};
     size_t output_tensors = 0;
-    std::vector<size_t> dead{};  // that nobody needs after this step
+    std::vector<size_t> dead{};  // that are not needed after this step
   };
   struct Values;
 
@@ -49,7 +49,7 @@ class Graph {
   std::vector<size_t> count_uses() const;
   // Gives the node that alone needs what this one gives, and needs nothing else.
   const GraphNode* follower_of(const GraphNode& node, const std::vector<size_t>& uses) const;
-  // Gives the node and those that stand behind it in a row, as many as may run together.
+  // Gives the node and those that stand after it in a row, as many as may run together.
   std::vector<const GraphNode*> row_from(const GraphNode& node,
                                          const std::vector<size_t>& uses) const;
   size_t place_of(const SymbolicTensor& value) const;

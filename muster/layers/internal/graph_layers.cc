@@ -15,7 +15,7 @@ namespace {
 // A walk from the outputs up to the Inputs.
 struct Walk {
   std::unordered_map<uint64_t, size_t> layers{};  // by id: the place in which it was met
-  std::vector<const GraphNode*> finished{};       // each behind those it needs
+  std::vector<const GraphNode*> finished{};       // each after those it needs
   std::unordered_set<const GraphNode*> known{};
 
   void visit(const GraphNode& node) {

@@ -20,7 +20,7 @@ namespace muster::inline v0_1::internal {
 struct SymbolicSpec {
   Shape shape{};  // -1: any size
   DType dtype = kFloat32;
-  int64_t mask_axes = 0;  // a mask of so many axes travels beside it; 0: none
+  int64_t mask_axes = 0;  // a mask of so many axes travels next to it; 0: none
 
   std::string describe() const;
 };
@@ -31,7 +31,7 @@ struct GraphNode {
   LayerIdentity identity;        // of the layer, or of the Input
   SymbolicValues inputs{};
   std::vector<SymbolicSpec> outputs{};  // tensors, then state
-  size_t tensors = 0;                   // so many of them are tensors
+  size_t tensors = 0;                   // this many of them are tensors
   // All that the layer uses, named as if it stood alone.
   std::vector<VariableSpec> variables{};
 };

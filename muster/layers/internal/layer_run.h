@@ -1,6 +1,6 @@
-// A LayerRun is layers one behind another that run as one step: a LayerPair, or a convolution and
-// the BatchNormalization behind it, where nothing trains, with the zero padding in front and the
-// relu behind them.
+// A LayerRun is layers one after another that run as one step: a LayerPair, or a convolution and
+// the BatchNormalization after it, where nothing trains, with the zero padding in front and the
+// relu after them.
 // Thread safety: immutable.
 #pragma once
 
@@ -42,7 +42,7 @@ class LayerRun {
   Part first_;   // the pair, or the convolution with its padding
   Part second_;  // the normalization with its relu
   // These are set where both parts may be folded.
-  const ZeroPaddingImpl* pad_ = nullptr;  // may be missing all the same
+  const ZeroPaddingImpl* pad_ = nullptr;  // may be missing anyway
   const ConvolutionImpl* conv_ = nullptr;
   const AffineNormalization* norm_ = nullptr;
   const LayerImpl* behind_ = nullptr;  // the same layer

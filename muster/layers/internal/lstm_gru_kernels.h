@@ -29,7 +29,7 @@ struct LstmBackward {
   const bool* counts{};
   // Both are added up; null means zero.
   const T* output_gradient{};
-  T* later_gradient{};  // from the step behind; afterwards what passes this step by
+  T* later_gradient{};  // from the step after; afterwards what passes this step by
   T* cell_gradient{};   // from that of `cell` to that of `cell_before`
   T* sum_gradients{};   // [rows, 4 * units]
 };

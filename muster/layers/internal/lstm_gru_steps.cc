@@ -101,7 +101,7 @@ RecurrentResult recurrent_steps(const RecurrentCell& cell, const RecurrentSequen
     bias = bias.select(0, 0);
   }
   const StateSums sums(cell, sequence);
-  // One unbind costs one node of the graph; the backward of a select would fill all steps anew.
+  // One unbind costs one node of the graph; the backward of a select would fill all steps again.
   const std::vector<Tensor> inputs = dropped_input_sums(cell, sequence, bias).unbind(0);
   std::vector<Tensor> state = sequence.state, outputs;
   for (size_t t = 0; t < inputs.size(); ++t) {

@@ -42,7 +42,7 @@ struct RecurrentSequence {
 
 struct RecurrentResult {
   Tensor outputs{};             // [steps, batch, units]
-  std::vector<Tensor> state{};  // behind the last step
+  std::vector<Tensor> state{};  // after the last step
 };
 
 RecurrentResult recurrent_steps(const RecurrentCell& cell, const RecurrentSequence& sequence);

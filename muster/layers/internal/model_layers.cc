@@ -22,11 +22,11 @@ void check_model_inputs(const Layer& model, const std::vector<SymbolicTensor>& i
     if (inputs.empty()) return;
     throw invalid_argument(
         fmt::format("{}: {} inputs were given for the Functional {}", asker, inputs.size(), name),
-        "leave them out: it has its own");
+        "omit them: it has its own");
   }
   if (inputs.empty()) {
     throw invalid_argument(fmt::format("{}: inputs is empty, for the layer {}", asker, name),
-                           "say what it is called with: model.summary({Input({784})})");
+                           "give its inputs: model.summary({Input({784})})");
   }
   for (const SymbolicTensor& input : inputs) {
     if (!node_of(input)->layer) continue;

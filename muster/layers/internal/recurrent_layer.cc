@@ -13,7 +13,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-// Brings the variables, which the first call creates. `axes` are those of the input but for the
+// Brings the variables, which the first call creates. `axes` are those of the input except for the
 // last one, "batch, steps".
 void add_weights(const RecurrentSpec& spec, const Tensor& input, const char* axes,
                  CallContext& context, const RecurrentVariables& variables,

@@ -27,7 +27,7 @@ struct RecurrentSpec {
   SequenceOptions sequence{};  // of a layer
 };
 
-// Whose variables a recurrent layer uses: kSlots slots of a layer, from `first_slot`, with a
+// The variables that a recurrent layer uses: kSlots slots of a layer, from `first_slot`, with a
 // prefix to their names.
 struct RecurrentVariables {
   static constexpr int kWeights = 3;

@@ -242,7 +242,7 @@ template <RecurrentCell::Kind kKind>
 struct Sequence : public torch::autograd::Function<Sequence<kKind>> {
   static constexpr bool kLstm = kKind == RecurrentCell::Kind::kLstm;
 
-  // Gives the outputs of all steps, and the state behind the last one.
+  // Gives the outputs of all steps, and the state after the last one.
   static variable_list forward(AutogradContext* context, const Tensor& inputs, const Tensor& kernel,
                                const Tensor& recurrent_kernel, const Tensor& state,
                                const Tensor& cell, const MaybeTensor& bias,

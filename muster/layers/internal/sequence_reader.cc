@@ -30,7 +30,7 @@ void check_sequence(const SequenceOptions& options, const SequenceReader& reader
   if (inputs.tensors.size() != 1) {
     refuse_sequence(context, layer,
                     fmt::format("expected one tensor, was given {}", inputs.tensors.size()),
-                    "a state goes beside it: LayerInputs{.tensors = {x}, .state = {h}}");
+                    "pass a state separately: LayerInputs{.tensors = {x}, .state = {h}}");
   }
   const Tensor& input = inputs.tensors[0];
   const SequenceAxes axes(options);
@@ -43,7 +43,7 @@ void check_sequence(const SequenceOptions& options, const SequenceReader& reader
     refuse_sequence(
         context, layer,
         fmt::format("expected a mask {}], was given {}", order, describe(inputs.masks[0])),
-        "a mask tells which steps count");
+        "a mask selects the steps that count");
   }
   if (inputs.state.empty()) return;
   check_state(context, layer, inputs.state, reader.state_sizes, input.size(axes.batch), input);
@@ -75,8 +75,8 @@ std::vector<Tensor> kept_state(const SequenceReader& reader, const Tensor& input
       refuse_sequence(context, reader.layer,
                       fmt::format("stateful is true, and a batch of {} rows follows batches of {}",
                                   rows, value.size(0)),
-                      "row i goes on where row i of the batch before ended: leave out what an "
-                      "epoch leaves over, with batch(n, {.drop_remainder = true})");
+                      "row i continues from row i of the batch before: drop the rest of an epoch "
+                      "with batch(n, {.drop_remainder = true})");
     }
     kept.push_back(value);
   }

@@ -33,7 +33,7 @@ SequenceOptions sequence_options(const Options& options) {
           .activity_regularizer = options.activity_regularizer};
 }
 
-// Who reads, and which of its variables keep the state when it is stateful.
+// The layer that reads, and the variables that keep its state if it is stateful.
 struct SequenceReader {
   const LayerIdentity& layer;
   int first_slot = 0;

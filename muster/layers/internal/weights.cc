@@ -13,7 +13,7 @@ namespace muster::inline v0_1::internal {
 
 namespace {
 
-// One feature in float64 makes all behind it float64: the names say where that began.
+// One feature in float64 makes all after it float64: the names say where that began.
 void warn_of_float64(const std::string& layer, const Tensor& input) {
   static std::mutex mutex;
   static auto& told = *new std::set<std::string>;  // models; "" for layers of none
@@ -22,10 +22,10 @@ void warn_of_float64(const std::string& layer, const Tensor& input) {
     const std::lock_guard lock(mutex);
     if (!told.insert(scope == std::string::npos ? "" : layer.substr(0, scope)).second) return;
   }
-  log::warning(fmt::format(
-      "layer {}: its input is {}, so its weights are float64, and so is what follows: twice the "
-      "memory, and slower; where that is not meant, give it x.to(kFloat32)",
-      layer, describe(input)));
+  log::warning(
+      fmt::format("layer {}: its input is {}, so its weights and all later layers are float64, "
+                  "which is slower and needs twice the memory; to avoid this, pass x.to(kFloat32)",
+                  layer, describe(input)));
 }
 
 }  // namespace

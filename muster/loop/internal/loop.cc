@@ -116,7 +116,7 @@ void Loop::begin() {
 
 void Loop::start_replicas() {
   for (auto& replica : strategy_->start_replicas(start_)) {
-    // Who fails from now on is known to the servers.
+    // From now on the servers know about a task that fails.
     if (!replica->place().in_sync) note_joining();
     replicas_.push_back(std::make_unique<Member>(std::move(replica), options_.accumulate_steps,
                                                  summary_steps(options_)));
@@ -176,8 +176,8 @@ void Loop::end_if_left(bool by_exception) noexcept {
     } else {
       if (const int64_t waiting = first().accumulated(); waiting > 0) {
         log::warning(
-            fmt::format("the scope of {} ended with {} of {} batches of an update: they are lost; "
-                        "scope.apply_accumulated() makes a smaller one of them",
+            fmt::format("the scope of {} ended after {} of {} batches of an update, which are "
+                        "lost; to use them for a smaller update, call scope.apply_accumulated()",
                         strategy_->name(), waiting, first().accumulate_steps()));
       }
       end_training(/*by_program=*/false);
@@ -251,8 +251,8 @@ void Loop::each(const char* own_call, const std::function<void(Replica&, size_t)
 void Loop::check_own_training() const {
   if (!watch_ || watch_->accumulated() == 0 || reduced_) return;
   throw invalid_argument(
-      fmt::format("a loop over a distributed data set calls backward() itself, and no run(): each "
-                  "of the {} replicas would train a model of its own",
+      fmt::format("a loop over a distributed data set calls backward() instead of run(): each of "
+                  "the {} replicas would train a different model",
                   first().num_replicas_in_sync()),
       "put the step into a function and give it to run(); " + instead_of_own_training());
 }

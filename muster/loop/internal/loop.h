@@ -57,7 +57,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   // Makes it the one that is entered on this thread, until leave().
   void enter();
   void leave(bool by_exception) noexcept;
-  // Keeps the replicas together from one scope to the next, until release(). When nobody has
+  // Keeps the replicas together from one scope to the next, until release(). When no scope has
   // entered or keeps it any more, the run ends: `by_exception` tells the others so.
   void keep() { ++keepers_; }
   bool kept() const { return keepers_ > 0; }
@@ -155,7 +155,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   virtual void take_restored_inputs();
   // Before the replicas agree why the run stops.
   virtual void before_stop() {}
-  // Where the run was stopped: "after saving step 7"; and whether it goes on from something.
+  // Where the run was stopped: "after saving step 7"; and whether it continues from something.
   virtual std::string stopped_at() const;
   virtual bool goes_on_later() const { return saved_step_ >= 0 || restored_; }
 
@@ -182,7 +182,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
  private:
   struct Call;
   void start_replicas();
-  // The run is over where nobody has entered or keeps it any more.
+  // The run is over if no scope has entered or keeps it any more.
   void end_if_left(bool by_exception) noexcept;
   // Throws where the loop is over, or its replicas are at work.
   void check_ready() const;
@@ -218,7 +218,7 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   std::unique_ptr<SummaryHook> summary_hook_;  // on the chief, from the first step on
   // On the chief, by directory: who writes there, and the checkpoints that restore() saw there.
   std::map<std::string, CheckpointWriter> writers_;
-  // Of the directories that were saved to in this scope, on all processes.
+  // For the directories that were saved to in this scope, on all processes.
   std::map<std::string, FailedSaves> failed_saves_;
   std::map<std::string, std::set<std::string>> seen_;
   std::optional<std::string> warm_start_;  // what warm_start() was called with

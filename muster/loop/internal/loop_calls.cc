@@ -36,7 +36,7 @@ struct Loop::Call {
   std::atomic<int> training{0}, idle{0};  // replicas whose function called minimize(), and did not
   std::atomic<bool> own_backward{false};  // the function called backward() itself
 
-  // One that trains would wait for the others. Whoever comes later sees the difference.
+  // A call that trains would wait for the others. The task that arrives later sees the difference.
   void compare(bool trains) {
     ++(trains ? training : idle);
     if (training == 0 || idle == 0) return;
@@ -68,11 +68,11 @@ void Loop::run(const RunOptions& options, const std::function<void(size_t)>& bod
   std::string text = "run() made no step: its function called no Optimizer::minimize()";
   if (call.own_backward) {
     text +=
-        ", and backward() itself: what that trains is in no checkpoint, and on several replicas "
-        "each would train a model of its own; " +
+        ", and calls backward() itself: the trained values are in no checkpoint, and several "
+        "replicas would train different models; " +
         instead_of_own_training();
   }
-  log::warning(text + "; {.training = false} says that this is meant");
+  log::warning(text + "; if this is intended, pass {.training = false}");
 }
 
 void Loop::build_by(const std::function<void(size_t)>& body, const Batch* batch) {

@@ -46,7 +46,7 @@ DistributedDataset Loop::distribute(const Dataset& dataset, bool for_this_proces
   std::erase_if(data_, [](const auto& known) { return known.expired(); });
   const size_t number = data_.size();
   data_.push_back(progress);
-  // Each position belongs to one data set: one that is distributed later in its place begins anew.
+  // Each position belongs to one data set: one that is distributed later in its place begins again.
   if (number < restored_data_.size() && !restored_data_[number].is_null())
     progress->restore(std::exchange(restored_data_[number], nullptr));
   return DistributedDataset(shared_from_this(), dataset, for_this_process, std::move(progress));
@@ -70,8 +70,8 @@ CheckpointWriter& Loop::writer(const std::string& model_dir,
       writers_.try_emplace(key, model_dir, options, cancelled_).first->second;
   const auto seen = seen_.find(key);
   if (seen == seen_.end()) return writer;
-  // Nobody locks what is only read, so that checkpoints can be evaluated while others train. Who
-  // saves must not go back behind a program that trained in between.
+  // Reading takes no lock, so that checkpoints can be evaluated while others train. A program that
+  // saves must not overwrite the steps of another one that trained in between.
   for (const std::string& prefix : writer.all()) {
     if (seen->second.contains(std::string(base_name(prefix)))) continue;
     writers_.erase(key);
@@ -79,8 +79,7 @@ CheckpointWriter& Loop::writer(const std::string& model_dir,
                 fmt::format("another program saved {} in model_dir '{}' since restore() looked "
                             "there; nothing was saved at step {}",
                             base_name(prefix), model_dir, step_),
-                "start again: restore() continues from there; or give this run a model_dir of its "
-                "own");
+                "start again: restore() continues from there; or give this run its own model_dir");
   }
   return writer;
 }

@@ -60,7 +60,7 @@ class MergePoint {
   size_t arrived_ = 0;
   Clock::time_point complete_at_;  // when the last one came
   uint64_t met_ = 0;               // meetings that are over
-  std::exception_ptr failure_;     // nobody waits any more
+  std::exception_ptr failure_;     // no replica waits any more
 };
 
 }  // namespace muster::inline v0_1::distribute

@@ -179,7 +179,7 @@ void ServedLoop::before_call(Member& member, bool training) {
   if (!training) return run.read_weights();
   // Those of an update that is under way are those it began with.
   if (member.replica->accumulated() > 0) return;
-  // Whoever is told to stop hears so from should_stop(), and has this step behind it.
+  // A task that was asked to stop learns it from should_stop(), after this step.
   if (run.begin_step(/*also_when_told=*/true)) return;
   if (cancelled_()) {
     throw Error(ErrorKind::kCancelled,
@@ -218,19 +218,19 @@ void ServedLoop::refuse_to_lose(bool has_read) const {
     throw invalid_argument(
         "the chief's data gave no batch, so no task knew what to build the model of, and nothing "
         "was trained",
-        "check the data directory and the transformations; where each worker has data of its own, "
-        "the chief needs some too");
+        "check the data directory and the transformations; if each worker has its own data, the "
+        "chief needs some too");
   }
   const int64_t saved = checkpoint.empty() ? 0 : checkpoint_step(checkpoint);
   const std::string why =
-      "the chief was started again behind its last batch, and has none to build the model of";
+      "the chief was restarted after its last batch, so it has no batch to build the model from";
   std::string instead =
-      "call scope.serve(step) in front of the loop and scope.end_training() behind it, in every "
-      "task: the chief then builds the model without a batch";
+      "call scope.serve(step) before the loop and scope.end_training() after it, in every task: "
+      "the chief then builds the model without a batch";
   if (!checkpoint.empty()) {
     instead += fmt::format(
-        "; or move '{}' away, so that the run goes on from a checkpoint before it, where the chief "
-        "has batches left",
+        "; or move '{}' away, so that the run continues from an earlier checkpoint, where the "
+        "chief has batches left",
         checkpoint);
   }
   if (joined && step_ > saved) {
@@ -246,9 +246,10 @@ void ServedLoop::refuse_to_lose(bool has_read) const {
         plan::readable_task(start_.cluster.workers.at(static_cast<size_t>(rank)).name()));
   }
   if (others.empty()) return;
-  throw invalid_argument(fmt::format("{}: what {} had left behind step {} was not trained on", why,
-                                     muster::join(others, ", "), saved),
-                         instead);
+  throw invalid_argument(
+      fmt::format("{}: the data that {} had left after step {} was not used for training", why,
+                  muster::join(others, ", "), saved),
+      instead);
 }
 
 bool ServedLoop::takes_part() const { return built() || place_ == Place::kJoined; }
@@ -257,7 +258,7 @@ void ServedLoop::end_steps(SharedRun::End end) {
   each("Scope::end_training()", [&](Replica& replica, size_t) {
     replica.group().report(Phase::kWaiting, step_);
     step_ = run_of(replica).end_steps(end, {});
-    // Who had no data has no model either.
+    // A task without data has no model.
     if (built()) replicas_.front()->engine.follow(step_);
   });
 }
@@ -267,7 +268,7 @@ Saved ServedLoop::save(const std::string& model_dir, const SaveOptions& options,
   // The others train on meanwhile.
   if (!first().is_chief()) return {};
   const LastSave asked{model_dir, options};
-  // A worker's place may be behind the last batch of a pass, which then ends without a step.
+  // A worker's place may be after the last batch of a pass, which then ends without a step.
   if (!built() && (restored_ || place_ == Place::kJoined)) {
     last_save_ = asked;
     return {};

@@ -53,7 +53,7 @@ class ServedLoop final : public Loop {
   void build_without_batch();
   // The form for that.
   std::optional<std::string> form_of_others();
-  // Of the checkpoint that was found: other workers that had data left.
+  // Returns the other workers that had data left in the restored checkpoint.
   std::vector<int> unfinished_others() const;
   // Where the checkpoint that was found has the data of each worker.
   std::vector<std::string> positions_of_workers() const;

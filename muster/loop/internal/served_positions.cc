@@ -15,11 +15,11 @@ namespace {
 void check_workers(size_t there, int workers, const std::string& prefix) {
   if (there == static_cast<size_t>(workers)) return;
   throw invalid_argument(
-      fmt::format("{} holds the positions of {} workers, each of which read data of its own, and "
-                  "this run has {}: which examples are still unread cannot be told",
+      fmt::format("{} holds the positions of {} workers with separate data, but this run has {}: "
+                  "the unread examples are unknown",
                   prefix, there, workers),
-      "continue on the same number of workers, the chief among them; or begin with its weights by "
-      "Scope::warm_start() in place of restore(), and read the data from the beginning");
+      "continue on the same number of workers, including the chief; or use Scope::warm_start() "
+      "instead of restore(), which takes its weights and reads the data from the beginning");
 }
 
 // What a data set of a loop in step says, for the worker `rank` of so many.

@@ -64,7 +64,7 @@ void check_predictions(const char* loss, const Tensor& predictions, double most)
 void check_option(const char* loss, const char* option, double value, bool good,
                   std::string_view allowed);
 
-// Throws InvalidArgument unless `axis` is one of `predictions` behind that of the batch; returns it
+// Throws InvalidArgument unless `axis` is one of `predictions` after that of the batch; returns it
 // counted from the front.
 int64_t check_axis(const char* loss, int64_t axis, const Tensor& predictions);
 

@@ -33,7 +33,7 @@ Labeled in_one_shape(const char* metric, const Tensor& labels, const Tensor& pre
                      const std::string& hint = {});
 // The same with a last axis of outputs: [batch] becomes [batch, 1].
 Labeled with_outputs(const char* metric, const Tensor& labels, const Tensor& predictions);
-// Gives class numbers, labels [batch...], beside predictions [batch..., classes]. Labels may come
+// Gives class numbers, labels [batch...], next to predictions [batch..., classes]. Labels may come
 // as [batch..., 1]. Throws InvalidArgument with both shapes for others, and when there is no class.
 Labeled with_classes(const char* metric, const Tensor& labels, const Tensor& predictions);
 

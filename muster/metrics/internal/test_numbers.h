@@ -35,7 +35,7 @@ inline Row whole_numbers(uint64_t seed, int64_t count, int64_t kinds, double lea
   return all;
 }
 
-// What has to be known beside the result.
+// What has to be known in addition to the result.
 inline std::string caution_of(const Metric& metric) {
   return metric.definition()->caution(metric.state());
 }

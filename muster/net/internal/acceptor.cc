@@ -197,7 +197,7 @@ void Acceptor::accept_from(int listener) {
 
 std::optional<Peer> Acceptor::local_peer(int fd) {
   if (!is_same_user(fd)) {
-    log_.tell("refused a connection from this machine: it is of another user");
+    log_.tell("refused a connection from another user of this machine");
     return std::nullopt;
   }
   return Peer{.host = kThisMachine, .port = ++local_peers_};
@@ -244,7 +244,7 @@ Acceptor::Taken Acceptor::look_at_first_bytes(Connections::iterator at) {
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return {};
   const Speech speech = speech_of({first.data(), static_cast<size_t>(std::max<ssize_t>(0, bytes))});
   if (bytes > 0 && speech == Speech::kNotKnownYet) return {};
-  // Whoever goes without a word only asked whether the port is open.
+  // A peer that closes without a message only tested whether the port is open.
   const std::string why = bytes > 0 ? objection(speech, tls_, at->second.peer.host) : "";
   const int copy = bytes > 0 && why.empty() ? ::fcntl(at->second.fd, F_DUPFD_CLOEXEC, 0) : -1;
   if (copy < 0) {
@@ -288,11 +288,10 @@ bool Acceptor::end_one_of_most() {
 void Acceptor::endure_no_descriptors(int listener) {
   const std::string reason = std::generic_category().message(errno);
   if (!std::exchange(told_of_descriptors_, true)) {
-    log::warning(
-        fmt::format("{} cannot accept a connection: {}; it tries again and again, and closes those "
-                    "that have not shown yet that they belong to the job; allow this task more "
-                    "descriptors (ulimit -n)",
-                    server_, reason));
+    log::warning(fmt::format(
+        "{} cannot accept a connection: {}; it keeps retrying and closes unauthenticated "
+        "connections; allow this task more file descriptors (ulimit -n)",
+        server_, reason));
   }
   {
     const std::lock_guard lock(mutex_);
@@ -309,7 +308,7 @@ void Acceptor::endure_no_descriptors(int listener) {
 void Acceptor::open_reserve() { reserve_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
 void Acceptor::drop(Connections::iterator at, const std::string& why) {
-  // Who took it sees the end as well.
+  // The thread that took it sees the end as well.
   ::shutdown(at->second.fd, SHUT_RDWR);
   if (!why.empty()) log_.tell(why);
   forget(at);

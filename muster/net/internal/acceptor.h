@@ -62,7 +62,7 @@ class Acceptor {
   void run();
   int wait_ms();
   void accept_from(int listener);
-  // Who is at the other end of a Unix socket; nothing, and the log says so, for another user.
+  // The process at the other end of a Unix socket; nothing, with a log line, for another user.
   std::optional<Peer> local_peer(int fd);
   void admit(int fd, const Peer& peer);
   // What goes to `take_`.
@@ -89,7 +89,7 @@ class Acceptor {
   const Take take_;
   int epoll_ = -1;
   int wake_ = -1;
-  int reserve_ = -1;  // a descriptor to turn somebody away with when there are no others
+  int reserve_ = -1;  // a descriptor to refuse a peer with when there are no others
   bool told_of_descriptors_ = false;
   std::mutex mutex_;
   bool stopping_ = false;

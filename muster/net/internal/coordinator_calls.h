@@ -17,7 +17,7 @@ namespace muster::inline v0_1::net {
 // variable.
 inline constexpr int kMaxMessageBytes = 16 << 20;
 
-// InvalidArgument: `what` would have so many bytes, and kMaxMessageBytes are allowed.
+// InvalidArgument: `what` would have this many bytes, and kMaxMessageBytes are allowed.
 inline Error too_large(const std::string& what, size_t bytes) {
   return invalid_argument(
       fmt::format("{} would have {} bytes; {} are allowed", what, bytes, kMaxMessageBytes),

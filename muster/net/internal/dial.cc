@@ -48,7 +48,8 @@ std::string wait_for(int socket, Steady::time_point until, const std::function<b
   socklen_t bytes = sizeof code;
   if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &code, &bytes) != 0) code = errno;
   if (code != 0) return text_of(code);
-  // Where nobody listens at a port that the system may give to who connects, it may give just that.
+  // If no process listens at a port of the range that the system gives to connecting sockets, it
+  // may give this very port.
   return is_connected_to_itself(socket) ? text_of(ECONNREFUSED) : "";
 }
 

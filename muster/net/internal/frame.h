@@ -23,7 +23,7 @@ struct FrameHeader {
     std::memcpy(header.magic, kFrameMagic.data(), sizeof header.magic);
     return header;
   }
-  // Whether it is one, with a head of at most so many bytes.
+  // Whether it is one, with a head of at most this many bytes.
   bool is_valid(size_t most_head_bytes) const {
     constexpr int64_t kMostPayload = int64_t{1} << 48;
     return std::string_view(magic, sizeof magic) == kFrameMagic && head_bytes <= most_head_bytes &&

@@ -27,7 +27,7 @@ class Listener {
   int port() const { return port_; }
   // Takes in a socket that listens elsewhere.
   void adopt(FileDescriptor socket) { sockets_.push_back(socket.release()); }
-  // Nobody can connect any more. Idempotent.
+  // No peer can connect after this. Idempotent.
   void close();
 
  private:

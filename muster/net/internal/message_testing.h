@@ -62,7 +62,7 @@ inline void expect_talk(MessageSocket& socket) {
   sends.get();
 }
 
-// What somebody hears who cannot connect within a short time. On a busy machine that may be over
+// The error of a client that cannot connect within a short time. On a busy machine that may be over
 // before it has heard the reason it is about; then it is given more.
 inline Error error_within(double seconds, const std::string& reason, ConnectOptions options) {
   for (;; seconds *= 2) {

@@ -16,7 +16,7 @@
 namespace muster::inline v0_1::net {
 namespace {
 
-// Room for one file beside the bytes.
+// Room for one file in addition to the bytes.
 class Attachment {
  public:
   void attach_to(msghdr& message) {

@@ -32,7 +32,7 @@ class Stream {
 
   // Reads what there is, at most as much as `out` holds.
   virtual StreamStep read(MutableBytes out) = 0;
-  // Writes as much of the pieces, one behind another, as can be taken now.
+  // Writes as much of the pieces, one after another, as can be taken now.
   virtual StreamStep write(std::span<const iovec> pieces) = 0;
 
   // Whether open files can go along: over a Unix socket as it is.
@@ -45,7 +45,7 @@ class Stream {
   virtual FileDescriptor take_file() { return {}; }
 
   int descriptor() const { return socket_.get(); }
-  // Ends both directions: whoever polls the descriptor wakes up, at both ends.
+  // Ends both directions: threads that poll the descriptor wake up, at both ends.
   void shut();
   // The other side hears what was written, and then that this was all.
   void finish();

@@ -223,7 +223,7 @@ TlsContext::TlsContext(const cluster::TlsIdentity& identity)
   if (!context_) throw internal_error("OpenSSL has no memory for TLS");
   SSL_CTX* const context = context_.get();
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  // Sessions are not resumed, keys not agreed on anew, and a connection that just ends is one that
+  // Sessions are not resumed, keys not agreed on again, and a connection that just ends is one that
   // ended: the frames tell whether a message is whole.
   SSL_CTX_set_options(context,
                       SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);

@@ -76,7 +76,7 @@ std::string proof(const cluster::Job& job, const char* role, const std::string& 
 
 const char* words_of(bool shows_token) { return shows_token ? kShowsAnotherToken : kShowsNoToken; }
 
-// Without a token the name alone tells jobs apart; it keeps nobody out who wants in.
+// Without a token the name alone tells jobs apart; it is no protection.
 bool is_of_another_job(const cluster::Job& job, const Side& other) {
   return job.token.empty() && !other.has_token && !job.id.empty() && !other.job_id.empty() &&
          other.job_id != job.id;
@@ -165,7 +165,7 @@ ProvedClient prove_to_client(MessageSocket& socket, const cluster::Job& job,
       !is_of_another_job(job, other)) {
     return {.task = other.task, .refusal = {}};
   }
-  // Who found out from the challenge says that it goes, and waits for nothing.
+  // A client that learned it from the challenge says that it leaves, and does not wait.
   if (!shown && !fields_of(answer, kRefused, 1)) throw not_muster();
   const char* const why = is_of_another_job(job, other) ? kAnotherJob : words_of(other.has_token);
   if (shown) socket.send(join_fields({kRefused, why}));

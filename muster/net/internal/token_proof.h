@@ -16,18 +16,18 @@
 namespace muster::inline v0_1::net {
 
 // The version of what tasks say to each other: of the proof, and of all messages that follow.
-// Whoever changes the bytes of one raises it. Tasks of different versions refuse each other and say
-// which Muster each of them runs.
+// Raise it when the bytes of a message change. Tasks of different versions refuse each other and
+// say which Muster each of them runs.
 inline constexpr int kProtocolVersion = 3;
 
 // The longest message of a proof.
 inline constexpr size_t kMostProofBytes = 2 << 10;
 
-// Texts in one, each behind its length; and back, or nothing for what was not joined so.
+// Texts in one, each after its length; and back, or nothing for what was not joined so.
 std::string join_fields(const std::vector<std::string>& fields);
 std::optional<std::vector<std::string>> split_fields(std::string_view text);
 
-// Who proved what to the side that connected.
+// The authenticated server, as the connecting side knows it.
 struct ProvedServer {
   std::string task{};  // "ps:0"; "" when it does not say
   std::string
@@ -47,8 +47,8 @@ struct ProvedClient {
   std::string refusal{};  // why it does not belong to the job; "" when it does
 };
 
-// The side that accepted. Whoever proved itself waits for welcome() or turn_away(); an
-// unauthenticated peer has been told. Throws InvalidArgument where the two are of different
+// The side that accepted. An authenticated peer waits for welcome() or turn_away(); an
+// unauthenticated one has its answer. Throws InvalidArgument where the two are of different
 // versions, and what the socket throws.
 ProvedClient prove_to_client(MessageSocket& socket, const cluster::Job& job,
                              const std::string& own_task, const std::function<std::string()>& wait);

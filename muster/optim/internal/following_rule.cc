@@ -31,7 +31,7 @@ FollowingRule::FollowingRule(const char* function, std::shared_ptr<const UpdateR
     if (known.name != slot_.name) continue;
     throw invalid_argument(
         fmt::format("{}: the optimizer {} has a slot \"{}\" already", function, name(), known.name),
-        fmt::format("{} stands around an optimizer once", function));
+        fmt::format("use {} at most once on an optimizer", function));
   }
 }
 

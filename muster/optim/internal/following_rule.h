@@ -1,4 +1,4 @@
-// An update rule that works behind another one, on the weights that one has just written, with one
+// An update rule that works after another one, on the weights that one has just written, with one
 // slot of its own. Thread safety: as UpdateRule.
 #pragma once
 

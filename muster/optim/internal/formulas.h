@@ -182,7 +182,7 @@ struct Nadam {
 };
 
 // rms += (g * g - rms) * (1 - rho);  centered: mg += (g - mg) * (1 - rho), d = rms - mg * mg, which
-// is no less than 0 but for rounding; else d = rms.
+// is no less than 0 except for rounding; else d = rms.
 // kNone:        w -= learning_rate * g / (sqrt(d) + epsilon)
 // kNoneKeras:   w -= learning_rate * g / sqrt(d + epsilon)
 // kTensorFlow:  u = momentum * u + learning_rate * g / sqrt(d + epsilon);  w -= u

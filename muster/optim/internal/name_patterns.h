@@ -1,6 +1,6 @@
 // NamePatterns chooses variables by name: regular expressions, one of which is found somewhere in
 // the name ("bias", "^encoder/", "layer_normalization.*/gamma$").
-// Thread safety: an immutable value. Optimizers are made anew in every step, so expressions and
+// Thread safety: an immutable value. Optimizers are made again in every step, so expressions and
 // what they matched are remembered for the life of the process.
 #pragma once
 

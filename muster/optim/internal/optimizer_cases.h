@@ -1,4 +1,4 @@
-// The optimizers beside their formulas for one weight, computed in double from what is documented
+// The optimizers next to their formulas for one weight, computed in double from what is documented
 // and from nothing of ours. Tests share them. Thread safety: values.
 #pragma once
 

@@ -1,4 +1,4 @@
-// The numbers of one update, beside weights, gradients and slots. Thread safety: values.
+// The numbers of one update, next to weights, gradients and slots. Thread safety: values.
 #pragma once
 
 #include <array>

@@ -16,7 +16,7 @@ void for_each_value(
   if (batches.cardinality() == kInfinite) {
     throw invalid_argument(
         fmt::format("{}.adapt: the data has no end: {}", layer, batches.describe()),
-        "leave out repeat(), or put take() behind it");
+        "remove repeat(), or put take() after it");
   }
   const std::unique_ptr<Iterator> iterator = batches.iterator();
   for (int64_t i = 0; const std::optional<Element> element = iterator->next(); ++i) {

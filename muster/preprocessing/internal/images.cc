@@ -12,7 +12,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-// Brings a coordinate into [0, size - 1], but for kConstant: the rules of TensorFlow's
+// Brings a coordinate into [0, size - 1], except for kConstant: the rules of TensorFlow's
 // ImageProjectiveTransformV3.
 double inside(double at, int64_t size, FillMode mode) {
   const auto n = static_cast<double>(size), last = n - 1;

@@ -99,8 +99,7 @@ void LookupTable<Token>::check_tokens() {
     if (rules_.mask_token && token == *rules_.mask_token)
       refuse(token, ", which is the mask token", "leave it out, or choose another mask_token");
     if (token == rules_.oov_token)
-      refuse(token, ", which stands for unknown tokens",
-             "leave it out, or choose another oov_token");
+      refuse(token, ", which means unknown tokens", "leave it out, or choose another oov_token");
   }
   if (rules_.max_tokens != 0 && size() > rules_.max_tokens) {
     throw invalid_argument(

@@ -29,7 +29,7 @@ struct BackgroundTask::Impl {
         thrown = std::current_exception();
       }
       lock.lock();
-      // What it holds is let go before anybody goes on.
+      // What it holds is released before anybody goes on.
       task = nullptr;
       failed = thrown;
       changed.notify_all();

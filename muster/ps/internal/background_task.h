@@ -10,7 +10,7 @@ namespace muster::inline v0_1::ps {
 class BackgroundTask {
  public:
   BackgroundTask();
-  // Waits for the task that is under way, whose error nobody hears.
+  // Waits for the task that is under way, and drops its error.
   ~BackgroundTask();
   BackgroundTask(const BackgroundTask&) = delete;
   BackgroundTask& operator=(const BackgroundTask&) = delete;

@@ -103,7 +103,7 @@ Done LedgerHost::answer(const Asker& who, const ledger::Part&) {
   if (!members_.goodbye(caller(who))) return {};
   const plan::Membership::Member& left = *members_.find(task(who.rank));
   if (!finished_) {
-    log::info(fmt::format("{} has left, last heard of {}{}", task(who.rank),
+    log::info(fmt::format("{} has disconnected, last message {}{}", task(who.rank),
                           plan::place_of(left.place.phase, left.place.step), others_go_on()));
   }
   release(task(who.rank));

@@ -29,7 +29,7 @@ class LedgerHost {
   };
   explicit LedgerHost(Options options);
 
-  // Who asks: a process of a worker, or a server (-1), and in which generation it believes to be.
+  // The caller: a process of a worker, or a server (-1), and the generation it assumes.
   struct Asker {
     int rank = -1;
     uint64_t incarnation = 0;
@@ -69,7 +69,7 @@ class LedgerHost {
 
   // The chief has ended the run.
   bool finished() const;
-  // Waits until every worker that came has said goodbye or is gone, within so many seconds.
+  // Waits until every worker that came has said goodbye or is gone, within this many seconds.
   void wait_for_goodbyes(double seconds);
   // Looks who is silent, as Membership::find_lost().
   void look();
@@ -83,7 +83,7 @@ class LedgerHost {
   // Whether this process of its task takes part: what an earlier one left behind does not speak for
   // one that came later.
   bool is_here(const Asker& who) const { return members_.is_here(caller(who)); }
-  // Held while one asker is answered; whoever waits looks again after it.
+  // Held during one answer; waiting threads check again after it.
   struct Lock : std::unique_lock<std::mutex> {
     explicit Lock(LedgerHost& of) : unique_lock(of.mutex_), host(of) {}
     Lock(Lock&&) = default;
@@ -98,12 +98,12 @@ class LedgerHost {
   void check_failure() const;
   void check_generation(const Asker& who) const;
   // What is said of the others where one is gone; nothing where there are none.
-  const char* others_go_on() const { return members_.here() > 0 ? "; the others go on" : ""; }
-  // The worker is gone, and holds nobody up.
+  const char* others_go_on() const { return members_.here() > 0 ? "; the others continue" : ""; }
+  // The worker is gone, and delays no other worker.
   void release(const std::string& task);
   void release_lost(const plan::Failure& lost);
   Error taken_for_lost(int rank) const;
-  // Waits for a change until `ready` holds, for so many seconds at most.
+  // Waits for a change until `ready` holds, for this many seconds at most.
   void wait(Lock& lock, double seconds, const std::function<bool()>& ready);
   std::optional<plan::StepLedger::Round> round() const;
   std::vector<std::string> names(const std::vector<int>& ranks) const;

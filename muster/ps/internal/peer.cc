@@ -42,7 +42,7 @@ std::unique_ptr<net::MessageSocket> connect_to(const Peer& peer, net::ConnectOpt
     return net::connect_messages(options);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::kCancelled || !told_to_stop || !told_to_stop()) throw;
-    throw Error(ErrorKind::kCancelled, "told to stop while it waited for " + peer.name,
+    throw Error(ErrorKind::kCancelled, "asked to stop while it waited for " + peer.name,
                 "run the same command again to continue from the last checkpoint");
   }
 }

@@ -58,8 +58,8 @@ net::AnswerTo<Operation> ask_peer(const Peer& peer, net::MessageSocket& socket,
   return answer;
 }
 
-// Says again and again, on a thread and a connection of its own, that this task lives. Whoever asks
-// a peer that is gone finds that out by itself.
+// Reports regularly, on its own thread and connection, that this task is alive. A request to a lost
+// peer detects the loss itself.
 class Heartbeats {
  public:
   struct Options {
@@ -68,7 +68,7 @@ class Heartbeats {
     double heartbeat_timeout = 6;         // for an answer
     std::function<std::string()> word{};  // what to send
     std::function<void(std::string_view answer)> heard{};
-    // Another connection, where that one alone was lost; throws where nobody is there, and soon
+    // Another connection, where that one alone was lost; throws if no server is there, and soon
     // after `closing` says true. Unset: then it is silent.
     std::function<std::unique_ptr<net::MessageSocket>(const std::function<bool()>& closing)>
         reconnect{};

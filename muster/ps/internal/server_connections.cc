@@ -69,7 +69,7 @@ ServerConnections::ServerConnections(distribute::StartOptions start,
 ServerConnections::~ServerConnections() {
   if (finished_) return;
   try {
-    // Nobody waits for the answer.
+    // The answer is not awaited.
     send_message(*ledger_, ledger::Request{.operation = ledger::Part()});
   } catch (const std::exception&) {
     // The first server is gone, and is what this task leaves for.
@@ -174,15 +174,15 @@ void ServerConnections::fail(const Error& error) noexcept {
 
 void ServerConnections::finish() {
   if (is_chief()) {
-    // Where one is gone all come back to the last checkpoint, and end then: nobody may have left.
+    // If one is gone, all return to the last checkpoint, and end then: no worker may have left.
     for (size_t server = 0; server < servers(); ++server) ask(server, 0, shards::State());
     ask_ledger(0, ledger::Finish{step_});
     for (size_t server = 1; server < servers(); ++server) {
       try {
         ask(server, 0, shards::Finish());
       } catch (const Error& error) {
-        log::warning(fmt::format("the run is over, and {} was not told: {}", server_name(server),
-                                 error.message()));
+        log::warning(fmt::format("the run has ended, but {} could not be notified: {}",
+                                 server_name(server), error.message()));
       }
     }
   }

@@ -1,6 +1,6 @@
 // A worker's connections to the parameter servers: requests and their answers, and a thread that
 // says that the worker is alive. Thread safety: belongs to the worker's thread, or to the
-// background task it has sent; but for report(), and for rows, which are the worker's.
+// background task it has sent; except for report(), and for rows, which are the worker's.
 #pragma once
 
 #include <atomic>
@@ -97,7 +97,7 @@ class ServerConnections {
   // Calls `work` for all servers at the same time.
   void at_all_servers(const std::function<void(size_t server)>& work) { pool_.run(work); }
 
-  // What this worker is doing, for whoever asks.
+  // Reports what this worker is doing.
   void report(plan::Phase phase, int64_t step);
   // Why the run is over, as the ledger says it; nothing while it is not known to be.
   std::optional<Error> failure() const;
@@ -109,7 +109,7 @@ class ServerConnections {
   void finish();
 
  private:
-  // Throws Cancelled where `in_vain`, asked now and then, says that nobody will be there.
+  // Throws Cancelled where `in_vain`, asked now and then, says that no server will be there.
   std::unique_ptr<net::MessageSocket> connect(size_t server, net::Purpose purpose,
                                               double timeout_seconds,
                                               const std::function<bool()>& in_vain = {}) const;

@@ -40,7 +40,7 @@ class ServerMemory {
   // Copies rows of a row-sparse shard, int64 [n] numbers of its own rows, into `rows`.
   bool read_rows(size_t shard, const Tensor& ids, const Tensor& rows) const;
 
-  // Whether gradients of rows of so many bytes have room, with the numbers of the rows.
+  // Whether gradients of rows of this many bytes have room, with the numbers of the rows.
   bool has_room(int64_t row_bytes) const;
   // The answer to MakeArea; and what the worker does before it asks for another one.
   void drop_area() { area_.reset(); }

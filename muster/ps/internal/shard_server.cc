@@ -64,8 +64,8 @@ int64_t bytes_of(const TensorSpec& spec) {
   return bytes;
 }
 
-// The gradient of so many rows of a shard, whose numbers begin in the area at `at`, and its values
-// behind them.
+// The gradient of this many rows of a shard, whose numbers begin in the area at `at`, and its
+// values after them.
 distribute::RowGradient rows_in_area(const ShardStore& store,
                                      const std::shared_ptr<const SharedMemory>& area, size_t shard,
                                      int64_t rows, int64_t at) {
@@ -81,7 +81,7 @@ distribute::RowGradient rows_in_area(const ShardStore& store,
   }
   const std::byte* const begin = area->data() + at;
   distribute::RowGradient gradient{torch::empty({rows}, at::kLong), {}};
-  // Numbers are checked, and so must not change behind that.
+  // Numbers are checked, and so must not change after that.
   if (rows > 0)
     std::memcpy(gradient.ids.data_ptr(), begin, static_cast<size_t>(rows) * sizeof(int64_t));
   gradient.values = torch::from_blob(
@@ -273,9 +273,8 @@ void ShardServer::answer(Client& client, const shards::Push& request, Defined& h
   const bool in_area = request.in_area;
   // One of another generation may be too small.
   if (in_area && (!client.area || client.area->bytes() < here.store->dense_bytes()))
-    throw invalid_argument(
-        fmt::format("{} was told of gradients in memory it does not share", name_));
-  // What lies in an area of another process of the worker is nobody's any more.
+    throw invalid_argument(fmt::format("{} got gradients in memory that it does not share", name_));
+  // What lies in an area of an earlier process of the worker is no longer used.
   const auto& area = in_area ? client.area : nullptr;
   if (!staged || staged->area != area) staged = here.store->stage(area);
   ShardStore::forget(*staged);  // of a step that never counted
@@ -410,7 +409,7 @@ void ShardServer::settle(int rank, bool gone) {
     generation = defined_->generation;
   }
   const auto counts = resolve_(generation, {.rank = rank, .ticket = ticket, .gone = gone});
-  if (!counts) return;  // nobody knows: it stays
+  if (!counts) return;  // unknown: it stays
   {
     const std::lock_guard lock(mutex_);
     const auto found = waiting_.find(rank);

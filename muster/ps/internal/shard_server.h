@@ -39,7 +39,7 @@ class ShardServer {
     int rank = 0;
     std::function<bool()> is_newest{};  // whether no later process of the worker has come
     std::vector<Tensor> memory = {};    // of what it reads
-    // Of a worker on this host: where it writes its gradients.
+    // For a worker on this host: the memory for its gradients.
     std::shared_ptr<const SharedMemory> area = {};
   };
   // Answers a request, the payload of which is still to be read. Throws what the asker is to be
@@ -48,13 +48,13 @@ class ShardServer {
   // The step counts: its gradients go into the weights. Nothing where that is done. Learning rates
   // are reduced by `factors`, which the first server finds itself, and gives.
   std::vector<double> apply(int rank, int64_t ticket, std::vector<double> factors = {});
-  // Those of the next step; empty where no rate is reduced.
+  // The factors of the next step; empty if no rate is reduced.
   std::vector<double> factors();
   // The last update that several workers made together: their gradients go into the weights, once.
   void apply_round(const plan::StepLedger::Round& round);
   // A connection of this worker has ended.
   void worker_left(int rank);
-  // Those of the last update that come from a schedule.
+  // The rates of the last update that come from a schedule.
   std::map<std::string, double> learning_rates();
   // Ends all waits.
   void close();
@@ -82,7 +82,7 @@ class ShardServer {
   // Throws PeerLost unless the weights are those of that generation.
   std::shared_ptr<Defined> defined(int64_t generation);
   void define(net::MessageSocket& socket, int64_t generation, const net::shards::Define& request);
-  // Requests about what is defined: each answers, but for a Push.
+  // Requests about what is defined: each answers, except for a Push.
   void answer(Client& client, const net::shards::Compare& request, Defined& here);
   void answer(Client& client, const net::shards::Form&, Defined& here);
   void answer(Client& client, const net::shards::Specs&, Defined& here);
@@ -101,8 +101,8 @@ class ShardServer {
   void answer(Client& client, const net::shards::Kept&, Defined& here);
   // Applies what counts, or drops it, of a worker that will not say itself.
   void settle(int rank, bool gone);
-  // Waits until no thread makes an update of the worker's gradients: whoever is told that it is
-  // made writes the next ones where those lie. An update waits for nothing but other updates.
+  // Waits until no thread makes an update of the worker's gradients: after the answer the worker
+  // overwrites them. An update waits for nothing but other updates.
   void wait_for_update_of(std::unique_lock<std::mutex>& lock, int rank);
   // One more update is in the weights. REQUIRES: mutex_ is held.
   void count_update(Defined& defined);

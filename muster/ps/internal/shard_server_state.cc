@@ -61,8 +61,9 @@ void ShardServer::answer(Client& client, const shards::Snapshot& request, Define
   if (applied_ > commits) {
     throw Error(
         ErrorKind::kPeerLost,
-        fmt::format("{} has {} steps, and a checkpoint was to hold {}: the others have gone on",
-                    name_, applied_, commits));
+        fmt::format(
+            "{} has {} steps, but the checkpoint needs {}: the other servers have continued", name_,
+            applied_, commits));
   }
   lock.unlock();
   const std::map<std::string, Tensor> copy = here.store->copy();

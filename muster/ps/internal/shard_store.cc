@@ -59,7 +59,7 @@ VariableSpec spec_of(const ShardOf& of, uint64_t seed) {
     return parts == 1 ? whole.clone() : whole.narrow(0, begin, rows).clone();
   };
   if (of.initial.defined()) {
-    // It is let go when the shard has it.
+    // It is released when the shard has it.
     spec.initializer = [once = std::make_shared<Tensor>(part_of(of.initial.detach()))](
                            const Shape&, DType, RandomKey) { return std::exchange(*once, {}); };
   } else {

@@ -1,6 +1,6 @@
 // What one parameter server holds: parts of variables, their optimizers' slots, and the updates.
 // Thread safety: any thread. A reader sees a shard before an update or after it, never in between;
-// updates of several workers go on at the same time where they are at different shards.
+// updates of several workers continue at the same time where they are at different shards.
 #pragma once
 
 #include <cstdint>
@@ -74,7 +74,7 @@ class ShardStore {
   // so that workers do not wait for each other. Learning rates are reduced by `factors`, which the
   // one that leads finds itself. Gives them.
   std::vector<double> apply(StagedGradients& staged, size_t turn, std::vector<double> factors = {});
-  // Those of the next update; empty where no rate is reduced.
+  // The factors of the next update; empty if no rate is reduced.
   std::vector<double> factors();
 
   // --- what other processes read ---
@@ -87,7 +87,7 @@ class ShardStore {
   int64_t shared_place(size_t shard) const;
 
   // --- all of it ---
-  // Weights, slots and counters by checkpoint name, of parts with "/part_<k>" behind it.
+  // Weights, slots and counters by checkpoint name, of parts with "/part_<k>" after it.
   std::map<std::string, TensorSpec> specs();
   std::map<std::string, Tensor> copy();
   // Describes the first weight that is not finite in `copy`, which copy() has made; nothing when

@@ -1,6 +1,6 @@
 // The weights of a parameter server in memory that the workers of its host read in place of asking
 // for them. They lie in groups, and of a group a reader has what was there before an update or
-// behind it: a counter beside the weights is odd while one is under way, and another one when it
+// after it: a counter next to the weights is odd while one is under way, and another one when it
 // is over. No lock is held by a reader, so none is left behind by one that is killed.
 #pragma once
 
@@ -60,7 +60,7 @@ class SharedWeightsReader {
 
   size_t groups() const { return groups_; }
   int64_t bytes() const { return memory_.bytes(); }
-  // How many steps are in the weights: what is read behind this call has at least as many.
+  // How many steps are in the weights: what is read after this call has at least as many.
   int64_t steps() const;
   // Calls `copy` with the beginning of the file, to copy weights of one group out of it. False when
   // updates came in between again and again, or one under way did not end: what was copied is torn

@@ -169,7 +169,7 @@ class SimulatedServers {
     agenda_.after(agenda_.uniform(0.3, 10), [=, this] { start(s); });
     return true;
   }
-  // Of the ledger's host.
+  // The ledger of its host.
   LedgerHost& ledger() { return *servers_[0].host; }
 
  private:
@@ -351,7 +351,7 @@ class SimulatedServers {
     if (const auto last = ledger().last_round()) apply_round(servers_[0], *last);
   }
 
-  // Asks the ledger about the step of a worker that will not say itself, and goes on with `then`.
+  // Asks the ledger about the step of a worker that will not say itself, and continues with `then`.
   void settle(
       size_t s, int rank, bool gone, const std::function<void()>& then = [] {}) {
     const Server& server = servers_[s];

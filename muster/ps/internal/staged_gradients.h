@@ -12,7 +12,7 @@ namespace muster::inline v0_1::ps {
 
 class StagedGradients {
  public:
-  // Those of the shards of one group.
+  // The gradients of the shards of one group.
   struct Part {
     std::vector<Tensor> buffers{};                // as the weights lie
     std::vector<bool> used{};                     // [parameter]

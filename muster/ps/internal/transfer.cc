@@ -161,7 +161,7 @@ std::vector<Tensor> Transfer::weights_here() const {
 }
 
 void Transfer::note_new_weights() const {
-  // Whoever keeps something made of the weights must notice, as after an update.
+  // Caches of values computed from the weights must notice, as after an update.
   for (const auto& buffer : parameters_.buffers())
     buffer.weights.unsafeGetTensorImpl()->bump_version();
 }

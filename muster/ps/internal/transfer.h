@@ -36,7 +36,7 @@ class Transfer {
   // Brings the weights here that are not row-sparse; a step begins. `round` is the last update of
   // several workers, which the servers make first; nullptr where each makes its own.
   void pull(const Round* round);
-  // The same in two parts: brings them beside those that a step is computed with, and puts them in
+  // The same in two parts: brings them next to those that a step is computed with, and puts them in
   // their place. Nothing where none were fetched since.
   void fetch();
   void take_fetched();
@@ -57,7 +57,7 @@ class Transfer {
 
  private:
   void share_memory_of(size_t server);
-  // Asks for an area with room for so many bytes of gradients of rows.
+  // Asks for an area with room for this many bytes of gradients of rows.
   void make_area(size_t server, int64_t row_bytes);
   // Whether there is one with so much room; it is asked for.
   bool makes_room(size_t server, int64_t row_bytes);

@@ -37,7 +37,7 @@ void send_answer(net::MessageSocket& socket, const Answer& answer,
 inline void send_error(net::MessageSocket& socket, const Error& error) {
   send_head(socket, net::encode_error(error));
 }
-// The same where perhaps nobody is there to hear it.
+// The same if the receiver may be gone.
 void refuse(net::MessageSocket& socket, const Error& error);
 // Does what answers a request; what it throws is the answer then.
 void answer_or_error(net::MessageSocket& socket, const std::function<void()>& answer);

@@ -24,7 +24,7 @@ constexpr double kPoll = 1;        // seconds that the ledger lets a request wai
 constexpr double kTellEvery = 10;  // seconds
 
 Error told_to_stop(const std::string& what) {
-  return Error(ErrorKind::kCancelled, "told to stop while " + what);
+  return Error(ErrorKind::kCancelled, "asked to stop while " + what);
 }
 
 std::map<std::string, TensorSpec> specs_in(const shards::Tensors& list) {
@@ -61,7 +61,7 @@ void WorkerRun::place(distribute::VariableTable& table, FlatParameters& paramete
   transfer_->set_generation(generation_);
   if (live_) {
     ask(0, shards::Compare{model_});
-    log::info("the parameter servers hold the state of this run: going on from there");
+    log::info("continuing from the state that the parameter servers hold");
   } else {
     define();
   }
@@ -190,7 +190,7 @@ distribute::SharedRun::Place WorkerRun::join() {
       generation_ = joined.generation;
       step_ = joined.step;
       told_waiting_.reset();
-      // A server that was started again has another generation, and the chief begins anew.
+      // A server that was started again has another generation, and the chief begins again.
       if (look_for_state().generation == generation_)
         return {.step = step_, .position = joined.position};
       system_clock().sleep_for(from_seconds(0.2));
@@ -249,7 +249,8 @@ bool WorkerRun::claim(bool also_when_told, std::optional<Transfer::Round>* round
       return true;
     }
     look_at_servers();
-    tell_waiting(claim.waits_for.empty() ? "the steps that others are making" : claim.waits_for);
+    tell_waiting(claim.waits_for.empty() ? "the steps of other workers in progress"
+                                         : claim.waits_for);
   }
   return false;
 }
@@ -391,7 +392,7 @@ int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others
       break;
     case End::kTold:
       if (!connections_.is_chief()) return step_;
-      ask_ledger(ledger::Stop{connections_.task() + " was told to stop"});
+      ask_ledger(ledger::Stop{connections_.task() + " was asked to stop"});
       break;
   }
   bool stopping = end == End::kTold;
@@ -400,8 +401,9 @@ int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others
     step_ = told.step;
     if (told.settled) {
       if (connections_.is_chief() && told.why == "end of input" && !told.unfinished.empty()) {
-        log::warning(fmt::format("{} did not come back: the rest of its data was not trained on",
-                                 muster::join(told.unfinished, ", ")));
+        log::warning(
+            fmt::format("{} did not reconnect: the rest of its data was not used for training",
+                        muster::join(told.unfinished, ", ")));
       }
       if (connections_.is_chief()) tell_staleness();
       return step_;
@@ -409,7 +411,7 @@ int64_t WorkerRun::end_steps(End end, const std::function<void(int64_t)>& others
     if (connections_.told_to_stop() && !stopping) {
       if (!connections_.is_chief()) return step_;
       stopping = true;
-      ask_ledger(ledger::Stop{connections_.task() + " was told to stop"});
+      ask_ledger(ledger::Stop{connections_.task() + " was asked to stop"});
     }
     look_at_servers();
     if (others_go_on) others_go_on(step_);
@@ -440,8 +442,8 @@ void WorkerRun::tell_staleness() {
   std::vector<std::string> all;
   const ledger::Measured told = ask_ledger(ledger::Measures());
   if (told.dropped > 0)
-    log::info(
-        fmt::format("{} gradients came too late for their update, and were dropped", told.dropped));
+    log::info(fmt::format("{} gradients arrived too late for their update and were dropped",
+                          told.dropped));
   if (connections_.options().replicas_to_aggregate > 0) return;
   for (const auto& [task, staleness] : told.tasks) {
     all.push_back(fmt::format("{} {:.1f} ({}) in {} steps", task, staleness.mean, staleness.p99,
@@ -449,8 +451,8 @@ void WorkerRun::tell_staleness() {
   }
   if (all.size() < 2) return;
   log::info(
-      "updates of others between a worker's look at the weights and its own update, mean (99 "
-      "% at most): " +
+      "staleness: updates of other workers between reading the weights and updating them, mean "
+      "(99th percentile): " +
       muster::join(all, "; "));
 }
 

@@ -281,8 +281,8 @@ bool WorkerRun::see_model_dir() {
   see_model_dir_ = blind.empty();
   if (!*see_model_dir_) {
     log::info(
-        fmt::format("checkpoints go through the chief, since they are in {} and {}; where "
-                    "all servers see it, each reads and writes its own part",
+        fmt::format("the chief writes all parts of checkpoints, because they are in {} and {}; if "
+                    "all servers can access the folder, each writes its own part",
                     directory, blind));
   }
   return *see_model_dir_;

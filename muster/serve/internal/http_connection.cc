@@ -24,7 +24,7 @@ using State = RequestParser::State;
 
 // What is read at once.
 constexpr size_t kPiece = 16 << 10;
-// So much of what still comes behind the last answer is read and dropped, and for so long: a client
+// So much of what still comes after the last answer is read and dropped, and for so long: a client
 // that is writing would not see the answer if the connection were cut.
 constexpr size_t kDroppedBytes = 16 << 20;
 constexpr Duration kDropTime = std::chrono::seconds(2);

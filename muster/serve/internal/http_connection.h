@@ -20,13 +20,13 @@ struct ConnectionContext {
 };
 
 // Answers what comes over a socket that does not block, until one side ends the connection. It ends
-// behind every answer that the handler did not give. Throws nothing.
+// after every answer that the handler did not give. Throws nothing.
 void serve_connection(const FileDescriptor& socket, const ConnectionContext& context);
 
 // The answer {"error": message}, with Retry-After where it is 503.
 HttpAnswer error_answer(int status, std::string_view message);
 
-// The bytes of an answer. With `close` they say that the connection ends behind it; without
+// The bytes of an answer. With `close` they say that the connection ends after it; without
 // `with_body` the body is left out, as HEAD wants it.
 std::string bytes_of_answer(const HttpAnswer& answer, bool close, bool with_body);
 

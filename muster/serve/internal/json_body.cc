@@ -33,7 +33,7 @@ JsonValue parse_body(simdjson::dom::parser& parser, std::string_view text) {
     throw invalid_argument("the body is empty; a JSON object was expected");
   if (code == simdjson::DEPTH_ERROR) {
     throw invalid_argument(fmt::format(
-        "the body is nested deeper than {} levels; no input has so many axes", kMaxDepth));
+        "the body is nested deeper than {} levels; no input has this many axes", kMaxDepth));
   }
   // It does not say where.
   const Result<nlohmann::json> read = parse_json(text, "the body");

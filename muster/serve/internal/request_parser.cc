@@ -27,7 +27,7 @@ constexpr size_t kUsedUp = 64 << 10;
 
 std::string string_of(BeastText text) { return {text.data(), text.size()}; }
 
-// Hands on what Beast finds. Fields behind the last chunk are read, and dropped.
+// Hands on what Beast finds. Fields after the last chunk are read, and dropped.
 class Grammar : public http::basic_parser<true> {
  public:
   std::string method, target;
@@ -148,7 +148,7 @@ struct RequestParser::Impl {
   State state = State::kHead;
   std::string buffer{};      // what has come
   size_t used = 0;           // bytes of it that are read
-  size_t searched = 0;       // bytes behind these that are known to hold no end of the head
+  size_t searched = 0;       // bytes after these that are known to hold no end of the head
   bool has_skipped = false;  // an empty line in front of the request
   size_t body_bytes = 0;     // of the body, as they came
   std::optional<Grammar> grammar{};
@@ -227,7 +227,7 @@ void RequestParser::Impl::read_head() {
   }
   used += read;
   if (!check_request_line() || !check_fields() || !check_length() || !check_body_form()) return;
-  // Who speaks HTTP/1.0 is told where an answer ends by the end of the connection.
+  // A client of HTTP/1.0 knows the end of an answer by the end of the connection.
   head.closes = grammar->version < 11 || !grammar->keep_alive();
   grammar->eager(true);
   state = State::kBody;

@@ -1,7 +1,7 @@
 // Reads requests of HTTP/1.1 from the bytes of one connection. It takes what a request is by the
 // letter of RFC 9112 and refuses everything else: a program on the way here that reads such bytes
 // in another way would take a part of a body for a request, or the other way round. The grammar is
-// Boost.Beast's; what is refused beside it stands in the source. One empty line in front of a
+// Boost.Beast's; what is refused next to it stands in the source. One empty line in front of a
 // request is skipped, as the RFC advises: old clients send one after a body. Thread safety: one
 // thread.
 //
@@ -21,7 +21,7 @@ namespace muster::inline v0_1::serve::internal {
 
 // What a request may have. All bytes that come count, not those alone that are kept.
 struct ParserLimits {
-  // The line of the request and its fields; as well a line between chunks, and the fields behind
+  // The line of the request and its fields; as well a line between chunks, and the fields after
   // the last chunk.
   size_t head_bytes = 16 << 10;
   size_t path_bytes = 1024;  // path and query
@@ -33,7 +33,7 @@ struct ParserLimits {
 struct RequestHead {
   std::string method;             // GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS
   std::string path;               // percent signs decoded, without a query
-  bool closes = false;            // the client reads nothing behind the answer
+  bool closes = false;            // the client reads nothing after the answer
   bool expects_continue = false;  // the client waits for "100 Continue" before it sends the body
 };
 
@@ -55,7 +55,7 @@ class RequestParser {
   explicit RequestParser(const ParserLimits& limits);
   ~RequestParser();
 
-  // Takes the next bytes of the connection. Those behind the end of a request wait for next().
+  // Takes the next bytes of the connection. Those after the end of a request wait for next().
   void feed(std::string_view bytes);
   State state() const;
   // Whether some bytes of a request are there that is not whole yet. An empty line in front of it
@@ -68,7 +68,7 @@ class RequestParser {
   std::string& body();
   // REQUIRES: kRefused.
   const Refusal& refusal() const;
-  // Lets go of the request and begins with the one behind it. REQUIRES: kWhole.
+  // Lets go of the request and begins with the one after it. REQUIRES: kWhole.
   void next();
 
  private:

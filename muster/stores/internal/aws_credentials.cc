@@ -15,7 +15,8 @@ namespace {
 
 // Credentials are renewed so long before they end.
 constexpr double kRenewBefore = 300;
-// Who gives none is asked again after so long while the old ones are good, not at each request.
+// A source without new ones is asked again after this time while the old ones are valid, not at
+// each request.
 constexpr double kAskAgainAfter = 20;
 
 // The addresses of credentials are near: who does not answer soon is not there.
@@ -77,12 +78,11 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::get() {
   const bool good = ends && now < *found_->ends_seconds;
   if ((looked_ && !ends) || (good && now < ask_again_seconds_)) return found_;
   Result<std::optional<AwsCredentials>> found = find();
-  // Who gave them before and gives none now is out of order for a while.
+  // A source that gave them before and gives none now is out of order for a while.
   if (found.ok() && !found.value() && found_) {
-    found = Error(
-        ErrorKind::kUnavailable,
-        "the credentials of " + found_->source + " come to their end, and nobody gives new ones",
-        "see whether what gave them still answers");
+    found = Error(ErrorKind::kUnavailable,
+                  "the credentials of " + found_->source + " expire, and no new ones are available",
+                  "see whether what gave them still answers");
   }
   if (!found.ok()) {
     ask_again_seconds_ = now + kAskAgainAfter;
@@ -95,7 +95,7 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::get() {
 
 bool AwsCredentialChain::renew(const SigningKey& refused) {
   std::lock_guard lock(mutex_);
-  // Requests that were refused beside each other ask once.
+  // Requests that were refused at the same time ask once.
   if (found_ && found_->key != refused) return true;
   Result<std::optional<AwsCredentials>> found = find();
   if (!found.ok() || !found.value() || found.value()->key == refused) return false;
@@ -231,7 +231,7 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::from_instance() {
   const std::string base =
       environment_.get_or("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254");
   const std::string roles = base + "/latest/meta-data/iam/security-credentials/";
-  // Elsewhere nobody answers, and then there are no credentials.
+  // Elsewhere there is no answer, and then there are no credentials.
   const HttpResponse token =
       client_.perform({.method = "PUT",
                        .url = base + "/latest/api/token",

@@ -31,8 +31,8 @@ class AwsCredentialChain {
   AwsCredentialChain(Environment environment, std::string region, const StoreOptions& limits);
 
   // Returns credentials that are good for some minutes; nothing when none are found, and requests
-  // go unsigned. An error when a place was named that has none; Unavailable when there were some,
-  // and nobody renews them.
+  // go unsigned. An error when a place was named that has none; Unavailable if there were some that
+  // cannot be renewed.
   Result<std::optional<AwsCredentials>> get();
   // Looks for others than `refused`, which the service no longer takes although they have not
   // ended; returns whether get() gives others now.
@@ -53,7 +53,7 @@ class AwsCredentialChain {
   std::mutex mutex_;
   bool looked_ = false;
   std::optional<AwsCredentials> found_;
-  double ask_again_seconds_ = 0;  // Unix time; before, nobody is asked for what is still good
+  double ask_again_seconds_ = 0;  // Unix time; before, valid credentials are not requested again
 };
 
 }  // namespace muster::inline v0_1::stores::internal

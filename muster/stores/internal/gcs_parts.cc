@@ -75,7 +75,7 @@ Status GcsService::PartsUpload::finish() {
   // A try whose answer was lost may have finished it: then a second one finds no such upload.
   if (!answer.ok() && answer.error().kind() != ErrorKind::kNotFound) return answer.error();
   const Result<ObjectInfo> made = service_.look(object_);
-  // Who may write need not be one who may look. Each part went with its checksum.
+  // The right to write does not include the right to read. Each part went with its checksum.
   if (answer.ok() && !made.ok() && made.error().kind() == ErrorKind::kInvalidArgument) {
     open_ = false;
     return {};

@@ -90,8 +90,8 @@ Result<HttpRequest> GcsService::build(const Call& call) {
     }
   }
   if (!options_.user_project.empty()) {
-    // The JSON API wants it here, the XML API in the header; the address of an upload that goes on
-    // stays as the service gave it.
+    // The JSON API wants it here, the XML API in the header; the address of an upload that
+    // continues stays as the service gave it.
     const bool is_json = call.url.starts_with(endpoint() + "/storage/") ||
                          call.url.starts_with(endpoint() + "/upload/storage/");
     if (is_json && call.url.find("upload_id=") == std::string::npos)
@@ -285,7 +285,7 @@ Result<ObjectInfo> GcsService::extend(const ObjectName& object, const ObjectInfo
                                       .headers = {"Content-Type: application/json"},
                                       .body = bytes_of(body),
                                       .slow = true});
-  // What stays when this fails is a name of a staging file, which nobody reads.
+  // If this fails, a staging file stays, which is never read.
   (void)remove(aside);
   if (answer.ok()) return read_info(answer.value().body, object);
   // A try whose answer was lost may have done it: then a second one finds another generation.
@@ -367,7 +367,7 @@ Status GcsService::remove_all(const ObjectName& bucket, const std::vector<std::s
 }
 
 Status GcsService::copy(const ObjectName& from, const ObjectInfo& info, const ObjectName& to) {
-  // Large copies between places take several calls, each of which goes on behind the last.
+  // Large copies between places take several calls, each of which continues after the last.
   std::string token;
   while (true) {
     Query query{{"ifSourceGenerationMatch", info.version}};
@@ -386,7 +386,7 @@ Status GcsService::copy(const ObjectName& from, const ObjectInfo& info, const Ob
     if (done != json.value().end() && *done == true) return {};
     const std::string before = std::exchange(token, text_of_field(json.value(), "rewriteToken"));
     if (token.empty()) {
-      return invalid_argument("the service neither ends nor goes on copying '" + from.uri() + "'",
+      return invalid_argument("the service makes no progress copying '" + from.uri() + "'",
                               "copy it with the service's tools");
     }
   }

@@ -36,7 +36,7 @@ GcsService::Upload::Upload(GcsService& service, ObjectName object, std::string s
 GcsService::Upload::~Upload() { (void)abort(); }
 
 size_t GcsService::Upload::part_bytes(int) const {
-  // Parts go one behind another, so each should be worth its round trip.
+  // Parts go one after another, so each should be worth its round trip.
   return 4 * service_.options_.limits.part_bytes;
 }
 

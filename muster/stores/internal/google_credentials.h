@@ -33,8 +33,8 @@ class GoogleCredentials {
   GoogleCredentials(Environment environment, const StoreOptions& limits,
                     std::string scope = kStorageScope);
 
-  // Returns a token that is good for some minutes; nothing when nobody gives one, and requests go
-  // without. Unavailable when there was one, and nobody renews it.
+  // Returns a token that is good for some minutes; nothing if there is no source of one, and
+  // requests go without. Unavailable if there was one that cannot be renewed.
   Result<std::optional<GoogleToken>> get();
   // Says that the service no longer takes what get() gave.
   void forget();
@@ -54,7 +54,7 @@ class GoogleCredentials {
   std::mutex mutex_;
   bool looked_ = false;
   std::optional<GoogleToken> found_;
-  double ask_again_seconds_ = 0;  // Unix time; before, nobody is asked for what is still good
+  double ask_again_seconds_ = 0;  // Unix time; before, a valid token is not requested again
 };
 
 // A JSON Web Token (RFC 7519) with these claims, signed with RS256 by the private key in PEM.

@@ -63,9 +63,10 @@ Status GrowingObject::look_again() {
     if (!read.ok()) return read.error();
   }
   if (now.value().size != base_.size + in_doubt_ || !content_.starts_with(tail)) {
-    return Error(ErrorKind::kUnavailable,
-                 "'" + object_.uri() + "' was written by somebody else while it was appended to",
-                 "let one program write it, or open it again to go on behind what is there now");
+    return Error(
+        ErrorKind::kUnavailable,
+        "'" + object_.uri() + "' was written by another program during an append",
+        "let only one program write it, or open it again to append to its current content");
   }
   base_ = std::move(now).value();
   content_.erase(0, in_doubt_);

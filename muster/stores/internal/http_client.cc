@@ -18,7 +18,8 @@ namespace {
 constexpr size_t kIdleHandles = 64;
 // A transfer slower than this counts as stalled, in bytes per second.
 constexpr long kSlow = 1024;
-// One attempt may take so long for each byte, beside the time to connect and to stall: 32 KiB/s.
+// One attempt may take so long for each byte, in addition to the time to connect and to stall: 32
+// KiB/s.
 constexpr double kSecondsPerByte = 1.0 / (32 << 10);
 // Of all headers of an answer, with those of redirects and trailers, in bytes.
 constexpr size_t kMostHeaders = 256 << 10;
@@ -38,7 +39,7 @@ size_t on_header(char* data, size_t, size_t size, void* user) {
   if ((exchange.headers += size) > kMostHeaders) return 0;
   const std::string_view line = trim(std::string_view(data, size));
   if (line.starts_with("HTTP/")) {
-    // The head of another answer begins: behind a redirect, or behind "100 Continue".
+    // The head of another answer begins: after a redirect, or after "100 Continue".
     exchange.response.headers.clear();
     exchange.response.body.clear();
     exchange.response.received = 0;
@@ -137,7 +138,7 @@ bool stays_so(std::string_view problem, long tunnel) {
   const auto says = [&](const char* words) { return problem.find(words) != std::string::npos; };
   // A proxy that forbids, or wants a password.
   if (tunnel / 100 == 4 && tunnel != 408 && tunnel != 429) return true;
-  // Somebody who speaks no TLS, or refuses ours in so many words.
+  // A server that does not speak TLS, or refuses ours with an alert.
   return says("wrong version number") ||
          (says(" alert ") && !says("internal error") && !says("bad record mac"));
 }

@@ -44,7 +44,7 @@ inline constexpr size_t kMostAnswer = size_t{8} << 20;
 inline constexpr std::string_view kServerSends = "the server sends ";  // begins such a problem
 enum class Transport {
   kAnswered,   // there is a status
-  kNoContact,  // nobody was reached: name, connection, TLS
+  kNoContact,  // no server was reached: name, connection, TLS
   kBroken,     // it ended in the middle; trying again may work
   kRefused,    // trying again will not help: certificate, URL, an answer too large or no HTTP
   kCancelled,
@@ -55,14 +55,14 @@ struct HttpResponse {
   std::string problem{};  // what went wrong below HTTP
   bool timed_out = false;
   int status = 0;
-  // Names in small letters; values of a header that came twice stand behind each other, with
+  // Names in small letters; values of a header that came twice stand after each other, with
   // commas.
   std::map<std::string, std::string> headers{};
   std::string body{};
   size_t received = 0;  // bytes in HttpRequest::into
   int attempts = 1;     // tries that it took
   double seconds = 0;   // from the first try to the end
-  std::string url{};    // behind redirects
+  std::string url{};    // after redirects
 
   bool ok() const { return transport == Transport::kAnswered && status / 100 == 2; }
   // Returns the header, named in small letters, or "".
@@ -83,7 +83,7 @@ class HttpClient {
   HttpResponse perform(const HttpRequest& request, const Cancellation* cancellation = nullptr);
 
   // Whether it is time for a line that says that requests fail: those of one client that fail
-  // beside each other, and tries of one, are one trouble.
+  // at the same time, and tries of one, are one trouble.
   bool may_warn();
 
   // Whether a server was ever reached there: one that does not answer now is away, and no wrong

@@ -104,7 +104,7 @@ Result<HttpResponse> perform_with_retries(HttpClient& client, const Retried& req
       warned = true;
       const Error error = request.error_of ? request.error_of(response)
                                            : response_error(response, request.what, "", "", "");
-      log::warning(error.message() + "; it is tried again for " + human_duration(most - failing) +
+      log::warning(error.message() + "; retrying for " + human_duration(most - failing) +
                    " at most");
     }
     if (request.cancellation != nullptr) {

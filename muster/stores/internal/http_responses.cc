@@ -47,20 +47,21 @@ std::string advice_on_connection(const std::string& problem) {
   const auto says = [&](const char* words) { return problem.find(words) != std::string::npos; };
   if (says("tunnel failed, response 407") || says("names a proxy")) return kProxyAdvice;
   if (says("tunnel failed, response 4"))
-    return "the proxy forbids it: ask its owner, or name the host in no_proxy where it can be "
-           "reached without";
+    return "the proxy forbids it: ask its owner, or add the host to no_proxy if it can be reached "
+           "without the proxy";
   if (says("wrong version number")) {
-    return "the server does not speak TLS there: write http:// in place of https:// if the network "
-           "can be trusted";
+    return "the server does not use TLS at this port: write http:// instead of https:// if you "
+           "trust the network";
   }
   if (says("expired") || says("not yet valid"))
     return "let the server's owner renew its certificate, or set this machine's clock";
   if (says(" alert ")) {
-    return "the server refuses this machine's TLS: it may want a certificate of its clients, or "
-           "versions and ciphers that are not here; ask its owner, or put a proxy in front of it";
+    return "the server refuses the TLS handshake: it may require client certificates, or TLS "
+           "versions or ciphers that this machine does not have; ask its owner, or use a proxy";
   }
   if (says("subject name"))
-    return "name the server as its certificate does, or let its owner make one for this name";
+    return "use the server name in its certificate, or ask its owner for a certificate with this "
+           "name";
   if (!says("certificate")) return "";
   return "name the file of certificates to trust: SSL_CERT_FILE=FILE, or AWS_CA_BUNDLE=FILE for "
          "s3:// alone";
@@ -223,7 +224,7 @@ Result<nlohmann::json> parse_secret_json(const std::string& text, const std::str
   const std::string verdict = what + " is not valid JSON";
   // "... at line 1, column 9: what was expected, and the text there".
   if (message.starts_with(verdict)) message.resize(message.find(": ", verdict.size()));
-  return Error(json.error().kind(), message, "write it anew, as its service gives it");
+  return Error(json.error().kind(), message, "write it again, as its service returns it");
 }
 
 Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
@@ -255,7 +256,7 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
       return false;
     }
     if (response.status == 200) {
-      // All of it, from its beginning: only of use to whoever stands there.
+      // The whole file from its beginning: of use only at offset 0.
       if (begin != 0) {
         wrong = Error(ErrorKind::kInvalidArgument,
                       "cannot read bytes from " + std::to_string(begin) + " of '" + request.uri +
@@ -285,9 +286,9 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
     }
     read.info = info;
     read.info.size = *range->size;
-    // Where we go on with the rest, it must be of this version.
+    // Where we continue with the rest, it must be of this version.
     version = info.version;
-    // Without a version what follows may be of another file: such a transfer begins anew.
+    // Without a version what follows may be of another file: such a transfer begins again.
     if (response.ok() || !version.empty()) read.bytes += response.received;
     return true;
   };

@@ -32,7 +32,7 @@ void take_status_of_body(HttpResponse& response);
 // "bytes 5-9/100".
 struct ContentRange {
   uint64_t begin = 0;
-  uint64_t end = 0;  // behind the last byte
+  uint64_t end = 0;  // after the last byte
   std::optional<uint64_t> size{};
 };
 // Nothing when it is none, or its numbers are no sizes.
@@ -69,7 +69,7 @@ struct RangeRequest {
   Cancellation* cancellation = nullptr;
 };
 
-// Reads the range. A transfer that breaks is continued behind what came. Returns Unavailable when
+// Reads the range. A transfer that breaks is continued after what came. Returns Unavailable when
 // the version changed, and Corrupt when the server gives another range than it was asked for.
 Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request);
 

@@ -21,8 +21,7 @@ constexpr double kSecondsBetweenLines = 10;
 Error wrong_list(const ObjectName& directory, const std::string& why) {
   return corrupt(
       "the list of '" + directory.uri() + "' " + why,
-      "the service, or who answers in its place, is at fault: compare with a list of its "
-      "own tools");
+      "the service, or a proxy before it, has an error: compare with a list by its own tools");
 }
 
 // Says what is wrong with a name of the list; "" when nothing is. What is a prefix ends with a
@@ -71,12 +70,12 @@ Status list_pages(ObjectService& service, const ObjectName& directory, bool flat
     const Seen seen = take(page.value());
     if (next.empty() || seen == Seen::kEnough) return {};
     if (!asked.insert(std::hash<std::string>()(next)).second)
-      return wrong_list(directory, "does not go on: its pages name each other");
+      return wrong_list(directory, "makes no progress: its pages name each other");
     idle = seen == Seen::kNothingNew ? idle + 1 : 0;
     if (idle == kMostIdlePages) {
       return wrong_list(
           directory,
-          fmt::format("does not go on: {} pages in a row bring nothing new", kMostIdlePages));
+          fmt::format("makes no progress: {} pages in a row have no new names", kMostIdlePages));
     }
     if (++pages == kMostPages || names > kMostNames) {
       return wrong_list(directory, fmt::format("has no end: there are {} names on {} pages so far; "

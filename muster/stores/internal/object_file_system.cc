@@ -32,7 +32,7 @@ Error nothing_at(const ObjectName& name) {
                            .uri());
 }
 
-// A service would answer with an error, whoever only looks.
+// A service would answer even a query with an error.
 Error too_long(const ObjectName& name) {
   return not_found("there is nothing at '" + printable_beginning(name.uri()) +
                    "': no object's name is longer than " + std::to_string(kMostKey) + " bytes");
@@ -96,7 +96,7 @@ Result<std::unique_ptr<FileReader>> ObjectFileSystem::open_reader(const std::str
   Result<RangeRead> read =
       service_.read(name.value(), "", 0, std::as_writable_bytes(std::span(beginning)), nullptr);
   if (!read.ok()) {
-    // Whoever takes a directory for a file should hear that.
+    // Reports a directory that was opened as a file.
     if (is_not_found(read.error())) {
       const Result<Below> inside = below(name.value());
       if (inside.ok() && inside.value() != Below::kNothing)
@@ -183,8 +183,8 @@ Result<std::vector<DirectoryEntry>> ObjectFileSystem::list_entries(const std::st
   if (!hidden.empty()) {
     log::warning_once("objects whose names begin with '" + name.value().with_key("").uri() + "/" +
                       hidden +
-                      "' are left out: folders have no empty names, and no file is a folder too; "
-                      "each can be named by itself");
+                      "' are skipped: a folder name cannot be empty, and a file cannot also be a "
+                      "folder; you can still name each of them");
   }
   std::vector<DirectoryEntry> names;
   for (auto& [below, info] : entries) names.push_back({below, info});
@@ -262,17 +262,18 @@ Status ObjectFileSystem::remove_tree(const std::string& path) {
     if (page.value().keys.empty()) return {};
     if (page.value().keys[0] == first) {
       return Error(ErrorKind::kUnavailable,
-                   "'" + name.value().with_key(first).uri() + "' is still there behind its removal",
-                   "somebody writes it anew, or the bucket holds on to what it has");
+                   "'" + name.value().with_key(first).uri() + "' still exists after its removal",
+                   "another program writes it again, or the bucket retains its objects");
     }
     if (Status removed = service_.remove_all(name.value(), page.value().keys); !removed.ok())
       return removed;
     if (page.value().next.empty()) return {};
     first = page.value().keys[0];
   }
-  return corrupt("'" + name.value().uri() + "' still holds something behind the removal of " +
-                     std::to_string(kMostPagesToRemove * kKeysAtOnce) + " objects",
-                 "somebody writes there, or the service is at fault: look with its own tools");
+  return corrupt(
+      "'" + name.value().uri() + "' is not empty after the removal of " +
+          std::to_string(kMostPagesToRemove * kKeysAtOnce) + " objects",
+      "another program writes there, or the service has an error: check with its own tools");
 }
 
 }  // namespace muster::inline v0_1::stores::internal

@@ -77,7 +77,7 @@ Result<size_t> ObjectReader::read_at(uint64_t offset, MutableBytes out) {
     changed_.wait(lock, [&] { return segment->ready || segment->error; });
     --segment->waiting;
     if (segment->error) {
-      // The next read asks anew.
+      // The next read asks again.
       if (Stream* failed = find_stream(offset)) drop(*failed);
       return *segment->error;
     }
@@ -99,7 +99,7 @@ ObjectReader::Stream* ObjectReader::find_stream(uint64_t offset) {
     if (stream.last_use == 0 || offset > stream.next) continue;
     const bool held = !stream.segments.empty() && offset >= stream.segments.front()->begin;
     if (!held && offset != stream.next) continue;
-    // Whoever stands at the end reads on.
+    // A read at the end of the last one continues it.
     if (offset == stream.next) stream.reads_on = true;
     return &stream;
   }
@@ -119,7 +119,7 @@ ObjectReader::Stream& ObjectReader::new_stream(uint64_t offset, size_t wanted) {
 
 void ObjectReader::fetch_ahead(Stream& stream) {
   if (!stream.reads_on) {
-    // A read that ends behind the first segment has come to its end.
+    // A read that ends after the first segment has come to its end.
     if (!stream.segments.empty()) return;
     stream.reads_on = true;
   }
@@ -168,7 +168,7 @@ void ObjectReader::drop_front(Stream& stream) {
   if (segment->waiting == 0) segment->cancellation.cancel();
   transfers_->held_ahead.fetch_sub(segment->charged);
   const StoreOptions& limits = transfers_->limits;
-  // Only what nobody else fills or copies from.
+  // Only what no other thread fills or copies from.
   if (segment->ready && segment.use_count() == 1 &&
       segment->buffer.capacity == limits.block_bytes && spare_.size() < 2) {
     spare_.push_back(std::move(segment->buffer));
@@ -190,7 +190,7 @@ void ObjectReader::drop(Stream& stream) {
   stream.last_use = 0;
 }
 
-// Reads into `out` itself, blocks beside each other.
+// Reads into `out` itself, blocks at the same time.
 Status ObjectReader::read_directly(std::unique_lock<std::mutex>& lock, uint64_t offset,
                                    MutableBytes out) {
   struct Work {
@@ -234,9 +234,10 @@ Status ObjectReader::verify(uint64_t offset, Bytes bytes) {
   const bool same =
       (!info_.crc32c || *info_.crc32c == crc_) && (!info_.md5 || *info_.md5 == md5_->finish());
   if (same) return {};
-  return corrupt("the bytes of '" + name_ + "' do not have the checksum that its store gives (" +
-                     (info_.crc32c ? "CRC-32C" : "MD5") + ")",
-                 "they were changed on the way: read it again; if that fails too, write it anew");
+  return corrupt(
+      "the bytes of '" + name_ + "' do not have the checksum that its store gives (" +
+          (info_.crc32c ? "CRC-32C" : "MD5") + ")",
+      "the bytes were damaged on the way: read the file again; if that fails too, write it again");
 }
 
 }  // namespace muster::inline v0_1::stores::internal

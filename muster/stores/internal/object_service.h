@@ -37,7 +37,7 @@ struct ListPage {
   std::vector<std::string> keys{};
   std::vector<FileInfo> infos{};        // of the keys
   std::vector<std::string> prefixes{};  // each ends with a slash
-  std::string next{};                   // what asks for the next page; empty behind the last
+  std::string next{};                   // what asks for the next page; empty after the last
 };
 
 // An object that is sent in parts.

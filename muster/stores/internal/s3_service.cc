@@ -226,7 +226,7 @@ Result<ListPage> S3Service::list(const ObjectName& bucket, const std::string& pr
   const pugi::xml_node result = xml.child("ListBucketResult");
   if (result && !complete) {
     return Error(ErrorKind::kUnavailable, "cannot " + call.what + ": the answer was cut off",
-                 "try again; if it goes on, a proxy may be at fault");
+                 "try again; if the error remains, a proxy may cause it");
   }
   if (!result) {
     return invalid_argument("cannot " + call.what + ": the answer is no list of S3",

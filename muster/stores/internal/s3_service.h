@@ -84,7 +84,7 @@ class S3Service : public ObjectService {
   Result<std::string> copy_part(const ObjectName& object, const std::string& upload, int number,
                                 const ObjectName& from, const ObjectInfo& info, uint64_t begin,
                                 uint64_t end);
-  // Copies `from` by parts, with `tail` behind it.
+  // Copies `from` by parts, with `tail` after it.
   Result<ObjectInfo> copy_in_parts(const ObjectName& from, const ObjectInfo& info,
                                    const ObjectName& to, Bytes tail);
 

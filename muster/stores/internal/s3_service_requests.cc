@@ -222,8 +222,8 @@ Error S3Service::error_of(const Call& call, const HttpResponse& response) {
           hint += "the secret does not belong to the key, or a proxy changes requests";
         } else if (ended) {
           hint +=
-              "their session has ended, or is none of this service: get new ones, as with aws "
-              "sso login, and put all three in place of these (docs/buckets.md)";
+              "their session has ended, or belongs to another service: get new ones, for example "
+              "by aws sso login, and replace all three (docs/buckets.md)";
         } else if (words.code == "InvalidAccessKeyId") {
           hint += "the service does not know this key; check it, and AWS_ENDPOINT_URL";
         } else {
@@ -245,7 +245,9 @@ Error S3Service::error_of(const Call& call, const HttpResponse& response) {
       if (words.code.empty()) hint = "check the names of the bucket and the object";
       if (call.object.has_empty_part()) hint = call.object.empty_part_hint();
     } else if (words.code == "BadDigest" || words.code == "XAmzContentSHA256Mismatch") {
-      hint = "bytes were changed on the way: write it again; if it goes on, a proxy is at fault";
+      hint =
+          "the bytes were damaged on the way: write the file again; if the error remains, a proxy "
+          "causes it";
     } else if (words.code == "EntityTooSmall") {
       hint = "make the store's part_bytes at least 5 MiB";
     }

@@ -26,7 +26,7 @@ class S3Service::Upload : public PartUpload {
   const std::string& id() const { return id_; }
   // Notes a part that was made otherwise.
   void add_part(int number, SentPart part);
-  // The ETag of the object, behind finish().
+  // The ETag of the object, after finish().
   const std::string& etag() const { return etag_; }
 
  private:

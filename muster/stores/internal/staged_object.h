@@ -32,7 +32,7 @@ class StagedObject : public StagedWriter {
   int most_in_flight() const;
   // Makes room in part_ for as much as a part may become, or for `bytes` of a first one.
   void make_room(size_t bytes);
-  // Waits until at most so many parts are on their way.
+  // Waits until at most this many parts are on their way.
   Status wait_for_parts(int most);
   Status finished() const;
 

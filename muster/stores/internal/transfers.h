@@ -1,4 +1,4 @@
-// Threads for requests that go beside each other, and what all readers of a store share. Thread
+// Threads for requests that run at the same time, and what all readers of a store share. Thread
 // safety: submit() and the counters from any thread.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace muster::inline v0_1::stores::internal {
 
-// Runs tasks on up to so many threads, which start as they are needed.
+// Runs tasks on up to this many threads, which start as they are needed.
 class TransferThreads {
  public:
   explicit TransferThreads(int most) : most_(most) {}
@@ -47,8 +47,8 @@ struct Transfers {
   TransferThreads threads;            // ends first
 };
 
-// Reads [offset, offset + out.size()), and goes on behind what came when a transfer breaks. Returns
-// Corrupt when the object ends before.
+// Reads [offset, offset + out.size()), and continues after what came when a transfer breaks.
+// Returns Corrupt when the object ends before.
 Status read_block(ObjectSource& source, const ObjectName& object, const ObjectInfo& info,
                   uint64_t offset, MutableBytes out, Cancellation* cancellation);
 

@@ -1,6 +1,6 @@
 // The events of one writer in a store, where files do not grow: small files, each whole, that are
-// sent on a thread of their own so that nobody who trains waits for the network.
-// Thread safety: all calls from any thread.
+// sent on their own thread, so that training does not wait for the network. Thread safety: all
+// calls from any thread.
 //
 // TensorBoard reads the files of a directory in the order of their names, and never one that sorts
 // before what it has read already. So a file gets its name when it is sent and not when its events

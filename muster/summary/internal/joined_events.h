@@ -2,11 +2,11 @@
 // them: every listing of their directory, as each save makes one, would go through all.
 // Thread safety: one thread at a time.
 //
-// TensorBoard reads the files of a directory in the order of their names, and goes on behind what
+// TensorBoard reads the files of a directory in the order of their names, and continues after what
 // it has read of a file that became longer. So those that are joined take the name of the first,
-// whose bytes stay where they are, and what comes later goes behind them: whoever begins to read
-// finds everything once and in order, and whoever has read the old ones, which are minutes old,
-// never looks at them again.
+// whose bytes stay where they are, and what comes later goes after them: a new reader finds
+// everything once and in order, and a reader of the old ones, which are minutes old, never looks at
+// them again.
 #pragma once
 
 #include <cstddef>
@@ -62,7 +62,7 @@ class JoinedEvents {
   std::deque<Part> parts_;   // not joined yet
   std::string joined_path_;  // of the file that grows; empty before the first
   std::string joined_;       // what it holds
-  // What was read and is not known to be written. It may be there all the same, its answer lost: so
+  // What was read and is not known to be written. It may be there anyway, its answer lost: so
   // it is written again as it is, and the first file, which may hold the others by now, is never
   // read again.
   std::optional<Joining> joining_;

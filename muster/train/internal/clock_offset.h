@@ -7,7 +7,7 @@
 
 namespace muster::inline v0_1::internal {
 
-// When a task came to a meeting and left it, in nanoseconds on its own clock. Nobody leaves before
+// When a task came to a meeting and left it, in nanoseconds on its own clock. No task leaves before
 // all have come.
 struct Meeting {
   int64_t came = 0;

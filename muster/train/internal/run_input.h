@@ -1,4 +1,4 @@
-// The input of a training run: how much of it a step takes, and where it goes on.
+// The input of a training run: how much of it a step takes, and where it continues.
 // Thread safety: belongs to the replica's thread.
 #pragma once
 
@@ -13,12 +13,12 @@
 
 namespace muster::inline v0_1::internal {
 
-// How many examples a step of so many batches has over all replicas, as the pipeline describes its
-// batches; 0 when it does not say.
+// How many examples a step of this many batches has over all replicas, as the pipeline describes
+// its batches; 0 when it does not say.
 int64_t examples_of_step(const Dataset& dataset, const distribute::Replica& replica,
                          int64_t batches);
 
-// The input goes on behind the last example that the checkpoint `engine` has found was trained on,
+// The input continues after the last example that the checkpoint `engine` has found was trained on,
 // or from its beginning with `restart`. The chief's log says where. Throws what
 // ReplicaInput::restore() throws, with what the user can do; not for a checkpoint of step 0, which
 // nothing was read for: another input then begins at its beginning.
@@ -31,7 +31,7 @@ int64_t next_pass(const Engine& engine);
 // Says on the chief which checkpoint the run continues from, and where.
 void tell_restored(const Engine& engine, distribute::ReplicaInput& input);
 
-// The input goes on at `position`, where the worker stands among those that train at their own
+// The input continues at `position`, where the worker stands among those that train at their own
 // pace. Throws what Iterator::restore() throws, with what the user can do.
 void continue_at(const Engine& engine, distribute::ReplicaInput& input,
                  const std::string& position);

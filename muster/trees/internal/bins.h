@@ -32,7 +32,7 @@ struct BinnedRows {
   std::vector<uint8_t> bins = {};     // [rows, features]
   std::vector<uint8_t> columns = {};  // [features, rows]
 
-  // Those of one feature, by row.
+  // The bins of one feature, by row.
   const uint8_t* column(size_t feature) const {
     return columns.data() + feature * static_cast<size_t>(rows);
   }

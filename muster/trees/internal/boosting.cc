@@ -45,10 +45,10 @@ std::vector<double> ends_of_weights(const Rows& rows) {
 void warn_of_weights(double largest, double smallest) {
   constexpr double kMostTimes = 256;
   if (largest <= kMostTimes * smallest) return;
-  log::warning(fmt::format(
-      "weights go from {:g} to {:g}: boosted trees keep 16 bits of the largest, so the smallest "
-      "are rounded by up to {:.2g} %",
-      smallest, largest, std::min(100.0, 100 * largest / 131072 / smallest)));
+  log::warning(
+      fmt::format("weights range from {:g} to {:g}: boosted trees store them with 16 bits of the "
+                  "largest, so the smallest are rounded by up to {:.2g} %",
+                  smallest, largest, std::min(100.0, 100 * largest / 131072 / smallest)));
 }
 
 }  // namespace

@@ -19,9 +19,9 @@ namespace muster::inline v0_1::trees {
 // float32 [rows, outputs] for what matrix_for() gives, float64 [rows, features].
 Tensor logits_of(const Ensemble& ensemble, const Tensor& matrix);
 
-// Of a batch: kLogistic gives "logits" and "logistic" [rows, 1], "probabilities" [rows, 2],
-// "class_ids" [rows, 1] and "all_class_ids" [rows, 2]; kSoftmax the same without "logistic", for
-// each class; kSquared "predictions" [rows, 1].
+// The outputs for a batch: kLogistic gives "logits" and "logistic" [rows, 1], "probabilities"
+// [rows, 2], "class_ids" [rows, 1] and "all_class_ids" [rows, 2]; kSoftmax the same without
+// "logistic", for each class; kSquared "predictions" [rows, 1].
 Prediction::Outputs predictions_of(Loss loss, const Tensor& logits);
 // Adds to `outputs` of the same batch: "bias" [rows, outputs] and "dfc" [rows, features, outputs],
 // as Ensemble::explain() gives them.

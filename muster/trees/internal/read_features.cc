@@ -42,7 +42,7 @@ std::vector<std::pair<std::string, Column>> all_columns(const Features& features
   for (const std::string& name : names) {
     if (!features.contains(name)) {
       throw unknown_name("the input", "feature", name, features.keys(),
-                         "give every feature the model was told of");
+                         "give every feature of the model");
     }
     const Value& value = features.value(name);
     if (!value.is_tensor()) {

@@ -16,7 +16,7 @@
 namespace muster::inline v0_1::trees {
 namespace {
 
-// The nodes of all trees, one behind another. A leaf leads to itself.
+// The nodes of all trees, one after another. A leaf leads to itself.
 struct NodeTensors {
   Tensor roots;                   // int64 [trees]
   Tensor feature, left, right;    // int64 [nodes]

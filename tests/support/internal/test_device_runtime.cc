@@ -23,7 +23,7 @@ using c10::DeviceIndex;
 using c10::Stream;
 using c10::StreamId;
 
-// The default stream is 0; CUDA's pool has as many beside it.
+// The default stream is 0; CUDA's pool has as many next to it.
 constexpr int kPoolStreams = 32;
 constexpr std::align_val_t kAlignment{64};
 
@@ -48,7 +48,7 @@ c10::DataPtr allocate_block(size_t size) {
   if (size == 0) return c10::DataPtr(nullptr, device);
   char* block = static_cast<char*>(::operator new(kHead + size, kAlignment));
   std::memcpy(block, &size, sizeof size);
-  // As numbers these bytes are NaN: whoever reads what nobody wrote shall see it.
+  // As numbers these bytes are NaN, so that reading unwritten memory is noticed.
   std::memset(block + kHead, 0xFF, size);
   bytes_in_use += static_cast<int64_t>(size);
   return c10::DataPtr(block + kHead, block, &free_block, device);
@@ -175,7 +175,7 @@ class TestGuard final : public c10::impl::DeviceGuardImplInterface {
 C10_REGISTER_GUARD_IMPL(PrivateUse1, TestGuard);
 
 #if __has_include(<ATen/detail/PrivateUse1HooksInterface.h>)
-// By these LibTorch 2 knows that the device has streams, also beside GPUs.
+// By these LibTorch 2 knows that the device has streams, also next to GPUs.
 struct TestHooks final : public at::PrivateUse1HooksInterface {
   bool isBuilt() const { return true; }
   bool isAvailable() const { return true; }

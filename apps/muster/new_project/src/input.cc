@@ -8,8 +8,8 @@ using namespace muster;
 
 namespace {
 
-// Points on three arms of a spiral, with some noise: made here, so that nothing has to be
-// downloaded. The same seed makes the same points.
+// Points on three arms of a spiral, with noise, made by the program: there is nothing to download.
+// The same seed makes the same points.
 Dataset spirals(int64_t examples, uint64_t seed) {
   Tensor points = at::empty({examples, 2}, kFloat32);
   Tensor labels = at::empty({examples}, kInt64);
@@ -24,8 +24,8 @@ Dataset spirals(int64_t examples, uint64_t seed) {
     point[i][1] = static_cast<float>(radius * std::sin(angle));
     label[i] = i % kClasses;
   }
-  // One element per row. The rows can be read in any order, so workers share them out by
-  // themselves, and a run that was stopped goes on at the next one.
+  // One element per row. Rows can be read in any order, so Muster divides them between workers, and
+  // continues a stopped run at the next row.
   return Dataset::from_tensor_slices(Element::tuple({Element::dict({{"point", points}}), labels}));
 }
 

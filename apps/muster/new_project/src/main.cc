@@ -1,4 +1,4 @@
-// my_project: trains a classifier, on one process or on several that keep in step.
+// my_project: trains a classifier on one process, or on several that compute the same result.
 #include <muster/muster.h>
 
 #include <cstdio>
@@ -29,9 +29,9 @@ void train(const Flags& flags, const ModelOptions& options) {
   const auto result =
       train_and_evaluate(classifier, {.input_fn = train_input, .max_steps = flags.max_steps},
                          {.input_fn = test_input, .steps = std::nullopt});
-  if (!result) return;  // the chief speaks for all
+  if (!result) return;  // only the chief has a result
 
-  // What the trained model says of one example.
+  // Predicts the class of one example.
   Predictions predictions = classifier.predict([&] { return test.take(1).batch(1); });
   const auto first = predictions.next();
   std::printf("the first test point is of class %d (probability %.2f)\n",
@@ -50,7 +50,7 @@ int main(int argc, char** argv) {
       "Examples:\n"
       "  build/my_project --epochs=20\n"
       "  muster run --workers=2 -- build/my_project --model_dir=two\n"
-      "The same command again continues where the last run stopped.";
+      "Run the same command again to continue where the last run stopped.";
   options.defaults = {.model_dir = "model",
                       .epochs = 20,
                       .batch_size = 100,

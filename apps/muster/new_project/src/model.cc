@@ -5,8 +5,8 @@
 using namespace muster;
 
 ModelFn make_model_fn(const ModelOptions& options) {
-  // Called for every batch, on every worker. The context gives layers and optimizers by name: the
-  // first call makes them, later ones find them.
+  // Muster calls this for every batch, on every worker. The context finds layers and optimizers by
+  // name: the first call makes them, later calls return them.
   return
       [options](const Features& features, const Labels& labels, Mode mode, ModelContext& context) {
         auto model = context.model("classifier", [&] {

@@ -1,4 +1,4 @@
-// The model: what a batch means, and how to learn from it.
+// The model function: the loss, the metrics and the predictions of a batch.
 #pragma once
 
 #include <muster/muster.h>

@@ -1,4 +1,4 @@
-// What must hold for the program to make sense; ctest runs it.
+// Checks that the program learns; ctest runs it.
 #include <muster/muster.h>
 
 #include <cstdio>
