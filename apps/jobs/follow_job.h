@@ -12,8 +12,8 @@
 
 namespace muster::app {
 
-// While it is there, Ctrl-C and SIGTERM do not end this process, but set was_interrupted(); a
-// second Ctrl-C ends it. A second SIGTERM does not: a search gets one whenever it is cancelled.
+// While it exists, Ctrl-C and SIGTERM do not end this process, but set was_interrupted(); a second
+// Ctrl-C ends it. A second SIGTERM does not: a search gets one whenever it is cancelled.
 class InterruptScope {
  public:
   // `last_words`, a line that outlives the scope, is printed where the second Ctrl-C ends the
@@ -34,7 +34,7 @@ class BeingSubmitted : public Error {
 // A job whose submission did not end, and that is not known on its target.
 class NotSubmitted : public Error {
  public:
-  // `target_is_away`: nobody answered whether it is there.
+  // `target_is_away`: the target did not answer whether the job exists.
   NotSubmitted(const jobs::JobRecord& record, const std::string& why, bool target_is_away);
   bool target_is_away() const { return target_is_away_; }
 
@@ -42,9 +42,9 @@ class NotSubmitted : public Error {
   bool target_is_away_;
 };
 
-// Where the submission was cut off, asks the target whether the job is there all the same, and
-// completes the record. Throws NotSubmitted, an InvalidArgument, when it is not there, and
-// BeingSubmitted, which is Unavailable.
+// If the submission was cut off, asks the target whether the job exists anyway, and completes the
+// record. Throws NotSubmitted, an InvalidArgument, if it does not exist, and BeingSubmitted, which
+// is Unavailable.
 void check_submitted(jobs::JobRecord& record, const jobs::TargetOptions& options);
 
 // Asks the record's target. Throws Unavailable or Timeout when it does not answer, and

@@ -94,8 +94,8 @@ std::vector<std::string> each_once(const std::vector<std::string>& names) {
   return once;
 }
 
-// Does so with each of the jobs. What is wrong with one is told, and the others have their turn;
-// returns the exit code of the first that was wrong.
+// Runs `act` for each of the jobs. An error of one is reported, and the others have their turn;
+// returns the exit code of the first that failed.
 int for_each_job(const JobsFlags& flags, const std::function<void(const std::string& name)>& act) {
   const std::vector<std::string> names = each_once(flags.names);
   int code = 0;
@@ -104,7 +104,7 @@ int for_each_job(const JobsFlags& flags, const std::function<void(const std::str
       act(name);
     } catch (const Error& error) {
       if (names.size() == 1) throw;
-      // What was done before is told before.
+      // Earlier results are printed before the error.
       fflush(stdout);
       const int wrong = report_error(error) == 2 ? 2 : 1;
       if (code == 0) code = wrong;
@@ -139,8 +139,8 @@ int list(const JobsFlags& flags) {
   return code;
 }
 
-// What a search has found; nothing for other jobs, before its first trial, and where its job
-// directory cannot be read, which is told.
+// The state of a search; nothing for other jobs, before its first trial, and if its job directory
+// cannot be read, which is reported.
 std::optional<jobs::Search> found_so_far(const JobRecord& record, const JobStatus& status) {
   if (!jobs::is_search(record)) return std::nullopt;
   try {
@@ -151,7 +151,7 @@ std::optional<jobs::Search> found_so_far(const JobRecord& record, const JobStatu
   }
 }
 
-// Of a search the trials say why they failed.
+// For a search, the errors of its trials say why they failed.
 std::optional<jobs::TaskError> task_error_of(const JobRecord& record, const JobStatus& status,
                                              const jobs::TargetOptions& options) {
   if (jobs::is_search(record) || status.state != JobState::kFailed) return std::nullopt;
@@ -171,7 +171,7 @@ struct Shown {
 Shown look_at(const std::string& name, Asking& asking, const jobs::TargetOptions& options) {
   Shown shown{.record = store().find(name)};
   shown.status = asking.status(shown.record);
-  shown.record = store().find(name);  // which may have found out where it is
+  shown.record = store().find(name);  // the search may have located it
   shown.found = found_so_far(shown.record, shown.status);
   shown.error = task_error_of(shown.record, shown.status, options);
   if (shown.error) jobs::tell_who_failed(shown.status, *shown.error);
@@ -260,8 +260,8 @@ void cancel(const std::string& name, const jobs::TargetOptions& options) {
   JobRecord record = store().find(name);
   check_submitted(record, options);
   const JobStatus status = status_of(record, options);
-  // Of one that has ended some may run on: trials of a search whose process was killed, tasks of
-  // another role.
+  // Parts of an ended job may run on: trials of a search whose process was killed, tasks of another
+  // role.
   if (jobs::is_over(status)) {
     fmt::print("{} {} already\n", record.name,
                status.state == JobState::kSucceeded ? "has ended" : jobs::to_string(status.state));
@@ -276,14 +276,14 @@ void cancel(const std::string& name, const jobs::TargetOptions& options) {
   fmt::print("{0} is asked to end; its tasks save first: muster jobs status {0}\n", record.name);
 }
 
-// A job that cannot be asked for may be running, and without its record nobody could end it.
+// A job whose status is unknown may be running, and without its record it could not be ended.
 JobStatus status_to_forget(const JobRecord& record, const jobs::TargetOptions& options) {
   if (jobs::is_being_submitted(record)) return {.state = JobState::kQueued};
   try {
     return ask_for(record, options);
   } catch (const Error& error) {
-    // One whose submission did not end is to be forgotten, also where nobody knows whether it is
-    // there: then this is the last that says so.
+    // A job whose submission did not end may be forgotten even if its existence is unknown: then
+    // this warning is the last trace of it.
     if (!jobs::was_submitted(record)) log::warning(error.message());
     if (error.kind() == ErrorKind::kCorrupt || !jobs::was_submitted(record)) return {};
     throw Error(error.kind(), error.message(),
@@ -394,7 +394,7 @@ void add_jobs(CLI::App& app, const std::string& muster_folder, Action& action) {
   add_act("cancel", "End jobs; their tasks save first", cancel);
   add_act("remove", "Forget jobs that have ended, with their logs", remove);
 
-  // What jobs start themselves.
+  // Commands that only jobs call.
   CLI::App* keep = add("keep", "Stay with a job of this machine",
                        [](const JobsFlags& it) { return jobs::keep_local_job(it.folder); });
   command::add_argument(*keep, {"FOLDER", &flags->folder, "Of its record"})->required();

@@ -111,7 +111,7 @@ TEST_F(JobsCommandTest, ItGoesOnByItselfAndCanBeCancelled) {
   EXPECT_THAT(muster("jobs cancel train-1").text, HasSubstr("cancelled already"));
 }
 
-// What is wrong with one of several keeps none of the others waiting.
+// An error of one of several jobs delays none of the others.
 TEST_F(JobsCommandTest, SeveralJobsAreNamedAtOnce) {
   program("[ $1 = runs ] && sleep 60; exit 0");
   for (const char* name : {"a", "b", "c"}) {
@@ -143,7 +143,7 @@ TEST_F(JobsCommandTest, SeveralJobsAreNamedAtOnce) {
   EXPECT_THAT(muster("jobs list").text, HasSubstr("no jobs"));
 }
 
-// Whoever copies the examples of --help one after the other gets no error.
+// The examples of --help run without an error, one after the other.
 TEST_F(JobsCommandTest, TheExamplesOfTheHelpWork) {
   program("exit 0");
   std::filesystem::rename(directory_ / "train", directory_ / "mnist");
@@ -168,7 +168,7 @@ TEST_F(JobsCommandTest, TheExamplesOfTheHelpWork) {
   EXPECT_EQ(muster("jobs remove mnist-1 mnist-2").code, 0);
 }
 
-// What the hint says can be copied.
+// The command in the hint can be copied.
 TEST_F(JobsCommandTest, TheHintForAJobThatRunsForgetsIt) {
   program("sleep 60");
   ASSERT_EQ(muster("submit --name=fit ./train").code, 0);
@@ -220,7 +220,7 @@ TEST_F(JobsCommandTest, AKilledKeeperIsNoticed) {
   kill(std::stoi(status("lost")["id"].get<std::string>()), SIGKILL);
   EXPECT_TRUE(becomes("lost", "failed"));
   EXPECT_THAT(muster("jobs status lost").text, HasSubstr("the process that kept it is gone"));
-  // Its tasks go with it; nobody may be there to take their exit status.
+  // Its tasks end with it; perhaps no process takes their exit status.
   const std::string pid = read("pid");
   const auto is_gone = [&] {
     const ShellOutput stat = run_shell("ps -o stat= -p " + pid);
@@ -301,7 +301,7 @@ TEST_F(JobsCommandTest, AConfigurationFromFlagsIsReadAgain) {
                               HasSubstr("# evaluator-0\n"), HasSubstr("true --epochs=5 --more\n")));
 }
 
-// Whoever chose a launcher by hand did not choose for the tasks of a job.
+// A launcher that was chosen by hand does not hold for the tasks of a job.
 TEST_F(JobsCommandTest, TasksBelieveTheirOwnCluster) {
   program("echo \"chosen: ${MUSTER_CLUSTER-none}\"; echo \"rank: ${RANK-none}${WORLD_SIZE-}\"");
   environment_ = "MUSTER_CLUSTER=local RANK=2 WORLD_SIZE=3 MASTER_ADDR=host0 ";
@@ -344,7 +344,7 @@ TEST_F(JobsCommandTest, TheSameCommandGoesOnUnderItsName) {
   EXPECT_EQ(muster(start + "train").code, 0);
 }
 
-// Of two processes one wins, and the other says who has it.
+// Of two processes one wins, and the other one names the winner.
 TEST_F(JobsCommandTest, OfTwoSubmissionsAtATimeOneWins) {
   program("sleep 60");
   const auto both = [&](const std::string& first, const std::string& second) {
@@ -381,7 +381,7 @@ TEST_F(JobsCommandTest, OfTwoSubmissionsAtATimeOneWins) {
     // Others do not keep each other away.
     for (const std::string& text : both("", "")) EXPECT_THAT(text, HasSubstr("\n0\n"));
   }
-  // A dry run says what would be in the way, and prints the job all the same.
+  // A dry run reports obstacles, and still prints the job.
   const ShellOutput dry = muster("submit --dry-run --name=named0 --job-dir=run0 ./train");
   EXPECT_EQ(dry.code, 0);
   EXPECT_THAT(dry.text,
@@ -411,13 +411,14 @@ TEST_F(JobsCommandTest, OfASubmissionThatIsKilledThereIsOneJobOrNone) {
   }
 }
 
-// A search is claimed as a job is; its trials go on until the other command has ended.
+// A search is claimed like a job; its trials continue until the other command has ended.
 TEST_F(JobsCommandTest, OfTwoSearchesAtATimeOneWins) {
   program("for i in {1..600}; do [ -e go ] && exit 3; sleep 0.05; done");
   write("search.yaml",
         "scaleTier: BASIC\nhyperparameters:\n  goal: MAXIMIZE\n  maxTrials: 1\n  params:\n"
         "  - {parameterName: lr, type: DOUBLE, minValue: 1, maxValue: 2}\n");
-  // A directory for each: what goes on with a search that is over has ended before the other comes.
+  // A directory for each: a process that continues an ended search has ended before the other
+  // starts.
   std::string dir;
   const auto line = [&](const std::string& flags, const char* out) {
     return "{ XDG_STATE_HOME=$PWD/state " + muster_line("submit --job-dir=" + dir + " " + flags) +

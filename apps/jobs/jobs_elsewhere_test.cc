@@ -26,7 +26,7 @@ class JobsElsewhereTest : public JobCommands {
   }
 };
 
-// Commands of Slurm whose controller is down, by scripts in their place.
+// Scripts stand in for commands of Slurm whose controller is down.
 TEST_F(JobsElsewhereTest, AJobThatCannotBeAskedForIsNotForgotten) {
   tool("sbatch", "echo 17");
   tool("scontrol", "echo x >> asked; echo 'Unable to contact slurm controller' >&2; exit 1");
@@ -49,13 +49,13 @@ TEST_F(JobsElsewhereTest, AJobThatCannotBeAskedForIsNotForgotten) {
   EXPECT_EQ(status("b")["state"], "unknown");
   muster("jobs cancel b");
   EXPECT_FALSE(std::filesystem::exists(directory_ / "cancelled"));
-  // What is cut says what it is, and not that the job is gone.
+  // A truncated answer is reported as such, and does not mean that the job is gone.
   tool("scontrol", "echo 'JobId=17 JobSt'");
   EXPECT_THAT(muster("jobs status b").text,
               HasSubstr("scontrol --oneliner show job 17 answered 'JobId=17 JobSt', without"));
 }
 
-// Whether a job runs that cannot be asked for nobody knows, so its directory is not free.
+// If it is unknown whether a job runs, its directory is not free.
 TEST_F(JobsElsewhereTest, ADirectoryIsFreeWhenItsJobIsGoneAndNotWhenNobodySays) {
   const std::string there =
       R"('{"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "kubernetes-chief", )"
@@ -91,7 +91,7 @@ TEST_F(JobsElsewhereTest, ADirectoryIsFreeWhenItsJobIsGoneAndNotWhenNobodySays) 
   }
 }
 
-// What was once seen to have ended has ended, whoever is away.
+// A job that was once seen to have ended stays ended, even if the target does not answer.
 TEST_F(JobsElsewhereTest, AnEndThatWasSeenIsToldWithoutAsking) {
   tool("sbatch", "echo 17");
   tool("scontrol",
@@ -114,7 +114,7 @@ TEST_F(JobsElsewhereTest, AnEndThatWasSeenIsToldWithoutAsking) {
 // A command says what it waits for, and for how long.
 TEST_F(JobsElsewhereTest, ASilentControllerIsToldOfAndAskedOnce) {
   tool("squeue", "exit 1");
-  // Two whose submission was killed, and two that were submitted.
+  // Two jobs whose submission was killed, and two that were submitted.
   tool("sbatch", "kill -9 $PPID");
   for (const char* name : {"a", "b"})
     ASSERT_NE(muster("submit --to=slurm --name=" + std::string(name) + " true -- " + name).code, 0);
@@ -145,7 +145,7 @@ TEST_F(JobsElsewhereTest, AClusterThatIsAwayIsAskedOnceForAllKindsOfJobs) {
   EXPECT_EQ(read("asked"), "x\n");
 }
 
-// One that another command submits at this moment says nothing about its target.
+// A job that another command submits at this moment gives no information about its target.
 TEST_F(JobsElsewhereTest, AJobThatIsBeingSubmittedHidesNoOther) {
   tool("sbatch", "echo 17");
   tool("scontrol",
@@ -203,7 +203,7 @@ TEST_F(JobsElsewhereTest, TasksThatAFailedJobHasLeftCanBeEnded) {
   EXPECT_THAT(taken.text, AllOf(HasSubstr("tasks of it are still there on kubernetes"),
                                 HasSubstr("muster jobs cancel k")));
   EXPECT_THAT(muster("jobs cancel k").text, HasSubstr("k is asked to end"));
-  // What the job came to stands.
+  // The recorded end of the job stays.
   EXPECT_EQ(status("k")["state"], "failed");
   EXPECT_EQ(status("k")["tasks"][0]["state"], "cancelled");
   EXPECT_EQ(muster("submit --wait --job-dir=d true").code, 0);
@@ -222,14 +222,14 @@ TEST_F(JobsElsewhereTest, FollowingOutlivesAControllerThatIsAway) {
   EXPECT_THAT(ran.text, HasSubstr("a succeeded"));
 }
 
-// The codes are those of every command: 138 reads like a signal to who did not ask for a restart.
+// The codes are those of every command: 138 looks like a signal if no restart is requested.
 TEST_F(JobsElsewhereTest, AnotherSystemThatIsNotThereIsAPlainError) {
   const std::string kubernetes = "submit --to=kubernetes --image=i --name=k ./train";
   tool("kubectl", "echo 'The connection to the server localhost:8080 was refused' >&2; exit 1");
   const ShellOutput refused = muster(kubernetes);
   EXPECT_EQ(refused.code, 1);
   EXPECT_THAT(refused.text, HasSubstr("does `kubectl get pods` work?"));
-  // As kubectl says it that wants to know the fields of what is created.
+  // The message of kubectl when it wants to know the fields of a new resource.
   tool("kubectl",
        "echo 'error: failed to download openapi: connect: connection refused; if you "
        "choose to ignore these errors, turn validation off' >&2; exit 1");
@@ -249,7 +249,7 @@ TEST_F(JobsElsewhereTest, AnotherSystemThatIsNotThereIsAPlainError) {
                                  HasSubstr("scontrol ping"), HasSubstr("a login node"),
                                  Not(HasSubstr("--no-accelerators"))));
   }
-  // Nothing is there, so that nothing is left of it.
+  // No job exists, so nothing is left of it.
   EXPECT_THAT(muster("jobs list").text, HasSubstr("no jobs"));
   for (const char* name : {"kubectl", "sbatch", "gcloud"}) tool(name, "kill -SEGV $$");
   for (const std::string& line :
@@ -274,7 +274,7 @@ TEST_F(JobsElsewhereTest, ASubmissionThatWasCutOffCanBeForgotten) {
   EXPECT_EQ(muster("jobs remove cut").code, 0);
 }
 
-// sbatch was heard and its answer was not, as when the controller is busy.
+// sbatch received the job and its answer was lost, as when the controller is busy.
 TEST_F(JobsElsewhereTest, ASubmissionWithoutAnAnswerIsRecognised) {
   tool("sbatch",
        "sed -n 's/#SBATCH --comment=//p' \"$2\" > comment; echo x >> submitted\n"
@@ -298,7 +298,7 @@ TEST_F(JobsElsewhereTest, ASubmissionWithoutAnAnswerIsRecognised) {
   EXPECT_EQ(muster("jobs remove other").code, 0);
 
   tool("squeue", "echo '16 another'; echo \"17 $(cat comment)\"");
-  // The comment is the last one's: the first is not there.
+  // The comment belongs to the last job: the first does not exist.
   EXPECT_EQ(status("true-1")["state"], "unknown");
   EXPECT_EQ(muster("jobs remove true-1").code, 0);
   // An answer that is none is no other case.
@@ -310,7 +310,7 @@ TEST_F(JobsElsewhereTest, ASubmissionWithoutAnAnswerIsRecognised) {
   tool("sbatch", "kill -9 $$");
   EXPECT_THAT(muster("submit --to=slurm --name=killed true -- --killed").text,
               HasSubstr("whether slurm has the job killed now is not known"));
-  // Whoever forgets one is told what nobody knows.
+  // Removing a job whose state is unknown gives an error.
   tool("squeue", "echo 'Unable to contact slurm controller' >&2; exit 1");
   const ShellOutput removed = muster("jobs remove killed");
   EXPECT_EQ(removed.code, 0);

@@ -80,12 +80,12 @@ TEST_F(SearchCommandTest, ASearchTellsOfItsTrials) {
   const ShellOutput other = muster("submit --config=search.yaml --job-dir=tune ./train");
   EXPECT_EQ(other.code, 2);
   EXPECT_THAT(other.text, HasSubstr("error: the folder tune holds a search that runs "));
-  EXPECT_EQ(status("train-1")["state"], "succeeded");  // what was refused has changed nothing
+  EXPECT_EQ(status("train-1")["state"], "succeeded");  // the refused command has changed nothing
 }
 
 TEST_F(SearchCommandTest, TheLogsOfASearchAreFollowedFromTrialToTrial) {
   write("search.yaml", search_of(2, 1));
-  // At most 60 s, should nobody follow.
+  // At most 60 s, in case the log is not followed.
   program(std::string("for i in {1..1200}; do [ -e go ] && break; sleep 0.05; done\n"
                       "echo \"this is $CLOUD_ML_TRIAL_ID\"\n") +
           kReport);
@@ -109,11 +109,11 @@ TEST_F(SearchCommandTest, TheLogsOfASearchAreFollowedFromTrialToTrial) {
               HasSubstr("all 2 trials of the search have ended"));
 }
 
-// A trial that begins anew has a new log, which whoever follows the search reads too.
+// A trial that begins anew has a new log, which a process that follows the search reads too.
 TEST_F(SearchCommandTest, TheLogOfATrialThatBeginsAnewIsFollowed) {
   write("search.yaml", search_of(1, 1));
   program(std::string("[ -e began ] && echo again || echo first; touch began\n"
-                      // At most 60 s, should the test not come to its end.
+                      // At most 60 s, in case the test does not end.
                       "for i in {1..1200}; do [ -e go ] && break; sleep 0.05; done\n") +
           kReport);
   const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train";
@@ -125,7 +125,7 @@ TEST_F(SearchCommandTest, TheLogOfATrialThatBeginsAnewIsFollowed) {
     const auto end = std::chrono::steady_clock::now() + 60s;
     while (read("followed").find(word) == std::string::npos) {
       if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::sleep_for(10ms);  // another process prints when it comes to it
+      std::this_thread::sleep_for(10ms);  // another process prints when it reaches this
     }
     return true;
   };
@@ -144,7 +144,7 @@ TEST_F(SearchCommandTest, TheLogOfATrialThatBeginsAnewIsFollowed) {
 // Trials may take long to save.
 TEST_F(SearchCommandTest, ASecondInterruptSaysThatTrialsRunOn) {
   write("search.yaml", search_of(1, 1));
-  // At most 60 s, should the test not come to its end.
+  // At most 60 s, in case the test does not end.
   program(std::string("trap '' INT TERM; touch began\n"
                       "for i in {1..1200}; do [ -e go ] && break; sleep 0.05; done\n") +
           kReport);
@@ -156,7 +156,7 @@ TEST_F(SearchCommandTest, ASecondInterruptSaysThatTrialsRunOn) {
   ASSERT_EQ(kill(search, SIGINT), 0);
   // For 60 s at most.
   for (int i = 0; i < 6000 && read("out").find("stopping 1 trials") == std::string::npos; ++i)
-    std::this_thread::sleep_for(10ms);  // another process prints when it comes to it
+    std::this_thread::sleep_for(10ms);  // another process prints when it reaches this
   ASSERT_EQ(kill(search, SIGINT), 0);
   first.join();
   EXPECT_THAT(read("out"), HasSubstr("ended at once, and trials run on: the same command"));
@@ -210,7 +210,7 @@ TEST_F(SearchCommandTest, ASearchThatWasKilledStartsNoTrialBesideItself) {
                       "mkdir running-$CLOUD_ML_TRIAL_ID || touch twice\n"
                       "trap 'rmdir running-$CLOUD_ML_TRIAL_ID; exit 143' TERM\n"
                       "touch began-$CLOUD_ML_TRIAL_ID\n"
-                      // At most 60 s, should the test not come to its end.
+                      // At most 60 s, in case the test does not end.
                       "for i in {1..1200}; do [ -e go ] && break; sleep 0.05; done\n") +
           kReport + "rmdir running-$CLOUD_ML_TRIAL_ID\n");
   const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train";
@@ -233,7 +233,7 @@ TEST_F(SearchCommandTest, ASearchThatWasKilledStartsNoTrialBesideItself) {
     return std::ranges::count(read("pids-" + trial), '\n');
   };
   const auto end = std::chrono::steady_clock::now() + 60s;
-  // Trials tell of their start by a line in a file, which is looked at now and then.
+  // Trials report their start by a line in a file, which is looked at now and then.
   while ((starts("1") < 2 || starts("2") < 2) && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(20ms);
   write("go", "");
@@ -248,7 +248,7 @@ TEST_F(SearchCommandTest, ASearchThatIsCancelledIsEndingUntilItsTrialsHaveSaved)
   write("search.yaml", search_of(1, 1));
   program(std::string("[ -e go ] || { trap 'until [ -e go ]; do sleep 0.02; done; exit 143' TERM\n"
                       "touch began\n"
-                      // At most 60 s, should the test not come to its end.
+                      // At most 60 s, in case the test does not end.
                       "for i in {1..1200}; do sleep 0.05; done; }\n") +
           kReport);
   const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train";
@@ -256,7 +256,7 @@ TEST_F(SearchCommandTest, ASearchThatIsCancelledIsEndingUntilItsTrialsHaveSaved)
   ASSERT_TRUE(appears("began"));
   EXPECT_EQ(muster("jobs cancel tune").code, 0);
   EXPECT_EQ(status("tune")["state"], "ending");
-  // Who asks once more kills nothing: its process is there until the trials have saved.
+  // A second cancel kills nothing: the process of the search exists until the trials have saved.
   EXPECT_EQ(muster("jobs cancel tune").code, 0);
   EXPECT_EQ(status("tune")["state"], "ending");
   EXPECT_THAT(muster("jobs remove tune").text, HasSubstr("error: tune is ending"));
@@ -269,17 +269,17 @@ TEST_F(SearchCommandTest, ASearchThatIsCancelledIsEndingUntilItsTrialsHaveSaved)
   write("go", "");
   search.join();
   EXPECT_EQ(status("tune")["state"], "cancelled");
-  // What was asked of the one before is not asked of the one that goes on.
+  // A request to the earlier process does not concern the process that continues.
   EXPECT_EQ(muster(command).code, 0);
   EXPECT_EQ(status("tune")["state"], "succeeded");
 }
 
-// Of two that go on with a search that was killed one does, and no trial runs twice.
+// Of two commands that continue a killed search, one does, and no trial runs twice.
 TEST_F(SearchCommandTest, OfTwoThatGoOnAtATimeOneDoes) {
   write("search.yaml", search_of(1, 1));
   program(std::string("mkdir running || touch twice\n"
                       "trap 'rmdir running; exit 143' TERM\ntouch began; echo x >> starts\n"
-                      // At most 60 s, should the test not come to its end.
+                      // At most 60 s, in case the test does not end.
                       "for i in {1..1200}; do [ -e go ] && break; sleep 0.05; done\n") +
           kReport + "rmdir running\n");
   const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train";
@@ -303,7 +303,7 @@ TEST_F(SearchCommandTest, OfTwoThatGoOnAtATimeOneDoes) {
   EXPECT_EQ(read("starts"), "x\nx\n");
 }
 
-// Wherever a search is killed, the same command goes on with it, and no trial runs beside itself.
+// Wherever a search is killed, the same command continues it, and no trial runs twice at a time.
 TEST_F(SearchCommandTest, ASearchThatIsKilledAnywhereGoesOn) {
   write("search.yaml", search_of(2, 2));
   program(std::string("cd \"${@: -1}\"; mkdir running || touch twice\n"
@@ -317,7 +317,7 @@ TEST_F(SearchCommandTest, ASearchThatIsKilledAnywhereGoesOn) {
         "env XDG_STATE_HOME=$PWD/state " +
         muster_line("submit --config=search.yaml --job-dir=$PWD/" + name + " ./train");
     // The time only decides where it is killed. In the foreground timeout waits until it is gone;
-    // else what is still dying would hold the search when the next comes.
+    // otherwise the dying process would hold the search when the next comes.
     const std::string when = "0." + std::to_string(1020 + 60 * round).substr(1);
     lines += "{ timeout --foreground --signal=KILL " + when + " " + line + "; " + line + " > " +
              name + ".out 2>&1; echo code $? >> " + name + ".out; } & ";
@@ -360,7 +360,7 @@ TEST_F(SearchCommandTest, CorrectedArgumentsBeginTheSearchAnewInItsFolder) {
               HasSubstr("this search would not be run: the folder tune holds a search"));
 }
 
-// Interrupted before it had measured anything: what it left is put aside, and is not counted.
+// Interrupted before it had measured anything: its files are put aside, and not counted.
 TEST_F(SearchCommandTest, OtherArgumentsBeginAnInterruptedSearchAnew) {
   write("search.yaml", search_of(2, 1));
   program(std::string("touch \"${@: -1}/model\"; [ $1 = --slow ] && { touch began; sleep 60; }\n") +
@@ -370,7 +370,7 @@ TEST_F(SearchCommandTest, OtherArgumentsBeginAnInterruptedSearchAnew) {
   ASSERT_TRUE(appears("began"));
   EXPECT_EQ(muster("jobs cancel tune").code, 0);
   first.join();
-  // Of an earlier search, whose search.json is gone.
+  // Left by an earlier search, whose search.json is gone.
   std::filesystem::create_directories(directory_ / "tune/before/1/older");
   const ShellOutput ran = muster(command + "--fast");
   EXPECT_EQ(ran.code, 0) << ran.text;
@@ -384,7 +384,7 @@ TEST_F(SearchCommandTest, OtherArgumentsBeginAnInterruptedSearchAnew) {
   EXPECT_FALSE(std::filesystem::exists(directory_ / "tune/1"));
 }
 
-// Nobody waits until the process that was killed is gone.
+// The command does not wait until the killed process is gone.
 TEST_F(SearchCommandTest, ASearchGoesOnAtOnceAfterItWasKilled) {
   write("search.yaml", search_of(1, 1));
   program(std::string("[ -e began ] && {\n") + kReport + "exit; }\ntouch began; sleep 60\n");
@@ -401,7 +401,7 @@ TEST_F(SearchCommandTest, TrialsThatOutlivedTheirSearchAreCancelled) {
   write("search.yaml", search_of(1, 1));
   program(
       "trap 'touch saved; exit 143' TERM\ntouch began\n"
-      // At most 60 s, should the test not come to its end.
+      // At most 60 s, in case the test does not end.
       "for i in {1..1200}; do sleep 0.05; done\n");
   std::thread first([&] {
     EXPECT_EQ(muster("submit --config=search.yaml --job-dir=tune --name=tune ./train").code, 137);

@@ -1,4 +1,4 @@
-// A search whose trials are jobs of Slurm, by scripts in place of its commands.
+// A search whose trials are jobs of Slurm. Scripts stand in for its commands.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -16,13 +16,14 @@ using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
 // Commands of Slurm over files in the folder slurm/: a job has a number, a state, a comment and a
-// script. What is asked of them stands in `asked`.
+// script. The file `asked` lists the requests.
 class SlurmSearchTest : public SearchCommandTest {
  protected:
   SlurmSearchTest() {
     std::filesystem::create_directory(directory_ / "slurm");
-    // While there is a file `cut`, whoever submits is killed before the answer. With a file `works`
-    // a job has measured and ended when it was submitted, else it runs until it is cancelled.
+    // While there is a file `cut`, the submitting process is killed before the answer. With a file
+    // `works` a job has measured and ended when it was submitted, else it runs until it is
+    // cancelled.
     tool("sbatch",
          "number=$(ls slurm | wc -l); number=$((number / 3 + 17)); echo submit $number >> asked\n"
          "sed -n 's/#SBATCH --comment=//p' \"${@: -1}\" > slurm/$number.comment\n"
@@ -69,7 +70,7 @@ TEST_F(SlurmSearchTest, ATrialWhoseSubmissionWasCutOffIsShownAndCancelled) {
   cut_off();
   EXPECT_THAT(muster("jobs status tune").text, HasSubstr("1 of its trials run on"));
   EXPECT_THAT(muster("jobs remove tune").text, HasSubstr("trials of tune run"));
-  // No job begins beside it, nor a search on another target.
+  // No job begins in the same directory, nor a search on another target.
   const ShellOutput beside = muster("submit --job-dir=tune true");
   EXPECT_EQ(beside.code, 2);
   EXPECT_THAT(beside.text, AllOf(HasSubstr("is that of the job tune, which has ended, and 1 "
@@ -83,7 +84,7 @@ TEST_F(SlurmSearchTest, ATrialWhoseSubmissionWasCutOffIsShownAndCancelled) {
   EXPECT_EQ(muster("submit --job-dir=tune --wait true").code, 0);
 }
 
-// What a user has to say of his jobs hides no trial.
+// A user's own comment on a job hides no trial.
 TEST_F(SlurmSearchTest, ATrialIsKnownBehindACommentOfTheUsersOwn) {
   const std::string comment = " --slurm=--comment=my=lab";
   cut_off(comment);
@@ -129,7 +130,7 @@ TEST_F(SlurmSearchTest, WhileSlurmIsAwayNothingBeginsBesideItsTrials) {
   EXPECT_EQ(read("asked"), "submit 17\n");
 }
 
-// sbatch hears nothing, and Slurm has the job.
+// sbatch gets no answer, and Slurm has the job.
 TEST_F(SlurmSearchTest, ATrialWithoutAnAnswerRunsOnce) {
   write("works", "");
   const std::string sbatch = read("tools/sbatch");

@@ -33,14 +33,14 @@ class SlurmJobsTest : public JobCommands {
   }
   ShellOutput tool(const std::string& line) const { return run_shell(environment_ + line); }
 
-  // Waits until the job waits in the queue for its next start, and lets it begin at once: by
-  // default Slurm holds such jobs for two minutes.
+  // Waits until the job is in the queue for its next start, and starts it at once: by default Slurm
+  // holds such jobs for two minutes.
   bool is_requeued(const std::string& job, int times) const {
     const auto end = std::chrono::steady_clock::now() + 60s;
     while (status(job).value("restarts", 0) != times ||
            status(job).value("state", "") != "queued") {
       if (std::chrono::steady_clock::now() > end) return false;
-      std::this_thread::sleep_for(50ms);  // Slurm tells of its queue only when it is asked
+      std::this_thread::sleep_for(50ms);  // Slurm reports its queue only on request
     }
     const std::string id = status(job)["id"];
     while (tool("scontrol update job=" + id + " StartTime=now").code != 0) {
@@ -99,7 +99,7 @@ TEST_F(SlurmJobsTest, ItsLongestTimeEndsAJob) {
                               HasSubstr("limited failed: it ran for longer than 12 s")));
   EXPECT_EQ(read("saved"), "saved\n") << ran.text << slurm_->logs();
   EXPECT_EQ(status("limited")["restarts"], 0);
-  // By its comment a job is found whose number nobody wrote down.
+  // A job whose number was not recorded is found by its comment.
   program("sleep 60");
   ASSERT_EQ(muster("submit --to=slurm --name=lost ./train").code, 0);
   const std::string path = "state/muster/jobs/lost/record.json";
@@ -112,7 +112,7 @@ TEST_F(SlurmJobsTest, ItsLongestTimeEndsAJob) {
   EXPECT_EQ(muster("jobs cancel lost").code, 0);
 }
 
-// Nor is it cancelled when its tasks have to be killed.
+// The job is not cancelled either when its tasks have to be killed.
 TEST_F(SlurmJobsTest, WhatDoesNotSaveInItsLongestTimeIsKilled) {
   program("trap '' USR1\nwhile :; do sleep 0.05; done");
   const ShellOutput ran =
@@ -122,7 +122,7 @@ TEST_F(SlurmJobsTest, WhatDoesNotSaveInItsLongestTimeIsKilled) {
                               Not(HasSubstr("No such file"))));
 }
 
-// Slurm has taken the trial of a search when that is killed, and nobody has noted its number.
+// Slurm has taken the trial of a search when the search is killed, before the number was recorded.
 TEST_F(SlurmJobsTest, ATrialWhoseSubmissionWasCutOffRunsOnce) {
   write("search.yaml",
         "scaleTier: BASIC\nhyperparameters:\n  goal: MAXIMIZE\n  maxTrials: 1\n"
@@ -131,7 +131,7 @@ TEST_F(SlurmJobsTest, ATrialWhoseSubmissionWasCutOffRunsOnce) {
   program(
       "mkdir running || touch twice; echo x >> starts\n"
       "trap 'rmdir running; exit 143' TERM\n"
-      // At most 60 s, should the test not come to its end.
+      // At most 60 s, in case the test does not end.
       "for i in {1..1200}; do [ -e go ] && break; sleep 0.05; done\n"
       "echo '{\"global_step\": \"1\", \"score\": \"0.5\"}' > $CLOUD_ML_HP_METRIC_FILE; rmdir "
       "running");
@@ -153,7 +153,7 @@ TEST_F(SlurmJobsTest, ATrialWhoseSubmissionWasCutOffRunsOnce) {
     EXPECT_THAT(ran.text, HasSubstr("trials of tune outlived it, and are ended: 1"));
   });
   const auto end = std::chrono::steady_clock::now() + 60s;
-  // A trial tells of its start by a line in a file, which is looked at now and then.
+  // A trial reports its start by a line in a file, which is looked at now and then.
   while (read("starts") != "x\nx\n" && std::chrono::steady_clock::now() < end)
     std::this_thread::sleep_for(20ms);
   write("go", "");
@@ -163,7 +163,7 @@ TEST_F(SlurmJobsTest, ATrialWhoseSubmissionWasCutOffRunsOnce) {
 }
 
 TEST_F(SlurmJobsTest, RestartsCancelsAndGoesBackIntoTheQueue) {
-  // Saves when it is told to stop, and says that it should go on.
+  // Saves when it is asked to stop, and asks to be started again.
   program(
       "starts=$(($(cat starts 2>/dev/null || echo 0) + 1)); echo $starts > starts\n"
       "echo \"start $starts, requeued ${SLURM_RESTART_COUNT:-0}\"\n"
@@ -176,12 +176,12 @@ TEST_F(SlurmJobsTest, RestartsCancelsAndGoesBackIntoTheQueue) {
   const std::string id = status("loop")["id"];
   ASSERT_TRUE(is_requeued("loop", 1)) << read("state/muster/jobs/loop/batch.log");
   EXPECT_TRUE(appears("ready2"));
-  // What Slurm sends 90 s before the end.
+  // The signal that Slurm sends 90 s before the end.
   tool("scancel --signal=USR1 " + id);
   EXPECT_TRUE(appears("saved"));
   ASSERT_TRUE(is_requeued("loop", 2)) << read("state/muster/jobs/loop/batch.log");
   EXPECT_TRUE(appears("ready3"));
-  // What preemption, or whoever runs the cluster, does.
+  // The effect of preemption, or of the cluster's administrator.
   tool("scontrol requeue " + id);
   ASSERT_TRUE(is_requeued("loop", 3));
   EXPECT_TRUE(std::filesystem::remove(directory_ / "stopped"));

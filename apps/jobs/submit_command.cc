@@ -134,7 +134,7 @@ void check_search_flags(const CLI::App& command, const SubmitFlags& flags,
   }
 }
 
-// A trial gets its values behind the arguments, and a program refuses a flag that is given twice.
+// A trial gets its values after the arguments, and a program refuses a flag that is given twice.
 void check_searched(const jobs::JobSpec& job, const std::vector<std::string>& arguments) {
   if (!job.search) return;
   for (const jobs::HyperParameter& parameter : job.search->parameters) {
@@ -154,8 +154,8 @@ void check_searched(const jobs::JobSpec& job, const std::vector<std::string>& ar
 // Where programs of this machine run, or of nodes that have it at the same place.
 bool runs_programs(const std::string& target) { return target == "local" || target == "slurm"; }
 
-// The same text for all ways to write a path, as long as that leads to the same file: what is
-// behind a link and ".." is elsewhere.
+// The same text for all ways to write a path, as long as they lead to the same file: ".." after a
+// link leads elsewhere.
 std::string whole_path(const std::string& path) {
   const std::filesystem::path whole = std::filesystem::absolute(path);
   const std::filesystem::path plain = whole.lexically_normal();
@@ -201,7 +201,7 @@ int search(const SubmitFlags& flags, const jobs::JobSpec& job, jobs::JobStore& s
 int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::string> arguments,
            const std::string& muster_folder) {
   JobFlags job_flags = flags.job;
-  // As behind `muster run`: the first word names the program where nothing else does.
+  // As after `muster run`: the first word names the program if nothing else does.
   const bool program_behind = job_flags.config.empty() && job_flags.program.empty() &&
                               !arguments.empty() && !arguments.front().starts_with('-');
   if (program_behind) {
@@ -219,7 +219,8 @@ int submit(const CLI::App& command, const SubmitFlags& flags, std::vector<std::s
   for (const std::string& note : target->check(job)) log::info(note);
   // Vertex AI searches by itself.
   const bool searches = job.search && flags.to != "vertex";
-  // Nodes of a cluster have folders that this machine has not; those of an image are its own.
+  // Nodes of a cluster may have folders that do not exist here; the folders of an image are its
+  // own.
   if (runs_programs(flags.to) || searches)
     jobs::check_place(job.job_dir, flags.to == "local" || searches);
   if (job.search && job.job_dir.empty()) {
