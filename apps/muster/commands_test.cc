@@ -1,4 +1,4 @@
-// The `muster` binary as a user meets it: words in, text and exit code out.
+// The `muster` binary as a user meets it: arguments in, text and exit code out.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
             "hint: did you mean json? --log-format: text, or json: each line an object with its "
             "task, the tasks' own "
             "log included; default text\n");
-  // One line says what is wrong, one what to do.
+  // One line describes the mistake, one the fix.
   EXPECT_EQ(muster("run --worker=2 -- true").text,
             "error: --worker is not a flag of muster run\n"
             "hint: did you mean --workers? muster run --help shows what there is\n");
@@ -76,7 +76,7 @@ TEST(Command, WrongWordsEndWithTwoAndAHint) {
   EXPECT_EQ(muster("run --workers=2 mnist --epochs=3").text,
             "error: muster run has no use for 'mnist'\n"
             "hint: write two dashes before the program: muster run --workers=2 -- mnist ...\n");
-  // The program, not a value or the command that is the same word; ready to be pasted.
+  // The program, not an equal value or command; ready to be pasted.
   EXPECT_THAT(muster("run --workers 2 2").text, HasSubstr(": muster run --workers 2 -- 2 ...\n"));
   EXPECT_THAT(muster("run run").text, HasSubstr(": muster run -- run ...\n"));
   EXPECT_THAT(muster("run ./train --epochs=5").text, HasSubstr(": muster run -- ./train ...\n"));

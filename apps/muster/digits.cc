@@ -354,7 +354,7 @@ DigitImage digit_image(uint64_t seed, DigitSet set, uint64_t index) {
     }
   }
 
-  // A scanner adds grain to the ink, and now and then a speck or a scratch beside it.
+  // A scanner adds grain to the ink, and now and then a speck or a scratch next to it.
   if (random.uniform() < 0.12) {
     const Point a{between(random, 2, 26), between(random, 2, 26)};
     const Point b{a.x + 3 * bell(random), a.y + 3 * bell(random)};
@@ -378,8 +378,7 @@ bool write_digits(const DigitOptions& options) {
                            "each takes at least one image, and fewer than 2^32");
   }
   FileSystem& files = file_systems();
-  // Packed files are not ours to replace, and with both there nobody could tell which of the two is
-  // read.
+  // Packed files must not be replaced, and if both exist it is unclear which of the two is read.
   for (const char* name : kFiles) {
     const std::string packed = join_path(options.out, std::string(name) + ".gz");
     if (files.exists(packed).value()) {
@@ -401,7 +400,8 @@ bool write_digits(const DigitOptions& options) {
     there = parse_json(text, manifest_path).value_or(nlohmann::json::object());
   }
   if (there == manifest && !options.force && all_are_there(files, options)) return false;
-  // We may replace what an interrupted run of this command left, or what these same options made.
+  // Files that an interrupted run of this command left, or that these same options made, may be
+  // replaced.
   nlohmann::json unfinished = manifest;
   unfinished["complete"] = false;
   const bool ours = there == manifest || (there.is_object() && !there.value("complete", true));

@@ -36,9 +36,9 @@ struct DigitOptions {
 };
 
 // Writes four files with the names of MNIST's, in IDX format, each whole or not at all; digits.json
-// beside them says what they are. It uses all cores. Returns false, having done nothing, when they
-// are there already. Throws InvalidArgument when other files of these names are there, with ".gz"
-// or without, and Error when the disk fails.
+// next to them describes them. It uses all cores. Returns false, having done nothing, if they exist
+// already. Throws InvalidArgument if other files of these names exist, with ".gz" or without, and
+// Error when the disk fails.
 bool write_digits(const DigitOptions& options);
 
 }  // namespace muster::app

@@ -54,7 +54,7 @@ TEST(DigitImage, DigitsStayInsideTheImage) {
       }
     }
   }
-  // The outermost ring is 14 % of the pixels; what reaches it is dust and a few long strokes.
+  // The outermost ring is 14 % of the pixels; only dust and a few long strokes reach it.
   EXPECT_LT(border, 0.02 * all);
 }
 
@@ -147,10 +147,10 @@ TEST_F(WriteDigitsTest, OtherDataIsReplacedOnlyByForce) {
 
   local_file_system().remove(path("digits.json")).value();
   options_.force = false;
-  EXPECT_THROW(write_digits(options_), Error);  // somebody else's MNIST, for all we know
+  EXPECT_THROW(write_digits(options_), Error);  // possibly the user's own MNIST
 }
 
-// --force replaces files of these names, not others beside which they would be read.
+// --force replaces files of these names, but no others that would be read along with them.
 TEST_F(WriteDigitsTest, CompressedFilesOfTheSameNamesAreInTheWay) {
   local_file_system().make_directories(options_.out).value();
   local_file_system()

@@ -24,8 +24,8 @@
 namespace muster::app {
 namespace {
 
-// Returns the number behind `key` in a file of lines "key number ..."; nothing when the key is not
-// there.
+// Returns the number after `key` in a file of lines "key number ..."; nothing if the key does not
+// exist.
 std::optional<uint64_t> number_in(const std::string& path, const std::string& key) {
   std::ifstream file(path);
   std::string word;
@@ -101,7 +101,7 @@ std::map<std::string, Addresses> look_up(const std::set<std::string>& hosts,
   if (threads > 0) {
     shared->changed.wait_for(lock, deadline, [&] { return shared->found.size() == hosts.size(); });
   }
-  shared->waiting.clear();  // nobody waits for the rest
+  shared->waiting.clear();  // the rest is not waited for
   return shared->found;
 }
 

@@ -76,7 +76,7 @@ Finding find(const DoctorFacts& facts, const std::string& name) {
   return found.value_or(Finding{});
 }
 
-// Something is wrong with `name`, and nothing but it.
+// Only `name` has a problem.
 Finding only(const DoctorFacts& facts, const std::string& name, Level level) {
   for (const Finding& finding : judge(facts)) {
     if (finding.name != name) {
@@ -159,7 +159,7 @@ TEST(Doctor, LibTorchOfAnotherVersion) {
   EXPECT_THAT(find(facts, "Version").text, HasSubstr("0.0.9"));
   EXPECT_EQ(doctor_exit_code(judge(facts)), 1);
   facts = healthy();
-  facts.probe.facts["blas"] = "fast";  // words of another version
+  facts.probe.facts["blas"] = "fast";  // a value of another version
   EXPECT_THAT(find(facts, "LibTorch").text, HasSubstr("does not know"));
   EXPECT_EQ(doctor_exit_code(judge(facts)), 1);
 }
@@ -184,7 +184,7 @@ TEST(Doctor, ProcessesThatCannotTalk) {
   EXPECT_THAT(find(facts, "Coordinator").fix, HasSubstr("http_proxy"));
 }
 
-// Without facts of the probe, what it said when it failed is judged, and the rest all the same.
+// Without facts of the probe, its error message is judged, and all other facts as usual.
 DoctorFacts failed_probe(CompletedProcess ran) {
   DoctorFacts facts = healthy();
   facts.probe.facts = json::object();
@@ -221,7 +221,7 @@ TEST(Doctor, AProbeThatDiesOrHangsOrIsNotThere) {
   const Finding illegal = only(facts, "LibTorch", Level::kProblem);
   EXPECT_THAT(illegal.text, AllOf(HasSubstr("SIGILL"), HasSubstr("while multiplying matrices")));
   EXPECT_THAT(illegal.fix, HasSubstr("OPENBLAS_CORETYPE"));
-  // What it had said before is shown.
+  // The earlier facts are shown.
   EXPECT_THAT(find(facts, "BLAS").text, HasSubstr("OpenBLAS"));
   EXPECT_THAT(find(facts, "Not checked").text, Not(HasSubstr("BLAS")));
 
@@ -296,7 +296,7 @@ TEST(Doctor, TfConfig) {
   facts.environment = with_token(tf_config("node5:2222", "node6:2222", 0));
   facts.machine.hosts["node5"] = {"127.0.1.1"};
   EXPECT_THAT(only(facts, "TF_CONFIG", Level::kWarning).fix, HasSubstr("write 10.0.0.5"));
-  // All on this machine: nobody else must reach it.
+  // All tasks are on this machine: no other machine must reach it.
   facts.environment = with_token(tf_config("node5:2222", "node5:2223", 0));
   EXPECT_EQ(find(facts, "TF_CONFIG").level, Level::kOk);
 
@@ -312,14 +312,14 @@ TEST(Doctor, TfConfig) {
   facts.machine.hosts["node6"] = {};
   EXPECT_THAT(only(facts, "TF_CONFIG", Level::kProblem).text,
               HasSubstr("'node6', the host of ps:0, is not known here"));
-  // An evaluator connects to nobody: neither addresses nor a token matter.
+  // An evaluator opens no connection: neither addresses nor a token matter.
   facts.environment = Environment{
       {"TF_CONFIG",
        R"({"cluster":{"worker":["gone:1","far:2"]},"task":{"type":"evaluator","index":0}})"}};
   EXPECT_THAT(only(facts, "TF_CONFIG", Level::kOk).text, HasSubstr("evaluates beside the cluster"));
 }
 
-// What a program refuses to start with is a problem before, by the same rule.
+// A setting with which a program refuses to start is reported before, by the same rule.
 TEST(Doctor, WhatKeepsUnauthenticatedPeersOut) {
   const auto with = [](std::vector<std::pair<std::string, std::string>> variables) {
     std::map<std::string, std::string> all(variables.begin(), variables.end());
@@ -431,13 +431,13 @@ class DoctorCommand : public ::testing::Test {
     }
   }
 
-  // A probe that is a shell script, beside the command alone.
+  // A probe that is a shell script, next to the command alone.
   void plant_probe(const std::string& script) {
     std::ofstream(alone_ / "muster-probe") << "#!/bin/sh\n" << script << "\n";
     std::filesystem::permissions(alone_ / "muster-probe", std::filesystem::perms::owner_all);
   }
 
-  // A problem, or a note, with what was found out without LibTorch below it.
+  // A problem, or a note, with the facts that need no LibTorch below it.
   void expect_the_rest(const CompletedProcess& ran, const std::string& level = "problem ") {
     EXPECT_EQ(ran.status.code, level == "problem " ? 1 : 0) << ran.err;
     EXPECT_TRUE(ran.out.starts_with(level + " LibTorch")) << ran.out;
@@ -478,7 +478,7 @@ TEST_F(DoctorCommand, WithALibTorchThatCannotBeLoaded) {
   need_probe();
   if (IsSkipped()) return;
   const json document = json::parse(doctor(bin_, "", "--json").out);
-  // The path it was loaded by may be a link to this file; the name that is asked for is shorter.
+  // The path it was loaded by may be a link to this file; the requested name is shorter.
   const std::filesystem::path real =
       document.at("probe").at("facts").at("torch").at("library").get<std::string>();
   if (!real.string().starts_with("/usr/lib/") && !real.string().starts_with("/lib/")) {

@@ -41,12 +41,12 @@ std::string modified_text(double seconds) {
 
 Error nothing_at(FileSystem& files, const std::string& path) {
   if (has_wildcard(path)) return nothing_matches(files, path);
-  // It names what is there instead.
+  // The error names the existing files.
   const auto reader = open_named_file(files, path);
   return reader.ok() ? not_found(fmt::format("there is nothing at {}", path)) : reader.error();
 }
 
-// Other commands take such a name for what comes in or goes out, where Muster has files alone.
+// Other commands take such a name for standard input or output, but Muster has only files.
 Status check_is_no_stream(std::string_view path) {
   if (path != "-" && path != "/dev/stdin" && path != "/dev/stdout" && path != "/dev/stderr" &&
       !path.starts_with("/dev/fd/"))
@@ -58,7 +58,7 @@ Status check_is_no_stream(std::string_view path) {
           std::string(path == "-" ? "; a file of this name is ./-" : ""));
 }
 
-// What a path or a pattern means; at least one.
+// The paths that a path or a pattern matches; at least one.
 std::vector<FoundPath> matches(FileSystem& files, const std::string& path) {
   check_is_no_stream(path).value();
   const std::string_view name = without_trailing_slashes(path);
@@ -69,7 +69,7 @@ std::vector<FoundPath> matches(FileSystem& files, const std::string& path) {
   // As in a shell, a pattern that matches nothing may be a name.
   if (found.empty()) {
     const Result<FileInfo> info = files.info(std::string(name));
-    // Of a bucket that is not there, the store itself says most.
+    // For a missing bucket, the store's own message says most.
     if (!info.ok() && (info.error().kind() != ErrorKind::kNotFound ||
                        (is_remote(name) && root_size(name) == name.size()))) {
       throw info.error();
@@ -80,7 +80,7 @@ std::vector<FoundPath> matches(FileSystem& files, const std::string& path) {
   return found;
 }
 
-// What ls shows of one path, each with the name it is shown by.
+// The entries that ls shows for one path, each with the name it is shown by.
 std::vector<FoundPath> listed(FileSystem& files, const std::string& path, bool recursive) {
   std::vector<FoundPath> all;
   for (FoundPath& each : matches(files, path)) {
@@ -101,9 +101,9 @@ std::vector<FoundPath> listed(FileSystem& files, const std::string& path, bool r
   return all;
 }
 
-// The name that a copy in a folder has. Empty for what has none: a whole bucket, "." and "..".
+// The name of a copy in a folder. Empty for paths without one: a whole bucket, "." and "..".
 std::string name_of_copy(std::string_view path) {
-  // What stands behind the question mark of a web address may be a secret, and is no name.
+  // The text after the question mark of a web address may be a secret, and is no name.
   if (const std::string_view scheme = scheme_of(path); scheme == "http" || scheme == "https")
     path = path.substr(0, path.find('?'));
   std::string name(base_name(path));
@@ -147,7 +147,8 @@ std::vector<Copy> plan_copies(FileSystem& files, const std::vector<std::string>&
   }
   const std::string target(without_trailing_slashes(to));
   const Result<FileInfo> there = files.info(target);
-  // One whose credentials may only write says Forbidden, and gets what it names.
+  // With credentials that may only write, the store says Forbidden, and the path is taken as it is
+  // named.
   if (!there.ok() && (there.error().kind() == ErrorKind::kUnavailable ||
                       there.error().kind() == ErrorKind::kTimeout))
     throw there.error();
@@ -190,12 +191,12 @@ std::vector<Copy> plan_copies(FileSystem& files, const std::vector<std::string>&
   return copies;
 }
 
-// Copies one file; `moved` is told the bytes as they are read.
+// Copies one file; calls `moved` with the number of bytes as they are read.
 void copy_file(FileSystem& files, const Copy& copy, const std::atomic<bool>& stop,
                const std::function<void(size_t)>& moved) {
   Result<std::unique_ptr<FileReader>> reader = files.open_reader(copy.from.path);
   if (!reader.ok()) throw reader.error();
-  // In a store this does no more than look whether the bucket is there.
+  // In a store this only looks whether the bucket exists.
   if (Status made = files.make_directories(directory_of(copy.to)); !made.ok()) throw made.error();
   Result<std::unique_ptr<StagedWriter>> writer = files.open_staged(copy.to);
   if (!writer.ok()) throw writer.error();

@@ -27,7 +27,7 @@ using ::testing::HasSubstr;
 using ::testing::MatchesRegex;
 using ::testing::UnorderedElementsAre;
 
-// A bucket of each test's own, empty behind it.
+// A bucket of each test's own, emptied afterwards.
 struct FilesTest : ::testing::Test {
   FilesTest() { memory_store(); }
   ~FilesTest() override { memory_store().clear(); }
@@ -125,14 +125,14 @@ TEST_F(FilesTest, AFolderIsNotCopiedIntoItself) {
       error_of([&] { copy_paths(files, {dir / "d/e/a"}, dir / "link_to_a", false); }).message(),
       HasSubstr("to itself"));
   EXPECT_FALSE(std::filesystem::exists(dir / "d/new"));
-  // Beside it is no part of it, though the name begins alike.
+  // A neighbour is no part of it, though the name begins alike.
   copy_paths(files, {dir / "d"}, dir / "d2", true);
   EXPECT_EQ(read(dir / "d2/e/a"), "1");
   copy_paths(files, {"mem://self/d"}, "mem://self/d2", true);
   EXPECT_EQ(read("mem://self/d2/a"), "1");
 }
 
-// What fails leaves no half of a file, and says what was copied before.
+// A failed copy leaves no half of a file, and names the files that were copied before.
 TEST_F(FilesTest, AFileIsWholeOrNotThere) {
   write(dir / "run/a", "1");
   write(dir / "run/b", "2");
@@ -155,20 +155,20 @@ TEST_F(FilesTest, AFolderDoesNotGoIntoAFile) {
   EXPECT_THAT(memory_store().objects(), ElementsAre("mem://files/name", "mem://files/run/a"));
 }
 
-// What a path ends with is not always a name.
+// The end of a path is not always a name.
 TEST_F(FilesTest, FoldersWithoutAName) {
   write(dir / "run/sub/a", "1");
   for (const char* from : {"run/.", "run/sub/.."}) {
     copy_paths(files, {dir / from}, "mem://files/to", true);
     EXPECT_THAT(memory_store().objects(), ElementsAre("mem://files/to/sub/a")) << from;
-    // Into a folder that is there goes what is in it, and nothing beside the folder.
+    // The content of a folder is copied into an existing folder, and nothing next to it.
     copy_paths(files, {dir / from}, "mem://files/to", true);
     EXPECT_THAT(memory_store().objects(), ElementsAre("mem://files/to/sub/a")) << from;
     memory_store().clear();
   }
 }
 
-// Where it cannot be told whether there is a folder, the file must not take its name.
+// If the existence of a folder is unknown, the file must not take its name.
 TEST_F(FilesTest, AStoreThatDoesNotAnswerIsAnError) {
   write("mem://files/folder/a", "1");
   write(dir / "b", "2");
@@ -185,7 +185,7 @@ TEST_F(FilesTest, NamesWithTheLettersOfPatterns) {
   EXPECT_EQ(read(dir / "b"), "1");
 }
 
-// A name that is there is that name, also where it is a pattern that others match.
+// An existing name means that file, also if it is a pattern that others match.
 TEST_F(FilesTest, ANameThatIsThereIsThatName) {
   for (const std::string& root : {dir / "d", std::string("mem://files/d")}) {
     for (const char* name : {"photo[1].txt", "photo1.txt", "a?b.txt", "axb.txt", "run[3]/part-0",
@@ -201,7 +201,7 @@ TEST_F(FilesTest, ANameThatIsThereIsThatName) {
     EXPECT_EQ(files.list_directory(out).value().size(), 3u);
     copy_paths(files, {root + "/run[3]"}, out + "/tree", true);
     EXPECT_EQ(files.list_directory(out + "/tree").value().size(), 1u);
-    // A folder's name shows what is in it.
+    // A folder's name shows its content.
     EXPECT_THAT(list_paths(files, {root + "/run[3]"}, false, false), HasSubstr("run[3]/part-0"));
   }
 }
@@ -244,7 +244,7 @@ TEST_F(FilesTest, FourFilesAreCopiedAtATime) {
     ~CountedReader() override { --counted_.now; }
     const std::string& name() const override { return reader_->name(); }
     Result<size_t> read_at(uint64_t offset, MutableBytes to) override {
-      // Nobody goes on before four have begun.
+      // None continues before four have begun.
       await([&] { return counted_.begun >= 4; });
       counted_.largest = std::max(counted_.largest.load(), to.size());
       return reader_->read_at(offset, to);
@@ -277,7 +277,7 @@ TEST_F(FilesTest, FourFilesAreCopiedAtATime) {
   EXPECT_EQ(counted.largest, size_t{8} << 20);
 }
 
-// A pipe is no place for a file, and a name that stands for a stream is no file.
+// A pipe is no place for a file, and a name that means a stream is no file.
 TEST_F(FilesTest, StreamsAreNotCopied) {
   write(dir / "a", "1");
   ASSERT_EQ(::mkfifo((dir / "pipe").c_str(), 0600), 0);
@@ -297,7 +297,7 @@ TEST_F(FilesTest, StreamsAreNotCopied) {
   }
 }
 
-// Names are those that others gave: each is one line, which steers no terminal.
+// Names may come from others: each is one line, and cannot control a terminal.
 TEST_F(FilesTest, UntrustedNamesAreShownAsTheyAre) {
   write("mem://files/a\nb\x1b[2J", "1");
   EXPECT_THAT(list_paths(files, {"mem://files"}, false, false),

@@ -29,7 +29,7 @@ using formats::SafetensorsReader;
 constexpr std::string_view kExtension = ".safetensors";
 constexpr uint64_t kMostPointer = uint64_t{64} << 20;  // bytes of a file `checkpoint`
 
-// What is known of `path`; nothing where nothing is there. Throws where nobody can tell.
+// Information about `path`; nothing if nothing is there. Throws if that cannot be determined.
 std::optional<FileInfo> info_of(FileSystem& files, const std::string& path) {
   const Result<FileInfo> info = files.info(path);
   if (info.ok()) return info.value();
@@ -42,7 +42,7 @@ bool is_file(FileSystem& files, const std::string& path) {
   return info && !info->is_directory;
 }
 
-// The names in a folder; none where there is no such folder.
+// The names in a folder; none if there is no such folder.
 std::vector<std::string> names_in(FileSystem& files, const std::string& folder) {
   const Result<std::vector<std::string>> names = files.list_directory(folder);
   if (!names.ok() && names.error().kind() == ErrorKind::kNotFound) return {};
@@ -121,7 +121,7 @@ bool is_tensorflow(FileSystem& files, const std::string& prefix) {
 }
 
 // The prefix of TensorFlow's checkpoint that `path` means, as checkpoint_files() finds Muster's;
-// nothing where it means none of TensorFlow's.
+// nothing if it means none of TensorFlow's.
 std::optional<std::string> tensorflow_prefix(FileSystem& files, const std::string& path) {
   const std::optional<FileInfo> info = info_of(files, path);
   if (!info) return is_tensorflow(files, path) ? std::optional(path) : std::nullopt;
@@ -224,20 +224,20 @@ std::string brief(const nlohmann::json& value) {
   return fmt::format("{}… ({} bytes; whole with --json)", text.substr(0, kept), with_commas(bytes));
 }
 
-// What the files of one checkpoint hold, together.
+// The contents of all files of one checkpoint together.
 struct Contents {
   nlohmann::json files = nlohmann::json::array();
   nlohmann::json tensors = nlohmann::json::array();
-  nlohmann::json about = nlohmann::json::object();    // what Muster says of the whole
-  nlohmann::json foreign = nlohmann::json::object();  // what others wrote in the metadata
+  nlohmann::json about = nlohmann::json::object();    // Muster's metadata about the whole
+  nlohmann::json foreign = nlohmann::json::object();  // metadata of other programs
   TextTable table{{"name", "dtype", "shape", ">bytes", "digest"}};
   uint64_t total = 0;                  // bytes
   std::vector<std::string> damaged{};  // names of tensors
-  std::optional<Error> header{};       // what is wrong with the first header that is damaged
+  std::optional<Error> header{};       // the fault of the first damaged header
 };
 
-// Looks whether the header is the one that Muster wrote. One without a word of Muster's is another
-// program's.
+// Checks whether the header is unchanged since Muster wrote it. A header without Muster's metadata
+// belongs to another program.
 void check_header(const std::string& file, const SafetensorsReader& reader, Contents& contents) {
   const formats::SafetensorsMetadata& metadata = reader.metadata();
   if (!metadata.contains(formats::kAboutKey) && !metadata.contains(formats::kHeaderDigestKey))
@@ -256,7 +256,7 @@ void check_header(const std::string& file, const SafetensorsReader& reader, Cont
 
 void add_metadata(const std::string& file, const SafetensorsReader& reader, Contents& contents) {
   for (const auto& [key, text] : reader.metadata()) {
-    if (key == formats::kSafetensorsParts) continue;  // the tensors tell
+    if (key == formats::kSafetensorsParts) continue;  // the entries of the tensors contain it
     if (key != formats::kAboutKey) {
       contents.foreign[key] = text;
       continue;
@@ -273,7 +273,7 @@ void add_tensors(const SafetensorsReader& reader, Contents& contents) {
   for (const formats::TensorEntry& entry : reader.tensors()) {
     std::string state = "none";
     if (reader.parts().tensors.contains(entry.name)) {
-      // What lies in parts is verified as it is read.
+      // Tensors in parts are verified as they are read.
       const Result<std::string> bytes = reader.read(entry.name);
       if (!bytes.ok() && bytes.error().kind() != ErrorKind::kCorrupt) throw bytes.error();
       state = bytes.ok() ? "ok" : "DAMAGED";

@@ -13,8 +13,8 @@ struct Installation {
   std::string folder{};  // of the library, in the prefix: "lib/x86_64-linux-gnu"
 };
 
-// Returns the installation of the binary `self`; its prefix is "" when the library is not beside
-// it, as in a build folder.
+// Returns the installation of the binary `self`; its prefix is "" if the library is not next to it,
+// as in a build folder.
 Installation installation_of(const std::filesystem::path& self);
 
 }  // namespace muster::app

@@ -1,5 +1,5 @@
-// The `muster` command. It links no LibTorch, so it runs on login nodes too; what does, and what
-// submits jobs, are programs of their own that it becomes.
+// The `muster` command. It links no LibTorch, so it runs on login nodes too; commands that need
+// LibTorch, or submit jobs, are programs of their own that replace this process.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 
@@ -32,7 +32,7 @@ void add_commands(CLI::App& app, const CommandLine& line, Action& action) {
   add_doctor(app, line.own_folder, action);
 }
 
-// Who looks at a bucket by hand sits and waits.
+// A user who looks at a bucket by hand waits for the answer.
 void wait_less_long(const CLI::App& app) {
   for (const char* command : {"ls", "cp", "cat", "inspect"}) {
     if (asks_for(app, command)) stores::set_retry_timeout(Seconds(30));

@@ -38,7 +38,7 @@ TEST(NewProject, BearsItsName) {
   }
   EXPECT_THAT(read(made.folder + "/CMakeLists.txt"),
               AllOf(HasSubstr("project(shapes-2 "), HasSubstr("find_package(muster 0.")));
-  // The program is nowhere but in the build folder: its --help says how to call it there.
+  // The program is only in the build folder: its --help says how to call it there.
   EXPECT_THAT(read(made.folder + "/src/main.cc"),
               AllOf(HasSubstr("\"  build/shapes-2 --epochs"), HasSubstr(" -- build/shapes-2 --"),
                     Not(HasSubstr("  shapes-2 ")), Not(HasSubstr(" -- shapes-2"))));
@@ -73,7 +73,7 @@ TEST(NewProject, LeavesWhatIsThereAlone) {
   const Error file = error_of([&] { write_new_project(dir / "full/notes"); });
   EXPECT_THAT(file.message(), HasSubstr("notes is a file"));
   EXPECT_EQ(read(dir / "full/notes"), "mine");
-  // A folder that is there and empty is as good as none.
+  // An existing empty folder counts as none.
   files.make_directories(dir / "empty").value();
   EXPECT_FALSE(write_new_project(dir / "empty/").files.empty());
 }
@@ -94,7 +94,7 @@ TEST(NewProject, ANameMustBeOne) {
     const Error error = error_of([&] { write_new_project(dir / name); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument) << name;
     EXPECT_THAT(error.message(), HasSubstr("CMake or a library has that name")) << name;
-    // What the hint proposes can be had.
+    // The proposal of the hint can be used.
     EXPECT_EQ(error.hint(), std::string("take another, for example my_") + name);
   }
   EXPECT_EQ(error_of([&] { write_new_project(""); }).kind(), ErrorKind::kInvalidArgument);
@@ -130,9 +130,9 @@ TEST(NewProject, AFullDiskIsNamedAndLeftEmpty) {
   const auto on_the_disk = [&](const std::string& line) {
     return run_shell("unshare --mount sh -c '" + mounted + " && { " + line + "; }'");
   };
-  // Only root may mount; the test above covers a write that fails for everybody else.
+  // Only root may mount; for other users the test above covers a write that fails.
   if (on_the_disk("true").code != 0) GTEST_SKIP() << "needs the right to mount: run it as root";
-  // First in its own folder, then in one that is there.
+  // First in its own folder, then in an existing one.
   for (const char* folder : {"/deep/shapes", "/shapes"}) {
     const ShellOutput ran =
         on_the_disk("mkdir " + disk + "/shapes; " + muster_line("new " + disk + folder) +

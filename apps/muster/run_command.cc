@@ -22,7 +22,7 @@ std::string default_log_format() {
   return given.empty() ? "text" : given;
 }
 
-// Adds "-- PROGRAM" to the usage, because CLI11 does not know of what stands behind the dashes.
+// Adds "-- PROGRAM" to the usage, because CLI11 does not know the words after the dashes.
 class WithProgram final : public CLI::Formatter {
  public:
   std::string make_usage(const CLI::App* app, std::string name) const override {

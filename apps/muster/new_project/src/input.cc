@@ -24,8 +24,8 @@ Dataset spirals(int64_t examples, uint64_t seed) {
     point[i][1] = static_cast<float>(radius * std::sin(angle));
     label[i] = i % kClasses;
   }
-  // One element per row. The rows can be read in any order, so workers share them out by
-  // themselves, and a run that was stopped goes on at the next one.
+  // One element per row. The rows can be read in any order, so Muster divides them between workers,
+  // and a stopped run continues at the next row.
   return Dataset::from_tensor_slices(Element::tuple({Element::dict({{"point", points}}), labels}));
 }
 

@@ -1,4 +1,4 @@
-// The data: what the program trains on and what it is measured with. Replace it with your own.
+// The data: for training and for measuring. Replace it with your own.
 #pragma once
 
 #include <muster/muster.h>

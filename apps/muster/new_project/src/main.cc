@@ -31,7 +31,7 @@ void train(const Flags& flags, const ModelOptions& options) {
                          {.input_fn = test_input, .steps = std::nullopt});
   if (!result) return;  // the chief speaks for all
 
-  // What the trained model says of one example.
+  // The trained model's predictions for one example.
   Predictions predictions = classifier.predict([&] { return test.take(1).batch(1); });
   const auto first = predictions.next();
   std::printf("the first test point is of class %d (probability %.2f)\n",

@@ -1,4 +1,4 @@
-// The model: what a batch means, and how to learn from it.
+// The model: the meaning of a batch, and how to learn from it.
 #pragma once
 
 #include <muster/muster.h>

@@ -1,4 +1,4 @@
-// What must hold for the program to make sense; ctest runs it.
+// Tests of properties that the program needs to make sense; ctest runs them.
 #include <muster/muster.h>
 
 #include <cstdio>
