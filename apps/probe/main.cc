@@ -1,6 +1,6 @@
 // Prints what a program of Muster finds on this machine, as lines of JSON for `muster doctor`. Each
-// line is one object: {"doing": what comes next} or facts. They are written one by one, so that
-// after a crash everything before it is known, and what was being done.
+// line is one object: {"doing": the next action} or facts. They are written one by one, so that
+// after a crash all facts before it, and the current action, are known.
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
 #include <signal.h>
@@ -33,8 +33,8 @@ void say(const json& facts) {
 }
 void doing(const char* what) { say({{"doing", what}}); }
 
-// Returns what stands behind `key` in LibTorch's own description, up to a comma or the end of the
-// line. The version in it is that of the loaded library, not that of the headers.
+// Returns the text after `key` in LibTorch's own description, up to a comma or the end of the line.
+// The version in it is that of the loaded library, not that of the headers.
 std::string configured(const std::string& key) {
   const std::string text = at::show_config();
   size_t begin = text.find(key);
@@ -105,7 +105,7 @@ int run() {
 
 int main(int argc, char** argv) {
   muster::open_standard_streams();
-  // Only our parent reads what we print, so we end with it.
+  // Only our parent reads our output, so we end with it.
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   try {
     if (argc == 3 && std::string(argv[1]) == "--second") {
