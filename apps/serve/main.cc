@@ -39,7 +39,7 @@ serve::BatcherOptions batcher_options(const ServeFlags& flags) {
 }
 
 serve::HttpServerOptions http_options(const ServeFlags& flags) {
-  // Who writes an address of IPv6 in brackets, as a URL has it, means what is in them.
+  // Takes an address of IPv6 in brackets, as in a URL, without the brackets.
   return {.host = cluster::host_of(flags.host + ":"),
           .port = static_cast<int>(flags.port),
           .max_connections = static_cast<int>(flags.max_connections),
@@ -61,8 +61,8 @@ std::string advice(const std::string& directory) {
          "Estimator::export_model()";
 }
 
-// Throws NotFound, with advice, where no version could be loaded, and why nobody can tell where the
-// folder cannot be listed.
+// Throws NotFound, with advice, if no version could be loaded; if the folder cannot be listed, the
+// error gives the reason.
 void require_version(const serve::ModelVersions& versions, const std::string& directory) {
   if (versions.newest() != nullptr) return;
   if (const auto trouble = versions.trouble()) throw *trouble;
@@ -81,7 +81,8 @@ void require_version(const serve::ModelVersions& versions, const std::string& di
   throw not_found(fmt::format("there is no exported model in {}", directory), advice(directory));
 }
 
-// SIGTERM and SIGINT wait until somebody asks for them; all threads of the process inherit it.
+// SIGTERM and SIGINT stay pending until a thread waits for them; all threads of the process inherit
+// the mask.
 sigset_t block_stop_signals() {
   sigset_t set;
   sigemptyset(&set);
@@ -91,7 +92,8 @@ sigset_t block_stop_signals() {
   return set;
 }
 
-// Loads what there is. A signal ends the process at once: nobody waits for an answer yet.
+// Loads the existing versions. A signal ends the process at once: no client waits for an answer
+// yet.
 void load_first(serve::ModelVersions& versions, const sigset_t& stop) {
   const std::jthread watch([&stop](const std::stop_token& loaded) {
     const timespec pause{.tv_sec = 0, .tv_nsec = 50'000'000};
@@ -137,7 +139,7 @@ int run(const ServeFlags& flags) {
     code = 1;
   }
   log::flush();
-  // A batch may still be computed whose requests gave up; nobody waits for it.
+  // A batch may still be computed whose requests gave up; no client waits for it.
   std::_Exit(code);
 }
 
@@ -146,7 +148,7 @@ int report(const Error& error) {
   for (const std::string& cause : error.causes()) text += fmt::format("  caused by: {}\n", cause);
   if (!error.hint().empty()) text += fmt::format("hint: {}\n", error.hint());
   fputs(printable_lines(text).c_str(), stderr);
-  return 2;  // what runs answers its errors to clients: this one kept it from beginning
+  return 2;  // a running server answers errors to its clients: this error kept it from starting
 }
 
 }  // namespace

@@ -16,7 +16,7 @@
 namespace muster::app {
 namespace {
 
-// What is asked of the model, and how often.
+// Flags for the model, and how often it is looked for.
 std::vector<Flag> model_flags(ServeFlags& flags) {
   return {
       {"name", &flags.name, "What paths call the model; default: the last word of DIR", {}, "NAME"},
@@ -48,7 +48,7 @@ std::vector<Flag> model_flags(ServeFlags& flags) {
        {.at_least = 0, .at_most = 4096}}};
 }
 
-// Who may ask, and how much.
+// Flags for access and its limits.
 std::vector<Flag> network_flags(ServeFlags& flags) {
   const FlagLimits seconds = {.at_least = 0.01, .at_most = 86400};
   return {{"host",
@@ -115,7 +115,7 @@ std::string model_name(const ServeFlags& flags) {
     std::filesystem::path path = std::filesystem::path(flags.directory).lexically_normal();
     if (!path.has_filename()) path = path.parent_path();
     name = path.filename().string();
-    // "." and "..": the name is that of the folder meant.
+    // "." and "..": the name is the name of the folder they lead to.
     if (name.empty() || name == "." || name == "..") {
       std::error_code ignored;
       name = std::filesystem::canonical(flags.directory, ignored).filename().string();
