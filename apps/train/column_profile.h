@@ -1,4 +1,4 @@
-// What the values of a column look like, one row after another. Thread safety: one thread.
+// Collects facts about the values of a column, one row after another. Thread safety: one thread.
 #pragma once
 
 #include <array>
@@ -15,35 +15,35 @@
 
 namespace muster::app {
 
-// What the numbers of a column say of the mark of their fractions.
+// Evidence in the numbers of a column for the mark of their fractions.
 struct DecimalEvidence {
   int64_t point = 0, comma = 0;              // "3.14" and "1,234.5"; "3,14" and "1.234,5"
   int64_t maybe_point = 0, maybe_comma = 0;  // "1.234" and "1,234", which may be 1234 as well
 };
 
-// First every value is added, then settle() says how numbers are written; what is asked before
-// that is told of the values alone.
+// First every value is added, then settle() decides how numbers are written; answers before that
+// follow from the values alone.
 class ColumnProfile {
  public:
   // A field without the blanks around it.
   void add(std::string_view text, Missing missing);
 
   DecimalEvidence evidence() const;
-  // The unit that stands beside half of the numbers at least; "" without one.
+  // The unit of at least half of the numbers; "" without one.
   std::string unit(bool decimal_comma) const;
   void settle(const formats::NumberFormat& format);
 
   const formats::NumberFormat& format() const { return format_; }
   int64_t rows() const { return missing_ + values_; }
   int64_t missing() const { return missing_; }
-  int64_t values() const { return values_; }  // those that are there
+  int64_t values() const { return values_; }  // values that are not missing
   // Whether at least 19 of 20 values are numbers, of which there are several; the others are taken
   // for missing.
   bool is_numeric() const;
   // Values of a numeric column that are none.
   int64_t not_numbers() const { return values_ - numbers_; }
   bool all_whole() const { return numbers_ == whole_; }
-  // Whether float32 tells the numbers apart.
+  // Whether float32 distinguishes the numbers.
   bool fits_float() const { return fit_.fits(); }
   double least() const { return least_; }
   double most() const { return most_; }
@@ -52,17 +52,17 @@ class ColumnProfile {
   // The units of a column of texts that are numbers of several units; else none.
   std::vector<std::string> mixed_units() const;
   bool are_dates() const { return values_ > 0 && dates_ * 20 >= values_ * 19; }
-  // Different values; where there are more than are counted, what was counted, and are_many().
+  // Number of different values; beyond the limit of the count, the limit, and are_many().
   int64_t different() const { return static_cast<int64_t>(counts_.size()); }
   bool are_many() const { return many_; }
-  // Whether no value is there twice, words for what is missing aside.
+  // Whether no value occurs twice, apart from words for missing values.
   bool unique() const { return !repeated_; }
   // Texts with how often, the most frequent first; of one count by text.
   std::vector<std::pair<std::string, int64_t>> texts() const;
   // The different numbers in ascending order, each as it was written first.
   std::map<double, std::string> numbers() const;
-  // Fields that are not empty and are taken for missing, and those of the words that are texts
-  // here, with how often.
+  // Fields that are not empty and are taken for missing, and words for missing values that count as
+  // texts here, with their frequency.
   const std::map<std::string, int64_t>& missing_fields() const { return missing_fields_; }
   const std::map<std::string, int64_t>& words() const { return words_; }
 
@@ -80,10 +80,10 @@ class ColumnProfile {
     void add(double number);
     void add(const Numbers& other);
   };
-  // Those of a unit, with a decimal point and with a decimal comma.
+  // The numbers of a unit, with a decimal point and with a decimal comma.
   using ByMark = std::array<Numbers, 2>;
 
-  // False where the text is no number.
+  // False if the text is no number.
   bool add_number(std::string_view text);
 
   DecimalEvidence evidence_;

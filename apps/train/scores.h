@@ -1,5 +1,5 @@
-// How good predictions are, on rows whose labels are known, beside a model that knows the labels'
-// frequencies, or their mean, and nothing of the features. Thread safety: pure functions.
+// Scores of predictions on rows whose labels are known, compared with a model that knows only the
+// labels' frequencies, or their mean, and nothing of the features. Thread safety: pure functions.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@
 
 namespace muster::app {
 
-// What is measured. Weights are float32 [rows], or undefined: all 1.
+// The labels and weights to measure with. Weights are float32 [rows], or undefined: all 1.
 struct Truth {
   Tensor labels;  // int64 classes, or float32 numbers: [rows]
   Tensor weights;
 };
 
-// Metrics by name: "accuracy", "log_loss"; of two classes "auc", "precision" and "recall" besides.
-// NaN where one is not defined, as the auc of a single class. `probabilities`: float32 [rows,
+// Metrics by name: "accuracy", "log_loss"; for two classes also "auc", "precision" and "recall".
+// NaN if one is not defined, such as the auc of a single class. `probabilities`: float32 [rows,
 // classes]. The largest one is the prediction; of equal ones the first.
 using Metrics = std::map<std::string, double>;
 Metrics class_metrics(const Tensor& probabilities, const Truth& truth);

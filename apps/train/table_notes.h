@@ -1,4 +1,4 @@
-// What was decided of a table that somebody may see otherwise, and the flag that says it otherwise.
+// The decisions about a table that a user may want to change, and the flag that changes each.
 // Thread safety: one thread.
 #pragma once
 
@@ -18,15 +18,15 @@ class TableNotes {
   // `decimals` must outlive it.
   explicit TableNotes(const Decimals& decimals) : decimals_(decimals) {}
 
-  // `no_classes`: the words among the labels that stand for a missing one.
+  // `no_classes`: the words among the labels that mean a missing label.
   void look_at_label(const std::string& name, const ColumnProfile& label,
                      const std::set<std::string>& no_classes);
   void look_at(const std::string& name, const ColumnProfile& profile);
-  // Of what a column of numbers is alone.
+  // Notes on a column of numbers by itself.
   void look_at_numbers(const std::string& name, const ColumnProfile& profile);
-  // Of a label that is a number.
+  // Looks at a label that is a number.
   void look_at_target(const std::string& name, const ColumnProfile& label);
-  // Of a column of texts that looks like one of numbers, also where it is left out.
+  // Looks at a column of texts that looks like one of numbers, also if it is left out.
   void look_at_texts(const std::string& name, const ColumnProfile& profile);
 
   std::vector<std::string> all() const;

@@ -28,7 +28,7 @@ constexpr int64_t kMostClasses = 100;
 constexpr int64_t kFewClasses = 20, kFewNumbers = 12;
 constexpr int64_t kLeastRows = 10;
 constexpr int kFormatVersion = 2;  // of table.json
-// With less rows nothing is said of what is in each of them once.
+// With fewer rows a column with a different value in each row is not judged.
 constexpr int64_t kRowsToJudge = 20;
 
 // The columns of a list with commas; a column that is called so is one.
@@ -50,7 +50,7 @@ bool names_identifier(const std::string& name) {
          name.ends_with("Id") || small.starts_with("unnamed") || name.starts_with("(column ");
 }
 
-// Why a column is left out; "" for one that is not.
+// Why a column is left out; "" if it is not.
 std::string reason_to_leave_out(const std::string& name, const ColumnProfile& profile) {
   if (profile.values() == 0) return "has no values";
   if (profile.different() == 1 && profile.missing() == 0) return "has one value in all rows";
@@ -97,7 +97,7 @@ PlannedColumn planned(const std::string& name, const ColumnProfile& profile) {
     std::ranges::stable_sort(texts, std::ranges::greater(),
                              &std::pair<std::string, int64_t>::second);
   }
-  // Of what is there once nothing is learned.
+  // The number of rows without missing values.
   const bool rare = static_cast<int64_t>(texts.size()) > profile.rows() / 20;
   for (const auto& [text, count] : texts) {
     if (column.words.size() == kMostWords || (rare && count == 1)) break;
@@ -107,7 +107,7 @@ PlannedColumn planned(const std::string& name, const ColumnProfile& profile) {
   return column;
 }
 
-// What is kept beside the model, and told to its clients, is UTF-8.
+// Texts that are kept with the model, and sent to its clients, are UTF-8.
 void check_utf8(const std::string& column, const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     if (is_utf8(text)) continue;
@@ -179,7 +179,7 @@ void require_column(const TableFile& file, const char* flag, const std::string& 
 struct Scan {
   std::vector<ColumnProfile> profiles;
   int64_t rows = 0, without_label = 0, without_weight = 0;
-  std::map<std::string, int64_t> no_labels = {};  // what stands where the label is missing
+  std::map<std::string, int64_t> no_labels = {};  // the words that mean a missing label
 
   // `has_label` is asked of the label's text.
   Scan(TableFile& file, size_t label, std::optional<size_t> weight, const MissingWords& missing,
@@ -206,8 +206,8 @@ struct Scan {
   }
 };
 
-// Of a label that is texts: the words that stand for a missing one elsewhere and are too rare to be
-// classes. As frequent as the rarest of the others, or one in 20, they are classes.
+// For a label of texts: the words that mean a missing value elsewhere and are too rare to be
+// classes. If they are as frequent as the rarest of the others, or one in 20, they are classes.
 std::set<std::string> words_that_are_no_classes(const ColumnProfile& label) {
   std::set<std::string> rare;
   if (label.is_numeric() || label.words().empty()) return rare;
@@ -224,7 +224,7 @@ std::set<std::string> words_that_are_no_classes(const ColumnProfile& label) {
   return rare;
 }
 
-// ": 'nan' in 12, taken for missing; ..."; "" where all fields without a label are empty.
+// ": 'nan' in 12, taken for missing; ..."; "" if all fields without a label are empty.
 std::string what_stands_there(const std::map<std::string, int64_t>& no_labels) {
   if (no_labels.empty()) return "";
   std::vector<std::string> words;
@@ -284,7 +284,7 @@ TablePlan plan_table(const TrainFlags& flags, const TableFormat& format, const H
   const auto weight = flags.weight.empty() ? std::nullopt : file.find(flags.weight);
   const MissingWords missing(missing_words_of(flags.missing));
   Decimals decimals(flags.decimal, file.delimiter());
-  // First the labels, which say what is a row.
+  // First the labels, which decide which rows count.
   Scan first(
       file, label, weight, missing, held_out,
       [&](std::string_view text) { return missing.of(text) != Missing::kYes; }, true);

@@ -107,7 +107,7 @@ TEST_F(TablePlanTest, LeavesOutRowsAndColumnsAsItIsTold) {
   }
 }
 
-// Of so many rows, by their number.
+// A table of `count` rows, made from their numbers.
 std::string rows(const std::string& names, int count, const std::function<std::string(int)>& row) {
   std::string text = names + "\n";
   for (int i = 0; i < count; ++i) text += row(i) + "\n";
@@ -136,7 +136,7 @@ TEST_F(TablePlanTest, AFrequentWordIsAClass) {
     EXPECT_THAT(rare.notes, Contains(HasSubstr("4 rows have no 'label' and are left out: '" + word +
                                                "' in 4, taken for missing; --missing=empty")));
   }
-  // What no person writes never is one, and is told.
+  // A word that no person writes is never a class, and is reported.
   for (const std::string word : {"?", "nan"}) {
     const TablePlan made = plan(labels(word, 4));
     EXPECT_EQ(made.classes.size(), 2u);
@@ -153,7 +153,7 @@ TEST_F(TablePlanTest, AFrequentWordIsAClass) {
   const TablePlan two = plan(rows(
       "a,label", 100, [](int i) { return fmt::format("{},{}", i % 9, i % 50 == 0 ? "-" : "+"); }));
   EXPECT_THAT(two.classes, ElementsAre("+", "-"));
-  // As it is told.
+  // With explicit `missing`.
   EXPECT_EQ(plan(labels("none", 4), {.missing = "none"}).classes.size(), 2u);
   EXPECT_EQ(plan(labels("?", 4), {.missing = "empty"}).classes.size(), 3u);
   EXPECT_EQ(plan(labels("x", 4), {.missing = "x,y"}).classes.size(), 2u);
@@ -192,7 +192,7 @@ TEST_F(TablePlanTest, NumbersAreReadAsTheyAreWritten) {
     EXPECT_TRUE(column.format.decimal_comma) << column.name;
     EXPECT_EQ(column.missing, 0) << column.name;
   }
-  EXPECT_GE(tabs.columns[1].least, 1000);  // the others say what its points are
+  EXPECT_GE(tabs.columns[1].least, 1000);  // the other columns decide the meaning of its points
   EXPECT_EQ(tabs.columns[2].least, 0.005);
   EXPECT_THAT(tabs.notes, Contains(HasSubstr("a comma is the mark of fractions in 'preis', "
                                              "'einwohner', 'anteil'")));
@@ -240,7 +240,7 @@ TEST_F(TablePlanTest, WhatCannotBeKnownIsTold) {
   EXPECT_THAT(infinite.notes,
               ElementsAre(HasSubstr("'x' is read as texts: 7 of 60 values are no numbers, such as "
                                     "'inf'")));
-  // Also where so many different texts are left out, but not where the user leaves them out.
+  // Also if such a number of different texts is left out, but not if the user leaves them out.
   const std::string many = rows("x,y,label", 60, [](int i) {
     return (i % 9 == 0 ? "inf" : fmt::format("{}.5", i)) + fmt::format(",{},{}", i % 5, yes_no(i));
   });
@@ -262,7 +262,7 @@ TEST_F(TablePlanTest, NumbersThatFloat32RoundsAreDoubles) {
 }
 
 TEST_F(TablePlanTest, NumbersThatAreRoundedAreTold) {
-  // 8 bytes hold identifiers of 16 digits, and not those of 17.
+  // 8 bytes hold identifiers of 16 digits, but not of 17.
   const auto ids = [&](int64_t first) {
     return plan(rows("user,x,label", 90,
                      [&](int i) { return fmt::format("{},{},{}", first + i % 20, i, yes_no(i)); }));

@@ -35,7 +35,7 @@ struct TrainFlags {
   std::string decimal = "auto";
 };
 
-// The word without a flag: the table. It may be left out with --predict.
+// The argument without a flag: the table. It may be left out with --predict.
 Flag csv_argument(TrainFlags& flags);
 // All flags but --log-format. `flags` must outlive them.
 std::vector<Flag> train_flags(TrainFlags& flags);
@@ -46,7 +46,7 @@ extern const char* const kTrainExamples;
 
 // Throws InvalidArgument for flags that do not go together, or lack one another.
 void check_flags(const TrainFlags& flags);
-// The model's directory: --model_dir, or the table's name with "_model" behind it, in this folder.
+// The model's directory: --model_dir, or the table's name with "_model" appended, in this folder.
 std::string model_dir_of(const TrainFlags& flags);
 
 }  // namespace muster::app

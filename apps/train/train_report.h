@@ -1,4 +1,4 @@
-// The report of `muster train`. Thread safety: pure functions, but for the files they write.
+// The report of `muster train`. Thread safety: pure functions, except for the files they write.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace muster::app {
 
-// What the report is about.
+// The subject of the report.
 struct TrainedTable {
   const TrainFlags& flags;
   const TablePlan& plan;

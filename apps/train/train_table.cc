@@ -48,7 +48,7 @@ std::optional<TablePlan> plan_in(const std::string& model_dir) {
   return plan_from_json(text.value(), path);
 }
 
-// A model goes on with the rows, columns and numbers that it began with, or not at all.
+// A model continues with the rows, columns and numbers that it began with, or not at all.
 void check_same(const TablePlan& before, const TablePlan& now, const std::string& model_dir) {
   if (before == now) return;
   const nlohmann::json old_one = to_json(before), new_one = to_json(now);
@@ -65,7 +65,7 @@ void check_same(const TablePlan& before, const TablePlan& now, const std::string
                          "give another --model-dir, or remove the folder");
 }
 
-// The newest export, where it is of that step; else a new one.
+// The newest export, if it belongs to that step; else a new one.
 std::string exported(TableModel& model, const std::string& model_dir) {
   const std::string folder = join_path(model_dir, "export");
   if (const auto newest = newest_version(folder)) {
@@ -129,7 +129,7 @@ void train_table(const TrainFlags& flags) {
   }
   add_statistics(split.train, plan);
 
-  // What a run left that ended before it learned anything binds nobody.
+  // The files of a run that ended before it learned anything do not bind later runs.
   const bool learned = CheckpointManager(model_dir).latest().has_value();
   const std::optional<TablePlan> before = learned ? plan_in(model_dir) : std::nullopt;
   if (learned && !before) {
