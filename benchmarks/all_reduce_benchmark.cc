@@ -1,6 +1,6 @@
-// How long an all-reduce of float32 takes on one machine: Muster's transports beside Gloo, Open MPI
-// and the physical limit. Contestants live as long as the benchmark and take turns: one works, the
-// others sleep on a pipe.
+// How long an all-reduce of float32 takes on one machine: Muster's transports compared with Gloo,
+// Open MPI and the physical limit. Contestants live as long as the benchmark and take turns: one
+// works, the others sleep on a pipe.
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -196,7 +196,7 @@ void run(const std::string& program, int size, bool quick, const std::string& js
   const int samples = quick ? 5 : 15;
   for (const int64_t bytes :
        {1'000, 16'000, 64'000, 256'000, 1'000'000, 4'000'000, 16'000'000, 100'000'000}) {
-    // A turn of some milliseconds; what is slow per message gets fewer rounds below.
+    // A turn of some milliseconds; slow contestants get fewer rounds below.
     const int64_t rounds = std::clamp<int64_t>(20'000'000 / bytes, 1, 400);
     std::vector<std::vector<double>> times(entries.size());
     for (int sample = 0; sample < samples; ++sample) {

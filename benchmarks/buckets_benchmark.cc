@@ -1,11 +1,11 @@
-// What reading TFRecords from a bucket and saving to one cost beside curl, which moves the same
-// bytes over the same loopback interface from and to the same server: a process of its own that
-// keeps the object in memory, so that no disk and no other server's speed counts. Prints MB/s (the
-// median of the rounds) and the median of the ratios to curl in the same round; with 20 ms of delay
-// in front of each answer as well, both over https, as buckets are reached, and over http. Uploads
-// to S3 go as they do by default, which signs what is sent over http with its SHA-256, and without
-// that. "--quick": small files and few rounds, to see that it
-// works. A word takes the lines that have it in them: "saving".
+// The cost of reading TFRecords from a bucket and of saving to one, compared with curl, which moves
+// the same bytes over the same loopback interface from and to the same server: a process of its own
+// that keeps the object in memory, so that no disk and no other server's speed counts. Prints MB/s
+// (the median of the rounds) and the median of the ratios to curl in the same round; with 20 ms of
+// delay in front of each answer as well, both over https, as buckets are reached, and over http.
+// Uploads to S3 go as they do by default, which signs what is sent over http with its SHA-256, and
+// without that. "--quick": small files and few rounds, to see that it works. An argument selects
+// the lines that contain it: "saving".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -63,7 +63,7 @@ void save(FileSystem& files, const std::string& path, const std::string& content
   writer->commit().value();
 }
 
-// Measures what is asked for, beside curl, and prints lines.
+// Measures the selected cases, compared with curl, and prints lines.
 class Comparison {
  public:
   Comparison(const Scale& scale, double bytes) : scale_(scale), bytes_(bytes) {}

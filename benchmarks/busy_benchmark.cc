@@ -1,7 +1,7 @@
 // Two workers of one thread each on cores that others use too: an Estimator with
-// MultiWorkerMirrored over shared memory and over TCP, beside DistributedDataParallel over Gloo.
-// First nobody else computes, then a process that never sleeps stands on one of the two cores, then
-// on both, then two such processes that no core is given to.
+// MultiWorkerMirrored over shared memory and over TCP, compared with DistributedDataParallel over
+// Gloo. First no other process computes, then a process that never sleeps runs on one of the two
+// cores, then on both, then two such processes that are bound to no core.
 #include <fmt/format.h>
 #include <sched.h>
 #include <signal.h>
@@ -47,7 +47,7 @@ class Competitors {
       return;
     }
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    setsid();  // as somebody else's program: with a share of the processor of its own
+    setsid();  // like a separate program: with its own share of the processor
     if (core) {
       cpu_set_t set;
       CPU_ZERO(&set);

@@ -1,6 +1,6 @@
-// A CSV file of 13 numbers and 26 texts, as logs of clicks have them, into batches that feature
-// columns have resolved, beside the CSV reader alone on the same file: megabytes a second, one
-// core.
+// Reads a CSV file of 13 numbers and 26 texts, as logs of clicks have them, into batches that
+// feature columns have resolved, compared with the CSV reader alone on the same file: megabytes a
+// second, one core.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>

@@ -1,7 +1,8 @@
-// What an evaluation costs beside the forward passes it is made of: Estimator::evaluate over 10,000
-// small examples, and the same layers called on batches that lie ready in memory, in turns in one
-// process. The former also makes the batches, computes loss and accuracy, merges them, and writes
-// an event. The checkpoint is the same each time, as where a program evaluates again and again.
+// The cost of an evaluation compared with the forward passes that it makes: Estimator::evaluate
+// over 10,000 small examples, and the same layers called on batches that lie ready in memory, in
+// turns in one process. The former also makes the batches, computes loss and accuracy, merges them,
+// and writes an event. The checkpoint is the same each time, as in a program that evaluates again
+// and again.
 #include <fmt/format.h>
 #include <muster/muster.h>
 

@@ -1,8 +1,8 @@
-// Training on one GPU beside PyTorch on the same: the model of MNIST and a small network on a table
-// in batches of 64, ResNet-50 on images of 224x224 and a GPT, by an Estimator on one_device:cuda,
-// with data that is made up. PyTorch takes part eagerly, compiled, and, where shapes repeat, with
-// its CUDA graphs. All of them read their batches from memory of the CPU, and copy them from pinned
-// memory.
+// Training on one GPU compared with PyTorch on the same GPU: the model of MNIST and a small network
+// on a table in batches of 64, ResNet-50 on images of 224x224 and a GPT, by an Estimator on
+// one_device:cuda, with data that is made up. PyTorch takes part eagerly, compiled, and, if shapes
+// repeat, with its CUDA graphs. All of them read their batches from memory of the CPU, and copy
+// them from pinned memory.
 #include <fmt/format.h>
 #include <muster/muster.h>
 #include <torch/torch.h>

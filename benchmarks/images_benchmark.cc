@@ -1,6 +1,6 @@
-// Photos to batches of float images, 224 x 224, on one core: image_folder() beside libjpeg-turbo
-// alone, which decodes the same files whole at the same scale and does nothing with them, and
-// beside torchvision.
+// Photos to batches of float images, 224 x 224, on one core: image_folder() compared with
+// libjpeg-turbo alone, which only decodes the same files whole at the same scale, and with
+// torchvision.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
@@ -85,7 +85,8 @@ std::vector<Photo> list_photos(const std::string& dir) {
   return photos;
 }
 
-// What libjpeg-turbo itself takes: the file, all rows at this scale, into memory that is there.
+// The work of libjpeg-turbo itself: the file, all rows at this scale, into memory that exists
+// already.
 void decode_with_libjpeg(const Photo& photo, std::vector<uint8_t>& pixels) {
   const std::string bytes = local_file_system().read_file(photo.path).value();
   jpeg_decompress_struct state{};

@@ -1,6 +1,6 @@
-// Shuffled batches of 64 of what MNIST is: 60000 rows of 784 bytes with labels, in memory, one
-// thread; beside a gather written by hand and PyTorch's DataLoader. And whether memory stays flat
-// when a list of files is read again and again.
+// Shuffled batches of 64 of data like MNIST: 60000 rows of 784 bytes with labels, in memory, one
+// thread; compared with a gather written by hand and PyTorch's DataLoader. It also checks that
+// memory stays flat when a list of files is read again and again.
 #include <fmt/format.h>
 #include <sys/resource.h>
 
@@ -52,7 +52,7 @@ void with_dataset() {
   }
 }
 
-// What one writes who wants nothing but these batches.
+// Code that makes only these batches.
 void by_hand() {
   const Tensor all_images = images(), all_labels = labels();
   const auto* pixels = all_images.data_ptr<uint8_t>();

@@ -1,7 +1,6 @@
-// Layers beside what one writes with bare LibTorch, one thread, alternating in one process: a
-// training step of the MNIST network, and forward and backward of an LSTM, of MultiHeadAttention
-// and of a residual block. Prints examples/s of both (median of the rounds, in CPU time of the
-// thread).
+// Layers compared with code in bare LibTorch, one thread, alternating in one process: a training
+// step of the MNIST network, and forward and backward of an LSTM, of MultiHeadAttention and of a
+// residual block. Prints examples/s of both (median of the rounds, in CPU time of the thread).
 #include <fmt/format.h>
 #include <torch/nn/functional/activation.h>
 
@@ -99,8 +98,8 @@ struct Layers {
   }
 };
 
-// What one writes with LibTorch knowing the layouts: channels-last input, relu after pooling,
-// flatten without copy.
+// Code in LibTorch that makes use of the layouts: channels-last input, relu after pooling, flatten
+// without copy.
 struct Bare {
   Tensor kernel, bias, dense, dense_bias, logits, logits_bias;
   explicit Bare(const Store& store) {
@@ -129,8 +128,8 @@ struct Bare {
   }
 };
 
-// Runs both in turn, `steps` times a round, and prints what they took. Both return a number that
-// shows they compute the same.
+// Runs both in turn, `steps` times a round, and prints their times. Both return a number that shows
+// they compute the same.
 void compare(const char* what, int64_t batch, int steps, const std::function<float()>& ours,
              const std::function<float()>& bare) {
   std::vector<double> times[2];
@@ -163,7 +162,7 @@ void compare_mnist() {
       [&] { return bare.step(images, labels); });
 }
 
-// A layer with variables of its own. The gradient of what it gives is the same in every step.
+// A layer with variables of its own. The gradient of its output is the same in every step.
 struct Trained {
   Store store;
   StepContext context{store, 1};
@@ -177,7 +176,7 @@ struct Trained {
   Tensor copy(const std::string& name) const { return store.find(name)->value().detach().clone(); }
 };
 
-// Clears the gradients of x and of weights, calls the function, and goes back from what it gives.
+// Clears the gradients of x and of weights, calls the function, and runs backward from its result.
 float step_of(Tensor& x, std::vector<Tensor>& weights, const Tensor& gradient,
               const std::function<Tensor()>& forward) {
   x.mutable_grad() = Tensor();

@@ -1,6 +1,6 @@
-// Training examples a second with the model of examples/mnist. On one core: by an Estimator, beside
-// a loop over LibTorch alone and PyTorch, eager, as one writes it and tuned by hand. On two
-// workers: by an Estimator, beside DistributedDataParallel over Gloo.
+// Training examples a second with the model of examples/mnist. On one core: an Estimator compared
+// with a loop over LibTorch alone and with PyTorch, eager, as one usually writes it and tuned by
+// hand. On two workers: an Estimator compared with DistributedDataParallel over Gloo.
 #include <fmt/format.h>
 
 #include <cstdio>

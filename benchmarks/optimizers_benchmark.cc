@@ -1,6 +1,6 @@
-// The update of 25 million weights by each optimizer, one thread, beside a plain copy that moves as
-// many bytes, alternating in one process. Prints GB/s of both (best of the rounds, in CPU time of
-// the thread) and the ratio.
+// The update of 25 million weights by each optimizer, one thread, compared with a plain copy that
+// moves as many bytes, alternating in one process. Prints GB/s of both (best of the rounds, in CPU
+// time of the thread) and the ratio.
 #include <fmt/format.h>
 
 #include <algorithm>

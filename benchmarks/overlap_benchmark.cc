@@ -1,12 +1,12 @@
 // How much of the reduction of gradients hides behind backward: two workers on two hosts, the
 // network namespaces of benchmarks/network.sh, with a link of 1 Gbit/s between them. The same
 // network of like layers is trained three times: by workers that exchange nothing, by an Estimator
-// that reduces all gradients at once when backward is over, and by one that reduces each as soon as
-// it is there. The second takes as much longer than the first as the reduction costs; the third
-// wins back what it hides.
+// that reduces all gradients at once when backward is over, and by one that reduces each gradient
+// as soon as it is ready. The difference between the second and the first is the cost of the
+// reduction; the difference between the second and the third is the hidden part.
 //
-// What can be hidden is what is there before backward ends: all but the gradient of the first
-// layer, and no more than backward lasts, two thirds of a step that exchanges nothing (it
+// Only gradients that are ready before backward ends can be hidden: all except the gradient of the
+// first layer, and at most the time of backward, two thirds of a step that exchanges nothing (it
 // multiplies twice as much as forward).
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
-// One example at a time: a Predictor, of an exported model and of a checkpoint, beside a bare
-// forward() of the same TorchScript module; one thread, taking turns in one process. Prints the
-// middle and the slowest hundredth of the answers in microseconds, and their ratios, which are
+// One example at a time: a Predictor, of an exported model and of a checkpoint, compared with a
+// bare forward() of the same TorchScript module; one thread, taking turns in one process. Prints
+// the middle and the slowest hundredth of the answers in microseconds, and their ratios, which are
 // taken round by round.
 #include <fmt/format.h>
 #include <torch/csrc/jit/serialization/import.h>

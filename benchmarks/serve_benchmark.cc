@@ -1,5 +1,5 @@
-// `muster serve` under 32 clients: the server on one core, the clients on another one, and beside
-// them the same model in a loop without a network; taking turns in one process. Prints rows per
+// `muster serve` under 32 clients: the server on one core, the clients on another one, compared
+// with the same model in a loop without a network; taking turns in one process. Prints rows per
 // second, and ratios that are taken round by round.
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -95,7 +95,7 @@ class Client {
   }
 
  private:
-  // Where the answer ends; npos while its head is not there.
+  // The end of the answer; npos while its head is incomplete.
   static size_t end_of(const std::string& answer) {
     const size_t head = answer.find("\r\n\r\n");
     const size_t length = answer.find("Content-Length: ");

@@ -1,7 +1,7 @@
 // Parameter servers: how steps grow with workers whose computing is replaced by waiting, how fast
-// weights and gradients travel beside what a plain copy over TCP and in memory takes, and what rows
-// of a large table cost beside a hash map in the same process. Servers and workers are threads of
-// this process that talk over the transport that processes of one host take.
+// weights and gradients travel compared with a plain copy over TCP and in memory, and what rows of
+// a large table cost compared with a hash map in the same process. Servers and workers are threads
+// of this process that use the transport of processes on one host.
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <netinet/in.h>
@@ -311,8 +311,8 @@ void dense(bool quick) {
   fmt::print(
       "### 100 MB of weights to a worker, and 100 MB of gradients back\n\n"
       "| | ms | GB/s | of TCP | of memory |\n|---|---|---|---|---|\n");
-  // Others take turns with each step, so that whatever the machine does is done to all of them.
-  // What servers add to a step is the way of weights and gradients.
+  // The others take turns with each step, so that disturbances of the machine hit all of them. The
+  // servers add the transfer of weights and gradients to a step.
   std::vector<double> copies, tcp, here;
   for (const bool shared : {true, false}) {
     for (const int servers : {1, 2}) {
@@ -354,7 +354,7 @@ void dense(bool quick) {
 void rows(bool quick) {
   const int64_t table = quick ? 1'000'000 : 10'000'000;
   constexpr int64_t kWidth = 64, kBatch = 1024, kBatches = 64;
-  // Whoever reads a page for the first time waits for the system.
+  // The first access to a page waits for the system.
   constexpr int64_t kWarmUp = kBatches;
   // Zipf: the id of rank r has a share of 1 / r.
   std::vector<Tensor> batches;

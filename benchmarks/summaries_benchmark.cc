@@ -1,5 +1,5 @@
-// What summaries cost: Estimator::train with 20 scalars of the model function every 10 steps beside
-// the same training without any.
+// The cost of summaries: Estimator::train with 20 scalars of the model function every 10 steps,
+// compared with the same training without any.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
-// What an Estimator costs on one worker: Estimator::train beside the loop it replaces, over the
-// same model and the same data set. Once with the same layers, which isolates the Estimator, and
-// once with LibTorch alone, which is what a user would write.
+// The cost of an Estimator on one worker: Estimator::train compared with the loop it replaces, over
+// the same model and the same data set. Once with the same layers, which isolates the Estimator,
+// and once with LibTorch alone, as a user would write it.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -1,6 +1,6 @@
-// How a rank of a contestant is told what to do: it reads a size in bytes and a number of rounds
-// from one named pipe, makes them, and writes the nanoseconds all of them took to another. A size
-// of 0 ends it. It stands alone: the contestant over Open MPI links nothing of Muster. Thread
+// The protocol for a rank of a contestant: it reads a size in bytes and a number of rounds from one
+// named pipe, makes them, and writes the nanoseconds all of them took to another. A size of 0 ends
+// it. It depends on nothing else: the contestant over Open MPI links nothing of Muster. Thread
 // safety: one thread.
 #pragma once
 
@@ -31,7 +31,7 @@ inline std::string pipe_of(const std::string& stem, int rank, const char* direct
   return stem + "." + std::to_string(rank) + "." + direction;
 }
 
-// Both sides open both ends, so that nobody waits for the other to do so.
+// Both sides open both ends, so that neither waits for the other to do so.
 inline int open_pipe(const std::string& path) {
   const int descriptor = open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (descriptor < 0) throw std::runtime_error("cannot open " + path);
@@ -44,7 +44,7 @@ inline void write_all(int descriptor, const void* data, size_t bytes) {
   }
 }
 
-// Bounded: who is told nothing for minutes has been left behind.
+// Bounded: a rank that receives nothing for minutes has been left behind.
 inline void read_all(int descriptor, void* data, size_t bytes) {
   constexpr int kPatience = 300;  // seconds
   pollfd ready{.fd = descriptor, .events = POLLIN, .revents = 0};
@@ -54,8 +54,8 @@ inline void read_all(int descriptor, void* data, size_t bytes) {
   }
 }
 
-// Takes part as `rank` until the end. `all_reduce` sums so many bytes of float32 over the ranks, in
-// the same place each time.
+// Takes part as `rank` until the end. `all_reduce` sums the given number of bytes of float32 over
+// the ranks, in the same place each time.
 inline void obey(const std::string& stem, int rank,
                  const std::function<void(int64_t bytes)>& all_reduce) {
   const int in = open_pipe(pipe_of(stem, rank, "in"));

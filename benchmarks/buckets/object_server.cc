@@ -43,7 +43,7 @@ class Connection {
     if (ssl_ == nullptr) return recv(socket_, buffer.data(), most, 0);
     return SSL_read(ssl_, buffer.data(), static_cast<int>(most));
   }
-  // Whether somebody took all of it.
+  // Whether the other side took all of it.
   bool send_all(std::string_view bytes) {
     constexpr size_t kAtOnce = size_t{1} << 20;
     while (!bytes.empty()) {
@@ -61,7 +61,7 @@ class Connection {
   SSL* ssl_ = nullptr;
 };
 
-// The number behind `mark` in a head, or `otherwise`.
+// The number after `mark` in a head, or `otherwise`.
 size_t number_behind(std::string_view head, std::string_view mark, size_t otherwise) {
   const size_t at = head.find(mark);
   if (at == std::string_view::npos) return otherwise;
@@ -139,7 +139,7 @@ void answer(Connection& connection, const std::string& content, std::chrono::mil
     }
     std::this_thread::sleep_for(delay);  // the distance
     if (head.starts_with("GET /storage/v1/")) {
-      // Google's uploads end with a look at what they made.
+      // Google's uploads end with a look at the new object.
       const std::string about =
           fmt::format(R"({{"size": "{}", "generation": "1"}})", content.size());
       if (!connection.send_all(fmt::format("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{}",

@@ -295,7 +295,7 @@ std::vector<Result> compare(const std::vector<Contestant>& contestants, const Pl
       std::vector<Turn> sums(contestants.size());
       for (int turn = 0; turn < plan.turns; ++turn) {
         for (size_t i = 0; i < teams.size(); ++i) {
-          // There and back, so that nobody always comes after the same neighbour.
+          // There and back, so that none always comes after the same neighbour.
           const size_t c = turn % 2 == 0 ? i : teams.size() - 1 - i;
           Turn taken = teams[c]->take(plan.steps, plan.lead_in);
           sums[c].seconds += taken.seconds;

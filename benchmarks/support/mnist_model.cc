@@ -136,7 +136,7 @@ struct Batch {
   Tensor images, labels;
 };
 
-// What a loop of one's own has at hand: this worker's batches, and where the workers meet.
+// The parts that a hand-written loop needs: this worker's batches, and the barrier of the workers.
 class Loop {
  public:
   explicit Loop(const Settings& settings)
@@ -155,8 +155,8 @@ class Loop {
     return {element->part(0).at("image").value().tensor(), element->part(1).value().tensor()};
   }
 
-  // `step` makes one step and returns the loss. Nobody reads the loss of every step; a loop that
-  // is written by hand prints it now and then.
+  // `step` makes one step and returns the loss. The loss is not read in every step; a loop that is
+  // written by hand prints it now and then.
   void run(const std::function<Tensor(const Batch&)>& step) {
     StepPacer pacer;
     double loss = 0;
@@ -216,8 +216,8 @@ void train_layers(const Settings& settings) {
   });
 }
 
-// What one writes with LibTorch when one knows its layouts: channels-last input by strides, relu
-// after pooling, flatten without a copy, matrices as addmm wants them.
+// Code in LibTorch that makes use of its layouts: channels-last input by strides, relu after
+// pooling, flatten without a copy, matrices as addmm wants them.
 void train_libtorch(const Settings& settings) {
   Loop loop(settings);
   const LayersByHand layers("cnn", make_model("cnn"), loop.first().images, kSeed);

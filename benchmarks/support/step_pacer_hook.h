@@ -1,5 +1,5 @@
-// An Estimator's training as a contestant: a step is made when it is its turn. And several of them
-// that meet behind every step, and exchange nothing. Thread safety: as Hook.
+// An Estimator's training as a contestant: a step is made when it is its turn. Several of them can
+// wait for each other after every step, and exchange nothing. Thread safety: as Hook.
 #pragma once
 
 #include <cstdlib>
@@ -32,11 +32,11 @@ class BarrierHook : public Hook {
  private:
   static int number(const char* name) { return std::atoi(std::getenv(name)); }
 
-  // As compare() tells every contestant.
+  // As compare() sets it for every contestant.
   SharedBarrier barrier_{number("BENCH_BARRIER"), number("RANK"), number("WORLD_SIZE")};
 };
 
-// The hooks of a contestant's training: alone behind a barrier, or with all workers. `config`
+// The hooks of a contestant's training: with a barrier of its own, or with all workers. `config`
 // learns which.
 inline std::vector<std::shared_ptr<Hook>> step_pacer_hooks(bool barrier, RunConfig& config) {
   std::vector<std::shared_ptr<Hook>> hooks{std::make_shared<StepPacerHook>()};
