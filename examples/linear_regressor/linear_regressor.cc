@@ -1,5 +1,5 @@
-// A plane through noisy points, found by a canned estimator: on one process, or on the workers of
-// a cluster. It prints what it found beside what the points were made of.
+// A plane through noisy points, found by a canned estimator: on one process, or on the workers of a
+// cluster. It prints the result next to the true values.
 //
 // Expected: weights and bias to 0.01 of y = 3 a - 2 b + 1, and a loss of 0.25, which is the
 // variance of the noise: no plane can do better. On any number of workers the same.

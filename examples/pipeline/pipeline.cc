@@ -1,7 +1,7 @@
 // A data set by hand, without a model: sentences with stars are written as tf.Examples, some of
 // them without stars, and read again in batches, by an iterator that is saved in the middle.
 //
-// Expected: the batches behind the saved position are the same, and come in the same order, in an
+// Expected: the batches after the saved position are the same, and come in the same order, in an
 // iterator that starts there.
 #include <fmt/format.h>
 #include <muster/formats/example.h>

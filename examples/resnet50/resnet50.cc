@@ -1,4 +1,4 @@
-// A residual network learns to tell photos apart: a Keras model, made in the scope of a strategy,
+// A residual network learns to classify photos: a Keras model, made in the scope of a strategy,
 // trained with fit() on one process or on the workers of a cluster. data_dir holds one folder of
 // JPEGs or PNGs for each class, or train/ and val/ with such folders.
 //
@@ -7,7 +7,7 @@
 //   resnet50 --job-dir=job --classify=new_leaves
 //
 // Expected: on few photos, --depth=18 --image_size=64 --batch_size=16 --epochs=30 reaches more than
-// 95 % of those it learned from within some minutes. Ctrl-C stops it; the same command goes on.
+// 95 % of the training photos within some minutes. Ctrl-C stops it; the same command continues.
 #include <fmt/format.h>
 #include <muster/muster.h>
 
@@ -17,8 +17,8 @@ using namespace muster;
 
 namespace {
 
-// Photos are looked at so many times in an epoch, each time in another part and at another size,
-// that there are at least so many.
+// Each photo is read several times in an epoch, each time in another part and at another size,
+// until an epoch has at least this many.
 constexpr int64_t kPhotosOfAnEpoch = 400;
 // The means and deviations of ImageNet's colors, which weights of others were trained with.
 const std::vector<double> kMeans{0.485, 0.456, 0.406}, kDeviations{0.229, 0.224, 0.225};
@@ -60,7 +60,7 @@ Functional network(const Settings& settings, int64_t classes) {
   }
 }
 
-// What a job trains stands beside its weights: classes by label, and the network.
+// The description of the job, next to its weights: classes by label, and the network.
 std::string job_file(const Settings& settings) { return settings.job_dir + "/job.json"; }
 
 nlohmann::json job_in(const Settings& settings) {
@@ -148,7 +148,7 @@ void train(const Flags& flags, const Settings& settings) {
                  .loss = keras::SparseCategoricalCrossentropy({.from_logits = true}),
                  .metrics = {"accuracy"}});
   if (!settings.weights.empty()) {
-    // Of other classes, say: what fits is taken, and a line tells what is not.
+    // The file may have other classes: matching weights are taken, and a line names the others.
     model.load_weights(settings.weights, {.by_name = true, .skip_mismatch = true});
   }
   if (!settings.freeze.empty()) model.freeze({settings.freeze});
