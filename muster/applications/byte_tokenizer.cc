@@ -11,15 +11,15 @@ namespace {
 
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";
 
-// What may stand behind the first byte of a character.
+// The bytes that may follow the first byte of a character.
 struct CharacterForm {
-  size_t length = 0;                      // with the first byte; 0 where it begins none
+  size_t length = 0;                      // with the first byte; 0 if it begins none
   unsigned char low = 0x80, high = 0xbf;  // of the second byte
 };
 
 CharacterForm form_of(unsigned char first) {
   if (first < 0x80) return {.length = 1};
-  if (first < 0xc2) return {};  // goes on, or would be an overlong form
+  if (first < 0xc2) return {};  // a continuation byte, or the start of an overlong form
   if (first < 0xe0) return {.length = 2};
   if (first == 0xe0) return {.length = 3, .low = 0xa0};
   if (first == 0xed) return {.length = 3, .high = 0x9f};  // no surrogates
@@ -30,7 +30,7 @@ CharacterForm form_of(unsigned char first) {
   return {};
 }
 
-// Gives how many bytes at the beginning of `bytes` belong to the character's form.
+// Returns how many bytes at the beginning of `bytes` belong to the character's form.
 size_t fitting(std::string_view bytes, const CharacterForm& form) {
   size_t fits = 1;
   while (fits < form.length && fits < bytes.size()) {

@@ -73,7 +73,7 @@ TEST(Sample, Refuses) {
             "sample: the logits of row 0 are NaN somewhere, or all -infinity");
 }
 
-// Says that behind token t comes t + 1, of ten.
+// Predicts that token t + 1 follows token t, of ten.
 Tensor counting(const Tensor& tokens) {
   return 50 * torch::one_hot((tokens + 1).remainder(10), 10).to(kFloat32);
 }

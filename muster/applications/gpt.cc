@@ -26,7 +26,7 @@ void check_gpt(const GPTOptions& options) {
   internal::require_rate(kGpt, "dropout", options.dropout);
 }
 
-// GPT-2's kernels are [in, out], as ours; those of attention hold three.
+// GPT-2's kernels are [in, out], like ours; an attention kernel holds three of them.
 internal::Layout gpt_kernel_part(int64_t heads, int64_t part) {
   const internal::Layout layout = internal::heads_of_joint_kernel(heads, part);
   return [layout](const Tensor& tensor) { return layout(tensor.transpose(0, 1)); };
@@ -55,7 +55,7 @@ void name_gpt_block(Weights& weights, const std::string& block, int64_t number, 
   }
 }
 
-// What is in files beside the weights: masks, and the head, which is the table of tokens.
+// Tensors in the files besides the weights: masks, and the head, which is the table of tokens.
 void name_rest(Weights& weights) {
   const char* const program = Weights::kHuggingFace;
   weights.prefixes(program, {"", "transformer."});
@@ -85,7 +85,7 @@ Functional GPT(GPTOptions options) {
                                                  weights.initializer(position, initializer),
                                                  "position_embedding")(tokens(input));
   if (options.dropout > 0) x = Dropout(options.dropout, {.name = "position_dropout"})(x);
-  // What is added in every block would grow with their number.
+  // The sum of what every block adds would grow with their number.
   const double last = kGptDeviation / std::sqrt(2.0 * static_cast<double>(options.layers));
   const internal::TransformerStyle style{.width = options.width,
                                          .heads = options.heads,

@@ -30,14 +30,14 @@ internal::ImageStyle resnet_style(bool torchvision) {
           .symmetric = true};
 }
 
-// A residual block, and where it stands.
+// A residual block, and its place in the network.
 struct ResNetBlock {
   int64_t stage, place;  // both from 0
   int64_t filters, stride;
-  bool projects;  // has a convolution beside it
+  bool projects;  // has a convolution in its shortcut
 
   std::string name() const { return fmt::format("conv{}_block{}", stage + 2, place + 1); }
-  // Of convolution `part` of the block, or of the one beside it, which is 0.
+  // Names of convolution `part` of the block; 0 is the one in the shortcut.
   ModuleNames convolution(int64_t part) const {
     const std::string torchvision = fmt::format("layer{}.{}", stage + 1, place);
     const std::string hugging_face =
@@ -90,8 +90,8 @@ class ResNetMaker {
       const int64_t filters = int64_t{64} << stage;
       for (int64_t place = 0; place < depths_[stage]; ++place) {
         const int64_t stride = stage > 0 && place == 0 ? 2 : 1;
-        // The first block of a stage changes channels; that of the first stage has them already
-        // where it does not widen them.
+        // The first block of a stage changes channels. The first stage already has the right number
+        // if it does not widen them.
         const bool projects = place == 0 && (bottleneck_ || stage > 0);
         const ResNetBlock at{static_cast<int64_t>(stage), place, filters, stride, projects};
         x = part_of_its_own(x, [&](const SymbolicTensor& images) { return block(images, at); });
@@ -148,7 +148,7 @@ class ResNetMaker {
     return relu(Add(block.name() + "_add")({beside, y}), block, "_out");
   }
 
-  // Calls `make`, and where options say so recomputes what it makes.
+  // Calls `make`, and recomputes its result in backward if the options say so.
   template <typename Make>
   SymbolicTensor part_of_its_own(const SymbolicTensor& x, const Make& make) {
     if (!recompute_) return make(x);

@@ -1,6 +1,5 @@
-// What the networks for images are made of: layers that find their weights, and the ends they have
-// in common.
-// Thread safety: belongs to the thread that builds the network.
+// The parts of the networks for images: layers that find their weights, and the ends they have in
+// common. Thread safety: belongs to the thread that builds the network.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +30,8 @@ struct ImageStyle {
   double epsilon = 1e-3;   // of normalizations
   double momentum = 0.99;  // of their moving statistics
   Initializer kernel{};
-  bool symmetric = false;  // torchvision pads both sides alike, Keras what a stride leaves over
+  bool symmetric = false;  // torchvision pads both sides alike, Keras pads the rest that a stride
+                           // leaves
 };
 
 // The options of a convolution here.
@@ -52,8 +52,8 @@ class ImageNetwork {
   const ImageNetworkOptions& options() const { return options_; }
   SymbolicTensor input() const { return input_; }
 
-  // Convolves with as much padding as keeps the size, where the stride is 1; with a stride it takes
-  // whole windows alone, and stands behind a pad().
+  // Convolves with as much padding as keeps the size, if the stride is 1; with a stride it takes
+  // only whole windows, and follows a pad().
   SymbolicTensor convolution(const SymbolicTensor& x, int64_t filters, int64_t kernel,
                              const std::string& name, const ModuleNames& modules,
                              ImageConvolution convolution = {});

@@ -62,7 +62,7 @@ class PositionEmbeddingImpl final : public UnaryLayerImpl {
                           .dtype = input.scalar_type(),
                           .initializer = initializer_};
     });
-    // Who asks for shapes alone has made up the number of steps.
+    // A call for shapes alone has invented the number of steps.
     if (context.for_shapes_alone() && !exactly_) return input;
     if (exactly_ ? steps != length_ : steps > length_) {
       refuse(context, identity(), fmt::format("{}{} steps", exactly_ ? "" : "at most ", length_),

@@ -28,7 +28,7 @@ std::optional<DType> floating_dtype(const std::string& name) {
   return std::nullopt;
 }
 
-// Notes what a model asks for, and draws no value.
+// Records the variables that a model asks for, and draws no value.
 class SpecStore final : public VariableStore {
  public:
   Variable& get_or_create(const VariableSpec& spec) override {
@@ -69,7 +69,7 @@ std::vector<VariableSpec> variables_of(const Functional& model) {
   return specs;
 }
 
-// `pattern` may begin or end with a star, which stands for anything.
+// `pattern` may begin or end with a star, which matches anything.
 bool matches(std::string_view pattern, std::string_view text) {
   const bool open = pattern.ends_with('*');
   if (open) pattern.remove_suffix(1);
@@ -108,7 +108,7 @@ class Weights::File {
   void take(const std::string& variable, Source source) {
     sources_.emplace(variable, std::move(source));
   }
-  // Gives nothing for a variable that has its value from elsewhere.
+  // Returns nothing for a variable that has its value from elsewhere.
   std::optional<Tensor> value(const std::string& variable, const Shape& shape, DType dtype) const {
     const auto found = sources_.find(variable);
     if (found == sources_.end()) return std::nullopt;
@@ -166,7 +166,7 @@ class Weights::Matching {
   }
 
  private:
-  // The program whose names are most in the file, and the prefix they have there.
+  // Chooses the program most of whose names are in the file, and the prefix they have there.
   void choose() {
     size_t most = 0;
     for (const auto& [program, naming] : weights_.namings_) {
@@ -195,7 +195,7 @@ class Weights::Matching {
       if (entry.name.ends_with(ending))
         prefixes.push_back(entry.name.substr(0, entry.name.size() - ending.size() + 1));
     }
-    // What an optimizer keeps lies deeper.
+    // The slots of an optimizer lie deeper.
     std::stable_sort(prefixes.begin(), prefixes.end(),
                      [](const auto& a, const auto& b) { return a.size() < b.size(); });
   }
@@ -234,7 +234,7 @@ class Weights::Matching {
                     spec.name, describe(spec.shape)));
   }
 
-  // The shape that a layout gives, found without numbers; nothing where it does not go.
+  // The shape of a layout's result, found without numbers; nothing if the layout does not fit.
   static std::optional<Shape> shape_of(const Layout& layout, const formats::TensorEntry& entry) {
     try {
       return layout(at::empty(entry.shape, at::TensorOptions(at::kFloat).device(at::kMeta)))
@@ -260,8 +260,8 @@ class Weights::Matching {
                     shape->back()));
   }
 
-  // Gives what is told behind line `line` of a list: to compare names takes a while, and of
-  // hundreds few are shown.
+  // Returns a note for line `line` of a list: to compare names takes a while, and of hundreds of
+  // names only a few are shown.
   static std::string near(const std::string& name, const std::vector<std::string>& known,
                           size_t line) {
     if (line >= kShown) return "";
@@ -277,7 +277,7 @@ class Weights::Matching {
 
   bool is_ignored(const std::string& name) const {
     if (program_ == kOwn) {
-      // The step, what an optimizer keeps, and other models of the program.
+      // The step, optimizer slots, and other models of the program.
       if (name == "global_step" || !name.starts_with(prefix_)) return true;
       for (const VariableSpec& spec : specs_) {
         if (name.size() > spec.name.size() + 1 && name.ends_with("/" + spec.name)) return true;
@@ -293,7 +293,7 @@ class Weights::Matching {
 
   void check_ties() const {
     for (const auto& [first, second] : names().ties) {
-      // A head lies beside the model, without its prefix.
+      // A head is outside the model, without its prefix.
       const std::string other = file_.find(prefix_ + second) != nullptr ? prefix_ + second : second;
       if (file_.find(other) == nullptr || at::equal(file_.read(prefix_ + first), file_.read(other)))
         continue;

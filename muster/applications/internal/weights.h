@@ -16,8 +16,8 @@
 
 namespace muster::inline v0_1::internal {
 
-// Makes a tensor of a file to what a variable holds: it changes the order of the axes, or takes a
-// part.
+// Converts a tensor of a file to the form of a variable: it changes the order of the axes, or takes
+// a part.
 using Layout = std::function<Tensor(const Tensor&)>;
 
 namespace layouts {
@@ -30,7 +30,7 @@ Tensor depthwise(const Tensor& tensor);
 Tensor transposed(const Tensor& tensor);
 }  // namespace layouts
 
-// What each program calls a module: {{"torchvision", "layer1.0.conv1"}}.
+// The name of a module in each program: {{"torchvision", "layer1.0.conv1"}}.
 using ModuleNames = std::vector<std::pair<std::string, std::string>>;
 
 class Weights {
@@ -44,27 +44,27 @@ class Weights {
   // their initial values.
   Weights(std::string application, std::string path);
 
-  // Gives the initializer of the variable "<layer>/<weight>": the value that load() finds in the
+  // Returns the initializer of the variable "<layer>/<weight>": the value that load() finds in the
   // file, else `otherwise`.
   Initializer initializer(const std::string& variable, Initializer otherwise) const;
 
-  // A program's names may stand behind one of these prefixes.
+  // A program's names may follow one of these prefixes.
   void prefixes(const std::string& program, std::vector<std::string> prefixes);
   // Tensors of these names are no weights of the application. A star at the beginning or the end
-  // stands for anything.
+  // matches anything.
   void ignore(const std::string& program, const std::string& pattern);
-  // A file's tensors `first` and `second`, where it has both, must be equal: the application has
-  // one weight for them.
+  // A file's tensors `first` and `second`, if it has both, must be equal: the application has one
+  // weight for them.
   void tie(const std::string& program, const std::string& first, const std::string& second);
   // This layer gives the classes.
   void head(const std::string& layer) { head_ = layer; }
 
-  // The file's tensor for one variable. A second one is looked for where the first is not there,
-  // and each without the prefix too: heads stand beside the model they belong to.
+  // The file's tensor for one variable. A second name is tried if the first does not exist, and
+  // each without the prefix too: heads are outside the model they belong to.
   void add(const std::string& program, const std::string& variable, const std::string& tensor,
            Layout layout = layouts::same);
-  // For the variables of a layer, "weight" and "bias" of the modules; those that the layer does not
-  // have are not looked for.
+  // For the variables of a layer, "weight" and "bias" of the modules; variables that the layer does
+  // not have are skipped.
   void convolution(const std::string& layer, const ModuleNames& modules);
   void depthwise(const std::string& layer, const ModuleNames& modules);
   void dense(const std::string& layer, const ModuleNames& modules);
@@ -72,8 +72,8 @@ class Weights {
   void layer_normalization(const std::string& layer, const ModuleNames& modules);
 
   // Opens the file, and finds a value for each variable of the model, which is given back. Throws
-  // NotFound where there is no file, and where it has none of the names; InvalidArgument that lists
-  // what is missing, left over, and of another shape. `needed` is the option without which the
+  // NotFound if there is no file, and if it has none of the names; InvalidArgument that lists
+  // missing, left-over, and differently shaped tensors. `needed` is the option without which the
   // model has Keras's structure, so that other programs' names are refused; or empty.
   Functional load(Functional model, const std::string& needed = {}) const;
 
@@ -93,7 +93,7 @@ class Weights {
 
   std::string application_, path_, head_;
   std::map<std::string, Naming> namings_;
-  std::shared_ptr<File> file_;  // what initializers read; nullptr without a path
+  std::shared_ptr<File> file_;  // read by initializers; nullptr without a path
 };
 
 }  // namespace muster::inline v0_1::internal
