@@ -1,5 +1,5 @@
-// Waiting for what another thread or process does and tells nobody of, for tests: it is asked again
-// and again, for a minute at most. Thread safety: pure functions.
+// Waiting for a condition that another thread or process makes true without a notice, for tests:
+// the condition is checked again and again, for a minute at most. Thread safety: pure functions.
 #pragma once
 
 #include <chrono>
@@ -11,8 +11,8 @@
 
 namespace muster::inline v0_1 {
 
-// Whether the condition becomes true within a minute. What was true once may be false again, so it
-// is not asked a second time.
+// Whether the condition becomes true within a minute. A condition that was true once may be false
+// again, so it is not checked a second time.
 template <typename Condition>
 bool comes_true(const Condition& condition) {
   const auto end = std::chrono::steady_clock::now() + std::chrono::minutes(1);

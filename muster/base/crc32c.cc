@@ -124,7 +124,7 @@ uint32_t extend_crc32c(uint32_t crc, Bytes bytes) {
 }
 
 uint32_t joined_crc32c(uint32_t first, uint32_t second, uint64_t second_bytes) {
-  // Zero bytes behind a text multiply its register by powers of x, here by squaring.
+  // Zero bytes after a text multiply its register by powers of x, here by squaring.
   uint32_t power = 0x80000000u >> 8;  // x^8: one byte
   for (uint64_t left = second_bytes; left > 0; left >>= 1) {
     if ((left & 1) != 0) first = product_of(first, power);

@@ -1,4 +1,4 @@
-// The codes that programs end with, beside those of signals: 128 + n for signal n.
+// The exit codes of programs, in addition to those of signals: 128 + n for signal n.
 // exit_code(ErrorKind), which is declared with the kinds, chooses one for an error.
 #pragma once
 

@@ -29,7 +29,7 @@ TEST(FileSystem, WritesAtomicallyAndReadsBack) {
   EXPECT_EQ(files.read_file("file://" + path).value(), "second one");
   EXPECT_EQ(files.file_size(path).value(), 10u);
   EXPECT_EQ(files.read_range(path, 7, 3).value(), "one");
-  // Nothing is left beside it.
+  // No other file is left next to it.
   EXPECT_THAT(files.list_directory(temp.path()).value(), ElementsAre("a"));
 }
 
@@ -95,7 +95,7 @@ TEST(FileSystem, LeftoversOfAKilledWriterGoAndLiveOnesStay) {
   EXPECT_EQ(files.list_directory(temp.path()).value().size(), 3u);
   auto next = files.open_staged(temp / "a").value();
   auto names = files.list_directory(temp.path()).value();
-  // Both writers of "a", and what was left of another file.
+  // Both writers of "a", and the leftover of another file.
   ASSERT_EQ(names.size(), 3u);
   EXPECT_NE(std::find(names.begin(), names.end(), kept[0]), names.end());
   next->append(bytes_of("second")).value();

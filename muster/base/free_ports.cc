@@ -19,14 +19,14 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// Ports that the system gives to nobody who has not asked for this very one: those below the range
-// it takes its own choices from, for servers and for the near ends of connections.
+// Ports that the system gives out only on request by number: the ports below the range from which
+// it makes its own choices, for servers and for the near ends of connections.
 struct Range {
   int first = 20000;
   int end = 30000;
 };
 
-// Empty where the system's own range leaves none.
+// Empty if the system's own range leaves none.
 Range unasked_for() {
   Range range;
   std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
@@ -36,7 +36,7 @@ Range unasked_for() {
 }
 
 // A socket at this port of the loopback interface, 0 for one that the system chooses; none, with
-// errno, where it is taken.
+// errno, if it is taken.
 FileDescriptor bound(int type, int port) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
@@ -56,14 +56,14 @@ FileDescriptor bound(int type, int port) {
 }
 
 int port_of(const FileDescriptor& fd) {
-  sockaddr_in6 address{};  // the port stands at the same place in both
+  sockaddr_in6 address{};  // the port is at the same place in both
   socklen_t size = sizeof address;
   getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size);
   return ntohs(address.sin6_port);
 }
 
-// What this process has given out. A datagram socket with the number of a port is in nobody's way
-// there, and keeps the other processes that look for ports from it.
+// The ports that this process has given out. A datagram socket with the number of a port disturbs
+// no TCP server, and keeps other processes that look for ports away from it.
 class Given {
  public:
   // Another port, or none, with errno.

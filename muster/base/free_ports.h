@@ -1,4 +1,4 @@
-// Finds TCP ports that nobody uses. Thread-safe.
+// Finds TCP ports that no process uses. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -6,14 +6,14 @@
 
 namespace muster::inline v0_1 {
 
-// Below the 1,024 descriptors that many systems let a process have.
+// Below the limit of 1,024 descriptors that many systems set for a process.
 inline constexpr size_t kMostFreePortsKept = 512;
 
-// Returns `count` different TCP ports of the loopback interface on which nobody listens now. While
-// this process lives no other call returns the last kMostFreePortsKept of them, here or in another
-// process, and they lie outside the range from which the system serves those who ask for any port,
-// where that leaves room. Who asks for one by its number may still take it before you do. Keeps a
-// file descriptor open for each of them. Throws Unavailable when the system has none.
+// Returns `count` different TCP ports of the loopback interface on which no process listens now.
+// While this process lives no other call returns the last kMostFreePortsKept of them, here or in
+// another process, and they lie outside the range from which the system chooses a port for port 0,
+// if enough ports remain. Another process that binds one by its number may still take it before you
+// do. Keeps a file descriptor open for each of them. Throws Unavailable when the system has none.
 std::vector<int> free_ports(int count);
 // Returns one such port.
 int free_port();

@@ -38,7 +38,7 @@ TEST(FreePorts, AreNotThoseOfAnotherProcess) {
   ASSERT_EQ(pipe(ends), 0);
   int gate[2] = {-1, -1};
   ASSERT_EQ(pipe(gate), 0);
-  // It goes on from where this process is.
+  // It continues from the position of this process.
   const std::vector<int> before = free_ports(1);
   const pid_t other = fork();
   ASSERT_GE(other, 0);
@@ -59,11 +59,11 @@ TEST(FreePorts, AreNotThoseOfAnotherProcess) {
   EXPECT_EQ(status, 0);
 }
 
-// Nobody whose port the system chooses, at either end of a connection, gets one of these.
+// No socket whose port the system chooses, at either end of a connection, gets one of these.
 TEST(FreePorts, LieOutsideTheSystemsRange) {
   std::ifstream file("/proc/sys/net/ipv4/ip_local_port_range");
   int first = 0, last = 0;
-  // Where the system's range begins lower, it leaves too little room beside it.
+  // If the system's range begins lower, too few ports remain outside of it.
   if (!(file >> first >> last) || first < 30000) {
     GTEST_SKIP() << "the system gives out ports from " << first
                  << " on, so that free_ports() has to take some of those";

@@ -16,8 +16,8 @@ namespace {
 
 constexpr int kMaxDepth = 200;
 
-// Returns the text around `offset` on one line, cut to some width, with a mark behind what was
-// read.
+// Returns the text around `offset` on one line, cut to some width, with a mark after the part that
+// was read.
 std::string excerpt(std::string_view text, size_t offset) {
   constexpr size_t kWidth = 30;
   const size_t begin = offset > kWidth ? offset - kWidth : 0;
@@ -52,8 +52,8 @@ std::string reason_of(std::string reason) {
   return reason;
 }
 
-// Looks at a text before a tree is made of it, so that one that is refused takes no memory. (A
-// callback of nlohmann's own parser would look through all of a list behind each object in it.)
+// Checks a text before a tree is made of it, so that a refused text takes no memory. (A callback of
+// nlohmann's own parser would look through all of a list after each object in it.)
 class JsonCheck final : public nlohmann::json_sax<nlohmann::json> {
  public:
   bool null() override { return true; }
@@ -89,7 +89,7 @@ class JsonCheck final : public nlohmann::json_sax<nlohmann::json> {
     return false;
   }
 
-  // What is wrong with a text that may be JSON; "" where it is none: then where, and why.
+  // The fault of a text that may be JSON; "" if it is not JSON: then where, and why.
   const std::string& fault() const { return fault_; }
   size_t position() const { return position_; }
   const std::string& reason() const { return reason_; }

@@ -1,5 +1,4 @@
-// "Did you mean …": the known word that somebody may have wanted to type. Thread safety: a pure
-// function.
+// "Did you mean …": the known word nearest to the typed one. Thread safety: a pure function.
 #pragma once
 
 #include <optional>
@@ -11,11 +10,10 @@
 
 namespace muster::inline v0_1 {
 
-// Returns the word of `known` that `word` is a misspelling of: at most a third of its letters (but
-// one at least) are left out, added, changed or swapped with a neighbour. Otherwise it returns the
-// word that `word` is short for as "k8s" is for "kubernetes", or the only word that begins with
-// `word`, or nothing. '-' and '_' count as the same, and so do capitals
-// and small letters.
+// Returns the entry of `known` that `word` misspells: at most a third of its letters (one at least)
+// are left out, added, changed or swapped with a neighbour. Otherwise it returns the entry that
+// `word` abbreviates, as "k8s" abbreviates "kubernetes", or the only word that begins with `word`,
+// or nothing. '-' and '_' count as the same, and so do capitals and small letters.
 MUSTER_PART_EXPORT std::optional<std::string> nearest(std::string_view word,
                                                       const std::vector<std::string>& known);
 

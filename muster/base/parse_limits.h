@@ -1,17 +1,17 @@
-// What reading may take beside the bytes that are read: one rule for everything that others have
-// written (data files, images, checkpoints, configurations, what servers say). Whoever writes a
-// file chooses its bytes, but not what it costs to read them. Thread safety: constants and pure
-// functions.
+// Limits for the memory and time of parsers: one rule for all foreign input (data files, images,
+// checkpoints, configurations, answers of servers). The author of a file chooses its bytes, but not
+// the cost of reading them. Thread safety: constants and pure functions.
 //
-// - Memory: beside the input, a parser holds at most parse_memory_limit(bytes of the input) at its
-//   peak, with what it returns.
-// - What is packed is at most kMostUnpacked times as long unpacked, and takes unpack_memory_limit()
-//   where it is unpacked as a whole; what is read as it is unpacked takes the memory of one record
-//   of it. What a batch is filled up to is under the same bound (data/internal/padding_limit.h). An
-//   image takes memory for its pixels, of which there is a limit (formats/image.h).
+// - Memory: in addition to the input, a parser holds at most parse_memory_limit(bytes of the input)
+//   at its peak, with what it returns.
+// - Packed data is at most kMostUnpacked times as long unpacked, and takes unpack_memory_limit() if
+//   it is unpacked as a whole; data that is read as it is unpacked takes the memory of one record
+//   of it. The padding of a batch has the same bound (data/internal/padding_limit.h). An image
+//   takes memory for its pixels, of which there is a limit (formats/image.h).
 // - Time: every byte is looked at a bounded number of times, up to a logarithm.
 //
-// tests/fuzz holds every parser to it (tests/fuzz/meter.h); docs/security.md says it to users.
+// tests/fuzz holds every parser to it (tests/fuzz/meter.h); docs/security.md documents it for
+// users.
 #pragma once
 
 #include <cstdint>
@@ -26,13 +26,13 @@ inline constexpr uint64_t kParseBytesPerByte = 48;
 // Deflate packs at most 258 bytes into two bits.
 inline constexpr uint64_t kMostUnpacked = 1032;
 
-// The most memory, in bytes, for an input of so many.
+// The most memory, in bytes, for an input of `input_bytes`.
 constexpr uint64_t parse_memory_limit(uint64_t input_bytes) {
   return kParseFixedBytes + kParseBytesPerByte * input_bytes;
 }
 
-// The most memory, in bytes, for so many packed bytes that are unpacked as a whole: a buffer that
-// grows is there twice for a moment, and what is made of its content once more.
+// The most memory, in bytes, for packed bytes that are unpacked as a whole: a growing buffer exists
+// twice for a moment, and the result of parsing takes as much again.
 constexpr uint64_t unpack_memory_limit(uint64_t packed_bytes) {
   return kParseFixedBytes + 4 * kMostUnpacked * packed_bytes;
 }

@@ -22,7 +22,7 @@ size_t shown_bytes(std::string_view text) {
   return control ? 0 : bytes;
 }
 
-// What printable() gives, but that the letters of `kept` stay.
+// As printable(), except that the letters of `kept` stay.
 std::string shown(std::string_view text, std::string_view kept) {
   std::string result;
   while (!text.empty()) {
@@ -45,7 +45,8 @@ std::string printable_lines(std::string_view text) { return shown(text, "\n\t");
 
 std::string printable_beginning(std::string_view text, size_t most) {
   if (text.size() <= most) return printable(text);
-  // The last character may be cut: it begins behind the last byte that begins none.
+  // The last character may be cut: the cut character begins after the last byte that is not the
+  // start of a character.
   size_t end = most;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
   return printable(text.substr(0, end == 0 ? most : end)) + "...";

@@ -10,21 +10,20 @@
 namespace muster::inline v0_1 {
 
 // Opens the file `local` of this machine; errors call it `path`. `flags` are those of open(2),
-// without O_CLOEXEC and O_NONBLOCK, which are added: nobody waits for the other end of a pipe. One
-// that is made gets the mode 0666. Returns InvalidArgument for a directory, a named pipe, a socket
-// or a device, and says which; NotFound for what is not there.
+// without O_CLOEXEC and O_NONBLOCK, which are added: no call waits for the other end of a pipe. A
+// new file gets the mode 0666. Returns InvalidArgument for a directory, a named pipe, a socket or a
+// device, and says which; NotFound if nothing is there.
 Result<FileDescriptor> open_regular_file(const std::string& local, int flags,
                                          const std::string& path);
 inline Result<FileDescriptor> open_regular_file(const std::string& local, int flags) {
   return open_regular_file(local, flags, local);
 }
 
-// What bears the name `local` where that is a named pipe, a socket or a device: the error for a
-// file that was to take its place, which calls it `path`. OK for a file, a directory and what is
-// not there.
+// Returns the error for a file that was to replace `local` if that is a named pipe, a socket or a
+// device; the error calls it `path`. OK for a file, a directory and a missing path.
 Status check_is_no_special_file(const std::string& local, const std::string& path);
-// The same for a device alone, of which a rename would leave nothing, and for a link to what a
-// process has open, as /dev/stdout is one.
+// The same for a device only, which a rename would destroy, and for a link to a file that a process
+// has open, such as /dev/stdout.
 Status check_is_no_device(const std::string& local, const std::string& path);
 
 // The error of a call of the operating system about a file: "<what> '<path>': <why>", and what to

@@ -16,7 +16,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// What bears a file's name and is none; none of it makes anybody wait.
+// Special files with a file's name; no call waits because of them.
 class RegularFileTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -56,12 +56,12 @@ TEST_F(RegularFileTest, WhatIsNoneIsNamed) {
     EXPECT_EQ(special.ok() ? expected : special.error().message(), expected);
     EXPECT_EQ(special.ok(), path == directory_);
   }
-  // No file takes the place of a device, also where who writes may do that.
+  // No file replaces a device, even if the user may write there.
   EXPECT_EQ(files.write_atomically("/dev/zero", "text").error().message(),
             "'/dev/zero' is a device, not a file");
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/zero"));
   EXPECT_TRUE(check_is_no_special_file(temp_ / "none", "none").ok());
-  // One that somebody reads from could be opened, and is none all the same.
+  // A pipe with a reader could be opened, but is still no file.
   const FileDescriptor reader(::open(pipe_.c_str(), O_RDONLY | O_NONBLOCK));
   ASSERT_TRUE(reader.is_open());
   EXPECT_EQ(files.open_writer(pipe_).error().message(),
@@ -79,7 +79,7 @@ TEST_F(RegularFileTest, AFileTakesThePlaceOfNoLinkToWhatIsOpen) {
   const Error taken = files.write_atomically(directory_, "text").error();
   EXPECT_EQ(taken.message(), "'" + directory_ + "' is a directory, not a file");
   EXPECT_EQ(taken.hint(), "name a file, or what is not there yet");
-  // In a folder that is not there nothing is written, and the folder is named.
+  // In a missing folder nothing is written, and the folder is named.
   const std::string none = temp_ / "none";
   for (const std::string& path : {none + "/file", "file://" + none + "/file"}) {
     EXPECT_EQ(files.write_atomically(path, "text").error().hint(),
@@ -87,7 +87,7 @@ TEST_F(RegularFileTest, AFileTakesThePlaceOfNoLinkToWhatIsOpen) {
     EXPECT_EQ(files.open_writer(path).error().hint(),
               "there is no folder '" + directory_of(path) + "': make it, or name another");
   }
-  // A link such as /dev/stdout, also where that is a file.
+  // A link such as /dev/stdout, also if it leads to a file.
   files.write_atomically(temp_ / "out", "mine").value();
   const FileDescriptor out(::open((temp_ / "out").c_str(), O_RDONLY));
   const std::string open_file = "/proc/self/fd/" + std::to_string(out.get());
@@ -95,7 +95,7 @@ TEST_F(RegularFileTest, AFileTakesThePlaceOfNoLinkToWhatIsOpen) {
   EXPECT_EQ(files.write_atomically(temp_ / "stdout", "text").error().hint(),
             "name the file itself");
   EXPECT_EQ(files.read_file(temp_ / "out").value(), "mine");
-  // One to a file, or to nothing, is replaced, and what it leads to stays as it was.
+  // A link to a file, or to nothing, is replaced, and its target is unchanged.
   ASSERT_EQ(::symlink("out", (temp_ / "link").c_str()), 0);
   ASSERT_EQ(::symlink("none", (temp_ / "dangling").c_str()), 0);
   for (const char* link : {"link", "dangling"}) {
@@ -116,7 +116,7 @@ TEST_F(RegularFileTest, NothingIsUnderANameThatIsTooLong) {
     ASSERT_FALSE(written.ok());
     EXPECT_EQ(written.error().kind(), ErrorKind::kInvalidArgument) << written.error().what();
   }
-  // A link to itself leads nowhere, as one to what is not there.
+  // A link to itself leads nowhere, and counts as a link to a missing file.
   const std::string link = temp_ / "loop";
   ASSERT_EQ(::symlink(link.c_str(), link.c_str()), 0);
   EXPECT_FALSE(files.exists(link).value());

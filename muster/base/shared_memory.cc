@@ -22,7 +22,7 @@ Error memory_error(const std::string& what) {
   return Error(ErrorKind::kUnavailable, fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
-// Whoever sent the file may have said anything of it.
+// The sender of the file may have given a wrong size.
 void check_file(const FileDescriptor& file, int64_t bytes) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0) throw memory_error("cannot look at shared memory");
@@ -80,8 +80,8 @@ SharedMemory SharedMemory::map(FileDescriptor file, int64_t bytes, int protectio
   if (data == MAP_FAILED) {
     throw memory_error(fmt::format("cannot map {} bytes of shared memory", bytes));
   }
-  // Fewer misses of the address cache in large buffers; where the system has no huge pages, it
-  // changes nothing.
+  // Fewer misses of the address cache in large buffers; if the system has no huge pages, it changes
+  // nothing.
   madvise(data, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   SharedMemory memory;
   memory.file_ = std::move(file);

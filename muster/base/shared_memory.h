@@ -13,16 +13,17 @@ namespace muster::inline v0_1 {
 class MUSTER_PART_EXPORT SharedMemory {
  public:
   SharedMemory() = default;
-  // Zeroed and reserved: writing to it cannot fail. Throws Unavailable when there is no room.
+  // Zeroed and reserved: writing to it cannot fail. Throws Unavailable when there is not enough
+  // memory.
   static SharedMemory create(int64_t bytes);
   // Maps a file that create() made in this process or in another one. Throws Unavailable; Corrupt
   // for a file of another size, and one that could be cut off later: reading it would be a bus
   // error.
   static SharedMemory map(FileDescriptor file, int64_t bytes);
-  // The same, and what is mapped can be read and not written.
+  // The same, but the mapping is read-only.
   static SharedMemory map_to_read(FileDescriptor file, int64_t bytes);
-  // From now on nobody can map the file to write it; what is mapped already stays as it is. Throws
-  // Unavailable where the system cannot do that (Linux before 5.1).
+  // From now on no process can map the file to write it; existing mappings stay as they are. Throws
+  // Unavailable if the system cannot do that (Linux before 5.1).
   void keep_others_from_writing() const;
   SharedMemory(SharedMemory&& other) noexcept { *this = std::move(other); }
   SharedMemory& operator=(SharedMemory&& other) noexcept;

@@ -31,12 +31,12 @@ TEST(SharedMemory, OthersCanBeKeptFromWriting) {
   EXPECT_EQ(error_of([&] { SharedMemory::map(copy_of(here.file()), 4096); }).kind(),
             ErrorKind::kUnavailable);
   const SharedMemory there = SharedMemory::map_to_read(copy_of(here.file()), 4096);
-  // Its maker goes on writing.
+  // Its maker continues to write.
   here.data()[17] = std::byte{3};
   EXPECT_EQ(there.data()[17], std::byte{3});
 }
 
-// What lies behind the end of a file, or was cut off, is a bus error to read.
+// To read after the end of a file, or a part that was cut off, is a bus error.
 TEST(SharedMemory, AFileThatIsNotWhatItIsSaidToBeIsRefused) {
   const SharedMemory small = SharedMemory::create(4096);
   for (const int64_t said : {int64_t{-1}, int64_t{0}, int64_t{4095}, int64_t{8192}, INT64_MAX}) {

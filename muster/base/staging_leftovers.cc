@@ -15,7 +15,7 @@
 namespace muster::inline v0_1 {
 
 bool claim_staging_file(int fd) {
-  // Without locks nobody takes files away.
+  // Without locks no files are removed.
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) return errno != EWOULDBLOCK;
   struct stat info {};
   return ::fstat(fd, &info) != 0 || info.st_nlink > 0;
@@ -33,7 +33,7 @@ void remove_staging_leftovers(const std::string& directory, const std::string& p
     const std::string path = join_path(directory, name);
     const int fd = ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) continue;
-    // The lock is held until the name is gone, so that nobody begins to write there meanwhile.
+    // The lock is held until the name is gone, so that no process begins to write there meanwhile.
     if (::flock(fd, LOCK_EX | LOCK_NB) == 0) (void)::unlink(path.c_str());
     ::close(fd);
   }

@@ -1,7 +1,7 @@
-// What paths and URIs begin with. Thread safety: pure functions.
+// The beginnings of paths and URIs. Thread safety: pure functions.
 //
-// A path is plain ("models/a") or a URI ("s3://bucket/models/a"). A URI has a root, of its scheme
-// and what stands behind that ("s3://bucket"), and a path below it.
+// A path is plain ("models/a") or a URI ("s3://bucket/models/a"). A URI has a root, which is its
+// scheme and the part after it ("s3://bucket"), and a path below the root.
 #pragma once
 
 #include <cstddef>
@@ -15,18 +15,18 @@ namespace muster::inline v0_1 {
 // plain.
 std::string_view scheme_of(std::string_view path);
 
-// Whether the path names an object of a store and not a file of this machine: it has a scheme, and
-// that is not "file". A store keeps objects, each of which is written whole: nothing there is
-// renamed in one step, grows, or is locked, and folders are what the names of objects have in
-// common.
+// Whether the path names an object of a store rather than a file of this machine: it has a scheme
+// other than "file". A store keeps objects, each of which is written whole: nothing there is
+// renamed in one step, grows, or is locked, and folders are only common prefixes of the names of
+// objects.
 MUSTER_PART_EXPORT bool is_remote(std::string_view path);
 
-// Returns how many letters the root takes: those of "s3://bucket", of "file:///", of "/"; 0 for a
+// Returns the number of letters of the root: of "s3://bucket", of "file:///", of "/"; 0 for a
 // relative path.
 size_t root_size(std::string_view path);
 
-// Returns the path without slashes at its end; what is a root stays as it is: "gs://bucket/model/"
-// becomes "gs://bucket/model".
+// Returns the path without slashes at its end; a root stays unchanged: "gs://bucket/model/" becomes
+// "gs://bucket/model".
 MUSTER_PART_EXPORT std::string_view without_trailing_slashes(std::string_view path);
 
 }  // namespace muster::inline v0_1
