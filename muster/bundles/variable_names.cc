@@ -10,9 +10,9 @@
 namespace muster::inline v0_1::tensorflow {
 namespace {
 
-// A slot of an optimizer of TensorFlow 1: the last part of its name, and what Muster calls it.
-// RMSProp's second one is "mg" where there is a third, which is then the momentum. Momentum is not
-// among them: there it is a sum of gradients, and here one of steps.
+// A slot of an optimizer of TensorFlow 1: the last part of its name, and Muster's name for it.
+// RMSProp's second one is "mg" if there is a third, which is then the momentum. Momentum is not
+// among them: in TensorFlow it is a sum of gradients, in Muster a sum of steps.
 struct SlotRow {
   std::string_view ending;
   std::string_view optimizer;
@@ -30,7 +30,7 @@ constexpr std::array<SlotRow, 8> kSlots = {{
 }};
 constexpr std::string_view kCentered = "mg";
 
-// Optimizers of Keras, whose slots have the names that Muster's have, but for SGD's.
+// Optimizers of Keras, whose slots have the same names as Muster's, except for SGD.
 constexpr std::array<std::string_view, 10> kKerasOptimizers = {
     "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lion", "Nadam", "RMSprop", "SGD"};
 
@@ -56,7 +56,7 @@ bool is_scope(std::string_view part) {
          part.find_first_not_of("0123456789", 2) == std::string_view::npos;
 }
 
-// What Muster keeps for a variable: "Adam/m/dense/kernel".
+// A slot that Muster keeps for a variable: "Adam/m/dense/kernel".
 struct Slot {
   std::string optimizer{};
   std::string slot{};
@@ -83,11 +83,11 @@ std::optional<Slot> slot_of_version_1(const std::set<std::string>& names, std::s
 // A name of one of Keras's optimizers.
 struct KerasName {
   std::string_view kind{};  // of the optimizer: "Adam"
-  std::string optimizer{};  // what Muster calls it: its kind, or "linear_Adam"
+  std::string optimizer{};  // Muster's name for it: its kind, or "linear_Adam"
   std::string_view rest{};  // of the name
 };
 
-// Gives what comes before the optimizer's name in an Estimator: "training/"; empty for others.
+// Returns the part before the optimizer's name in an Estimator: "training/"; empty for others.
 std::string_view training_scope(std::string_view name) {
   const std::string_view scope = name.substr(0, name.find('/') + 1);
   if (!scope.starts_with(kTraining)) return {};
@@ -149,8 +149,8 @@ std::optional<Slot> slot_of(const std::set<std::string>& names, std::string_view
   return slot_of_version_1(names, name);
 }
 
-// The optimizer whose count of steps has this name: "training/Adam/iter"; and "iteration" where
-// `optimizers` is one alone.
+// The optimizer whose count of steps has this name: "training/Adam/iter"; and "iteration" if
+// `optimizers` has only one.
 std::optional<std::string> counted_by(const std::set<std::string>& names, std::string_view name,
                                       const std::set<std::string>& optimizers) {
   if (name == "iteration" && optimizers.size() == 1) return *optimizers.begin();
@@ -159,7 +159,7 @@ std::optional<std::string> counted_by(const std::set<std::string>& names, std::s
   return found->optimizer;
 }
 
-// Those that have slots.
+// The optimizers that have slots.
 std::set<std::string> optimizers_in(const std::set<std::string>& names) {
   std::set<std::string> optimizers;
   for (const std::string& name : names) {
@@ -168,9 +168,9 @@ std::set<std::string> optimizers_in(const std::set<std::string>& names) {
   return optimizers;
 }
 
-// What Muster calls a variable of a model: TensorFlow's name, but for those of its recurrent
-// Estimators, "rnn_model/rnn/stacked_rnn_cells/lstm_cell_1/kernel" of the second layer, and
-// "sequence_features/words_embedding/embedding_weights".
+// Muster's name for a variable of a model: TensorFlow's name, except for the variables of its
+// recurrent Estimators, "rnn_model/rnn/stacked_rnn_cells/lstm_cell_1/kernel" of the second layer,
+// and "sequence_features/words_embedding/embedding_weights".
 std::string variable_here(const std::set<std::string>& names, std::string_view name) {
   constexpr std::string_view kModel = "rnn_model/";
   constexpr std::string_view kLayers = "rnn_model/rnn/";
