@@ -1,5 +1,5 @@
-// Laws of the checkpoints of loops written by hand on parameter servers: who saves, and who goes
-// on.
+// Invariants of the checkpoints of loops written by hand on parameter servers: which task saves,
+// and which continues.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -115,7 +115,7 @@ int64_t go_on(const std::string& middle, bool ends_training) {
     auto training = task.strategy->distribute(points(160).batch(8));
     while (training.completed_passes() < 1) {
       for (const auto& batch : training) {
-        // The chief reads its position, which has no batch behind it.
+        // The chief reads its position, after which there is no batch.
         EXPECT_EQ(task.rank, 1);
         task.strategy->run([&](const Features& x, const Labels& y) { regression.minimize(x, y); },
                            batch);
@@ -133,14 +133,14 @@ TEST(ServedLoop, AChiefBehindItsLastBatchBeginsTheRunForTheOthers) {
   interrupt_behind_the_chief(middle);
   const int64_t saved = CheckpointManager(middle).load_latest()->checkpoint.global_step;
   EXPECT_EQ(go_on(middle, /*ends_training=*/true), 20 - saved);
-  // What they have made is saved where the chief restored from, which has lost nothing.
+  // Their steps are saved where the chief restored from, and nothing is lost there.
   const CheckpointManager manager(middle);
   const auto newest = manager.load_latest();
   ASSERT_TRUE(newest.has_value());
   EXPECT_EQ(newest->checkpoint.global_step, 20);
   EXPECT_EQ(newest->checkpoint.notes.at("by"), "the chief");
   EXPECT_EQ(manager.all().size(), 2u);
-  // It says that nobody has anything left: the end of the scope has nothing to call.
+  // It says that no worker has data left: the end of the scope has nothing to call.
   EXPECT_EQ(go_on(middle, /*ends_training=*/false), 0);
   EXPECT_FALSE(take_late_error().has_value());
 }
@@ -150,7 +150,7 @@ TEST(ServedLoop, AChiefBehindItsLastBatchThatOnlyLeavesSaysWhatIsNotTrainedOn) {
   TempDirectory directory;
   const std::string middle = directory / "middle";
   interrupt_behind_the_chief(middle);
-  // The others learn it too.
+  // The other tasks get the error too.
   EXPECT_THAT(message_of([&] { (void)go_on(middle, /*ends_training=*/false); }),
               HasSubstr("was not trained on"));
   const auto error = take_late_error();
@@ -165,7 +165,7 @@ TEST(ServedLoop, AChiefBehindItsLastBatchThatOnlyLeavesSaysWhatIsNotTrainedOn) {
 TEST(ServedLoop, AChiefWithoutAnyBatchIsTold) {
   // The other worker learns of it at once, and may end first.
   std::string told;
-  // Servers of a run that failed are gone for who comes later.
+  // Servers of a failed run are gone for a task that comes later.
   std::latch here(2);
   EXPECT_THROW(run_cluster({.workers = 2},
                            [&](const Task& task) {
@@ -190,7 +190,7 @@ TEST(ServedLoop, WhatIsDoneAlreadyIsNotDoneAgain) {
       const Regression regression;
       const auto step = [&](const Features& x, const Labels& y) { regression.minimize(x, y); };
       if (task.scope.serve(step)) return;
-      // Of a worker it says whether the others have made steps already.
+      // For a worker the result says whether the others have made steps already.
       const bool found = task.scope.restore(model_dir);
       if (task.rank == 0 || made == 0) {
         EXPECT_EQ(found, made == 0);

@@ -107,7 +107,8 @@ class ClusterCoordinator::Impl {
     if (replica_ == nullptr || over_) return;
     try {
       if (broken_) {
-        // What ended it is known to the others, or they may go on without this process.
+        // The others know the error that ended it; otherwise they may continue without this
+        // process.
       } else if (std::uncaught_exceptions() > exceptions_) {
         tell_others();
       } else {
@@ -148,7 +149,7 @@ class ClusterCoordinator::Impl {
       });
       return true;
     }
-    // Who fails from now on is known to the servers.
+    // From now on the servers learn of a failing task.
     note_joining();
     if (!alone() && !cluster().is_chief) {
       make_calls(*strategy_, common(), functions_, servers_.restart_timeout.count());
@@ -278,8 +279,8 @@ class ClusterCoordinator::Impl {
                            "to know its form");
   }
 
-  // False where the run of this job has ended already: who is killed right behind that, and started
-  // again, would wait for servers that are gone.
+  // False if the run of this job has ended already: a chief that is killed just after its end, and
+  // started again, would wait for servers that are gone.
   bool begins(const RemoteFunctions::Function& training) {
     const bool ended = run_has_ended(file_systems(), options_.model_dir, cluster().job.id);
     if (ended) start_.join_timeout = std::min(start_.join_timeout, kEndedSeconds);
@@ -351,7 +352,7 @@ class ClusterCoordinator::Impl {
                            "(coordinator.serve()) return;");
   }
 
-  // What a worker's last step has made of what lives on no server.
+  // Takes the state, which is on no server, from a worker's last step.
   void take_state() {
     if (host_ != nullptr) replica_->take_state(host_->state());
   }
@@ -362,7 +363,7 @@ class ClusterCoordinator::Impl {
     return error;
   }
 
-  // What `work` throws ends this chief's part in the run.
+  // An exception of `work` ends this chief's part in the run.
   template <typename Work>
   void guarded_by_run(Work work) {
     try {
@@ -386,7 +387,7 @@ class ClusterCoordinator::Impl {
     return RemoteValue(std::move(result));
   }
 
-  // Waits until `ready()`, as long as the others are there.
+  // Waits until `ready()`, as long as the others are present.
   void wait_until(const std::function<bool()>& ready) {
     uint64_t seen = host_->wait_for_change(0, 0);
     while (!ready()) {

@@ -1,5 +1,5 @@
-// What a ClusterCoordinator does for who trains epochs with it: data that is divided, a state to
-// begin with, notes beside checkpoints. Each task is a thread with its own TF_CONFIG.
+// ClusterCoordinator for training in epochs: divided data, an initial state, notes next to
+// checkpoints. Each task is a thread with its own TF_CONFIG.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -114,7 +114,7 @@ TEST(CoordinatorState, WorkersReadPartsThatMakeUpTheData) {
   std::set<float> read;
   run_cluster({.workers = 2, .data = points(36).batch(8)},
               [&](ClusterCoordinator& coordinator, const RemoteFunctionName& step) {
-                // Whoever is fast makes more calls: as many as leave none unread.
+                // A fast worker makes more calls: as many as leave none unread.
                 while (read.size() < 36) {
                   for (const auto& result : results_of(coordinator, step, 8)) {
                     EXPECT_GT(result.at(0).numel(), 0);
@@ -151,7 +151,7 @@ TEST(CoordinatorState, TheLossOfAStepHasWhatRegularizersAdd) {
   });
 }
 
-// And of what it lacks it makes its own: the slots here.
+// Missing state is made anew: the slots here.
 TEST(CoordinatorState, ARunBeginsWithTheStateItIsGiven) {
   Checkpoint given{.global_step = 30};
   given.tensors["dense/kernel"] = torch::tensor({2.5, -1.5}, kFloat32).view({2, 1});
@@ -193,8 +193,8 @@ TEST(CoordinatorState, NotesAreKeptWithACheckpointWhichGoesBeforeAGivenState) {
               });
 }
 
-// It is killed behind the end, and started again, where there are no servers any more; also where
-// model_dir is a bucket.
+// It is killed after the end, and started again, when no servers exist any more; also if model_dir
+// is a bucket.
 class EndedRun : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(EndedRun, LeavesAChiefThatIsStartedAgainNothingToDo) {

@@ -1,4 +1,4 @@
-// Laws of calls that a chief schedules; each task is a thread with its own TF_CONFIG.
+// Invariants of calls that a chief schedules; each task is a thread with its own TF_CONFIG.
 #include "muster/calls/cluster_coordinator.h"
 
 #include <gmock/gmock.h>
@@ -136,10 +136,10 @@ void expect_one_error(ClusterCoordinator& coordinator, const Program& program) {
   EXPECT_THAT(message_of([&] { coordinator.fetch(fails); }),
               ::testing::AllOf(HasSubstr("it is negative"), HasSubstr("after step 0")));
   EXPECT_THAT(message_of([&] { coordinator.join(); }), HasSubstr("it is negative"));
-  // It was told, and the program goes on.
+  // The error was reported, and the program continues.
   coordinator.join();
   EXPECT_EQ(train_steps(coordinator, program, 3).size(), 3U);
-  // The next call of schedule() tells as well.
+  // The next call of schedule() reports it as well.
   const auto again = coordinator.schedule(program.echo, {torch::tensor(-1)});
   EXPECT_THAT(message_of([&] { coordinator.fetch(again); }), HasSubstr("it is negative"));
   EXPECT_THAT(message_of([&] { coordinator.schedule(program.echo); }), HasSubstr("it is negative"));
@@ -157,8 +157,8 @@ TEST(ClusterCoordinator, AnErrorIsToldOnceByAWorker) {
 TEST(ClusterCoordinator, WhatWasScheduledBehindAFailureIsCancelled) {
   run_cluster({}, [](ClusterCoordinator& coordinator, const Program& program) {
     std::vector<RemoteValue> values;
-    // The worker needs longer for one than this does to schedule them all, but for a machine that
-    // is very busy: then schedule() tells of the failure.
+    // The worker needs longer for one call than this thread to schedule them all, except on a very
+    // busy machine: then schedule() reports the failure.
     std::string told;
     for (int i = 0; i < 200 && told.empty(); ++i) {
       try {
@@ -207,7 +207,7 @@ TEST(ClusterCoordinator, DataThatIsUsedUpIsAnErrorOfTheCall) {
   body(coordinator, program);
 }
 
-// --- what lives on no server ---
+// --- state that is on no server ---
 
 // With one worker it is this process alone, moving averages included; they are in the checkpoint.
 TEST(ClusterCoordinator, MovingAveragesAreThoseOfTheWorkers) {
@@ -293,7 +293,7 @@ TEST(ClusterCoordinator, EachWorkerMakesADataSetOfItsOwn) {
       for (int64_t row = 0; row < x.size(0); ++row) seen.insert(x[row][0].item<double>());
       coordinator.join();
     }
-    // All rows, each on the worker whose part it is in.
+    // All rows, each on the worker to whose part it belongs.
     EXPECT_EQ(seen.size(), 8U);
   });
   EXPECT_THAT(made,
@@ -443,12 +443,12 @@ TEST(ClusterCoordinator, AChiefWithoutWorkersGivesUp) {
   const LocalCluster cluster(2, /*chief=*/true, /*servers=*/1);
   const std::string reason = "no worker is there to make calls";
   std::vector<std::optional<Error>> errors(2);
-  // On a busy machine the time may be over before the server is there; then it is given more.
+  // On a busy machine the time may be over before the server has started; then it is given more.
   for (double time = 1; time < 60; time *= 4) {
     muster::testing::run_ranks(2, [&](int task) {
       CoordinatorOptions options{.join_timeout = Seconds(time), .cancelled = [] { return false; }};
       options.environment = task == 0 ? cluster.environment(0) : cluster.server_environment(0);
-      // When the chief has given up, the server waits for another one for so long.
+      // How long the server waits for another chief when the chief has given up.
       const auto strategy = parameter_server({.restart_timeout = Seconds(0.5)});
       errors[static_cast<size_t>(task)] = error_of([&] {
         Program program;

@@ -16,9 +16,9 @@
 namespace muster::inline v0_1::distribute {
 namespace {
 
-constexpr double kPoll = 1;            // seconds that the chief lets a request for a call wait
+constexpr double kPoll = 1;            // seconds for which the chief holds a request for a call
 constexpr double kBeforeRejoin = 0.5;  // seconds
-constexpr int kPassesWithoutRows = 3;  // behind which a worker has no part of the data
+constexpr int kPassesWithoutRows = 3;  // after which a worker has no part of the data
 
 // One worker's part in a run, from its connections to its goodbye.
 class Worker {
@@ -84,7 +84,7 @@ class Worker {
     client->leave();
   }
 
-  // Of a chief that has failed, or has ended the run, the servers know.
+  // The servers know of a chief that has failed, or has ended the run.
   bool is_over() {
     try {
       group_.check_failure();
@@ -101,7 +101,8 @@ class Worker {
     try {
       return run_.ended();
     } catch (const Error& error) {
-      // What made the run fail is known to its ledger; where that is gone, nobody knows.
+      // The ledger knows the error that made the run fail; if the ledger is gone, the error is
+      // unknown.
       if (error.kind() != ErrorKind::kPeerLost && error.kind() != ErrorKind::kTimeout) throw;
       return false;
     }

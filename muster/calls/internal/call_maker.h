@@ -23,8 +23,8 @@ class CallMaker {
   CallMaker(RemoteReplica& replica, const RemoteFunctions& functions, int worker, int workers)
       : replica_(replica), functions_(functions), worker_(worker), workers_(workers) {}
 
-  // Reads the next batch where the function has data, and calls it. Throws what
-  // RemoteReplica::call() throws; NotFound for a function that was not defined.
+  // Reads the next batch if the function has data, and calls it. Throws the errors of
+  // RemoteReplica::call(); NotFound for an undefined function.
   RemoteReplica::Made make(const ps::Closure& closure);
 
  private:
@@ -36,8 +36,8 @@ class CallMaker {
   std::map<std::string, std::unique_ptr<Iterator>> open_;  // by name of the data set
 };
 
-// What a worker's task does: makes the calls that the chief schedules until the run is over, and
-// joins the run again when it loses the chief or a server, within so many seconds.
+// The work of a worker's task: makes the calls that the chief schedules until the run is over, and
+// joins the run again when it loses the chief or a server, within the given number of seconds.
 void make_calls(const Strategy& strategy, const ps::ClosureOptions& options,
                 const RemoteFunctions& functions, double restart_timeout);
 

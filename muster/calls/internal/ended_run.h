@@ -1,6 +1,6 @@
-// A word in model_dir that the run of a job has ended, for a chief that is killed right behind its
-// end and started again: the servers it would wait for are gone. Thread safety: pure functions but
-// for the file.
+// A note in model_dir that the run of a job has ended, for a chief that is killed just after its
+// end and started again: the servers that it would wait for are gone. Thread safety: pure functions
+// except for the file.
 #pragma once
 
 #include <string>

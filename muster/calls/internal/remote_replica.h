@@ -27,20 +27,20 @@ class RemoteReplica {
   SharedRun& run() { return *replica_->shared(); }
 
   // Calls the function that trains on zero rows of a batch of this form ("" without one), which
-  // makes the variables; then begins the run, or joins it. On the chief, a run that goes on from
-  // nothing begins with what `initial` has, if it is given.
+  // makes the variables; then begins the run, or joins it. On the chief, a run without a checkpoint
+  // begins with the values of `initial`, if it is given.
   void build(const RemoteFunctions::Function& training, const std::string& form,
              const Checkpoint* initial = nullptr);
 
-  // What became of a call.
+  // The result of a call.
   struct Made {
-    bool over = false;  // it was not begun, since the run is over or this task was told to stop
+    bool over = false;  // it was not begun, since the run is over or this task was asked to stop
     std::vector<Tensor> results = {};
     std::vector<Tensor> state = {};   // after a step on servers, as own_state()
     std::optional<Error> error = {};  // the function threw it, or its numbers were not finite
   };
   // Calls the function on a batch, nullptr for a function without data, and makes the step it
-  // describes. Throws what ends this task's part in the run.
+  // describes. Throws errors that end this task's part in the run.
   Made call(const RemoteFunctions::Function& function, const Batch* batch,
             const std::vector<Tensor>& arguments);
 
@@ -50,12 +50,13 @@ class RemoteReplica {
   std::vector<Tensor> own_state() const;
   void take_state(const std::vector<Tensor>& state);
 
-  // What a server does to learn the variables and optimizers.
+  // A server calls this to learn the variables and optimizers.
   static optim::TrainOp describe(const RemoteFunctions::Function& training,
                                  VariableStore& variables, uint64_t seed, const std::string& form);
 
  private:
-  // Among those that make calls, from 0: the first worker draws what a process alone draws.
+  // The number among the tasks that make calls, from 0: the first worker draws the same numbers as
+  // a process alone.
   int number() const;
   static std::vector<Tensor> invoke(const RemoteFunctions::Function& function,
                                     VariableStore& variables, CallContext& calls, RandomKey key,
