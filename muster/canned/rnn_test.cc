@@ -63,7 +63,7 @@ std::map<std::string, Tensor> small_rnn(int64_t logits = 1) {
           {"rnn_model/logits/bias", logits == 1 ? floats({.3}) : floats({.3, .4, .5})}};
 }
 
-// What small_rnn() computes, written out; `state` is changed.
+// The computation of small_rnn(), written out; `state` is changed.
 double logit_of(double price, double state[2]) {
   const double a = std::tanh(.1 * price + .2 * state[0] + .3 * state[1] + .2);
   const double b = std::tanh(-.2 * price - .3 * state[0] - .4 * state[1] + .5);
@@ -134,7 +134,7 @@ TEST_P(RnnTest, StepsAreExamplesWherePaddingDoesNotCount) {
   const double loss =
       (log_loss(logits[0], 0) + log_loss(logits[1], 1) + log_loss(logits[2], 0)) / 3;
   EXPECT_NEAR(loss, 1.9556 / 3, 1e-4);
-  // What stands at padding is not even a class.
+  // The value at padding is not even a class.
   const auto labels = one_batch(prices(), classes({{0, 1}, {0, -7}}));
   expect_results(estimator.evaluate(labels, {.steps = 1}),
                  {{"loss", loss}, {"average_loss", loss}, {"accuracy", 1.0 / 3}}, 1e-5);
@@ -146,8 +146,8 @@ TEST_P(RnnTest, StepsAreExamplesWherePaddingDoesNotCount) {
   EXPECT_TRUE(all.at("sequence_mask").equal(torch::tensor({{true, true}, {true, false}})));
 }
 
-// A mask among the features is taken in place of the lengths, weights are those of steps, and
-// labels may be names.
+// A mask among the features is taken in place of the lengths, weights belong to steps, and labels
+// may be names.
 TEST_P(RnnTest, WeightsAndMasksAreThoseOfSteps) {
   leave_checkpoint(directory_ / "m", small_rnn());
   Estimator estimator = RNNClassifier({.sequence_feature_columns = kPrice,
@@ -205,8 +205,8 @@ TEST_P(RnnTest, ANumberIsThatOfTheLastStepOrOfEach) {
                  {{"loss", 5.0 / 3}, {"average_loss", 5.0 / 3}}, 1e-5);
 }
 
-// Clicks of so many sessions, each of 1 to 6 steps with a page and, behind them, whether the last
-// page was above 3.
+// Clicks of this many sessions, each of 1 to 6 steps with a page, followed by whether the last page
+// was above 3.
 Dataset sessions(int64_t rows) {
   const Tensor number = torch::arange(rows);
   const Tensor length = number * 5 % 6 + 1;

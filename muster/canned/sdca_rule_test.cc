@@ -43,7 +43,7 @@ double prediction(const SdcaRule& rule, const SdcaExamples& examples, size_t i,
 
 double entropy(double p) { return p > 0 ? p * std::log(p) : 0; }
 
-// Primal less dual value, where w is what the duals make it: sum of losses and conjugates, and l2
+// Primal minus dual value, where w follows from the duals: sum of losses and conjugates, and l2
 // |w|^2 + l1 |w|_1, w after it was shrunk, for both problems have that half.
 double duality_gap(const SdcaRule& rule, const SdcaExamples& examples,
                    const std::vector<double>& duals, const std::vector<double>& weights) {
@@ -84,7 +84,7 @@ TEST_P(SdcaRuleTest, TheDualityGapGoesToZero) {
   const SdcaRule& rule = GetParam().rule;
   const SdcaExamples examples = small_problem(rule.loss, 30);
   std::vector<double> duals(30), weights(4);
-  // Of logistic losses a dual of 0 is the edge of its range, where the conjugate is 0.
+  // For logistic losses a dual of 0 is the edge of its range, where the conjugate is 0.
   const double begin = duality_gap(rule, examples, duals, weights);
   EXPECT_GT(begin, 1);
   double before = begin;
@@ -123,8 +123,8 @@ TEST(SdcaRuleTest, OneDualVariableIsTheBestOne) {
   }
 }
 
-// The gap behind 300 steps in which `parts` take examples that are all alike, and add up what each
-// makes of the same weights.
+// The gap after 300 steps in which `parts` take examples that are all alike, and add up the results
+// that each makes of the same weights.
 double gap_of_parts(SdcaRule rule, size_t parts) {
   constexpr size_t kOfEach = 4;
   SdcaExamples all;
@@ -152,7 +152,8 @@ double gap_of_parts(SdcaRule rule, size_t parts) {
   return duality_gap(rule, all, duals, weights);
 }
 
-// Each part alone would go all the way; their sum goes too far unless each knows of the others.
+// Each part alone would go all the way; their sum goes too far unless each takes the others into
+// account.
 TEST(SdcaRuleTest, PartsThatKnowOfEachOtherDoNotGoTooFar) {
   for (const SdcaLoss loss : {SdcaLoss::kSquared, SdcaLoss::kLogistic}) {
     EXPECT_LT(gap_of_parts({.loss = loss, .partitions = 1}, 1), 1e-6);

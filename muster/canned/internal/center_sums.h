@@ -1,5 +1,5 @@
-// Points and the centers that are nearest to them: what a step of k-means adds up.
-// Thread safety: pure functions.
+// Points and the centers nearest to them, summed in a step of k-means. Thread safety: pure
+// functions.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 
 namespace muster::inline v0_1::internal {
 
-// Gives the rows with length 1; rows of zeros stay.
+// Returns the rows with length 1; rows of zeros stay.
 Tensor normalized(const Tensor& rows);
 
-// Gives the number of the nearest of `centers` [clusters, numbers] for each of `points` [rows,
+// Returns the number of the nearest of `centers` [clusters, numbers] for each of `points` [rows,
 // numbers]: int64 [rows]. With `cosine` both are normalized.
 Tensor nearest_centers(const Tensor& points, const Tensor& centers, bool cosine);
 
-// Gives the distances of points [rows] to centers of their own, both [rows, numbers].
+// Returns the distances of points [rows] to centers of their own, both [rows, numbers].
 Tensor distances_to(const Tensor& points, const Tensor& centers, bool cosine);
 
-// Gives [clusters + 1, numbers + 1] of float64, one tensor, so that replicas exchange one message:
-// the sum of the distances in the corner of row 0; in the row behind each center the sum of the
-// points whose `index` it is, and how many these are.
+// Returns [clusters + 1, numbers + 1] of float64, one tensor, so that replicas exchange one
+// message: the sum of the distances in the corner of row 0; in row c + 1 the sum of the points
+// whose `index` is center c, and their number.
 Tensor sums_of(const Tensor& points, const Tensor& centers, const Tensor& index, bool cosine,
                int64_t clusters);
 

@@ -13,7 +13,7 @@
 namespace muster::inline v0_1::internal {
 
 struct DnnPartOptions {
-  // What stands before the names of options in errors: "" or "dnn_".
+  // The prefix of option names in errors: "" or "dnn_".
   std::string prefix{};
   std::vector<FeatureColumn> feature_columns{};
   std::vector<int64_t> hidden_units{};
@@ -31,15 +31,15 @@ class DnnPart {
   // hidden_units that are missing or below 1, and dropout outside of [0, 1).
   DnnPart(std::string estimator, const DnnPartOptions& options, int64_t units);
 
-  // Gives [batch, units], and shows how the numbers behind each layer are distributed, and which
-  // part of them is 0. Throws InvalidArgument, which begins with the estimator, for features that
-  // are no dict, or that the columns refuse.
+  // Returns [batch, units], and writes summaries of the distribution after each layer, and of the
+  // part that is 0. Throws InvalidArgument, which begins with the estimator, for features that are
+  // no dict, or that the columns refuse.
   Tensor logits(const Features& features, ModelContext& context) const;
 
  private:
   std::string estimator_;
   DenseFeatures input_;
-  Layer network_;                    // gives the logits, and then what each hidden layer gives
+  Layer network_;                    // returns the logits, and then the output of each hidden layer
   std::vector<std::string> scopes_;  // of the summaries of each of these
 };
 

@@ -1,4 +1,5 @@
-// What tests of canned estimators and of heads in Estimators share. Thread safety: pure functions.
+// Helpers that tests of canned estimators and of heads in Estimators share. Thread safety: pure
+// functions.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -89,7 +90,7 @@ inline double number_of(const Shown& shown, const std::string& tag) {
   return shown.contains(tag) ? std::get<float>(shown.at(tag)) : std::nan("");
 }
 
-// Trains and evaluates on so many replicas. It prints little, and reads no TF_CONFIG.
+// Trains and evaluates on `replicas` replicas. It prints little, and reads no TF_CONFIG.
 inline RunConfig run_config(const std::string& model_dir, int replicas = 1) {
   const distribute::StrategyPtr strategy =
       replicas == 1 ? nullptr : distribute::mirrored({.replicas = replicas});
