@@ -31,7 +31,7 @@ bool is_checkpoint(FileSystem& fs, const std::string& prefix) {
 }
 
 std::optional<CheckpointFormat> find_checkpoint_format(FileSystem& fs, const std::string& prefix) {
-  // A look into a store takes its time: nobody waits for it who registers a format.
+  // A look into a store takes time: the registration of a format must not wait for it.
   const std::map<std::string, CheckpointFormat> by_suffix = [] {
     Formats& known = formats_known();
     const std::lock_guard lock(known.mutex);

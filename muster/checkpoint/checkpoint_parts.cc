@@ -18,7 +18,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// Whoever reads some rows of a tensor verifies the pieces in which they lie.
+// A reader of some rows of a tensor verifies the pieces in which they lie.
 constexpr uint64_t kPieceBytes = uint64_t{16} << 20;
 
 }  // namespace
@@ -40,7 +40,7 @@ formats::SafetensorsParts write_checkpoint_part(FileSystem& fs, const std::strin
                                                 const std::map<std::string, Tensor>& tensors) {
   return internal::convert_errors(path, [&] {
     formats::SafetensorsParts part;
-    std::vector<Tensor> alive;  // what the views look at
+    std::vector<Tensor> alive;  // the memory of the views
     std::vector<formats::TensorView> views;
     for (const auto& [name, tensor] : tensors) {
       auto [stored, dtype] = internal::storable(name, tensor);

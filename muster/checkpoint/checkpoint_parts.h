@@ -1,8 +1,7 @@
-// A checkpoint that several processes write: each its part, a file with tensors or rows of them,
-// and behind all of them one process the checkpoint's own file, which names the parts: that is the
-// commit. A checkpoint whose own file is there is whole; parts that no such file names are what a
-// save that was killed has left.
-// Thread safety: free functions.
+// A checkpoint that several processes write. Each writes its part, a file with tensors or rows of
+// them. After all parts, one process writes the checkpoint's own file, which names the parts: that
+// is the commit. A checkpoint whose own file exists is whole; parts that no such file names are
+// left over from a killed save. Thread safety: free functions.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +23,8 @@ MUSTER_PART_EXPORT std::string checkpoint_part_name(int64_t step, size_t part, s
 MUSTER_PART_EXPORT int64_t checkpoint_part_step(const std::string& name);
 
 // Writes `tensors` to `path`: aside, synced, then committed. The file is of the safetensors format,
-// so any reader of that opens it too. Returns what lies where in this one file. Throws what
-// write_checkpoint() throws.
+// so any reader of that opens it too. Returns the places of the tensors in this one file. Throws
+// the errors of write_checkpoint().
 MUSTER_PART_EXPORT formats::SafetensorsParts write_checkpoint_part(
     FileSystem& fs, const std::string& path, const std::map<std::string, Tensor>& tensors);
 

@@ -1,5 +1,5 @@
-// Checkpoints in parts: they read as one file does, to the bit, and what is damaged, lost or left
-// behind is noticed.
+// Checkpoints in parts: they read as one file does, to the bit, and damaged, lost or left-over
+// files are noticed.
 #include "muster/checkpoint/checkpoint_parts.h"
 
 #include <gmock/gmock.h>
@@ -30,7 +30,7 @@ struct Held {
   int64_t begin = 0, end = -1;  // end < 0: all of it
 };
 
-// Writes those of `whole` into files in `directory`, as servers do. What is left is the
+// Writes the tensors of `whole` into files in `directory`, as servers do. The rest is the
 // checkpoint's own.
 Checkpoint in_parts(const std::string& directory, Checkpoint whole,
                     const std::vector<std::vector<Held>>& parts, uint32_t save = 7,
@@ -60,7 +60,7 @@ Checkpoint in_parts(const std::string& directory, Checkpoint whole,
   return own;
 }
 
-// Three parts: a kernel whose rows two of them have, one that is whole, a scalar, and nothing.
+// Three parts: a kernel whose rows two of them share, one that is whole, a scalar, and nothing.
 const std::vector<std::vector<Held>> kThreeParts = {
     {{"dense/kernel", 0, 2}, {"count"}}, {{"dense/kernel", 2, 5}, {"dense/kernel/Adam/m"}}, {}};
 
@@ -86,7 +86,7 @@ TEST(CheckpointPartsTest, TheyReadAsOneFileDoes) {
   reader->verify();
 }
 
-// Whoever they are: of several who share the work, one finds it.
+// Of several processes that share the verification, one finds the damage, wherever it is.
 TEST(CheckpointPartsTest, SharesOfTheVerificationMakeUpTheWhole) {
   TempDirectory directory;
   const Checkpoint own = in_parts(directory.path(), make_checkpoint(12), kThreeParts);
@@ -114,7 +114,7 @@ TEST(CheckpointPartsTest, SharesOfTheVerificationMakeUpTheWhole) {
   }
 }
 
-// Of a tensor in parts, of one in the file itself, and of one in a single file.
+// Rows of a tensor in parts, of one in the file itself, and of one in a single file.
 TEST(CheckpointPartsTest, AnyRowsCanBeRead) {
   TempDirectory directory;
   const Checkpoint whole = make_checkpoint(12);
@@ -238,8 +238,8 @@ TEST(CheckpointPartsTest, RetentionDeletesThemWithTheirCheckpoint) {
                           "model.ckpt-40.safetensors"));
 }
 
-// A checkpoint may have come from somebody else: what it calls its parts, and is none of them,
-// stays.
+// A checkpoint may come from a foreign source: files that it names as its parts, but that are none,
+// stay.
 TEST(CheckpointPartsTest, NothingButPartsIsDeletedWithACheckpoint) {
   TempDirectory directory;
   CheckpointManager manager(directory.path(), {.keep_checkpoint_max = 1});
@@ -273,8 +273,8 @@ TEST(CheckpointPartsTest, PartsThatNoCheckpointHasAreTidied) {
                           "model.ckpt-10.safetensors", "model.ckpt-20.safetensors"));
 }
 
-// Killed between any two changes to the disk, and with the disk full from any of them on: what is
-// loaded is whole, and the next save leaves nothing behind of the one that failed.
+// The save is killed between any two changes to the disk, or the disk is full from any of them on:
+// the loaded checkpoint is whole, and the next save removes all files of the failed one.
 TEST(CheckpointPartsTest, ASaveIsWholeOrAbsent) {
   const Checkpoint before = make_checkpoint(10), next = make_checkpoint(20);
   for (const bool killed : {true, false}) {
@@ -300,7 +300,7 @@ TEST(CheckpointPartsTest, ASaveIsWholeOrAbsent) {
       }
       CheckpointManager after(directory.path(), {.keep_checkpoint_max = 1});
       after.save(make_checkpoint(30));
-      // One that was committed, though not named yet, is whole.
+      // A committed checkpoint is whole, even if it is not named yet.
       const bool committed = std::filesystem::exists(directory / "model.ckpt-20.safetensors");
       EXPECT_EQ(files_in(directory.path()).size(), committed ? 6u : 2u) << at;
     }

@@ -21,8 +21,8 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// The lock of a machine that was lost, or of a pod that saves before it ends, goes by itself in
-// this time, and nobody can see from here whether it will.
+// The lock of a lost machine, or of a pod that saves before it ends, disappears within this time,
+// and this process cannot see whether it will.
 constexpr std::chrono::seconds kElsewhere{120};
 
 std::string own_host() {
@@ -48,7 +48,7 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
     throw invalid_argument(fmt::format("cannot lock {}: it is {}", path, why),
                            "remove it, or pass another model_dir");
   };
-  // Through a link, somebody else's file would be written.
+  // Through a link, a foreign file would be written.
   fd_ = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
   if (fd_ < 0 && errno == ELOOP) refuse("a symbolic link");
   if (fd_ < 0 && errno == EISDIR) refuse("a directory");
@@ -77,7 +77,8 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
         throw Error(ErrorKind::kCancelled,
                     fmt::format("waiting for {} to leave model_dir '{}'", who, directory));
       }
-      // To start this program again would only wait once more: whoever started two must decide.
+      // To start this program again would only wait once more: the user who started two must
+      // decide.
       throw invalid_argument(fmt::format("model_dir '{}' is in use by {}", directory, who),
                              "wait for it to end, or give this run a model_dir of its own");
     }
@@ -86,7 +87,7 @@ DirectoryLock::DirectoryLock(const std::string& directory, std::chrono::millisec
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   const std::string who = fmt::format("process {}{}", getpid(), here);
-  // Only for the message of whoever comes second.
+  // Only for the error message of a second program.
   if (ftruncate(fd_, 0) == 0) {
     [[maybe_unused]] const ssize_t written = pwrite(fd_, who.data(), who.size(), 0);
   }

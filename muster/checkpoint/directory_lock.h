@@ -2,7 +2,7 @@
 //
 // It is a lock of the operating system on the file ".lock" in the directory, so it ends with the
 // process that holds it, however that ends. File systems without locks (some network ones) give
-// none: then two programs are not told apart, and one debug line says so.
+// none: then a second program is not detected, and one debug line says so.
 #pragma once
 
 #include <chrono>
@@ -15,9 +15,9 @@ namespace muster::inline v0_1 {
 
 class MUSTER_PART_EXPORT DirectoryLock {
  public:
-  // `directory`, a path or a file:// URI, must be there. Waits up to `wait` for another program to
-  // leave (one that was just stopped may still be ending); for one of another machine two
-  // minutes, unless `wait` is 0, since the lock of a lost machine goes by itself. Throws
+  // `directory`, a path or a file:// URI, must exist. Waits up to `wait` for another program to
+  // leave (a program that was just stopped may still be ending); for a program of another machine
+  // two minutes, unless `wait` is 0, since the lock of a lost machine goes by itself. Throws
   // InvalidArgument naming the process and machine that hold it, or when ".lock" is no plain file,
   // and for a URI of another scheme; Cancelled when `cancelled` becomes true.
   explicit DirectoryLock(const std::string& directory,
@@ -27,8 +27,8 @@ class MUSTER_PART_EXPORT DirectoryLock {
   DirectoryLock(const DirectoryLock&) = delete;
   DirectoryLock& operator=(const DirectoryLock&) = delete;
 
-  // Throws Unavailable when the directory was removed or replaced since: somebody else may have
-  // locked the one that is there now.
+  // Throws Unavailable if the directory was removed or replaced since: another program may have
+  // locked the new one.
   void check() const;
 
  private:

@@ -22,7 +22,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view kSuffix = ".lease";
-// Seen for the first time, a file that nobody touched for so long is forgotten, however far apart
+// A file seen for the first time that did not change for this long is forgotten, however far apart
 // the clocks of two machines are.
 constexpr double kForgottenSeconds = 600;
 
@@ -90,12 +90,13 @@ Lease::~Lease() {
   }
   changed_.notify_all();
   thread_.join();
-  // One that stays is dead soon, and one that cannot be read may be another's.
+  // A file that stays counts as dead soon, and a file that cannot be read may belong to another
+  // process.
   if (lost_ || left_behind_ || taken_locked().value_or(true)) return;
   (void)fs_.remove(path_);
 }
 
-// Not synced: what a crash of the machine undoes is worth nothing anyway.
+// Not synced: a beat that a crash of the machine undoes has no value anyway.
 void Lease::write_locked() {
   const Written lease{.content = content_, .id = id_, .by = own_process()};
   const std::string text = to_text(lease, ++beats_);
@@ -130,8 +131,8 @@ Result<bool> Lease::taken_locked() {
   return there && there->id != id_;
 }
 
-// While nobody can tell whose the file is, it is not written: another may have taken the name
-// since.
+// While the holder of the file is unknown, it is not written: another process may have taken the
+// name since.
 void Lease::write_unless_taken_locked() {
   lost_ = lost_ || taken_locked().value();
   if (!lost_) write_locked();
@@ -156,8 +157,8 @@ bool Lease::lost() const {
 bool Lease::look_whether_lost() {
   const auto asked = std::chrono::steady_clock::now();
   const std::lock_guard lock(mutex_);
-  // A beat that looked in vain while this waited for its turn has looked for it, too: where a store
-  // is away, each look takes minutes.
+  // A failed look of a beat, while this waited for its turn, counts for it too: if a store cannot
+  // be reached, each look takes minutes.
   if (!lost_ && failed_look_ < asked) lost_ = taken_locked().value_or(false);
   return lost_;
 }
@@ -216,7 +217,7 @@ void LeasedCheckpoints::look() {
   alive_.clear();
   const Result<std::vector<std::string>> names = fs_.list_directory(model_dir_);
   unknown_ = !names.ok() && passes(names.error());
-  if (!names.ok()) return;  // what is not there holds no lease
+  if (!names.ok()) return;  // a missing directory holds no lease
   std::set<std::string> there;
   for (const std::string& file : names.value()) {
     if (!file.ends_with(kSuffix)) continue;

@@ -65,7 +65,7 @@ TEST_F(WatchTest, WhatDoesNotChangeForAMinuteIsDeadUntilItChanges) {
   EXPECT_EQ(watch.last().holder, "far");
   write_foreign(directory.path(), 2);
   EXPECT_TRUE(watch.look());
-  // It beats on while nobody looks.
+  // It continues to beat while no watcher looks.
   clock.advance(10 * LeaseWatch::kHeartbeatTimeout);
   write_foreign(directory.path(), 99);
   EXPECT_TRUE(watch.look());
@@ -151,7 +151,7 @@ TEST_F(WatchTest, LastWordsStay) {
   EXPECT_EQ(watch.last().note, "farewell");
 }
 
-// --- what it means to a manager ---
+// --- leases and the manager ---
 
 std::vector<int64_t> steps_in(const std::string& model_dir) {
   std::vector<int64_t> steps;
@@ -171,7 +171,7 @@ TEST(LeasedCheckpointsTest, StayUntilTheirLeaseLetsThemGo) {
     manager.save(make_checkpoint(2));
     manager.save(make_checkpoint(3));
     EXPECT_THAT(steps_in(directory.path()), ElementsAre(1, 3));
-    // Not one that a run continues from.
+    // A run does not continue from it.
     EXPECT_EQ(manager.all().size(), 1u);
     lease.change([](LeaseContent& content) { content = {.pinned_from = 3}; });
     manager.save(make_checkpoint(4));
@@ -212,7 +212,7 @@ TEST(LeasedCheckpointsTest, ALeaseOfADeadReaderPinsForAMinute) {
   EXPECT_THAT(steps_in(directory.path()), ElementsAre(3));
 }
 
-// Who lets go of a checkpoint has said before what it is worth.
+// A process that releases a checkpoint has published its metric before.
 TEST(LeasedCheckpointsTest, LeasesAreLookedAtBeforeKeepIsAsked) {
   TempDirectory directory;
   std::optional<Lease> lease;

@@ -27,10 +27,10 @@ using internal::CheckpointState;
 
 namespace {
 
-// Readers of a directory in which another process saves look again this often when what they were
-// about to read is gone.
+// Readers of a directory in which another process saves look again this often if the file that they
+// were about to read is gone.
 constexpr int kMaxLooks = 5;
-constexpr size_t kMostShown = 300;  // letters of a name from a file that anybody may have written
+constexpr size_t kMostShown = 300;  // letters of a name from an untrusted file
 
 // Whether a folder of a disk has the name; in a store a file may have it as well.
 bool is_folder(FileSystem& fs, const std::string& path) {
@@ -53,10 +53,10 @@ struct CheckpointManager::Pins {
 };
 
 struct CheckpointManager::Listing {
-  CheckpointState state;        // only what exists
+  CheckpointState state;        // only existing checkpoints
   std::set<std::string> names;  // of the directory
 
-  // Whether a file of this prefix is there, also in a form we cannot read: loading it says so.
+  // Whether a file of this prefix exists, also in a form we cannot read: loading it reports that.
   bool holds(const std::string& name) const {
     if (names.count(name + std::string(internal::kCheckpointSuffix)) != 0 ||
         names.count(name + ".index") != 0)
@@ -131,7 +131,7 @@ void CheckpointManager::ensure_writable() {
   }
 }
 
-// The state file is text that anybody may have written: it names files of this directory, or none.
+// The state file is untrusted text: it names files of this directory, or none.
 void CheckpointManager::drop_foreign_names(CheckpointState* state) const {
   const auto is_ours = [&](const std::string& name) {
     const std::string fault = fault_of_path(name);
@@ -151,14 +151,14 @@ void CheckpointManager::drop_foreign_names(CheckpointState* state) const {
   for (auto& entry : state->all) shorten(entry.name);
   if (!state->latest.empty() && !is_ours(state->latest)) state->latest.clear();
   std::erase_if(state->all, [&](const auto& entry) { return !is_ours(entry.name); });
-  // What is deleted lies in the directory itself.
+  // Only files in the directory itself are deleted.
   std::erase_if(state->retired, [&](const std::string& name) {
     return !is_ours(name) || name.find('/') != std::string::npos;
   });
 }
 
-// Returns what the state file says of the checkpoints that exist, or nothing, with the reason in
-// `why`, when it cannot tell.
+// Returns the state file's list of the checkpoints that exist, or nothing, with the reason in
+// `why`, if it has none.
 std::optional<CheckpointState> CheckpointManager::read_state(const Listing& listing,
                                                              std::string* why) const {
   *why = "is missing";
@@ -168,8 +168,8 @@ std::optional<CheckpointState> CheckpointManager::read_state(const Listing& list
   if (!text.ok()) {
     const ErrorKind kind = text.error().kind();
     if (kind == ErrorKind::kNotFound) return std::nullopt;
-    // A store that gives nothing may give it later, and a disk that is away too. What is no file,
-    // or no file of ours, stays so.
+    // A store that does not answer may answer later, and a disk that is away may return. A path
+    // that is no file, or no file of ours, stays so.
     if (kind != ErrorKind::kCorrupt &&
         (is_remote(model_dir_) || kind != ErrorKind::kInvalidArgument))
       throw text.error();
@@ -210,7 +210,7 @@ std::optional<CheckpointState> CheckpointManager::read_state(const Listing& list
   return state;
 }
 
-// Returns what the names of the files tell; it names no checkpoint when there is none.
+// Derives the state from the names of the files; it names no checkpoint if there is none.
 CheckpointState CheckpointManager::state_of_files(const Listing& listing) const {
   CheckpointState state;
   std::map<int64_t, std::string> found;
@@ -236,7 +236,8 @@ CheckpointState CheckpointManager::state_of_files(const Listing& listing) const 
   return state;
 }
 
-// Lists what is there as the state file tells it, or as the directory does where that cannot.
+// Lists the checkpoints according to the state file, or to the directory if the state file cannot
+// be read.
 CheckpointManager::Listing CheckpointManager::list() const {
   Listing listing;
   if (auto names = fs_.list_directory(model_dir_); names.ok()) {
@@ -262,7 +263,7 @@ CheckpointManager::Listing CheckpointManager::list() const {
 std::vector<std::string> CheckpointManager::remove_retired(
     const std::vector<std::string>& retired) const {
   std::vector<std::string> kept;
-  // Before `keep` is asked: who lets go of a checkpoint has said by then what it is worth.
+  // Before `keep` is asked: a process that releases a checkpoint has published its metric by then.
   if (!retired.empty()) leased_->look();
   for (const std::string& name : retired) {
     // A pin cannot come between the look and the deletion.
@@ -291,8 +292,8 @@ Error CheckpointManager::save_failed(const std::string& prefix, const Error& err
                fmt::format("cannot save the checkpoint '{}': {}", prefix, error.message()), hint);
 }
 
-// Makes `name` the latest checkpoint of `state` and drops those that are too many. Returns the
-// names of the dropped that are to be deleted; the others are kept for good.
+// Makes `name` the latest checkpoint of `state` and drops the surplus ones. Returns the names of
+// the dropped ones to be deleted; the others are kept for good.
 std::vector<std::string> CheckpointManager::add_latest(const std::string& name,
                                                        CheckpointState* state) const {
   std::erase_if(state->all, [&](const auto& entry) { return entry.name == name; });
@@ -308,7 +309,7 @@ std::vector<std::string> CheckpointManager::add_latest(const std::string& name,
     if (interval > 0 && oldest.timestamp - interval >= state->last_preserved) {
       state->last_preserved = oldest.timestamp;
     } else if (oldest.name.find('/') == std::string::npos) {
-      dropped.push_back(oldest.name);  // what lies outside the directory is not ours to delete
+      dropped.push_back(oldest.name);  // a file outside the directory is not ours to delete
     }
   }
   return dropped;
@@ -331,7 +332,7 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
                   error.hint());
     }
   }();
-  // What cannot be saved leaves nothing behind.
+  // A save that fails leaves no files.
   const auto forget_parts = [&] {
     for (const auto& part : checkpoint.parts.files) (void)fs_.remove(path_of(part.name));
   };
@@ -353,8 +354,8 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
   try {
     write_checkpoint(fs_, file, checkpoint);
   } catch (const Error& error) {
-    // In a store the file may be there all the same, where only the answer got lost. It goes first,
-    // and where it cannot go, or took the place of another, the parts that it names stay with it.
+    // In a store the file may exist although the answer got lost. It is deleted first. If it cannot
+    // be deleted, or replaced another one, the parts that it names stay with it.
     bool gone = !is_remote(model_dir_);
     if (!gone && !again) {
       const Status removed = fs_.remove(file);
@@ -373,7 +374,7 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
         "steps. Move it away, and the next save writes the list",
         state_path));
   } else if (Status written = fs_.write_atomically(state_path, state.to_text()); !written.ok()) {
-    // Unless the new state is there after all, a checkpoint that nothing names only takes space.
+    // Unless the new state exists after all, a checkpoint that is not named only takes space.
     Result<std::string> text = fs_.read_file(state_path);
     const bool named_now = text.ok() && text.value() == state.to_text();
     const bool known = text.ok() || text.error().kind() == ErrorKind::kNotFound;
@@ -384,7 +385,7 @@ std::string CheckpointManager::save(const Checkpoint& checkpoint) {
     throw save_failed(prefix, written.error(), before);
   }
   (void)remove_retired(retired);  // those kept stay named as retired until the next save
-  // Parts of the one that was replaced.
+  // Parts of the replaced checkpoint.
   if (again) internal::remove_leftovers(fs_, clock_, model_dir_, checkpoint);
   return prefix;
 }
@@ -419,7 +420,7 @@ std::vector<std::string> CheckpointManager::unnamed(const Listing& listing) {
       continue;
     const std::string prefix = without_suffix(name);
     const int64_t step = checkpoint_step(name);
-    // One behind the newest is not committed yet, or was taken back.
+    // A checkpoint after the newest is not committed yet, or was taken back.
     if (step >= 0 && step < checkpoint_step(state.latest) &&
         std::ranges::none_of(state.all, [&](const auto& entry) { return entry.name == prefix; }))
       found[step] = prefix;
@@ -468,7 +469,8 @@ std::optional<std::string> CheckpointManager::find_latest(
     const CheckpointState& state = listing.state;
     if (state.latest.empty()) return std::nullopt;
 
-    // Newest first; last of all what the state file does not name, such as those kept for good.
+    // Newest first; at the end the checkpoints that the state file does not name, such as those
+    // kept for good.
     std::vector<std::string> candidates = {state.latest};
     for (auto it = state.all.rbegin(); it != state.all.rend(); ++it) {
       if (it->name != state.latest) candidates.push_back(it->name);
@@ -490,7 +492,8 @@ std::optional<std::string> CheckpointManager::find_latest(
         return prefix;
       } catch (const Error& error) {
         if (error.kind() == ErrorKind::kNotFound && look < kMaxLooks) {
-          look_again = true;  // deleted since the look: whoever did it has saved newer ones
+          look_again = true;  // deleted since the look: the process that deleted it has saved newer
+                              // ones
           break;
         }
         if (error.kind() != ErrorKind::kCorrupt && error.kind() != ErrorKind::kNotFound) throw;

@@ -3,9 +3,10 @@
 // a pin are safe from any thread.
 //
 // A checkpoint is whole or absent, whatever is killed and whenever: its file is committed first,
-// behind its parts where it has any, then the text file `checkpoint` is replaced so that it names
-// it, and only then are those it no longer names deleted, parts last. Those that a lease of another
-// process keeps (muster/checkpoint/lease.h) stay until it lets go of them, or is dead.
+// after its parts if it has any, then the text file `checkpoint` is replaced so that it names it,
+// and only then the checkpoints that it no longer names are deleted, parts last. Checkpoints that a
+// lease of another process keeps (muster/checkpoint/lease.h) stay until the process releases them,
+// or is dead.
 #pragma once
 
 #include <functional>
@@ -30,27 +31,28 @@ struct CheckpointState;
 
 // Which checkpoints are kept.
 struct CheckpointManagerOptions {
-  FileSystem* fs = nullptr;  // nullptr: that of the path; otherwise it must outlive the manager
+  FileSystem* fs = nullptr;  // nullptr: the file system of the path; otherwise it must outlive the
+                             // manager
   Clock* clock = nullptr;    // nullptr: the system's; otherwise it must outlive the manager
   // The newest ones to keep; 0 keeps all.
   int keep_checkpoint_max = 5;
-  // Of those that leave the newest, one is kept for good every so many hours; 0 keeps none. The
-  // default means never.
+  // One checkpoint is kept for good per this number of hours when it leaves the newest; 0 keeps
+  // none. The default means never.
   double keep_checkpoint_every_n_hours = 10000;
-  // Asked of each one that leaves the newest, before its file is deleted, and again at each save as
-  // long as it stays: whether that prefix is to stay, for being one of the best, say. Such a file
-  // is no longer one that a run continues from. Unset: none does.
+  // Called for each checkpoint that is no longer among the newest, before its file is deleted, and
+  // again at each save as long as it stays: whether that prefix is to stay, for example as one of
+  // the best. A run no longer continues from such a file. Unset: none stays.
   std::function<bool(const std::string& prefix)> keep = {};
 };
 
 // Saves, keeps and finds the checkpoints of one directory.
 class MUSTER_PART_EXPORT CheckpointManager {
  public:
-  // A checkpoint and where it was found.
+  // A checkpoint and its place.
   struct Loaded {
     std::string prefix{};
     Checkpoint checkpoint{};
-    std::vector<std::string> skipped{};  // what is wrong with each newer one that was passed over
+    std::vector<std::string> skipped{};  // the fault of each newer one that was skipped
   };
   // Keeps the file of one checkpoint from being deleted by this manager until it is dropped; it may
   // outlive the manager.
@@ -64,19 +66,19 @@ class MUSTER_PART_EXPORT CheckpointManager {
   CheckpointManager& operator=(const CheckpointManager&) = delete;
 
   // Creates the directory and proves that files can be written there, so that a run fails before it
-  // trains and not at its first save. Throws InvalidArgument naming the directory, also when the
-  // disk is full; of a bucket, what the store says.
+  // trains and not at its first save. Throws InvalidArgument naming the directory, also if the disk
+  // is full; for a bucket, the store's error.
   void ensure_writable();
 
-  // Saves under "<model_dir>/model.ckpt-<global_step>", replacing what was saved at that step
-  // before, and returns that prefix. Parts that the checkpoint names must be there; when it cannot
-  // be saved, they are deleted. Throws what write_checkpoint throws, with the hint that the
-  // checkpoints before this one are still good. What cannot be deleted afterwards is a warning, and
-  // is tried again at the next save.
+  // Saves under "<model_dir>/model.ckpt-<global_step>", replacing an earlier checkpoint of that
+  // step, and returns that prefix. Parts that the checkpoint names must exist; if it cannot be
+  // saved, they are deleted. Throws the errors of write_checkpoint, with the hint that the
+  // checkpoints before this one are still good. A file that cannot be deleted afterwards causes a
+  // warning, and is tried again at the next save.
   std::string save(const Checkpoint& checkpoint);
 
-  // Deletes those that left the newest and that nothing holds any more. For whoever let go of one,
-  // where nobody saves any more; save() does the same.
+  // Deletes checkpoints that are no longer among the newest and that nothing holds any more. Call
+  // it after a release if no save follows; save() does the same.
   void tidy();
 
   // The prefix of the newest checkpoint that exists, nullopt when there is none. The state file
@@ -85,22 +87,21 @@ class MUSTER_PART_EXPORT CheckpointManager {
   std::optional<std::string> latest() const;
   // Prefixes, oldest first.
   std::vector<std::string> all() const;
-  // These, and before them, by step, older ones whose files are there for another reason: pinned,
-  // one of the best, kept for good.
+  // These, and before them, by step, older ones whose files exist for another reason: pinned, one
+  // of the best, kept for good.
   std::vector<std::string> existing() const;
 
-  // Throws what read_checkpoint throws.
+  // Throws the errors of read_checkpoint.
   Checkpoint load(const std::string& prefix_or_path) const;
-  // For whoever reads it piece by piece. Throws what open_checkpoint throws.
+  // Opens a checkpoint that is read piece by piece. Throws the errors of open_checkpoint.
   std::unique_ptr<CheckpointReader> open(const std::string& prefix_or_path) const;
-  // The newest good one, nullopt when there is none at all. One that is damaged or gone is reported
-  // by a warning that says what is wrong, and the one before it is used. Throws Corrupt listing
-  // each when all are damaged; errors that are not damage (permissions, a newer format) are thrown,
-  // not skipped.
+  // The newest good one, nullopt if there is none at all. A damaged or missing one is reported by a
+  // warning with the reason, and the one before it is used. Throws Corrupt listing each if all are
+  // damaged; errors that are not damage (permissions, a newer format) are thrown, not skipped.
   std::optional<Loaded> load_latest() const;
-  // The prefix of the newest good one, for whoever reads it in other ways than load(): `read` is
-  // called with prefixes, the newest first, until it throws neither Corrupt nor NotFound. Warns and
-  // throws as load_latest() does.
+  // Returns the prefix of the newest good checkpoint, for callers that read it in other ways than
+  // load(): `read` is called with prefixes, the newest first, until it throws neither Corrupt nor
+  // NotFound. Warns and throws as load_latest() does.
   std::optional<std::string> find_latest(
       const std::function<void(const std::string& prefix)>& read) const;
 
@@ -113,7 +114,7 @@ class MUSTER_PART_EXPORT CheckpointManager {
   struct Pins;
   struct Listing;
   Listing list() const;
-  // What find_latest() does; `skipped` is Loaded::skipped.
+  // Implements find_latest(); `skipped` is Loaded::skipped.
   std::optional<std::string> find_latest(const std::function<void(const std::string& prefix)>& read,
                                          std::vector<std::string>* skipped) const;
   // Names of older files than the newest that the state file does not name, by step.
@@ -127,7 +128,7 @@ class MUSTER_PART_EXPORT CheckpointManager {
   Error save_failed(const std::string& prefix, const Error& error,
                     const internal::CheckpointState& before) const;
   std::string path_of(const std::string& name) const;
-  // Deletes what neither a pin nor a lease holds; what stays is returned.
+  // Deletes the checkpoints that neither a pin nor a lease holds; returns the others.
   std::vector<std::string> remove_retired(const std::vector<std::string>& retired) const;
 
   std::string model_dir_;

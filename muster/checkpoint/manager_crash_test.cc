@@ -1,4 +1,4 @@
-// What a killed or failed save leaves: the old checkpoint or the new one, whole.
+// A killed or failed save leaves the old checkpoint or the new one, whole.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -27,7 +27,7 @@ using ::testing::UnorderedElementsAre;
 
 TEST(CheckpointManagerCrash, LeftoversOfKilledSavesAreRemovedAndOthersAreNot) {
   TempDirectory directory;
-  // A child that has come and gone: its id belongs to nobody.
+  // A child that has ended: its id belongs to no process.
   const pid_t gone = ::fork();
   if (gone == 0) ::_exit(0);
   ::waitpid(gone, nullptr, 0);
@@ -43,14 +43,14 @@ TEST(CheckpointManagerCrash, LeftoversOfKilledSavesAreRemovedAndOthersAreNot) {
   manager.save(make_checkpoint(8));
   EXPECT_THAT(names_in(directory.path()), UnorderedElementsAre(alive, foreign, ".model.ckpt-7.txt",
                                                                "checkpoint", file_name(8)));
-  // Two days later nobody writes it any more, whoever has that id now.
+  // Two days later no process writes it any more, even if another process has that id now.
   ManualClock later({.wall_seconds = system_clock().wall_seconds() + 2 * 24 * 3600});
   CheckpointManager(directory.path(), {.clock = &later}).save(make_checkpoint(9));
   EXPECT_FALSE(files().exists(directory / alive).value());
 }
 
-// The law of promise 4: a crash at any change leaves the old checkpoint or the new one, whole, and
-// nothing that the next saves do not tidy.
+// Invariant of promise 4: a crash at any change leaves the old checkpoint or the new one, whole,
+// and only files that the next saves remove.
 void crash_everywhere(int64_t new_step, int64_t new_seed) {
   int crashes = 0;
   for (int64_t at = 0;; ++at) {
@@ -76,7 +76,7 @@ void crash_everywhere(int64_t new_step, int64_t new_seed) {
       EXPECT_TRUE(is_new) << "crash at " << at;
     }
 
-    // The run resumes, gets to that step again, and goes on.
+    // The run resumes, gets to that step again, and continues.
     after.save(make_checkpoint(new_step, new_seed));
     after.save(make_checkpoint(40));
     EXPECT_THAT(names_in(directory.path()),

@@ -1,5 +1,4 @@
-// Reads the tensors of a safetensors file, whoever wrote it.
-// Thread safety: a free function.
+// Reads the tensors of a safetensors file from any writer. Thread safety: a free function.
 #pragma once
 
 #include <map>
@@ -11,7 +10,7 @@
 
 namespace muster::inline v0_1 {
 
-// Gives all tensors of the file by name, on the CPU. Of a checkpoint, digests are verified, and
+// Returns all tensors of the file by name, on the CPU. For a checkpoint, digests are verified, and
 // "global_step" is left out. Throws NotFound, Corrupt, and InvalidArgument for a dtype that
 // LibTorch has not.
 MUSTER_PART_EXPORT std::map<std::string, Tensor> read_tensors(FileSystem& files,

@@ -25,12 +25,12 @@ std::string this_process() {
 }
 
 Error in_use(const std::string& directory, const std::string& who) {
-  // To start this program again would only wait once more: whoever started two must decide.
+  // To start this program again would only wait once more: the user who started two must decide.
   return invalid_argument(fmt::format("model_dir '{}' is in use by {}", directory, who),
                           "wait for it to end, or give this run a model_dir of its own");
 }
 
-// Returns when nobody holds the right.
+// Returns when no process holds the right.
 void wait_for_others(const std::string& directory, FileSystem& fs,
                      const std::function<bool()>& cancelled, const StoreClaimOptions& options) {
   LeaseWatch watch(directory, kName, fs, system_clock());
@@ -52,7 +52,7 @@ void wait_for_others(const std::string& directory, FileSystem& fs,
       throw in_use(directory, there->holder);
     std::this_thread::sleep_for(options.look_every);
   }
-  // Whoever holds the right goes on holding it while nobody can read that.
+  // The holder of the right keeps it while the store cannot be read.
   if (watch.trouble()) throw *watch.trouble();
 }
 

@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 constexpr const char* kClaimed = "mem://bucket/run";
 constexpr auto kNoBeat = std::chrono::hours(24);  // a beat that no test sees
 
-// What a program elsewhere writes, of which nobody here can tell whether it lives.
+// The lease of a program elsewhere, whose state is unknown here.
 std::string lease_text(int beats) {
   return fmt::format(R"({{"holder":"process 7 on far","id":"1","space":"","process":7,"beats":{},)"
                      R"("pinned":[],"note":""}})",
@@ -44,7 +44,8 @@ TEST(StoreClaim, OneProgramAtATime) {
   const StoreClaim next(kClaimed, store, {}, {.lease = {.beat = kNoBeat}});
 }
 
-// One that beats is alive: who comes second is told so without waiting for a minute.
+// A lease that beats has a live holder: a second process gets the error without waiting for a
+// minute.
 TEST(StoreClaim, OneThatBeatsIsNamed) {
   MemoryStore store;
   int beats = 0;
@@ -97,7 +98,7 @@ TEST(StoreClaim, TheOneWhoLostItIsTold) {
   FAIL() << "it was not told";
 }
 
-// Whoever cannot read whose the right is does not take it.
+// A process that cannot read the holder of the right does not take the right.
 TEST(StoreClaim, IsNotTakenWhereItCannotBeRead) {
   MemoryStore store;
   const std::string path = "mem://bucket/run/writer.lease";
@@ -118,8 +119,8 @@ TEST(StoreClaim, ItsLossIsSeenBeforeASave) {
               HasSubstr("was taken by another program"));
 }
 
-// Another may have taken the right while the store was away: who cannot read whose it is does not
-// write over it, and does not remove it.
+// Another process may have taken the right while the store was away: a process that cannot read the
+// holder does not overwrite the lease, and does not remove it.
 TEST(StoreClaim, IsNotWrittenWhereItCannotBeRead) {
   MemoryStore store;
   {

@@ -28,7 +28,7 @@ using nlohmann::json;
 constexpr size_t kNamesShown = 8;
 constexpr int64_t kReadAtOnce = int64_t{32} << 20;  // bytes of a table that is elsewhere
 
-// A prefix or file as it is; of a model_dir the newest.
+// A prefix or file unchanged; for a model_dir the newest checkpoint.
 std::string prefix_of(FileSystem& fs, const std::string& from) {
   if (fs.exists(checkpoint_file(from)).value()) return from;
   const Result<FileInfo> info = fs.info(from);
@@ -166,7 +166,7 @@ class WarmStart {
     return taken;
   }
 
-  // The same for a table that is elsewhere, for which there need not be room here.
+  // The same for a table in another process, which need not fit into memory here.
   std::optional<WarmStartReport::Taken> take_rows(const Variable& table,
                                                   const WarmStartReport::Taken& taken) {
     const VariableSpec& spec = table.spec();
@@ -182,7 +182,7 @@ class WarmStart {
     return taken;
   }
 
-  // Whether what the checkpoint holds has the variable's form; that it does not is noted.
+  // Whether the checkpoint's value has the variable's form; a difference is noted.
   bool fits(const VariableSpec& spec, const WarmStartReport::Taken& taken, const TensorSpec& held) {
     if (held == TensorSpec{spec.shape, spec.dtype}) return true;
     misfits_.push_back(fmt::format("{}: the checkpoint holds \"{}\" as {}; {}", spec.describe(),
@@ -201,7 +201,7 @@ class WarmStart {
     }
   }
 
-  // What an optimizer keeps of a variable is called "<optimizer>/<slot>/<variable>".
+  // An optimizer slot of a variable is called "<optimizer>/<slot>/<variable>".
   bool is_slot(const std::string& name) const {
     for (size_t slash = name.find('/'); slash != std::string::npos;
          slash = name.find('/', slash + 1)) {
@@ -263,7 +263,7 @@ class WarmStart {
       log::info(fmt::format("  initialised: {}{}", name, why_not(name)));
   }
 
-  // Statistics that nobody chose, though the checkpoint has them, are easily forgotten.
+  // Statistics in the checkpoint that were not chosen are easily forgotten.
   std::string why_not(const std::string& name) const {
     const bool left = settings_.vars_to_warm_start.trainable_only() && held_.contains(name) &&
                       !variables_.find(name)->spec().trainable;
@@ -277,7 +277,7 @@ class WarmStart {
   const WriteRows& write_rows_;
   const std::string prefix_;
   const std::unique_ptr<CheckpointReader> reader_;
-  std::set<std::string> held_;                // what the checkpoint holds
+  std::set<std::string> held_;                // the names in the checkpoint
   std::vector<std::string> known_;            // the model's variables
   std::map<std::string, TensorSpec> shapes_;  // of the checkpoint's variables, once one is asked
   std::vector<std::string> misfits_;          // a line each

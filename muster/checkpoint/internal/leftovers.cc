@@ -19,8 +19,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-// Leftovers of a process that may still run are only removed when nobody has touched them for this
-// long.
+// Leftovers of a process that may still run are only removed if they did not change for this long.
 constexpr double kStaleSeconds = 24 * 3600;
 
 // Whether `name` is what a killed save of ours left behind:
@@ -51,8 +50,8 @@ void remove_leftover(FileSystem& fs, const std::string& path) {
   }
 }
 
-// The names of the parts of the checkpoint in `file`; those that are no names of parts of its step
-// may be anybody's files. Throws what open_checkpoint() throws.
+// The names of the parts of the checkpoint in `file`. Names that are no parts of its step are left
+// out, since they may be foreign files. Throws what open_checkpoint() throws.
 std::set<std::string> parts_of(FileSystem& fs, const std::string& file) {
   const auto reader = open_checkpoint(fs, file);
   std::set<std::string> names;
@@ -62,7 +61,7 @@ std::set<std::string> parts_of(FileSystem& fs, const std::string& file) {
   return names;
 }
 
-// Deletes those of `names` that are parts which no checkpoint has.
+// Deletes those files among `names` that are parts which no checkpoint has.
 void remove_lost_parts(FileSystem& fs, const std::string& model_dir,
                        const std::vector<std::string>& names, const Checkpoint& saving) {
   std::map<int64_t, std::set<std::string>> found;
@@ -78,7 +77,7 @@ void remove_lost_parts(FileSystem& fs, const std::string& model_dir,
         for (const std::string& name : parts_of(fs, file)) lost.erase(name);
       }
     } catch (const Error&) {
-      continue;  // of one that is damaged, they may be what is left
+      continue;  // parts of a damaged checkpoint may be all that is left of it
     }
     for (const std::string& name : lost) remove_leftover(fs, join_path(model_dir, name));
   }
@@ -89,7 +88,7 @@ void remove_lost_parts(FileSystem& fs, const std::string& model_dir,
 void remove_leftovers(FileSystem& fs, Clock& clock, const std::string& model_dir,
                       const Checkpoint& saving) {
   const auto names = fs.list_directory(model_dir);
-  if (!names.ok()) return;  // there is nothing to tidy in a directory that is not there yet
+  if (!names.ok()) return;  // a directory that does not exist yet needs no tidying
   for (const std::string& name : names.value()) {
     if (!is_our_staging_name(name)) continue;
     const std::string path = join_path(model_dir, name);
@@ -109,9 +108,9 @@ Status remove_checkpoint(FileSystem& fs, const std::string& model_dir, const std
   try {
     parts = parts_of(fs, file);
   } catch (const Error&) {
-    // Gone, or damaged: what it has of parts goes with the next save.
+    // Gone, or damaged: the next save removes its parts.
   }
-  // In this order nobody finds a checkpoint that lacks a part.
+  // In this order no program finds a checkpoint that lacks a part.
   const Status removed = fs.remove(file);
   if (removed.ok()) {
     for (const std::string& part : parts) remove_leftover(fs, join_path(model_dir, part));

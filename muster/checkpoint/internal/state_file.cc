@@ -36,7 +36,7 @@ int digit(char c, int base) {
   return value < base ? value : -1;
 }
 
-// One quoted string at the start of `text`, which is moved behind it.
+// Reads one quoted string at the start of `text`, and moves `text` after it.
 std::optional<std::string> unquote(std::string_view& text) {
   if (text.empty() || (text[0] != '"' && text[0] != '\'')) return std::nullopt;
   const char mark = text[0];
