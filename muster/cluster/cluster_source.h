@@ -1,5 +1,5 @@
 // A way in which a process learns its place in a cluster: one for each launcher and scheduler.
-// Thread safety: values and pure functions of what they are given.
+// Thread safety: values and pure functions of their arguments.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +14,13 @@
 
 namespace muster::inline v0_1::cluster {
 
-// The text of a small file; nothing when it is not there.
+// The text of a small file; nothing if it does not exist.
 using ReadSmallFile = std::function<std::optional<std::string>(const std::string& path)>;
 
 // Where a source looks.
 struct Surroundings {
   const Environment& environment;  // of the process
-  ReadSmallFile read_file{};       // for what a launcher leaves in files
+  ReadSmallFile read_file{};       // for facts that a launcher leaves in files
 };
 
 // Which process of how many this is, by two variables.
@@ -30,33 +30,33 @@ struct PlaceClaim {
   int64_t size = 0;
 };
 
-// What there is of a launcher's variables where they are too few for it to count.
+// The existing variables of a launcher if they are too few for it to count.
 struct PartialEnvironment {
-  std::string finding{};       // "RANK is 1, and WORLD_SIZE and MASTER_ADDR are not there"
-  std::string fix{};           // "set ...", what makes a cluster of it
-  size_t lacking = 0;          // variables
-  bool means_cluster = false;  // a rank above 0 or a size above 1 is among those that are there
-  bool is_doubtful = false;    // it does not, and yet is worth a note
-  std::optional<PlaceClaim> claim{};  // where both of these are there
+  std::string finding{};              // "RANK is 1, and WORLD_SIZE and MASTER_ADDR are not there"
+  std::string fix{};                  // "set ...", which makes a cluster of it
+  size_t lacking = 0;                 // variables
+  bool means_cluster = false;         // a rank above 0 or a size above 1 is set
+  bool is_doubtful = false;           // it does not, and yet is worth a note
+  std::optional<PlaceClaim> claim{};  // if both of these are set
 };
 
-// One launcher: whether it started this process, and what it says.
+// One launcher: whether it started this process, and the cluster that it describes.
 struct ClusterSource {
   std::string_view name{};  // "Slurm", as messages call it
   std::string_view word{};  // "slurm", by which MUSTER_CLUSTER chooses it
-  // What it calls this process, "Slurm step 12.0"; "" when it has not started it.
+  // The launcher's name for this process, "Slurm step 12.0"; "" if it has not started it.
   std::string (*seen)(const Surroundings& around);
-  // REQUIRES: seen() says something. Throws InvalidArgument when what the launcher says is wrong,
-  // or too little to find the other tasks.
+  // REQUIRES: seen() is not "". Throws InvalidArgument if the launcher's variables are wrong, or
+  // not enough to find the other tasks.
   ResolvedCluster (*resolve)(const Surroundings& around, const ResolveOptions& options);
-  // REQUIRES: seen() says nothing. Returns what there is of its variables all the same.
+  // REQUIRES: seen() returns "". Returns the launcher's variables that exist anyway.
   std::optional<PartialEnvironment> (*left)(const Surroundings& around);
 };
 
 // All sources, in the order in which they are asked: the innermost launcher first.
 std::span<const ClusterSource> cluster_sources();
 
-// What resolve_cluster() returns and throws where sources look there.
+// resolve_cluster() with the given surroundings.
 ResolvedCluster resolve_in(const Surroundings& around, const ResolveOptions& options);
 
 }  // namespace muster::inline v0_1::cluster

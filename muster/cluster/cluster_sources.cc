@@ -36,7 +36,7 @@ std::optional<std::string> read_small_file(const std::string& path) {
   return text;
 }
 
-// Throws InvalidArgument for a word that is no launcher's.
+// Throws InvalidArgument for an unknown launcher.
 std::string chosen_word(const Environment& environment) {
   const std::string word = environment.get_or(kChoice, "");
   std::vector<std::string> known{kAlone};
@@ -46,7 +46,7 @@ std::string chosen_word(const Environment& environment) {
                          "it is one of " + join(known, ", ") + ", or unset");
 }
 
-// The first of those that were seen, or the one that was asked for; nullptr: this process is alone.
+// The first launcher that was seen, or the requested one; nullptr: this process is alone.
 const Seen* choose(const std::vector<Seen>& seen, const std::string& word,
                    const Surroundings& around) {
   if (word == kAlone) return nullptr;
@@ -72,9 +72,9 @@ bool is(const ClusterSource& source, std::initializer_list<std::string_view> wor
   return std::ranges::find(words, source.word) != words.end();
 }
 
-// Whether two launchers that both speak must agree. One that starts another has its own count: srun
-// one torchrun on each node, torchrun some processes. But nobody starts a cluster inside of
-// another.
+// Whether two launchers that both set variables must agree. A launcher that starts another has its
+// own count: srun one torchrun on each node, torchrun some processes. But no one starts a cluster
+// inside of another.
 bool must_agree(const ClusterSource& winner, const ClusterSource& other) {
   if (is(winner, {"tf_config", "vertex"})) return is(other, {"torchrun", "rank"});
   return is(winner, {"rank"}) && is(other, {"mpi"});
@@ -96,7 +96,7 @@ void check_agreement(const Seen& winner, const ResolvedCluster& cluster, const S
   try {
     theirs = other.source->resolve(around, options);
   } catch (const Error&) {
-    return;  // what is not used may be wrong
+    return;  // an unused launcher may be wrong
   }
   if (theirs->num_workers == cluster.num_workers && theirs->rank == cluster.rank) return;
   throw disagree(*winner.source, cluster, other.source->name, theirs->rank, theirs->num_workers,
@@ -104,11 +104,11 @@ void check_agreement(const Seen& winner, const ResolvedCluster& cluster, const S
                              kChoice, winner.source->word, kChoice, other.source->word));
 }
 
-// A rank and a size lead to no cluster where another variable lacks, as RANK and WORLD_SIZE without
-// MASTER_ADDR, and contradict one all the same.
+// A rank and a size without a needed third variable, such as RANK and WORLD_SIZE without
+// MASTER_ADDR, lead to no cluster, but still contradict one.
 void check_half_agreement(const Seen& winner, const ResolvedCluster& cluster,
                           const ClusterSource& other, const Surroundings& around) {
-  // Whether these are torchrun's cannot be told: RANK and WORLD_SIZE speak for themselves.
+  // The source cannot tell whether torchrun set these variables, so RANK and WORLD_SIZE decide.
   const bool asked = must_agree(*winner.source, other) && !is(other, {"torchrun"});
   if (cluster.rank < 0 || !asked || !other.seen(around).empty()) return;
   const std::optional<PartialEnvironment> partial = other.left(around);
@@ -131,7 +131,7 @@ std::string describe(const std::vector<Seen>& seen, const Seen* winner) {
          (others.empty() ? "" : fmt::format(" (also seen, not used: {})", join(others, ", ")));
 }
 
-// Where a service wants to find what a program leaves.
+// The folder in which a service looks for a program's output.
 std::optional<std::string> model_dir_of_service(const Environment& environment) {
   for (const char* name : {"AIP_CHECKPOINT_DIR", "AIP_MODEL_DIR", "SM_MODEL_DIR"}) {
     if (std::string directory = environment.get_or(name, ""); !directory.empty()) return directory;
@@ -147,8 +147,8 @@ ResolvedCluster alone(const Environment& environment, const std::string& word,
 }
 
 // Several processes that each train alone into one model_dir look well, and are the worst outcome.
-// A launcher that started one process and said so may itself be one of many that an outer one
-// started; one inside of it that is set in part may not.
+// A launcher that started a single process may itself be one of many that an outer launcher
+// started; an inner launcher that is only partly set is an error.
 void check_partial_environments(const Seen* winner, const Surroundings& around,
                                 ResolvedCluster& result) {
   if (!result.coordinator_address.empty()) return;
@@ -216,7 +216,7 @@ LocalPlace local_place(const Environment& environment) noexcept {
         resolve_cluster(environment, {.worker_zero_may_be_chief = true});
     return {.rank = cluster.local_rank, .size = cluster.local_size};
   } catch (const std::exception&) {
-    return {};  // who trains says what is wrong
+    return {};  // training reports the error
   }
 }
 

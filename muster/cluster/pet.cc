@@ -57,7 +57,8 @@ int nodes_of(const Environment& environment) {
 
 Node node_of(const Environment& environment) {
   Node node{.nodes = nodes_of(environment), .processes = processes_of(environment)};
-  // PyTorchJob sets RANK to the number of the node, too, and WORLD_SIZE to that of all processes.
+  // PyTorchJob sets RANK to the number of the node, too, and WORLD_SIZE to the number of all
+  // processes.
   auto rank = number_if_set(environment, "PET_NODE_RANK");
   if (!rank) rank = number_if_set(environment, "RANK");
   if (!rank && node.nodes > 1) {
@@ -91,7 +92,7 @@ Node node_of(const Environment& environment) {
   return node;
 }
 
-// MASTER_* goes first: where both are there, they say the same.
+// MASTER_* has priority: if both are set, they agree.
 Environment with_master(Environment environment) {
   for (const char* name : {"MASTER_ADDR", "MASTER_PORT"}) {
     const std::string pet = environment.get_or(std::string("PET_") + name, "");
@@ -156,7 +157,7 @@ std::vector<std::map<std::string, std::string>> processes_of_node(const Environm
                          {"LOCAL_WORLD_SIZE", std::to_string(node.processes)},
                          {"MASTER_ADDR", known.get_or("MASTER_ADDR", "")},
                          {"MASTER_PORT", known.get_or("MASTER_PORT", "29500")}});
-    // Whoever chose PET_* chose it for this process, which starts the others as torchrun does.
+    // The user chose PET_* for this process, which starts the others as torchrun does.
     if (!choice.empty()) processes.back()["MUSTER_CLUSTER"] = "torchrun";
   }
   return processes;

@@ -1,4 +1,4 @@
-// RANK, WORLD_SIZE, MASTER_ADDR: what Kubeflow's PyTorchJob sets in each pod, and scripts by hand.
+// RANK, WORLD_SIZE, MASTER_ADDR: set in each pod by Kubeflow's PyTorchJob, and by scripts.
 #include <fmt/format.h>
 
 #include <array>
@@ -13,7 +13,7 @@ namespace {
 
 std::string rank_variables_seen(const Surroundings& around) {
   if (!has_all(around.environment, {"RANK", "WORLD_SIZE", "MASTER_ADDR"})) return "";
-  // Of torchrun and of PET_* they are a part, with which RANK may count the nodes.
+  // torchrun and PET_* set these in addition; RANK may then count the nodes.
   for (const char* name : {"GROUP_RANK", "PET_NODE_RANK", "PET_NNODES"})
     if (has_all(around.environment, {name})) return "";
   return fmt::format("RANK {} of WORLD_SIZE {}", around.environment.get_or("RANK", ""),
@@ -25,15 +25,15 @@ ResolvedCluster resolve_rank_variables(const Surroundings& around,
   const Environment& environment = around.environment;
   const int size = number_of(environment, "WORLD_SIZE", 1);
   const int rank = number_of(environment, "RANK");
-  // Who is to meet rank 0 on loopback is on its machine. Rank 0 itself is told so too in the master
-  // pod of a PyTorchJob, whose others are elsewhere.
+  // A process that is to meet rank 0 on loopback is on the same machine. Rank 0 itself gets a
+  // loopback address too in the master pod of a PyTorchJob, whose other pods are elsewhere.
   const bool pod = rank == 0 && environment.has("KUBERNETES_SERVICE_HOST");
   const bool together = is_loopback(environment.get_or("MASTER_ADDR", "")) && !pod;
   const auto said_size = number_if_set(environment, "LOCAL_WORLD_SIZE", 1);
   const int local_rank = number_if_set(environment, "LOCAL_RANK")
                              .value_or(together ? rank % said_size.value_or(size) : 0);
-  // Elsewhere a pod has one process, and does not say so; who sets LOCAL_RANK alone has at least so
-  // many.
+  // Elsewhere a pod has one process, and sets no variable for it; with LOCAL_RANK alone there are
+  // at least LOCAL_RANK + 1.
   const int local_size = said_size.value_or(together ? size : local_rank + 1);
   return to_cluster({.source = "RANK and WORLD_SIZE",
                      .rank = rank,
@@ -44,7 +44,7 @@ ResolvedCluster resolve_rank_variables(const Surroundings& around,
                     environment);
 }
 
-// Many a shell has a MASTER_ADDR, which tells nobody that it is a rank.
+// Many shells have a MASTER_ADDR, which does not mean that the process is a rank.
 std::optional<PartialEnvironment> rank_variables_left(const Surroundings& around) {
   constexpr std::array kVariables = {PlaceVariable{"RANK", Counts::kRank},
                                      PlaceVariable{"WORLD_SIZE", Counts::kSize},

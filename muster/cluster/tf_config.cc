@@ -200,7 +200,7 @@ RunConfigCluster apply_run_config(const TfConfig& config,
   result.task_type = task.type;
   result.task_id = task.index;
   if (task.type == "evaluator") {
-    // The evaluator stands beside the cluster, not in it.
+    // The evaluator is outside the cluster.
     result.cluster = ClusterSpec();
     result.evaluation_master = config.eval_session_master.value_or("");
     result.is_chief = false;

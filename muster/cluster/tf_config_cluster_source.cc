@@ -1,5 +1,4 @@
-// TF_CONFIG with a cluster: `muster run`, Kubeflow's TFJob, Vertex AI, and whoever writes it by
-// hand.
+// TF_CONFIG with a cluster: from `muster run`, Kubeflow's TFJob, Vertex AI, or written by hand.
 #include <array>
 
 #include "muster/base/error.h"
@@ -17,7 +16,7 @@ std::string tf_config_seen(const Surroundings& around) {
     // A task without a cluster, as in a job of one replica, says nothing about where this is.
     return parse_tf_config(text).cluster.empty() ? "" : "TF_CONFIG";
   } catch (const Error&) {
-    return "TF_CONFIG";  // resolve() says what is wrong
+    return "TF_CONFIG";  // resolve() reports the mistake
   }
 }
 
@@ -25,7 +24,7 @@ ResolvedCluster resolve_tf_config(const Surroundings& around, const ResolveOptio
   return resolve_tf_config_text(around.environment.get_or("TF_CONFIG", ""), options);
 }
 
-// As of TF_CONFIG=$(cat FILE) where there is no such file.
+// As after TF_CONFIG=$(cat FILE) if there is no such file.
 std::optional<PartialEnvironment> tf_config_left(const Surroundings& around) {
   constexpr std::array kVariables = {PlaceVariable{"TF_CONFIG", Counts::kNothing}};
   return find_partial_environment(around.environment, kVariables,

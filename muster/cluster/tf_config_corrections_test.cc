@@ -1,5 +1,5 @@
-// The law of TF_CONFIG's errors: whatever is wrong, the example in the error works where the wrong
-// text did not, and this process is still the task it was.
+// Invariant of TF_CONFIG's errors: for every wrong text, the example in the error works, and in it
+// this process is still the same task.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -137,7 +137,7 @@ std::string example_in(const Error& error) {
   return hint.substr(begin + 11, hint.find('\'', begin + 11) - begin - 11);
 }
 
-// The address of the task that the text names, where it has one that no other task has.
+// The address of the task that the text names, if no other task has the same one.
 std::string own_address(const std::string& text) {
   try {
     const TfConfig config = parse_tf_config(text);
@@ -229,7 +229,7 @@ TEST(Corrections, KnownCases) {
   EXPECT_EQ(example_for(
                 config(R"("chief":["c:1"],"worker":["host:6:6"])", R"("type":"worker","index":0)")),
             config(R"("chief":["c:1"],"worker":["host:6"])", R"("type":"worker","index":0)"));
-  // Several chiefs, beside another mistake.
+  // Several chiefs, together with another mistake.
   EXPECT_EQ(
       example_for(config(R"("chief":["a:1","b"],"worker":["c:1"])", R"("type":"chief","index":1)")),
       config(R"("chief":["a:1"],"worker":["c:1","b:2222"])", worker1));
@@ -243,7 +243,7 @@ TEST(Corrections, KnownCases) {
   EXPECT_EQ(
       example_for(config(R"("chief":["a:1"],"gpu":["b:1","c:1"])", R"("type":"gpu","index":1)")),
       config(R"("chief":["a:1"],"worker":["b:1","c:1"])", worker1));
-  // What a shell would read as the end of the text.
+  // A character that a shell would read as the end of the text.
   EXPECT_EQ(example_for(R"({"service":3,"environment":"it's"})"), R"({"environment":"it\u0027s"})");
 }
 

@@ -1,5 +1,5 @@
-// Corrects a TF_CONFIG that is wrong into what its user could have meant, for the hints of errors.
-// Thread safety: pure functions.
+// Corrects a wrong TF_CONFIG into the user's probable intention, for the hints of errors. Thread
+// safety: pure functions.
 #pragma once
 
 #include <functional>
@@ -26,7 +26,7 @@ TfConfig moved(const TfConfig& config, const std::function<Task(const Task&)>& p
 TfConfig with_chief(const TfConfig& config);
 // Makes all chiefs but the first into workers.
 TfConfig with_one(const TfConfig& config, const std::string& chief);
-// Makes the tasks for which `which` says so into workers, behind those there are.
+// Makes the tasks that `which` selects into workers, after the workers that exist.
 TfConfig with_workers(const TfConfig& config, const std::function<bool(const Task&)>& which);
 // Names a task that is in the cluster: the one whose name is nearly this one's, or else the chief.
 TfConfig with_known_task(const TfConfig& config, const std::string& chief);

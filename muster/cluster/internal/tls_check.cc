@@ -28,7 +28,7 @@ Memory memory_of(const std::string& text) {
   return memory;
 }
 
-// Nobody is asked for a password.
+// No password is asked for.
 int no_password(char*, int, int, void*) { return -1; }
 
 std::vector<Certificate> read_certificates(const std::string& text, const std::string& named) {
