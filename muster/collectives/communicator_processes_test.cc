@@ -79,7 +79,8 @@ TEST_P(CommunicatorProcesses, AKilledRankIsNamedAtOnceByEverySurvivor) {
   }
 }
 
-// Makes a part of what is rank 2's to sum unreadable here, so that whoever sums it ends there.
+// Makes a part of the chunk that rank 2 sums unreadable here, so that a process that sums it ends
+// there.
 void end_where_chunk_2_is_summed(const Tensor& buffer) {
   std::signal(SIGSEGV, [](int) { _exit(7); });
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
@@ -102,7 +103,7 @@ TEST(SharedMemoryProcesses, WhoeverDiesInThePartOfAnotherIsNamedAtOnce) {
                          group->all_reduce(buffer).wait();
                          return;
                        }
-                       // What is posted first is begun by the last that posts.
+                       // The operation that is posted first is begun by the last rank that posts.
                        Work sum = group->all_reduce(buffer);
                        task.store().set("posted" + std::to_string(task.rank()), "");
                        task.store().get("died", 30s);
@@ -143,7 +144,7 @@ TEST_P(CommunicatorProcesses, AStoppedRankCanBeAborted) {
   tasks.store().get("ready0", 30s);
   tasks.store().get("ready1", 30s);
   tasks.stop(1);
-  EXPECT_THROW(tasks.wait(0, 100ms), Error);  // nothing tells it that its peer is stopped
+  EXPECT_THROW(tasks.wait(0, 100ms), Error);  // it gets no notice that its peer is stopped
   tasks.store().set("abort", "");
   EXPECT_EQ(tasks.wait(0, 10s), 0) << tasks.output(0);
   EXPECT_THAT(tasks.store().get("error0", 0ms), HasSubstr("worker:1 makes no progress"));

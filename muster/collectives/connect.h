@@ -13,7 +13,7 @@
 
 namespace muster::inline v0_1 {
 
-// Who meets whom, and how.
+// The ranks of a group, and how they connect.
 struct ConnectOptions {
   Transport transport = Transport::kAuto;
   // Where the ranks leave each other their addresses; needed only while connecting. Required for
@@ -21,7 +21,7 @@ struct ConnectOptions {
   KeyValueStore* rendezvous = nullptr;
   int rank = 0;
   int size = 1;
-  // Where this rank's tensors are. On a GPU those of the CPU are reduced too.
+  // The device of this rank's tensors. On a GPU, tensors of the CPU are reduced too.
   Device device = at::kCPU;
   std::string address = "127.0.0.1";  // see TcpOptions
   // Keys in the rendezvous store start with it. Choose another one whenever the group is made anew.
@@ -30,13 +30,13 @@ struct ConnectOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   // How long to wait for the other ranks when connecting.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(60);
-  // Is called now and then while connecting; what it throws ends it. With it, whoever knows that a
-  // rank will not come need not wait for the time-out.
+  // Called now and then while connecting. An exception that it throws ends the connecting. A caller
+  // that knows that a rank will not come can therefore end the wait before the timeout.
   std::function<void()> check_failure = {};
 };
 
-// Returns when all ranks are connected; rank 0 logs what was chosen. All ranks choose alike and
-// need the same options but rank, the number of the device, and address. Throws as
+// Returns when all ranks are connected; rank 0 logs the choice. All ranks choose alike and need the
+// same options except rank, the number of the device, and address. Throws as
 // make_tcp_communicator(), make_shared_memory_communicator(), make_hierarchical_communicator() and
 // make_device_communicator() do.
 std::unique_ptr<Communicator> make_communicator(const ConnectOptions& options);

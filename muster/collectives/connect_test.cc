@@ -15,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Changes one word of what rank 1 says about itself: its host (0) or its socket (1).
+// Changes one word of rank 1's statement about itself: its host (0) or its socket (1).
 class TamperingStore : public MemoryStore {
  public:
   TamperingStore(int word, std::string value) : word_(word), value_(std::move(value)) {}
@@ -49,7 +49,7 @@ TEST(MakeCommunicator, SharesMemoryOnOneHostAndElseTakesTcp) {
   }
 }
 
-// Two hosts, {0, 1} and {2, 3}. Whoever looks for the socket of rank `locked` finds nobody.
+// Two hosts, {0, 1} and {2, 3}. The socket of rank `locked` cannot be found.
 class TwoHostsStore : public MemoryStore {
  public:
   explicit TwoHostsStore(int locked) : locked_(locked) {}

@@ -34,7 +34,7 @@ class ConnectionTest : public ::testing::Test {
     there_ = std::make_unique<Connection>(FileDescriptor(ends[1]));
   }
 
-  // Lets both sides move what they can.
+  // Lets both sides move their bytes.
   void move() {
     for (int i = 0; i < 1000; ++i) {
       for (Connection* side : {here_.get(), there_.get()}) {
@@ -159,7 +159,7 @@ TEST_F(ConnectionTest, WhatWasSentBeforeTheEndArrives) {
   EXPECT_FALSE(sent->done());
 }
 
-// A goodbye behind a message that nobody will take any more tells why the other side left.
+// A goodbye after a message that is never received still says why the other side left.
 TEST_F(ConnectionTest, WhatStandsBehindAHeldUpMessageArrivesAtTheEnd) {
   const std::string payload = pattern(100'000), goodbye = "worker 2 was lost";
   const auto length = static_cast<int64_t>(goodbye.size());

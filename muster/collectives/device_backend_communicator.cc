@@ -20,10 +20,10 @@ namespace {
 
 using SteadyClock = std::chrono::steady_clock;
 
-// What travels of a rank's operation: kind, element type, count, root.
+// The part of a rank's operation that is sent: kind, element type, count, root.
 constexpr int64_t kSignature = 4;
 
-// The operations of a group, and what ends them. Shared with every Work.
+// The operations of a group, and their common end. Shared with every Work.
 class BackendExecutor final : public Executor,
                               public std::enable_shared_from_this<BackendExecutor> {
  public:
@@ -64,7 +64,7 @@ class BackendExecutor final : public Executor,
   const std::chrono::milliseconds timeout_;
   std::optional<Error> failure_;
   uint64_t sequence_ = 0;
-  // Their memory is in use until they are done, also when nobody waits for them.
+  // Their memory is in use until they are done, even if no thread waits for them.
   mutable std::deque<std::shared_ptr<Running>> running_;
 };
 
@@ -76,7 +76,7 @@ struct BackendExecutor::Running : Work::State {
     if (block) {
       lock.lock();
     } else if (!lock.try_lock()) {
-      return;  // who waits for it is at it
+      return;  // the waiting thread handles it
     }
     if (is_finished()) return;
     if (const auto alive = executor.lock()) {
@@ -111,7 +111,7 @@ Work BackendExecutor::submit(Operation operation) {
   }
   try {
     const DeviceScope here(device_);
-    // It reads what this thread has let the device compute so far.
+    // It reads the results of this thread's earlier work on the device.
     c10::Event computed(device_.type());
     computed.record(guard_->getStream(device_));
     computed.block(stream_);
@@ -133,7 +133,7 @@ void BackendExecutor::drive_to_end(Running& running, bool block) {
   std::optional<Error> failure;
   try {
     if (!block && !running.compared.done()) return;
-    // First, whether everybody is in the same operation: else none of them ends.
+    // First, whether all ranks are in the same operation: else none of them ends.
     running.compared.wait();
     const int64_t* theirs = running.all.data_ptr<int64_t>();
     for (int r = 0; r < size_; ++r, theirs += kSignature) {
@@ -158,7 +158,7 @@ void BackendExecutor::drive_to_end(Running& running, bool block) {
       }
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
-    // What was ended is done, too; what it left behind is no sum.
+    // An ended operation is done, too; its buffer holds no sum.
     const std::lock_guard lock(mutex_);
     if (failure_) throw Error(*failure_);
   } catch (...) {
@@ -189,7 +189,7 @@ bool BackendExecutor::idle() const {
     const std::lock_guard lock(mutex_);
     running = running_;
   }
-  // Some may be done without anybody having asked.
+  // Some may be done without a query.
   for (const auto& one : running) one->help(/*block=*/false);
   const std::lock_guard lock(mutex_);
   while (!running_.empty() && running_.front()->is_finished()) running_.pop_front();

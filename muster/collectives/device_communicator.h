@@ -24,32 +24,30 @@ struct DeviceCommunicatorOptions {
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(60);
 };
 
-// Throws InvalidArgument where NCCL was asked for and cannot be: for another device than a GPU, and
-// where this Muster was built without it.
+// Throws InvalidArgument if NCCL was requested and cannot be used: for another device than a GPU,
+// and if this Muster was built without it.
 void check_transport(Transport transport, Device device);
 
 // A communicator for tensors on the CPU, which go to `host`, and for those on the device. Returns
-// `host` itself where the device is the CPU. `how` is given what was chosen and why, in brackets,
-// or nothing. All ranks call it together, with the same options but the device. Throws
-// what check_transport() throws, and InvalidArgument where NCCL was asked for and two ranks have
-// the same GPU.
+// `host` itself if the device is the CPU. `how` gets the choice and its reason, in brackets, or
+// nothing. All ranks call it together, with the same options except the device. Throws the errors
+// of check_transport(), and InvalidArgument if NCCL was requested and two ranks have the same GPU.
 std::unique_ptr<Communicator> make_device_communicator(std::unique_ptr<Communicator> host,
                                                        const DeviceCommunicatorOptions& options,
                                                        std::string* how);
 
-// Tensors of the device are copied to memory of the CPU as soon as what computes them is done,
-// beside what the device does next; `host` brings them together; and back. So sums are made in rank
-// order, and have the bits of `host`'s. A thread of its own does the waiting; a device that is not
-// through with its own work after `timeout` ends the group.
+// Tensors of the device are copied to memory of the CPU as soon as their computation is done, while
+// the device does its next work; `host` reduces them; then they are copied back. So sums are made
+// in rank order, and have the bits of `host`'s. A thread of its own does the waiting; a device that
+// has not finished its own work after `timeout` ends the group.
 std::unique_ptr<Communicator> make_staged_communicator(std::unique_ptr<Communicator> host,
                                                        Device device,
                                                        std::chrono::milliseconds timeout);
 
-// NCCL between GPUs; `host` carries what is on the CPU, and for every operation of NCCL a few bytes
+// NCCL between GPUs; `host` carries tensors of the CPU, and for every operation of NCCL a few bytes
 // (internal/device_backend.h). Sums are made in NCCL's order: the same bits on all ranks, but not
-// those of other transports. Nothing, with the reason in `why_not`, on every rank, when two ranks
-// have the same GPU; `host` is left alone then.
-// REQUIRES: built_with_nccl().
+// those of other transports. Returns nothing, with the reason in `why_not`, on every rank, if two
+// ranks have the same GPU; `host` is unchanged then. REQUIRES: built_with_nccl().
 std::unique_ptr<Communicator> try_nccl_communicator(std::unique_ptr<Communicator>& host,
                                                     const DeviceCommunicatorOptions& options,
                                                     std::string* why_not);

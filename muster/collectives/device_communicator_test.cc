@@ -1,5 +1,5 @@
-// On a stand-in for a GPU: its tensors mix with no others, and its copies are done only when
-// somebody waits for them.
+// On a stand-in for a GPU: its tensors mix with no others, and its copies are done only when a
+// thread waits for them.
 #include "muster/collectives/device_communicator.h"
 
 #include <c10/core/Stream.h>
@@ -29,8 +29,8 @@ using ::testing::HasSubstr;
 using testing::run_ranks;
 using testing::test_device;
 
-// The sums of a group of threads stand for what the devices do among themselves. What goes wrong
-// among these, no device would tell: whoever enqueues learns nothing.
+// The sums of a group of threads stand in for the exchange between devices. An error among the
+// devices reaches no caller: enqueue() does not report it.
 class ThreadsAsDevices final : public DeviceBackend {
  public:
   // `fails_at`: the number of the operation that cannot be enqueued.
@@ -96,7 +96,7 @@ void run_group(const GroupOptions& options, const RankBody& body,
   });
 }
 
-// What is on the CPU is reduced as by the communicator behind it.
+// Tensors on the CPU are reduced by the inner communicator.
 INSTANTIATE_TEST_SUITE_P(Staged, CommunicatorSuite,
                          ::testing::Values(TransportCase{"staged", run_staged}));
 
@@ -271,7 +271,7 @@ TEST(DeviceBackendCommunicator, WhatTakesTooLongEndsTheGroup) {
     const Work work = group->all_reduce(torch::ones({4}, device));
     EXPECT_FALSE(work.done());
     const Error error = error_of([&] { work.wait(); });
-    // Who is a little later learns of the other's.
+    // The rank that is a little later gets the other's error.
     EXPECT_TRUE(error.kind() == ErrorKind::kTimeout || error.kind() == ErrorKind::kPeerLost);
     EXPECT_THAT(std::string(error.what()), HasSubstr("took longer than 0.3 s"));
     EXPECT_THROW(group->all_reduce(torch::ones({4}, device)).wait(), Error);
@@ -302,7 +302,7 @@ TEST(DeviceBackendCommunicator, WhatIsDoneNeedsNobodyToWait) {
     (void)group->all_reduce(sums);
     group->barrier().wait();
     EXPECT_EQ(sums.cpu()[0].item<float>(), 3);
-    // The other would be told of an operation that was given up.
+    // Otherwise the other rank would receive the failure of this operation.
     group.reset();
   });
 }
@@ -345,7 +345,7 @@ TEST(DeviceCommunicator, DevicesMeetOverAnyTransport) {
   }
 }
 
-// NCCL has nothing to move where there is no GPU; its logic without it is tested above.
+// NCCL has nothing to move if there is no GPU; its logic without it is tested above.
 TEST(NcclTest, SumsWhatGpusBring) {
   const auto gpus = static_cast<int>(torch::cuda::device_count());
   if (!built_with_nccl() || gpus == 0) GTEST_SKIP() << "there is no NCCL here, or no GPU";

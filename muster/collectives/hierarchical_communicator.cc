@@ -27,8 +27,8 @@ using plan::Range;
 class HierarchicalCommunicator final : public internal::TensorCommunicator {
  public:
   explicit HierarchicalCommunicator(const HierarchicalOptions& options);
-  // Empty once all ranks are connected; else what keeps the ranks of a host from sharing memory,
-  // and this is of no use. The same on every rank.
+  // Empty once all ranks are connected; else the reason why the ranks of a host cannot share
+  // memory, and this object is of no use. The same on every rank.
   std::string connect(const HierarchicalOptions& options);
   ~HierarchicalCommunicator() override { stop(); }
 
@@ -74,7 +74,7 @@ class HierarchicalCommunicator final : public internal::TensorCommunicator {
   int first_ = 0;                         // rank of this host
   std::unique_ptr<Communicator> inside_;  // the ranks of this host
   std::vector<Work> posted_;              // between hosts, by the running operation
-  // Of the leader: towards rank 0, and away from it.
+  // The leader's links: towards rank 0, and away from it.
   std::optional<HostLink> previous_, next_;
 };
 
@@ -133,7 +133,8 @@ HierarchicalCommunicator::HierarchicalCommunicator(const HierarchicalOptions& op
 std::string HierarchicalCommunicator::connect(const HierarchicalOptions& options) {
   if (size() == 1) return {};
   const ConnectOptions& all = options.connect;
-  // Whoever waits for the leader, while that waits for another host, lets the leader speak first.
+  // A rank that waits for the leader, while the leader waits for another host, lets the leader
+  // report first.
   std::string why_not;
   inside_ = try_shared_memory_communicator(
       {.rendezvous = all.rendezvous,
@@ -145,7 +146,7 @@ std::string HierarchicalCommunicator::connect(const HierarchicalOptions& options
        .check_failure = all.check_failure,
        .first_shown_rank = first_},
       &why_not);
-  // Before leaders connect: one that has nobody to speak for would keep the others waiting.
+  // Before leaders connect: a leader without a counterpart would keep the others waiting.
   std::string obstacle = obstacle_of_any(all, why_not);
   if (!obstacle.empty()) return obstacle;
   if (leads()) {
@@ -161,13 +162,13 @@ std::string HierarchicalCommunicator::connect(const HierarchicalOptions& options
   return {};
 }
 
-// What any host's first rank says of its host. The ranks of a host have the same answer.
+// The statement of any host's first rank about its host. The ranks of a host have the same answer.
 std::string HierarchicalCommunicator::obstacle_of_any(const ConnectOptions& all,
                                                       const std::string& mine) const {
   const auto key = [&](int host) {
     return fmt::format("collectives/{}/hierarchy/{}", all.group, host);
   };
-  // Some stores cannot tell an empty value from none.
+  // Some stores do not distinguish an empty value from a missing one.
   if (leads()) all.rendezvous->set(key(host()), "=" + mine);
   for (int host = 0; host <= host_of_.back(); ++host) {
     const int first = first_of(host);
@@ -186,7 +187,7 @@ std::string HierarchicalCommunicator::obstacle_of_any(const ConnectOptions& all,
   return {};
 }
 
-// What ends here ends on the whole host, and for its neighbours.
+// A failure here ends the whole host, and its neighbours.
 void HierarchicalCommunicator::end_all(ErrorKind kind, const std::string& reason) {
   inside_->abort(kind, reason);
   if (previous_) previous_->abort(kind, reason);
@@ -203,12 +204,12 @@ void HierarchicalCommunicator::execute(const Operation& operation) {
     const Error failure(error.kind(), fmt::format("{}: {}", place(operation), error.message()),
                         error.hint());
     end_all(failure.kind(), failure.message());
-    // Nothing may touch a buffer any more when the caller hears of it.
+    // Nothing may touch a buffer any more when the caller gets the error.
     for (const Work& work : posted_) {
       try {
         work.wait();
       } catch (const Error&) {
-        // It ended, which is all that is asked for.
+        // It ended, and no more is needed.
       }
     }
     posted_.clear();
@@ -234,7 +235,8 @@ void HierarchicalCommunicator::run(const Operation& operation) {
   }
 }
 
-// What ranks call is compared before a buffer is touched: on the host, and with its neighbours.
+// The calls of the ranks are compared before a buffer is touched: on the host, and with its
+// neighbours.
 void HierarchicalCommunicator::compare(const Operation& operation) {
   const auto form = [&] {
     return torch::tensor(
@@ -282,7 +284,7 @@ void HierarchicalCommunicator::sum(const Operation& operation) {
   Tensor buffer = given;
   ElementType type = operation.type;
   if (internal::size_of(type) == 2) {
-    // A host that rounded what it carries on would round once more than others do.
+    // A host that rounded the sums that it passes on would round once more than others do.
     buffer = given.to(kFloat32);
     type = ElementType::kFloat32;
   } else if (scatters) {
@@ -364,7 +366,7 @@ void HierarchicalCommunicator::gather(const Operation& operation) {
   const int last = first_ + inside_->size();
   inside_->all_gather(view_of(operation.data, operation.count, operation.type), parts(first_, last))
       .wait();
-  // What lies before this host's part comes from one side, what lies behind it from the other.
+  // The parts before this host's part come from one side, the parts after it from the other.
   std::vector<Work> works;
   if (previous_) {
     receive(*previous_, parts(0, first_)).wait();

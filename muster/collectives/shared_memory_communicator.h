@@ -1,7 +1,6 @@
 // Ranks that are processes of one host and share memory. It needs no thread, and copies no buffer
-// that allocate() made: each rank sums its chunk of everybody's buffer, in rank order, and writes
-// the sum to all.
-// Thread safety: as every communicator.
+// that allocate() made: each rank sums its chunk of all buffers, in rank order, and writes the sum
+// to all. Thread safety: as every communicator.
 //
 // An operation moves forward only while its rank issues, asks for or waits for operations. So wait
 // for every Work before doing anything else that another rank may depend on.
@@ -18,7 +17,7 @@
 
 namespace muster::inline v0_1 {
 
-// Who meets whom on one host.
+// The ranks of a group on one host.
 struct SharedMemoryOptions {
   // Where the ranks leave each other the names of their sockets; needed only while connecting.
   // Required for size > 1.
@@ -31,18 +30,18 @@ struct SharedMemoryOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   // How long to wait for the other ranks when connecting.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(60);
-  // Is called now and then while connecting; what it throws ends it. With it, whoever knows that a
-  // rank will not come need not wait for the time-out.
+  // Called now and then while connecting. An exception that it throws ends the connecting. A caller
+  // that knows that a rank will not come can therefore end the wait before the timeout.
   std::function<void()> check_failure = {};
   // Buffers that allocate() did not make travel in pieces of this size; a multiple of 64,
   // and 64 for each rank at least.
   int64_t stage_bytes = 256 * 1024;
-  // What messages call rank 0, where the group is part of a larger one; the others follow it.
+  // The number of rank 0 in messages, if the group is part of a larger one; the others follow it.
   int first_shown_rank = 0;
 };
 
-// Returns when all ranks have met; a process of another user, or one that does not know what the
-// ranks left in the rendezvous, is turned away. Throws Unavailable saying why when they cannot
+// Returns when all ranks are connected; a process of another user, or one that does not know the
+// ranks' secrets in the rendezvous, is rejected. Throws Unavailable with the reason if they cannot
 // share memory, Timeout naming a rank that did not appear, InvalidArgument for options that make no
 // sense. All ranks need the same options but rank.
 std::unique_ptr<Communicator> make_shared_memory_communicator(const SharedMemoryOptions& options);

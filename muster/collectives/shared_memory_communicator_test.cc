@@ -166,7 +166,7 @@ Door door_of(KeyValueStore& store, int rank) {
   return {.name = text.substr(first + 1, last - first - 1), .token = text.substr(last + 1)};
 }
 
-// Whoever fills the queue of a rank's socket holds up a connection, but not its bounds.
+// A peer that fills the queue of a rank's socket delays a connection within its bounds.
 TEST(SharedMemoryCommunicator, AFullQueueIsWaitedForWithinBounds) {
   const std::string name = "muster-test-" + random_secret();
   const FileDescriptor crowded = internal::listen_unix(name);
@@ -221,7 +221,7 @@ TEST(SharedMemoryCommunicator, AReplyThatIsNotTrueEndsTheGroup) {
 
 // It knows everything that the ranks know, and yet no memory is shared with it.
 TEST(SharedMemoryCommunicator, AnotherUserIsRefused) {
-  // A peer of another user is a process that gave up root; nobody else can make one.
+  // A peer of another user is a process that gave up root; only root can make one.
   if (geteuid() != 0) GTEST_SKIP() << "only root can start a process of another user";
   constexpr uid_t kNobody = 65534;
   int doors[2];
@@ -256,7 +256,7 @@ TEST(SharedMemoryCommunicator, AnotherUserIsRefused) {
       const Door door = door_of(store, 0);
       const std::string text = door.name + " " + door.token;
       ASSERT_EQ(write(doors[1], text.data(), text.size()), static_cast<ssize_t>(text.size()));
-      char sent = 0;  // before this rank is there
+      char sent = 0;  // before this rank exists
       ASSERT_EQ(read(doors[1], &sent, 1), 1);
     }
     auto group = make_shared_memory_communicator(

@@ -22,7 +22,7 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// Calls one operation of the communicator of the CPU, with what stands for `in` and `out` there.
+// Calls one operation of the communicator of the CPU, with the host copies of `in` and `out`.
 using Call = std::function<Work(Communicator& host, const Tensor& in, const Tensor& out)>;
 
 struct Job : Work::State {
@@ -32,7 +32,7 @@ struct Job : Work::State {
   Tensor in, out;                    // on the CPU
   Tensor target;                     // on the device, for `out`; undefined when there is none
   Tensor source;                     // on the device, kept while it is copied
-  std::optional<c10::Event> copied;  // `in` holds what was brought
+  std::optional<c10::Event> copied;  // `in` holds this rank's values
 };
 
 class StagedCommunicator final : public Communicator {
@@ -110,7 +110,7 @@ class StagedCommunicator final : public Communicator {
     }
     if (!staged) {
       const std::lock_guard lock(mutex_);
-      // Nobody else is at `host`: no need to hand it over.
+      // No other thread uses `host`: no need to hand the call over.
       if (queue_.empty() && !busy_) return call(*host_, in, out);
     }
     auto job = std::make_shared<Job>(std::move(call));
@@ -134,7 +134,7 @@ class StagedCommunicator final : public Communicator {
     return Work(std::move(job));
   }
 
-  // The group is over: the other ranks would wait for what failed here.
+  // The group is over: the other ranks would wait for this failed operation.
   void fail(const Error& error) {
     {
       const std::lock_guard lock(mutex_);
@@ -158,7 +158,7 @@ class StagedCommunicator final : public Communicator {
                         at::dtype(tensor.scalar_type()).pinned_memory(device_.is_cuda()));
   }
 
-  // Begins to copy what this rank brings.
+  // Begins to copy this rank's values.
   void stage(Job& job, const Tensor& in, const Tensor& out, bool brings) {
     const torch::NoGradGuard no_grad;
     job.in = memory_for(in);
@@ -166,7 +166,7 @@ class StagedCommunicator final : public Communicator {
     job.target = out;
     c10::Event computed(device_.type());
     computed.record(guard_->getStream(device_));
-    // What this thread has let the device write there comes first.
+    // The device must first finish the writes that this thread has started there.
     computed.block(up_);
     if (!brings) return;
     job.source = in;
@@ -216,7 +216,7 @@ class StagedCommunicator final : public Communicator {
     await(back);
   }
 
-  // It comes whatever other ranks do, what is before it being this device's own work; unless the
+  // It happens whatever other ranks do, because earlier work is this device's own; unless the
   // device hangs.
   void await(const c10::Event& event) const {
     for (const auto deadline = std::chrono::steady_clock::now() + timeout_; !event.query();) {
@@ -234,7 +234,7 @@ class StagedCommunicator final : public Communicator {
   const Device device_;
   const std::chrono::milliseconds timeout_;
   const c10::impl::DeviceGuardImplInterface* const guard_;
-  // What comes back does not wait for what is still to be computed.
+  // Copies back do not wait for later computations.
   const c10::Stream down_, up_;
   const std::string name_;
   std::mutex mutex_;

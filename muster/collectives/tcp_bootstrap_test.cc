@@ -60,7 +60,7 @@ TEST(TcpBootstrap, RanksMeet) {
   }
 }
 
-// What an unauthenticated peer knows: where a rank listens.
+// Everything that an unauthenticated peer knows: where a rank listens.
 std::string address_of_rank(MemoryStore& store, int rank) {
   return store.get("group/at/" + std::to_string(rank), 10s);
 }
@@ -116,7 +116,7 @@ TEST(TcpBootstrap, UnauthenticatedPeersHoldUpNobody) {
   intruders.join();
 }
 
-// Lets rank 0 take turns only when it is told to.
+// Lets rank 0 take turns only on request.
 class Turns {
  public:
   // As TcpGroupOptions::check: is called once in a turn.
@@ -155,7 +155,8 @@ FileDescriptor connected(const std::string& address) {
   return made;
 }
 
-// Whoever has said hello keeps its place, however many come behind it before rank 0 looks again.
+// A peer that has said hello keeps its place, however many connect after it before rank 0 looks
+// again.
 TEST(TcpBootstrap, AFloodDoesNotWashAwayThePeers) {
   constexpr int kFlood = 300;
   MemoryStore store;
@@ -224,7 +225,7 @@ TEST(TcpSocket, OnlyWhatEndsTheListenerEndsTheWait) {
   }
 }
 
-// Who does not know the secret can neither join nor be joined.
+// A peer without the secret can neither join nor be joined.
 TEST(TcpBootstrap, TheSecretDecides) {
   TcpListener listener = listen_tcp("127.0.0.1");
   for (const bool knows : {true, false}) {
@@ -250,7 +251,7 @@ TEST(TcpBootstrap, TheSecretDecides) {
       EXPECT_EQ(host.peer_rank(), 1);
       EXPECT_EQ(host.lane(), Lane::kBulk);
     } else {
-      // The client sees first that the other side proves nothing, and tells it nothing.
+      // The client sees first that the other side proves nothing, and reveals nothing.
       EXPECT_EQ(client_state, Handshake::State::kFailed);
       EXPECT_TRUE(client.is_unauthenticated());
       EXPECT_EQ(server_state, Handshake::State::kRunning);

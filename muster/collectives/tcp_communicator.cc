@@ -26,7 +26,7 @@ using std::chrono::milliseconds;
 
 constexpr int64_t kWindow = 4;  // segments of one peer that may be on their way at once
 
-// Who sums which elements, and in which segments they travel.
+// Which rank sums which elements, and in which segments they travel.
 struct SumSchedule {
   SumSchedule(const Operation& operation, int rank, int size, int64_t segment_bytes)
       : scatters(operation.kind == OperationKind::kReduceScatter),
@@ -76,7 +76,7 @@ class TcpCommunicator final : public internal::TensorCommunicator {
   }
 
  private:
-  // A message and whom it is from or for.
+  // A message and its sender or receiver.
   using Posted = std::pair<Transfer*, int>;
 
   void interrupt(const Error& error) override { channel_->interrupt(error); }
@@ -197,7 +197,7 @@ void TcpCommunicator::reserve_scratch(int64_t bytes) {
   scratch_bytes_ = bytes;
 }
 
-// Every rank sums its chunk of everybody's buffer. Of an all_reduce it then sends the sums out.
+// Every rank sums its chunk of all buffers. For an all_reduce it then sends the sums out.
 void TcpCommunicator::run_sum(const Operation& operation) {
   const SumSchedule schedule(operation, rank(), size(), options_.segment_bytes);
   reserve_scratch(schedule.scratch_bytes());

@@ -13,7 +13,7 @@
 
 namespace muster::inline v0_1 {
 
-// Who meets whom over TCP.
+// The ranks of a group over TCP.
 struct TcpOptions {
   // Where the ranks leave each other their addresses; needed only while connecting. Required for
   // size > 1.
@@ -31,8 +31,8 @@ struct TcpOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(5);
   // How long to wait for the other ranks when connecting.
   std::chrono::milliseconds connect_timeout = std::chrono::seconds(60);
-  // Is called now and then while connecting; what it throws ends it. With it, whoever knows that a
-  // rank will not come need not wait for the time-out.
+  // Called now and then while connecting. An exception that it throws ends the connecting. A caller
+  // that knows that a rank will not come can therefore end the wait before the timeout.
   std::function<void()> check_failure = {};
   // Up to this many bytes (16384 at most) an operation is one message per peer, and every rank sums
   // everything: half the latency for at most size() times the bytes. Larger buffers are cut into
@@ -41,7 +41,7 @@ struct TcpOptions {
   int64_t inline_bytes = 16 * 1024;
   // Chunks travel in segments of this size, so that adding one overlaps with receiving the next.
   int64_t segment_bytes = 512 * 1024;
-  // What messages call the ranks, where they are part of a larger group; empty: by their ranks.
+  // The ranks' numbers in messages, if they are part of a larger group; empty: their ranks.
   std::vector<int> shown_ranks = {};
 };
 

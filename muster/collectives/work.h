@@ -26,10 +26,10 @@ class Work {
   // Never blocks; true also when it failed.
   bool done() const;
 
-  // From now on it is noted when the operation is done. Costs an operation that nobody asked for a
+  // From now on the end of the operation is recorded. Without this an operation pays only a
   // comparison.
   void note_end() const;
-  // When that was, as far as this rank knew; nothing while it is not done, and where it was done
+  // The time of the end, as far as this rank knew; nothing while it is not done, and if it was done
   // before note_end(). Never blocks.
   std::optional<std::chrono::steady_clock::time_point> ended() const;
 

@@ -1,4 +1,4 @@
-// Messages over one TCP connection, each with a tag. Nothing blocks: whoever owns the connection
+// Messages over one TCP connection, each with a tag. Nothing blocks: the owner of the connection
 // polls its socket and lets it read and write. No LibTorch here. Thread safety: one thread.
 #pragma once
 
@@ -16,8 +16,8 @@ namespace muster::inline v0_1::internal {
 
 class Connection;
 
-// A message on its way. Destroying it makes sure that nothing touches its memory any more; one that
-// was sent in part closes the connection then.
+// A message on its way. After its destruction nothing touches its memory any more; if it was sent
+// in part, the connection is closed then.
 class Transfer {
  public:
   ~Transfer();
@@ -34,9 +34,9 @@ class Transfer {
 
   Connection& connection_;
   std::byte* const data_;
-  const int64_t bytes_;  // at most so many, of one that is received
+  const int64_t bytes_;  // at most this many, for a received message
   const uint32_t tag_;
-  int64_t moved_ = 0;  // bytes of the payload; of one that is sent, of the header too
+  int64_t moved_ = 0;  // bytes of the payload; for a message being sent, of the header too
   bool done_ = false;
 };
 
@@ -48,24 +48,24 @@ class Connection {
   Connection& operator=(const Connection&) = delete;
 
   // Posts a message of `bytes` from or to `data`, which stays valid while the transfer lives.
-  // Messages of one tag arrive in the order they were sent, and so are received. A message that
-  // nobody has posted a receive for holds up those behind it.
+  // Messages of one tag arrive in the order they were sent, and are received in this order. A
+  // message without a posted receive holds up the messages after it.
   std::unique_ptr<Transfer> send(const std::byte* data, int64_t bytes, uint32_t tag);
   // The message may be shorter; a longer one closes the connection.
   std::unique_ptr<Transfer> receive(std::byte* data, int64_t bytes, uint32_t tag);
 
   int descriptor() const { return socket_.get(); }
-  // What to poll the socket for.
+  // The events to poll the socket for.
   bool wants_to_read() const { return !closed_ && !held_up_; }
   bool wants_to_write() const { return !closed_ && !sends_.empty(); }
   // Both go as far as they can without waiting.
   void read();
   void write();
-  // The system says that both directions are over. What has come before is handed on to the
-  // receives that are posted, also behind a message that nobody has posted one for.
+  // The system says that both directions are over. Data that has arrived before is handed on to the
+  // posted receives, also after a message without a posted receive.
   void note_hang_up();
 
-  // Why no message can come or go any more; nothing while it stands.
+  // Why no message can arrive or leave any more; nothing while the connection is open.
   const std::optional<std::string>& closed() const { return closed_; }
 
  private:
@@ -80,9 +80,9 @@ class Connection {
 
   void withdraw(Transfer& transfer);
   void close(std::string why);
-  // Hands on all that has come, and drops what nobody waits for.
+  // Hands on all data that has arrived, and drops messages without a receive.
   void drain();
-  // Hands on what is in the buffer; false when there is nothing more to hand on.
+  // Hands on the bytes in the buffer; false if there are no more.
   bool deliver();
   bool begin_message();
   void count(int64_t bytes);
@@ -91,15 +91,15 @@ class Connection {
 
   FileDescriptor socket_;
   std::optional<std::string> closed_;
-  std::deque<Transfer*> sends_;     // those that are not done
-  std::deque<Transfer*> receives_;  // those that no message has begun to fill
+  std::deque<Transfer*> sends_;     // unfinished ones
+  std::deque<Transfer*> receives_;  // receives that no message has begun to fill
 
   std::unique_ptr<std::array<std::byte, kBufferBytes>> buffer_;
-  size_t begin_ = 0, end_ = 0;      // what of it was not handed on
+  size_t begin_ = 0, end_ = 0;      // the part of it that was not handed on
   std::optional<Header> incoming_;  // the message that is being read
-  Transfer* target_ = nullptr;      // where it goes; nothing when that was withdrawn
+  Transfer* target_ = nullptr;      // its destination; nullptr if that was withdrawn
   int64_t missing_ = 0;             // of its bytes
-  bool held_up_ = false;            // nobody has posted a receive for it
+  bool held_up_ = false;            // no receive is posted for it
   bool draining_ = false;           // nothing waits for a receive any more
 };
 

@@ -20,14 +20,14 @@ constexpr uint32_t kHeaderTag = 0;
 constexpr auto kFarewell = milliseconds(1000);   // for peers to say goodbye as well
 constexpr auto kLastWords = milliseconds(1000);  // for a failed rank's reason to be read
 
-// Receives of headers are posted for so many operations. A peer is at most one operation ahead, and
-// may leave a goodbye behind the header of that one.
+// Receives of headers are posted for this many operations. A peer is at most one operation ahead,
+// and may leave a goodbye after the header of that one.
 constexpr uint64_t kHeadersAhead = 4;
 
 }  // namespace
 
-// Headers are what makes differing calls an error instead of a hang. A rank that leaves sends one
-// with the reason behind it.
+// Headers make differing calls an error instead of a hang. A rank that leaves sends one with the
+// reason after it.
 struct ControlChannel::Header {
   uint32_t magic = kMagic;
   uint8_t goodbye = 0;
@@ -161,7 +161,7 @@ void ControlChannel::check_for_goodbye(const Peer& peer, const Operation& operat
   }
 }
 
-// The peers whose connections are dead. Throws PeerLost when one of them has left a reason.
+// The peers whose connections are dead. Throws PeerLost if one of them has left a reason.
 std::vector<int> ControlChannel::find_lost(const Operation& operation) {
   link_->look();
   std::vector<int> lost;
@@ -289,7 +289,7 @@ void ControlChannel::run(const Operation& operation, const std::function<void()>
       wait_in(Lane::kControl, *header_sends_[i], peer_ranks_[i], operation);
     }
   } catch (const Error& error) {
-    // Headers still on their way stay: from them the peers learn what differs.
+    // Headers still on their way stay: from them the peers learn the difference.
     std::move(header_sends_.begin(), header_sends_.end(), std::back_inserter(goodbye_sends_));
     header_sends_.clear();
     send_goodbyes(error.message());

@@ -1,9 +1,10 @@
-// What ranks that are processes tell each other around every collective: who is in which operation,
-// who leaves and why, who has gone silent. The algorithms over it move the payload. Thread safety:
-// run() and what is called inside of it by one thread at a time; interrupt() from any.
+// The messages that ranks which are processes exchange around every collective: which rank is in
+// which operation, which one leaves and why, which one has gone silent. The algorithms over it move
+// the payload. Thread safety: run() and everything called inside of it by one thread at a time;
+// interrupt() from any.
 //
 // Each operation begins with a header from every rank to every other one; the payload of a small
-// operation travels behind it.
+// operation travels after it.
 #pragma once
 
 #include <array>
@@ -31,20 +32,20 @@ class ControlChannel {
     TcpGroupOptions link{};
     std::chrono::milliseconds timeout{};  // of an operation
     int64_t inline_bytes = 0;             // up to which an operation is one message to each peer
-    int64_t segment_bytes = 0;            // told along: all ranks must cut alike
+    int64_t segment_bytes = 0;            // sent along: all ranks must cut alike
   };
-  // Connects to all peers. Throws what PointToPoint throws.
+  // Connects to all peers. Throws the errors of PointToPoint.
   explicit ControlChannel(const Options& options);
   ~ControlChannel();
 
   // The other ranks, ascending.
   const std::vector<int>& peers() const { return peer_ranks_; }
 
-  // Runs `algorithm` as `operation`, bounded by the time-out. When it fails, the peers are told
-  // why. However it ends, no message touches a buffer afterwards. Throws Error.
+  // Runs `algorithm` as `operation`, bounded by the timeout. When it fails, the peers receive the
+  // reason. However it ends, no message touches a buffer afterwards. Throws Error.
   void run(const Operation& operation, const std::function<void()>& algorithm);
 
-  // What all_reduce takes in place of Options::inline_bytes from the next operation on; not more.
+  // Replaces Options::inline_bytes for all_reduce from the next operation on; it may not be larger.
   void inline_sums_up_to(int64_t bytes) { inline_sum_bytes_ = bytes; }
   // Whether the operation is one message to each peer.
   bool is_inlined(const Operation& operation) const;
@@ -56,16 +57,16 @@ class ControlChannel {
   // Waits for the headers of all peers. Throws InvalidArgument when a peer is in another operation,
   // PeerLost when it has left.
   void receive_headers(const Operation& operation);
-  // What `peer` sent along with its header; valid until the next operation.
+  // The payload that `peer` sent with its header; valid until the next operation.
   const std::byte* payload(int peer, const Operation& operation) const;
-  // A number of messages for `operation`: differs, but for one chance in 2^28, when two ranks are
-  // in different operations. So a payload never meets a buffer of another operation before the
-  // headers tell.
+  // A number of messages for `operation`: differs, except with a probability of 2^-28, when two
+  // ranks are in different operations. So a payload never meets a buffer of another operation
+  // before the headers show the difference.
   uint32_t payload_tag(const Operation& operation, int phase) const;
   // Posts a message; the transfer lives until run() returns.
   Transfer& send(int peer, const std::byte* data, int64_t bytes, uint32_t tag);
   Transfer& receive(int peer, std::byte* data, int64_t bytes, uint32_t tag);
-  // Waits for a message. Throws PeerLost, Timeout, or what interrupt() said.
+  // Waits for a message. Throws PeerLost, Timeout, or the error of interrupt().
   void wait(const Transfer& transfer, int peer, const Operation& operation);
 
   // Ends the wait of the running operation and of later ones with this error.
@@ -107,7 +108,7 @@ class ControlChannel {
   std::chrono::steady_clock::time_point deadline_;
   uint64_t sequence_ = 0;  // of the running operation, or the last one
 
-  std::mutex mutex_;  // of what interrupt() touches: link_ while it is there
+  std::mutex mutex_;  // of the state that interrupt() uses: link_ while it exists
   std::optional<Error> interrupted_;
 };
 

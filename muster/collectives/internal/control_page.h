@@ -1,4 +1,5 @@
-// What a rank tells the others of its host: how far it is, and in what. No LibTorch here.
+// The state that a rank publishes to the others of its host: its progress, and its operation. No
+// LibTorch here.
 #pragma once
 
 #include <array>
@@ -33,17 +34,19 @@ enum class Counter {
   kCompleted,  // operations of which its part is done
 };
 
-// Its rank writes it and all others read it. All ranks write the doorbell, and, for an all_reduce
-// in place, whoever sums this rank's chunk writes `claim` and then the counter kCompleted. It
+// Its rank writes it and all others read it. All ranks write the doorbell. For an all_reduce in
+// place, the rank that sums this rank's chunk writes `claim` and then the counter kCompleted. It
 // begins as zeroed memory.
 struct alignas(64) ControlPage {
   std::array<std::atomic<uint64_t>, 3> counters;  // by Counter
-  std::atomic<uint64_t> claim{};                  // who sums this rank's chunk: see try_claim()
+  std::atomic<uint64_t> claim{};                  // the rank that sums this rank's chunk: see
+                                                  // try_claim()
   std::atomic<uint32_t> in_buffers{};             // 1 while it reads or writes others' buffers
   alignas(64) Doorbell doorbell;
-  // What its rank sleeps for: until all have completed this operation; 0: until anything changes.
+  // The event for which its rank sleeps: until all have completed this operation; 0: until anything
+  // changes.
   std::atomic<uint64_t> sleeps_until{};
-  alignas(64) std::atomic<uint32_t> gone;  // 1 after the rank has left; what follows says why
+  alignas(64) std::atomic<uint32_t> gone;  // 1 after the rank has left; the next fields say why
   int32_t kind{};                          // an ErrorKind
   uint32_t reason_bytes{};
   char reason[kReasonBytes];
@@ -55,7 +58,7 @@ struct alignas(64) ControlPage {
   void set_count(Counter counter, uint64_t value) {
     counters[static_cast<size_t>(counter)].store(value, std::memory_order_release);
   }
-  // Makes `rank` the one that sums this page's chunk of the operation; false when another rank is.
+  // Makes `rank` the one that sums this page's chunk of the operation; false if another rank is.
   bool try_claim(const Operation& operation, int rank) {
     const uint64_t wanted = operation.sequence * kRanks + static_cast<uint64_t>(rank);
     uint64_t there = claim.load(std::memory_order_acquire);
@@ -64,7 +67,7 @@ struct alignas(64) ControlPage {
     }
     return false;
   }
-  // The rank that has claimed the chunk of the operation, or `owner` while nobody has.
+  // The rank that has claimed the chunk of the operation, or `owner` while none has.
   int claimed_by(const Operation& operation, int owner) const {
     const uint64_t there = claim.load(std::memory_order_acquire);
     return there / kRanks == operation.sequence ? static_cast<int>(there % kRanks) : owner;

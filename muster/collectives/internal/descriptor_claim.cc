@@ -16,8 +16,8 @@ namespace {
 
 constexpr int64_t kSpare = 16;  // for files that are opened meanwhile
 
-// Claims that overlap are counted on top of what was open before the first of them: how many of
-// theirs are open by now cannot be told.
+// Claims that overlap are counted on top of the descriptors that were open before the first of
+// them: the number that they have opened so far is unknown.
 struct Claims {
   std::mutex mutex{};
   int64_t count = 0;
@@ -30,12 +30,12 @@ Claims& all_claims() {
   return one;
 }
 
-// Nothing where the system does not say.
+// Nothing if the system does not say.
 std::optional<int64_t> count_open() {
   std::error_code error;
   const std::filesystem::directory_iterator entries("/proc/self/fd", error);
   if (error) return std::nullopt;
-  return std::distance(begin(entries), end(entries)) - 1;  // but for the one that reads this
+  return std::distance(begin(entries), end(entries)) - 1;  // except the descriptor that reads this
 }
 
 }  // namespace

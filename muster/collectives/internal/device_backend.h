@@ -1,5 +1,5 @@
 // A library that moves buffers between devices by itself, as NCCL does, and the communicator made
-// of it. All that needs such devices is behind this interface.
+// of it. All code that needs such devices implements this interface.
 #pragma once
 
 #include <chrono>
@@ -21,20 +21,21 @@ class DeviceBackend {
  public:
   virtual ~DeviceBackend() = default;
   virtual std::string_view name() const = 0;
-  // Lets the device carry the operation out, behind what is in `stream`; its addresses are the
-  // device's. Ranks enqueue the same operations in the same order. Throws what ended the group.
+  // Makes the device carry the operation out, after the work in `stream`; its addresses belong to
+  // the device. Ranks enqueue the same operations in the same order. Throws the error that ended
+  // the group.
   virtual void enqueue(const Operation& operation, const c10::Stream& stream) = 0;
-  // Throws what is known to keep operations from ending.
+  // Throws the known error that keeps operations from ending.
   virtual void check() = 0;
-  // Ends those that are enqueued, and is no group any more; also while another thread is in
-  // enqueue(), which then throws. Only the first call counts.
+  // Ends the enqueued operations and the group; also while another thread is in enqueue(), which
+  // then throws. Only the first call counts.
   virtual void abort() noexcept = 0;
 };
 
-// For each operation `host` carries a few bytes, by which ranks compare what they were asked to do,
-// and notice who is lost before: a backend alone would hang, or mix up buffers. An
-// operation that takes longer than `timeout` after that ends the group; so does abort(), which
-// is called when a rank is lost meanwhile.
+// For each operation `host` carries a few bytes, by which ranks compare their operations, and
+// notice lost ranks first: a backend alone would hang, or mix up buffers. An operation that takes
+// longer than `timeout` after that ends the group; so does abort(), which is called when a rank is
+// lost meanwhile.
 std::unique_ptr<Communicator> make_device_backend_communicator(
     std::unique_ptr<Communicator> host, std::unique_ptr<DeviceBackend> backend, Device device,
     std::chrono::milliseconds timeout);

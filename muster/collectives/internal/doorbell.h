@@ -1,5 +1,5 @@
-// What a rank sleeps on while it waits for others, in memory that all of them reach. No LibTorch
-// here. Thread safety: its owner sleeps, on one thread at a time; everybody rings.
+// A rank sleeps on a doorbell while it waits for others; it lies in memory that all of them reach.
+// No LibTorch here. Thread safety: its owner sleeps, on one thread at a time; any thread rings.
 #pragma once
 
 #include <atomic>
@@ -15,11 +15,11 @@ struct Doorbell {
 
   // Wakes the owner.
   void ring();
-  // Whether the owner sleeps. The caller orders what it has stored before by a sequentially
-  // consistent fence: then the owner sees that, or this sees the owner asleep.
+  // Whether the owner sleeps. The caller orders its earlier stores by a sequentially consistent
+  // fence: then the owner sees them, or this sees the owner asleep.
   bool has_sleeper() const { return sleeping.load(std::memory_order_acquire) != 0; }
 
-  // Sleeps until somebody rings, or for `timeout` at the most; not at all when `ready()` holds.
+  // Sleeps until another rank rings, or for `timeout` at most; not at all if `ready()` holds.
   template <typename Ready>
   void sleep(std::chrono::milliseconds timeout, Ready ready) {
     const uint32_t heard = rings.load();

@@ -1,4 +1,4 @@
-// Who carries operations out. No LibTorch here.
+// The interface that carries operations out. No LibTorch here.
 #pragma once
 
 #include "muster/base/error.h"
@@ -7,8 +7,8 @@
 
 namespace muster::inline v0_1::internal {
 
-// What carries operations out, in the order they were submitted. The first failure ends them all.
-// Thread safety: submit() from one thread at a time, the rest from any.
+// Carries operations out, in the order they were submitted. The first failure ends them all. Thread
+// safety: submit() from one thread at a time, the rest from any.
 class Executor {
  public:
   virtual ~Executor() = default;

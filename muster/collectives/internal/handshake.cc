@@ -15,7 +15,7 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-// What the side that connects sends first.
+// The first message of the side that connects.
 struct Hello {
   char magic[8];
   int32_t from_rank{};
@@ -88,7 +88,8 @@ bool Handshake::finish_connecting() {
   return send(hello_);
 }
 
-// The side that accepted proves itself first: whoever connected to the wrong place tells nothing.
+// The side that accepted proves itself first: a peer that connected to the wrong place reveals
+// nothing.
 bool Handshake::answer_hello() {
   Hello hello{};
   std::memcpy(&hello, inbox_.data(), sizeof(hello));
@@ -115,7 +116,7 @@ bool Handshake::answer_challenge() {
   return send(proof("connected"));
 }
 
-// Without a welcome this side could not tell that the other one had given up waiting.
+// Without a welcome this side could not know that the other one had given up waiting.
 bool Handshake::enter() {
   inbox_.clear();
   step_ = Step::kDone;

@@ -1,5 +1,5 @@
 // How two ranks that have a connection prove to each other that they belong to one group: each
-// shows that it knows the group's secret, and neither sends it. Whoever cannot is turned away
+// shows that it knows the group's secret, and neither sends it. An unauthenticated peer is rejected
 // before a byte of the group's data moves. No LibTorch here. Thread safety: one thread.
 #pragma once
 
@@ -11,21 +11,22 @@
 
 namespace muster::inline v0_1::internal {
 
-// What a connection between two ranks carries.
+// The kind of messages on a connection between two ranks.
 enum class Lane : int32_t { kControl, kBulk };
 
-// One side of a handshake. It never waits: whoever owns it polls the socket and calls advance().
+// One side of a handshake. It never waits: its owner polls the socket and calls advance().
 class Handshake {
  public:
   enum class State { kRunning, kDone, kFailed };
 
   // The side that connected. `socket` may be still connecting.
   Handshake(FileDescriptor socket, std::string secret, int own_rank, int peer_rank, Lane lane);
-  // The side that accepted: it learns who the other one is. `host` says where it is.
+  // The side that accepted: it learns the rank of the other one. `host` is the other side's
+  // address.
   Handshake(FileDescriptor socket, std::string secret, int own_rank, std::string host);
 
   const FileDescriptor& socket() const { return socket_; }
-  // Whether it waits for the connection to stand, rather than for bytes.
+  // Whether it waits for the connection to be made, rather than for bytes.
   bool connecting() const { return step_ == Step::kConnect; }
   // Whether it has answered a hello of this group's protocol, and waits for the proof.
   bool has_answered() const { return step_ == Step::kReadProof; }
@@ -37,8 +38,8 @@ class Handshake {
   Lane lane() const { return lane_; }
   FileDescriptor take_socket() { return std::move(socket_); }
 
-  // --- once it has failed ---
-  // Why: what the system said, or that the other side proved nothing.
+  // --- once it has failed --- The reason: the system's error, or that the other side proved
+  // nothing.
   const std::string& reason() const { return reason_; }
   // The other side answered, and not as a member of the group does.
   bool is_unauthenticated() const { return unauthenticated_; }
@@ -47,7 +48,7 @@ class Handshake {
   const std::string& host() const { return host_; }
 
  private:
-  // What this side does next.
+  // The next step of this side.
   enum class Step {
     kConnect,
     kReadChallenge,
@@ -64,7 +65,7 @@ class Handshake {
   bool answer_challenge();
   bool check_proof();
   bool enter();
-  // Whether all `bytes` of the next message are there.
+  // Whether all `bytes` of the next message have arrived.
   bool read(size_t bytes);
   bool send(const std::string& message);
   bool fail(std::string reason);

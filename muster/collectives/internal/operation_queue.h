@@ -1,4 +1,5 @@
-// Operations that are executed one at a time, by a thread or by who waits. No LibTorch here.
+// Operations that are executed one at a time, by a thread of the queue or by a waiting one. No
+// LibTorch here.
 #pragma once
 
 #include <functional>
@@ -9,8 +10,8 @@
 
 namespace muster::inline v0_1::internal {
 
-// Executes operations one at a time: on a thread of its own, beside the caller's work, or
-// on the thread that waits for one, which spares the hand-over.
+// Executes operations one at a time: on a thread of its own, in parallel with the caller's work, or
+// on the thread that waits for one, which saves the hand-over.
 class OperationQueue final : public Executor {
  public:
   struct Hooks {
@@ -20,7 +21,7 @@ class OperationQueue final : public Executor {
     std::function<void(const Error*)> finish{};
   };
   explicit OperationQueue(Hooks hooks);
-  // Ends the thread after the running operation; what is queued fails. Abort a blocked operation
+  // Ends the thread after the running operation; queued operations fail. Abort a blocked operation
   // first.
   ~OperationQueue() override;
   OperationQueue(const OperationQueue&) = delete;

@@ -1,5 +1,5 @@
 // How the ranks of one host reach each other's buffers. No LibTorch here. Thread safety: find()
-// from one thread at a time, beside address(), which is called by one thread at a time.
+// from one thread at a time; address() from one thread at a time, which may be another one.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@ class PeerMemory {
   virtual ~PeerMemory() = default;
   // Where the other ranks find [data, data + bytes) of this one; nothing when they cannot.
   virtual std::optional<BufferLocation> find(const std::byte* data, int64_t bytes) const = 0;
-  // The address in this process of what find() told rank `peer`. Throws Error.
+  // The address in this process of the location that find() gave rank `peer`. Throws Error.
   virtual std::byte* address(int peer, const BufferLocation& buffer) = 0;
 };
 
-// Threads of one process reach every buffer where it is.
+// Threads of one process reach every buffer directly.
 class SameProcessMemory final : public PeerMemory {
  public:
   std::optional<BufferLocation> find(const std::byte* data, int64_t /*bytes*/) const override {

@@ -1,5 +1,5 @@
-// Messages between ranks that are processes, over TCP. Whoever waits for one brings all of them
-// forward, so no thread of its own is woken for each. No LibTorch here. Thread safety: one thread;
+// Messages between ranks that are processes, over TCP. A thread that waits for one message moves
+// all of them, so no thread has to be woken for each. No LibTorch here. Thread safety: one thread;
 // wake() from any.
 #pragma once
 
@@ -34,7 +34,7 @@ class PointToPoint {
   PointToPoint(const PointToPoint&) = delete;
   PointToPoint& operator=(const PointToPoint&) = delete;
 
-  // As those of Connection; transfers live shorter than this.
+  // As in Connection; transfers live shorter than this.
   std::unique_ptr<Transfer> send(int peer, Lane lane, const std::byte* data, int64_t bytes,
                                  uint32_t tag) {
     return connection(peer, lane).send(data, bytes, tag);
@@ -47,7 +47,7 @@ class PointToPoint {
   // Waits for a message of `peer` and `lane`.
   End wait(const Transfer& transfer, int peer, Lane lane,
            std::chrono::steady_clock::time_point deadline);
-  // Takes in what has come, without waiting.
+  // Takes in the data that has arrived, without waiting.
   void look();
   // Why no message can come from `peer` or go there any more; nothing while all is well.
   std::optional<std::string> why_lost(int peer) const;
@@ -65,7 +65,7 @@ class PointToPoint {
 
   FileDescriptor wake_;
   std::vector<Lanes> peers_;  // by rank
-  // Those that still stand, and what the system is asked about them; kept for their memory.
+  // The open connections, and the entries for poll(); kept for their memory.
   std::vector<Connection*> polled_;
   std::vector<pollfd> entries_;
 };

@@ -26,7 +26,8 @@ constexpr auto kCheck = milliseconds(1);
 constexpr auto kLongestCheck = milliseconds(8);
 // Bytes over all ranks that a rank sums faster by itself than with ranks it has to wake first.
 constexpr int64_t kSumAlone = int64_t{1} << 20;
-// Threads of one process do not die alone, and whoever leaves rings. So a long sleep is enough.
+// Threads of one process do not die alone, and a rank that leaves rings the doorbell. So a long
+// sleep is enough.
 constexpr auto kThreadCheck = milliseconds(100);
 
 bool between_threads(const GroupMembers& members) {
@@ -50,8 +51,8 @@ struct ProgressEngine::State : Work::State {
 };
 
 // Between threads a rank that leaves frees its buffers. It first declares itself gone and then
-// waits for the flag this sets. Who comes after that sees it gone, and keeps off its buffers: both
-// sides store first and then load, in one order for all.
+// waits for the flag this sets. A rank that comes after that sees that it is gone, and does not
+// touch its buffers: both sides store first and then load, in one order for all.
 class ProgressEngine::InBuffers {
  public:
   explicit InBuffers(ControlPage& page) : page_(page) { page_.in_buffers.store(1); }
@@ -77,7 +78,7 @@ void ProgressEngine::publish(Counter counter, uint64_t value) {
   wake_others(/*early=*/counter == Counter::kMet);
 }
 
-// `early`: also those that sleep until their operations are complete.
+// `early`: also ranks that sleep until their operations are complete.
 void ProgressEngine::wake_others(bool early) {
   std::atomic_thread_fence(std::memory_order_seq_cst);
   for (int r = 0; r < size_; ++r) {
@@ -121,7 +122,8 @@ bool ProgressEngine::declare_failed(const Error& error) {
     own.reason_bytes = static_cast<uint32_t>(std::min(error.message().size(), kReasonBytes));
     std::memcpy(own.reason, error.message().data(), own.reason_bytes);
     own.gone.store(1);
-    // Last: whoever sees it frees buffers, which the others keep off only after the line above.
+    // Last: a thread that sees it frees buffers, which the others leave alone only after the line
+    // above.
     failed_.store(true, std::memory_order_release);
   }
   wake_others(/*early=*/true);
@@ -159,8 +161,8 @@ void ProgressEngine::progress(const State* wanted, bool block) {
       if (!block) return;
       wait_for_others(*oldest_, wanted);
     } catch (const Error& error) {
-      // The others keep off this rank's buffers before its Work is done, and the group fails before
-      // that too: who sees the error finds the group failed as well.
+      // The others no longer touch this rank's buffers before its Work is done, and the group fails
+      // before that too: a thread that sees the error finds the group failed as well.
       if (declare_failed(error)) {
         wait_until_out_of_buffers();
         finish_oldest(error);
@@ -179,7 +181,7 @@ bool ProgressEngine::choose_oldest() {
   return true;
 }
 
-// Tells the others what has been submitted, as far as there are slots.
+// Publishes the submitted operations to the others, as far as there are slots.
 void ProgressEngine::post() {
   if (posted_ == submitted_.load(std::memory_order_acquire)) return;
   uint64_t completed = posted_;  // by every rank
@@ -275,7 +277,7 @@ bool ProgressEngine::sum_for_others(const Operation& operation) {
   for (int r = 0; r < size_; ++r) {
     // Staged operations never get here with an unclaimed chunk: each rank claims its own first.
     if (page(r).count(Counter::kCompleted) >= operation.sequence) continue;
-    if (page(r).gone.load() != 0) continue;  // check_members() tells what it left undone
+    if (page(r).gone.load() != 0) continue;  // check_members() reports its unfinished part
     if (!page(r).try_claim(operation, options_.rank)) continue;
     const InBuffers in_buffers(page(options_.rank));
     check_buffers(operation);
@@ -287,7 +289,7 @@ bool ProgressEngine::sum_for_others(const Operation& operation) {
   return false;
 }
 
-// Names a rank that called another operation; nothing where all called this one. REQUIRES: all have
+// Names a rank that called another operation; nothing if all called this one. REQUIRES: all have
 // posted that far.
 std::optional<Error> ProgressEngine::difference(const Operation& operation) const {
   for (int r = 0; r < size_; ++r) {
@@ -351,7 +353,7 @@ bool ProgressEngine::all_at(Counter counter, uint64_t target) {
   return true;
 }
 
-// Whether everybody awaited has come; `or_left` counts those that have left as well.
+// Whether all awaited ranks have come; `or_left` counts ranks that have left as well.
 bool ProgressEngine::all_came(bool or_left) const {
   for (int r = 0; r < size_; ++r) {
     if (page(r).count(awaited_) >= target_) continue;
@@ -369,8 +371,8 @@ bool ProgressEngine::all_completed(uint64_t sequence) const {
 
 // The sequence of `wanted`, or of the last operation for which there was a slot, when the last rank
 // to come can do this rank's part of all operations up to it; else 0. A rank that is not woken for
-// each of them finds its core free when it is: whoever has just slept is the next one that the
-// scheduler of a busy machine lets wait.
+// each operation finds its core free when it is woken. The scheduler of a busy machine delays a
+// thread that has just slept.
 uint64_t ProgressEngine::others_can_do_all_until(const State* wanted) const {
   const std::lock_guard lock(mutex_);
   for (const Pending& pending : pending_) {
@@ -413,7 +415,7 @@ Error ProgressEngine::timed_out(const Operation& operation) const {
                "see what that task was doing; a longer time-out only helps when it was busy");
 }
 
-// Whether the others wait for this rank: its own part is not done and nobody else does that, or it
+// Whether the others wait for this rank: its own part is not done and no other rank does it, or it
 // has claimed the chunk of another rank.
 bool ProgressEngine::owes(int peer, const Operation& operation) const {
   for (int r = 0; r < size_; ++r) {
@@ -433,7 +435,7 @@ void ProgressEngine::check_members(const Operation& operation) {
   const auto now = steady_clock::now();
   const bool look = !between_threads_ && now - checked_ >= kCheck;
   if (look) checked_ = now;
-  std::optional<int> messenger;  // who left because of another rank
+  std::optional<int> messenger;  // a rank that left because of another rank
   for (int r = 0; r < size_; ++r) {
     if (r == options_.rank) continue;
     const bool closed = look && hung_up((*members_)[static_cast<size_t>(r)].socket);
@@ -472,7 +474,7 @@ void ProgressEngine::finish_what_is_complete() {
 
 // REQUIRES: this rank is declared gone. The others are busy copying, so the wait is short.
 void ProgressEngine::wait_until_out_of_buffers() const {
-  if (!between_threads_) return;  // what others have mapped stays theirs
+  if (!between_threads_) return;  // memory that others have mapped stays theirs
   for (int r = 0; r < size_; ++r) {
     while (r != options_.rank && page(r).in_buffers.load() != 0) std::this_thread::yield();
   }

@@ -30,12 +30,12 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr int64_t kMemories = 8;           // descriptors for a control page and buffers
-constexpr size_t kUnauthenticated = 16;    // that may be connected beside the ranks
-constexpr auto kLook = milliseconds(50);   // between looks at what `check_failure` says
+constexpr size_t kUnauthenticated = 16;    // that may be connected in addition to the ranks
+constexpr auto kLook = milliseconds(50);   // between calls of `check_failure`
 constexpr auto kRetry = milliseconds(10);  // before a full queue is tried again
 
-// Where a rank is found: its host, the name of its socket, and the word that whoever connects has
-// to say.
+// Where a rank is found: its host, the name of its socket, and the secret that a connecting peer
+// has to send.
 struct Endpoint {
   std::string host{};
   std::string socket{};
@@ -56,8 +56,8 @@ class Bootstrap {
         deadline_(steady_clock::now() + options.connect_timeout),
         members_(static_cast<size_t>(options.size)) {}
 
-  // Three rounds, so that all ranks come to the same answer: who and where everybody is, whether
-  // everybody could connect, and only then the connections.
+  // Three rounds, so that all ranks come to the same answer: the identity and address of every
+  // rank, whether every rank could connect, and only then the connections.
   GroupMembers run(std::string* why_not) {
     std::string obstacle = open_endpoint();
     std::vector<Endpoint> endpoints;
@@ -82,7 +82,7 @@ class Bootstrap {
   }
 
  private:
-  // Makes what this rank brings; returns what is in the way, or nothing.
+  // Makes this rank's endpoint; returns the obstacle, or nothing.
   std::string open_endpoint() {
     try {
       // A socket for each other rank, one to be found by, and memory of its own.
@@ -100,11 +100,11 @@ class Bootstrap {
     }
   }
 
-  // Everybody's value, by rank.
+  // The values of all ranks, by rank.
   std::vector<std::string> exchange(const std::string& name, const std::string& own) {
     const std::string prefix =
         fmt::format("collectives/{}/shared_memory/{}/", options_.group, name);
-    // Some stores cannot tell an empty value from none.
+    // Some stores do not distinguish an empty value from a missing one.
     options_.rendezvous->set(prefix + std::to_string(options_.rank), "=" + own);
     std::vector<std::string> all;
     for (int r = 0; r < options_.size; ++r) {
@@ -119,8 +119,8 @@ class Bootstrap {
     return all;
   }
 
-  // Connects to every lower rank; returns what is in the way, or nothing. A Unix socket connects
-  // before the other side accepts.
+  // Connects to every lower rank; returns the obstacle, or nothing. A Unix socket connects before
+  // the other side accepts.
   std::string connect(const std::vector<Endpoint>& endpoints) {
     for (size_t r = 0; r < endpoints.size(); ++r) {
       if (endpoints[r].host != own_.host) {
@@ -140,9 +140,9 @@ class Bootstrap {
     return {};
   }
 
-  // Opens the connection to a lower rank; returns what is in the way, or nothing. That rank accepts
-  // nobody yet, and unauthenticated peers may have filled its queue: some of them give up, or the
-  // time is over.
+  // Opens the connection to a lower rank; returns the obstacle, or nothing. That rank accepts none
+  // yet, and unauthenticated peers may have filled its queue: some of them give up, or the time is
+  // over.
   std::string reach(int rank, const Endpoint& endpoint) {
     for (;; std::this_thread::sleep_for(kRetry)) {
       try {
@@ -173,7 +173,7 @@ class Bootstrap {
     const FileDescriptor& socket = member(rank).socket;
     while (!readable(socket, std::min(kLook, remaining()))) look(rank);
     auto reply = receive_handle(socket, milliseconds(0));
-    // Whoever names another rank would be taken for it.
+    // A peer that names another rank would be taken for it.
     if (!reply || reply->rank != rank) throw lost(rank);
     return std::move(*reply);
   }
@@ -184,12 +184,12 @@ class Bootstrap {
     if (steady_clock::now() >= deadline_) throw lost(rank);
   }
 
-  // Accepts the connection of every higher rank. Whoever connects and says nothing holds up nobody.
+  // Accepts the connection of every higher rank. A silent connection delays no other.
   void accept(const std::vector<Endpoint>& endpoints) {
     std::list<FileDescriptor> peers;
     for (int missing = options_.size - options_.rank - 1; missing > 0;) {
       wait_for_accepted(peers);
-      // A few at a time, so that those who have come are heard however many more there are.
+      // A few at a time, so that accepted peers are served however many more there are.
       for (size_t accepted = 0; accepted < kUnauthenticated; ++accepted) {
         auto socket = accept_unix(listener_, milliseconds(0));
         if (!socket) break;
@@ -221,7 +221,7 @@ class Bootstrap {
     poll(entries.data(), entries.size(), static_cast<int>(std::min(kLook, remaining()).count()));
   }
 
-  // Takes in a rank that has said who it is. False for an unauthenticated peer.
+  // Takes in a peer that has named its rank. False for an unauthenticated peer.
   bool admit(FileDescriptor socket, const std::vector<Endpoint>& endpoints) {
     auto handle = receive_handle(socket, milliseconds(0));
     if (!handle || !same_secret(handle->token, own_.token)) return false;

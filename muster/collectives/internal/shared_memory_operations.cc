@@ -101,7 +101,7 @@ void SharedMemoryOperations::copy_in(const Operation& operation) {
   }
 }
 
-// Sums this rank's chunk of the piece into its own stage, where nobody else reads that chunk yet.
+// Sums this rank's chunk of the piece into its own stage, where no other rank reads that chunk yet.
 void SharedMemoryOperations::reduce_stages(const Operation& operation) {
   const int64_t width = size_of(operation.type);
   const plan::Range mine = plan::chunk_of(piece_bytes(operation) / width, size_, rank_);

@@ -1,6 +1,6 @@
-// How the ranks of one host move the data of an operation that all of them have posted: in place
-// where each reaches the others' buffers, else through staging buffers, piece by piece. Who waits
-// for whom is the engine's part. No LibTorch here. Thread safety: one thread at a time.
+// How the ranks of one host move the data of an operation that all of them have posted: in place if
+// each reaches the others' buffers, else through staging buffers, piece by piece. The engine
+// decides which rank waits for which. No LibTorch here. Thread safety: one thread at a time.
 #pragma once
 
 #include <cstddef>
@@ -18,12 +18,12 @@ class SharedMemoryOperations {
   // The bytes of a member's control memory: its page and two staging buffers of `stage_bytes`.
   static int64_t control_bytes(int64_t stage_bytes);
 
-  // `stage_bytes` is 0 where all buffers are always in reach.
+  // `stage_bytes` is 0 if all buffers are always in reach.
   SharedMemoryOperations(int rank, GroupMembers members, PeerMemory& memory, int64_t stage_bytes);
 
   // This rank's part of the operation. REQUIRES: each rank has found its buffer.
   void execute_in_place(const Operation& operation);
-  // Of an all_reduce, in place: sums the chunk of `rank` over all buffers into all of them. Any
+  // For an all_reduce in place: sums the chunk of `rank` over all buffers into all of them. Any
   // rank may do that for any other, with the same bits.
   void reduce_chunk(const Operation& operation, int rank);
 
@@ -39,7 +39,7 @@ class SharedMemoryOperations {
   void find_buffers(const Operation& operation);
   std::byte* stage(int rank) const;
   int64_t piece_bytes(const Operation& operation) const;
-  // By rank, `offset` bytes behind the begin of its stage.
+  // By rank, `offset` bytes after the beginning of its stage.
   std::vector<const std::byte*> stages(int64_t offset) const;
 
   const int rank_;

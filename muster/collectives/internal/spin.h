@@ -13,7 +13,7 @@ inline void pause_briefly() {
 #endif
 }
 
-// Asks `condition` so many times; whether it came true.
+// Evaluates `condition` up to a number of times; returns whether it became true.
 template <typename Condition>
 bool spin(int times, Condition condition) {
   for (int i = 0; i < times; ++i) {
@@ -23,7 +23,7 @@ bool spin(int times, Condition condition) {
   return false;
 }
 
-// The same for so long.
+// The same for a duration.
 template <typename Condition>
 bool spin_for(std::chrono::microseconds time, Condition condition) {
   constexpr int kSpins = 16;  // between two looks at the clock

@@ -22,10 +22,10 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr int kLanes = 2;
-constexpr auto kLook = milliseconds(50);                // between looks at what `check` says
-constexpr auto kHandshakeTimeout = milliseconds(5000);  // for a handshake with whoever connected
-constexpr size_t kUnauthenticated = 16;    // that may be in a handshake beside the peers
-constexpr size_t kAccepts = 32;            // in a turn, before those who have come are heard
+constexpr auto kLook = milliseconds(50);                // between calls of `check`
+constexpr auto kHandshakeTimeout = milliseconds(5000);  // for a handshake with one peer
+constexpr size_t kUnauthenticated = 16;    // that may be in a handshake in addition to the peers
+constexpr size_t kAccepts = 32;            // in a turn, before the accepted peers are served
 constexpr auto kPause = milliseconds(20);  // before a side that was dropped connects again
 
 // A handshake that is under way.
@@ -85,7 +85,7 @@ class Bootstrap {
     secret_ = fetch("secret", 0);
   }
 
-  // What rank `from` leaves in the store.
+  // The value that rank `from` leaves in the store.
   std::string fetch(const std::string& name, int from) {
     try {
       return options_.store->get(options_.prefix + name, remaining());
@@ -145,8 +145,8 @@ class Bootstrap {
          static_cast<int>(std::min<milliseconds>(most, remaining()).count()));
   }
 
-  // Accepts a few at a time: however fast unauthenticated peers connect, whoever has come is heard
-  // in between.
+  // Accepts a few at a time: however fast unauthenticated peers connect, those already accepted are
+  // served in between.
   void accept_peers() {
     const size_t room = kLanes * missing().size() + kUnauthenticated;
     for (size_t accepted = 0; accepted < std::min(kAccepts, room); ++accepted) {
@@ -161,7 +161,7 @@ class Bootstrap {
     }
   }
 
-  // Drops the oldest peer that has said no hello; where all have, the oldest.
+  // Drops the oldest peer that has sent no hello; if all have, the oldest.
   void make_room() {
     const auto silent = std::ranges::find_if(
         accepted_, [](const Meeting& peer) { return !peer.handshake.has_answered(); });
@@ -243,9 +243,9 @@ class Bootstrap {
   std::vector<PeerSockets> peers_;
   std::string secret_;
   std::vector<std::string> addresses_;  // of lower ranks
-  std::list<Meeting> accepted_;         // with whoever connected
+  std::list<Meeting> accepted_;         // with the peers that connected
   std::list<Meeting> hosts_;            // with lower ranks
-  std::vector<Retry> retries_;          // of those that were dropped
+  std::vector<Retry> retries_;          // of the dropped connections
 };
 
 }  // namespace

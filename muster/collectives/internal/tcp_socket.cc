@@ -21,7 +21,7 @@ Error socket_error(const std::string& what, int code) {
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-// What `host` and `port`, both numeric, are to the system.
+// The system's form of `host` and `port`, both numeric.
 AddressList parse(const std::string& host, const std::string& port) {
   addrinfo hints{};
   hints.ai_family = AF_UNSPEC;
@@ -84,8 +84,8 @@ bool spares_the_listener(int code) {
     case EWOULDBLOCK:
 #endif
     case EINTR:
-    // Whoever connected may be gone already. Linux hands on what the network said of the new
-    // connection; accept(2) asks that these be treated like EAGAIN.
+    // The peer that connected may be gone already. Linux hands on errors that the network reported
+    // for the new connection; accept(2) asks that these be treated like EAGAIN.
     case ECONNABORTED:
     case ENETDOWN:
     case EPROTO:

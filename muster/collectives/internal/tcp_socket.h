@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1::internal {
 
-// A socket that waits for connections, and where it is found.
+// A socket that waits for connections, and its address.
 struct TcpListener {
   FileDescriptor socket{};
   std::string address{};  // "host:port", "[v6]:port"
@@ -24,15 +24,15 @@ struct AcceptedSocket {
   FileDescriptor socket{};
   std::string host{};
 };
-// Does not wait: nothing when nobody has connected, or whoever has is gone. Throws Unavailable.
+// Does not wait: nothing if no peer has connected, or the peer is gone. Throws Unavailable.
 std::optional<AcceptedSocket> accept_tcp(const FileDescriptor& listener);
-// Whether this error of accept(2) speaks of one connection alone, so that the listener still works.
+// Whether this error of accept(2) concerns only one connection, so that the listener still works.
 bool spares_the_listener(int code);
 
-// Begins to connect to `address`, as TcpListener has it. The connection stands when the socket can
+// Begins to connect to `address`, as TcpListener has it. The connection is made when the socket can
 // be written to and connect_error() is empty. Throws Unavailable when it cannot even begin.
 FileDescriptor start_connect_tcp(const std::string& address);
-// Why the connection failed; empty when it stands or is still being made.
+// Why the connection failed; empty if it is open or still being made.
 std::string connect_error(const FileDescriptor& socket);
 
 }  // namespace muster::inline v0_1::internal

@@ -1,4 +1,4 @@
-// What every transport shares: checks of tensors, operations as data, and who executes them.
+// The part that every transport shares: checks of tensors, operations as data, and their executor.
 #pragma once
 
 #include <memory>
@@ -34,7 +34,8 @@ class TensorCommunicator : public Communicator {
   // Throws InvalidArgument unless 0 <= rank < size. Tensors are on `device`.
   TensorCommunicator(int rank, int size, Device device = at::kCPU);
 
-  // Who carries operations out; to be called once by groups of two or more, when all is ready.
+  // Sets the executor that carries operations out; to be called once by groups of two or more, when
+  // all is ready.
   void start(std::shared_ptr<Executor> executor);
   // A queue with a communication thread.
   void start(OperationQueue::Hooks hooks);

@@ -23,7 +23,7 @@ Error socket_error(const std::string& what) {
 
 constexpr size_t kTokenBytes = 64;
 
-// What travels beside the descriptor.
+// The message that is sent with the descriptor.
 struct HandleMessage {
   char token[kTokenBytes];
   int64_t rank{};
@@ -31,14 +31,15 @@ struct HandleMessage {
   int64_t bytes{};
 };
 
-// A message with room for one descriptor, as sendmsg() and recvmsg() take it.
+// A message with space for one descriptor, as sendmsg() and recvmsg() take it.
 class Envelope {
  public:
   Envelope() {
     header_.msg_iov = &body_;
     header_.msg_iovlen = 1;
     header_.msg_control = control_;
-    // Not CMSG_SPACE: its padding has room for a second descriptor, which would stay open unseen.
+    // Not CMSG_SPACE: its padding has space for a second descriptor, which would stay open
+    // unnoticed.
     header_.msg_controllen = CMSG_LEN(sizeof(int));
   }
   Envelope(const Envelope&) = delete;
@@ -46,9 +47,9 @@ class Envelope {
 
   HandleMessage& message() { return message_; }
   msghdr* header() { return &header_; }
-  // Of what is attached; nullptr when nothing has come.
+  // The attached header; nullptr if none has come.
   cmsghdr* attached() { return CMSG_FIRSTHDR(&header_); }
-  // The descriptor that has come, if one has. The system closes those there was no room for.
+  // The descriptor that has come, if one has. The system closes descriptors that did not fit.
   FileDescriptor take_file() {
     const cmsghdr* const it = attached();
     int fd = -1;
@@ -58,7 +59,7 @@ class Envelope {
     }
     return FileDescriptor(fd);
   }
-  // Some of what was sent had no room.
+  // Some of the sent data did not fit.
   bool was_cut() const { return (header_.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0; }
 
  private:

@@ -1,4 +1,5 @@
-// What a Work waits for. No LibTorch here. Thread safety: finish() once, the rest from any thread.
+// The state that a Work waits for. No LibTorch here. Thread safety: finish() once, the rest from
+// any thread.
 #pragma once
 
 #include <atomic>
@@ -12,7 +13,7 @@ namespace muster::inline v0_1 {
 
 struct Work::State {
   virtual ~State() = default;
-  // Called by a thread that waits, or without `block` by one that asks: may bring the operation
+  // Called by a thread that waits, or without `block` by one that polls: may bring the operation
   // forward on the caller's thread.
   virtual void help(bool /*block*/) {}
 
@@ -20,8 +21,8 @@ struct Work::State {
   void finish(std::optional<Error> failure) {
     error = std::move(failure);
     if (notes_end.load(std::memory_order_relaxed)) ended = std::chrono::steady_clock::now();
-    // Sequentially consistent, for the processor may make a weaker store seen only after
-    // notify_all() has read that nobody waits, and a thread that begins to wait in between would
+    // Sequentially consistent. With a weaker order the processor may publish the store only after
+    // notify_all() has read that no thread waits, and a thread that begins to wait in between would
     // sleep for good.
     finished.store(1, std::memory_order_seq_cst);
     finished.notify_all();
