@@ -45,7 +45,7 @@ std::string text_of(const std::optional<int64_t>& value) {
 template <typename T>
 requires std::is_integral_v<T> std::string text_of(T value) { return fmt::format("{}", value); }
 
-// Returns text such as "a whole number more than 0". With `widest` it also tells the bounds of the
+// Returns text such as "a whole number more than 0". With `widest` it also names the bounds of the
 // type.
 template <typename T>
 std::string allowed(FlagLimits limits, bool widest) {
@@ -81,7 +81,7 @@ bool within(double value, const FlagLimits& limits) {
          !(limits.at_most && value > *limits.at_most);
 }
 
-// Reads one word of a command line as the value of one variable.
+// Reads one argument of a command line as the value of one variable.
 template <typename T>
 T convert(const std::string& shown, const std::string& text, const FlagLimits& limits,
           const std::string& hint) {
@@ -115,7 +115,7 @@ T convert(const std::string& shown, const std::string& text, const FlagLimits& l
 
 std::string missing_value(const std::string& shown) { return shown + " needs a value"; }
 
-// Returns the hint of every error about a flag, which says what the flag means.
+// Returns the hint of every error about a flag, which explains the flag.
 std::string hint_of(const std::string& shown, const std::string& help, const std::string& text) {
   return fmt::format("{}: {}{}", shown, help,
                      text.empty() ? "" : fmt::format("; default {}", text));
@@ -202,7 +202,7 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
-// Those that people call: what a command starts itself has no group.
+// The commands that people call. A command that only Muster starts has no group.
 std::vector<const CLI::App*> shown_commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App* command) { return !command->get_group().empty(); });
 }
@@ -266,7 +266,7 @@ std::string more_help(const CLI::App& app) {
            : "take one of: " + join(commands, ", "));
 }
 
-// Throws for the first word that nothing takes, if there is one.
+// Throws for the first argument that is not used, if there is one.
 void check_extras(const CLI::App& app, const SurplusHint& surplus_hint) {
   for (const CLI::App* at = &app;; at = at->get_subcommands().front()) {
     for (const std::string& word : at->remaining()) {
@@ -278,8 +278,8 @@ void check_extras(const CLI::App& app, const SurplusHint& surplus_hint) {
   }
 }
 
-// CLI11 takes any word behind a flag as its value, and does not tell it from one given with "=".
-// But "--name --seed=3" is a mistake, and "--name=--seed=3" is not.
+// CLI11 takes any argument after a flag as its value, and cannot distinguish it from one given with
+// "=". But "--name --seed=3" is a mistake, and "--name=--seed=3" is not.
 void check_followed(const CLI::App& app, const std::vector<std::string>& words) {
   const CLI::App* at = &app;
   for (size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
@@ -303,7 +303,7 @@ void check_followed(const CLI::App& app, const std::vector<std::string>& words) 
   }
 }
 
-// Throws for what the command that was chosen requires and lacks.
+// Throws for missing values that the chosen command requires.
 void check_required(const CLI::App& app) {
   for (const CLI::Option* option : app.get_options()) {
     if (!option->get_required() || option->count() > 0) continue;
@@ -327,9 +327,8 @@ bool knows(const CLI::App& app, const std::string& flag) {
                              [&](const CLI::App* command) { return knows(*command, flag); });
 }
 
-// Reads --log-format as --log_format where only the other is known, and the other way round,
-// because tools write their flags in one way and programs in the other. Words behind "--" are not
-// ours.
+// Reads --log-format as --log_format if only the latter is known, and the reverse, because tools
+// write their flags in one way and programs in the other. Arguments after "--" are not changed.
 void spell_as_known(const CLI::App& app, std::vector<std::string>& words) {
   for (std::string& word : words) {
     if (word == "--") return;
@@ -382,7 +381,7 @@ std::string full_name(const CLI::App& app) {
 }
 
 bool parse(CLI::App& app, std::vector<std::string> words, const SurplusHint& surplus_hint) {
-  // CLI11 would report them without listing the words it knows.
+  // CLI11 would report them without listing the known commands.
   allow_extras(app);
   spell_as_known(app, words);
   check_followed(app, words);

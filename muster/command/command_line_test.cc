@@ -35,7 +35,7 @@ struct Program {
   std::optional<int64_t> limit;
 };
 
-// "message | hint" of what parse() throws, or "" when it throws nothing.
+// "message | hint" of the error of parse(), or "" if it throws none.
 std::string complaint(CLI::App& app, const std::vector<std::string>& words,
                       const SurplusHint& hint = {}) {
   try {
@@ -140,7 +140,7 @@ TEST(CommandLineTest, AFlagGivenTwiceIsRefused) {
             "--rows is given twice: '1', '3' | give it once");
   EXPECT_EQ(complaint({"--fast", "--fast"}), "--fast is given twice | give it once");
   EXPECT_EQ(complaint({"--name", "", "--name=b"}), "--name is given twice: '', 'b' | give it once");
-  // No value is no value, whatever comes behind.
+  // An empty value is an error, whatever follows it.
   EXPECT_THAT(complaint({"--name=", "--name=b"}), HasSubstr("--name needs a value"));
   EXPECT_THAT(complaint({"--name=b", "--name="}), HasSubstr("--name needs a value"));
 }
