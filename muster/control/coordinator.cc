@@ -81,14 +81,14 @@ bool Coordinator::wait_until_drained(double goodbye_timeout) {
 
 net::Reply Coordinator::poll(const net::Call& call, double wait_seconds,
                              const std::function<plan::Verdict()>& decide) {
-  // What is no number waits not at all.
+  // A time that is NaN means no wait.
   const double held = wait_seconds > 0 ? std::min(wait_seconds, options_.poll_limit) : 0;
   const TimePoint until = clock_.now() + from_seconds(held);
   std::unique_lock lock(mutex_);
   bool first = true;
   for (;;) {
     plan::Verdict verdict = decide();
-    // The first look may have completed what others wait for; later looks change nothing.
+    // The first look may have completed the wait of others; later looks change nothing.
     if (first || verdict.state != State::kWaiting) note_change();
     first = false;
     const bool give_up = ending_ || clock_.now() >= until || call.cancelled();
@@ -102,7 +102,7 @@ net::Reply Coordinator::join(const net::JoinRequest& request, const net::Call& c
   net::Reply reply = poll(call, request.wait_seconds, [&] {
     return state_.join(request.who, request.rank, request.world_size, now(), request.addresses);
   });
-  // Whoever waits beside the chief's log learns why a task does not come.
+  // A user who reads the chief's log learns why a task does not come.
   if (reply.verdict.state == State::kRefused) {
     log::warning_once(fmt::format("{} was refused: {}", plan::readable_task(request.who.task),
                                   reply.verdict.refusal->message()));
@@ -142,7 +142,7 @@ net::Reply Coordinator::wait_for_keys(const net::StoreRequest& request, const ne
     plan::Verdict verdict = state_.may_use_store(request.who);
     if (verdict.state == State::kReady) verdict = state_.wait(request.who, request.keys);
     if (verdict.state == State::kReady) {
-      // They are taken while they are known to be there.
+      // They are read while they are known to exist.
       for (const std::string& key : request.keys) values.push_back(*state_.store().get(key));
     }
     return verdict;
@@ -206,7 +206,7 @@ void Coordinator::watch(const plan::Caller& who, const net::Call& call,
                         const std::function<bool(const net::Reply&)>& send) {
   std::unique_lock lock(mutex_);
   if (!state_.may_connect(who)) {
-    // A task that this group does not know hears why, and costs no thread.
+    // A task that this group does not know receives the reason, and costs no thread.
     const net::Reply reply{.verdict = state_.wait(who, {}), .epoch = state_.epoch()};
     lock.unlock();
     send(reply);

@@ -45,17 +45,17 @@ class Coordinator : public net::CoordinatorHandler {
   void end();
 
   std::optional<plan::Failure> first_failure() const;
-  // As CoordinatorState has it.
+  // As in CoordinatorState.
   bool all_know_of_start_failure() const;
   // How many members have their long-lived connection open.
   int connections() const;
-  // Waits until every member has said goodbye or is lost, at most `goodbye_timeout`; answers
+  // Waits until every member has said goodbye or is lost, at most `goodbye_timeout`; returns
   // whether all have.
   bool wait_until_drained(double goodbye_timeout);
 
  private:
   double now() const { return to_seconds(clock_.now().time_since_epoch()); }
-  // Wakes whoever waits for a change of the state. The lock is held.
+  // Wakes the threads that wait for a change of the state. The lock is held.
   void note_change();
   // Waits for a change, until `deadline`, a look interval or the end of the call.
   void wait_for_change(std::unique_lock<std::mutex>& lock, TimePoint deadline,

@@ -19,7 +19,7 @@ namespace {
 
 using State = plan::Verdict::State;
 
-// What reporting a failure may take, with the heartbeat before it.
+// The longest time for reporting a failure, with the heartbeat before it.
 constexpr double kReportSeconds = 2;
 
 JoinOptions with_incarnation(JoinOptions options) {
@@ -30,7 +30,7 @@ JoinOptions with_incarnation(JoinOptions options) {
 }  // namespace
 
 Error to_error(const Failure& failure) {
-  // What is wrong with a program or its data is wrong again after a restart, on every task.
+  // A mistake in a program or its data occurs again after a restart, on every task.
   if (failure.kind == ErrorKind::kInvalidArgument || failure.kind == ErrorKind::kNotFound)
     return Error(failure.kind, failure.describe());
   return Error(
@@ -78,8 +78,8 @@ struct CoordinatorClient::Impl {
     }
   }
 
-  // Asks until kReady or the deadline; answers the last reply. `what` it waits for stands in the
-  // log when that takes long, and in the error when this task is told to stop.
+  // Asks until kReady or the deadline; returns the last reply. `what` names the goal of the wait in
+  // the log when the wait takes long, and in the error when this task is asked to stop.
   template <typename Send>
   net::Reply ask_until(std::optional<double> timeout_seconds, const std::string& what, Send send,
                        bool last = false) {
@@ -108,8 +108,8 @@ struct CoordinatorClient::Impl {
     }
   }
 
-  // This task was told to stop `seconds` ago. Whoever saves or evaluates was told so too, as a
-  // rule, and comes soon; so does everybody to the `last` barrier.
+  // This task was asked to stop `seconds` ago. A task that saves or evaluates usually received the
+  // same request, and comes soon; all tasks come soon to the `last` barrier.
   void stop_when_vain(const std::vector<plan::MissingTask>& missing, double seconds,
                       const std::string& what, bool last) const {
     const bool busy = std::ranges::any_of(missing, &plan::MissingTask::busy);
@@ -148,7 +148,7 @@ struct CoordinatorClient::Impl {
   net::CoordinatorChannel& channel;
   std::mutex mutex{};
   std::map<std::string, int64_t> generations{};  // of barriers
-  MemberSession session;                         // last: its threads use what is above
+  MemberSession session;                         // last: its threads use the members above
 };
 
 std::unique_ptr<CoordinatorClient> CoordinatorClient::join(JoinOptions options) {

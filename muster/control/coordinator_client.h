@@ -1,7 +1,7 @@
-// A task's end of the coordinator: joins the group, beats, meets the others at barriers, shares
-// keys, reports and learns of failures. Thread-safe. Every wait is bounded: it ends with its
-// result, at its deadline, or with PeerLost naming the task whose failure ended the group. A
-// time-out of nothing means: for as long as the others live and make progress.
+// A task's end of the coordinator: joins the group, beats, waits for the others at barriers, shares
+// keys, reports failures and is notified of them. Thread-safe. Every wait is bounded: it ends with
+// its result, at its deadline, or with PeerLost naming the task whose failure ended the group.
+// Without a timeout it lasts as long as the others live and make progress.
 #pragma once
 
 #include <cstdint>
@@ -20,16 +20,16 @@ namespace muster::inline v0_1::control {
 using plan::Failure;
 using plan::Phase;
 
-// What a survivor throws: PeerLost, with the failure's description as message. When the failure is
+// The error of a survivor: PeerLost, with the failure's description as message. If the failure is
 // the model of this or another task (InvalidArgument), it keeps that kind: restarting does not
 // help.
 Error to_error(const Failure& failure);
 
 class CoordinatorClient {
  public:
-  // Returns when every task of the group has joined (an observer: when the coordinator is there).
-  // Logs who is missing. Throws Timeout naming them at the deadline, InvalidArgument when the tasks
-  // do not agree on the cluster or another process has this task's name.
+  // Returns when every task of the group has joined (an observer: when the coordinator answers).
+  // Logs the missing tasks. Throws Timeout naming them at the deadline, InvalidArgument if the
+  // tasks do not agree on the cluster or another process has this task's name.
   static std::unique_ptr<CoordinatorClient> join(JoinOptions options);
   // close()
   ~CoordinatorClient();
@@ -44,16 +44,16 @@ class CoordinatorClient {
   // One line per variable, "name shape dtype". Throws InvalidArgument naming both tasks and the
   // variables when the models of the group differ; every task learns of it.
   void declare_model(const std::vector<std::string>& signature);
-  // Meets all others of the group. Every task passes the same barriers in the same order; a name
-  // may be used again. The phase is `waiting` meanwhile, and the log says now and then who is
-  // missing. Throws Timeout naming them, Cancelled when this task was told to stop.
+  // Waits for all other tasks of the group. Every task passes the same barriers in the same order;
+  // a name may be used again. The phase is `waiting` meanwhile, and the log says now and then which
+  // tasks are missing. Throws Timeout naming them, Cancelled when this task was asked to stop.
   void barrier(const std::string& name, std::optional<double> timeout_seconds = std::nullopt);
-  // The barrier behind the last step. A task that was told to stop waits for the others here, since
+  // The barrier after the last step. A task that was asked to stop waits for the others here, since
   // they come by themselves: for stop_timeout seconds.
   void last_barrier();
 
-  // --- keys of the group; values are bytes ---
-  // Replaces what was there. Throws PeerLost when the group has failed, as all of these do.
+  // --- keys of the group; values are bytes --- Replaces an existing value. Throws PeerLost if the
+  // group has failed, as all of these do.
   void set(const std::string& key, const std::string& value);
   // Waits for the key. Throws Timeout naming it.
   std::string get(const std::string& key, std::optional<double> timeout_seconds = std::nullopt);
@@ -61,11 +61,11 @@ class CoordinatorClient {
   int64_t add(const std::string& key, int64_t amount);
   // True when there was something to erase.
   bool erase(const std::string& key);
-  // Whether all are there now.
+  // Whether all exist now.
   bool check(const std::vector<std::string>& keys);
 
-  // --- failure and end ---
-  // Tells the group that this task cannot go on. Best effort, within about 2 s; never throws.
+  // --- failure and end --- Notifies the group that this task cannot continue. Best effort, within
+  // about 2 s; never throws.
   void fail(ErrorKind kind, const std::string& reason);
   // The group's first failure as far as this task knows, also its own.
   std::optional<Failure> first_failure() const;

@@ -103,11 +103,11 @@ TEST(Coordinator, KnowsWhenAllKnowOfAStartFailure) {
   EXPECT_TRUE(server.all_know_of_start_failure());
 }
 
-// It ends nobody's wait, since another process may come in its place; those who wait hear of it at
-// once.
+// It ends no wait of another task, since another process may come in its place; the waiting tasks
+// are notified at once.
 TEST(Coordinator, ATaskThatWasToldToStopWhileItJoinsTellsThoseWhoWait) {
   CoordinatorServer server(test_server_options(4));
-  // Whether a task was told to stop, and how often it asked: once a try.
+  // Whether a task was asked to stop, and how often it looked: once a try.
   struct Told {
     std::atomic<bool> stop = false;
     std::atomic<int> tries = 0;
@@ -122,7 +122,7 @@ TEST(Coordinator, ATaskThatWasToldToStopWhileItJoinsTellsThoseWhoWait) {
     return std::async(std::launch::async,
                       [join] { return error_of([&] { CoordinatorClient::join(join); }); });
   };
-  // What a third task hears; the fourth never comes.
+  // The verdict of a third task; the fourth never comes.
   net::SocketChannel channel(server.address());
   const auto missing = [&] {
     return describe(channel.join({.who = {task_of(2), 7}, .rank = 2, .world_size = 4}, kAnswer)
@@ -159,17 +159,17 @@ TEST(Coordinator, ATaskThatWasToldToStopLeavesABarrierOthersDoNotComeTo) {
   join.cancelled = [&] { return stop.load(); };
   clients[0] = CoordinatorClient::join(join);
   clients[1] = second.get();
-  // Who saves will come; who trains may not.
+  // A task that saves will come; a task that trains may not.
   for (const Phase phase : {Phase::kTraining, Phase::kSaving}) {
     stop = false;
     clients[1]->report(phase, 7);
-    // The coordinator hears of it with a heartbeat.
+    // The coordinator receives the phase with a heartbeat.
     const char* what = phase == Phase::kTraining ? "(training)" : "(saving)";
     await([&] {
       return error_of([&] { clients[0]->barrier("alone", 0); }).message().find(what) !=
              std::string::npos;
     });
-    // Where it is waited for, the time is over before the others come.
+    // If it is waited for, the time is over before the others come.
     auto waiting = std::async(std::launch::async, [&] {
       const double time = phase == Phase::kTraining ? kAnswer : 3;
       return error_of([&] { clients[0]->barrier("end", time); });
@@ -181,7 +181,7 @@ TEST(Coordinator, ATaskThatWasToldToStopLeavesABarrierOthersDoNotComeTo) {
               phase == Phase::kTraining ? ErrorKind::kCancelled : ErrorKind::kTimeout);
     EXPECT_THAT(error.message(), HasSubstr("worker 0"));
   }
-  // Everybody comes to the last one.
+  // All tasks come to the last one.
   stop = true;
   clients[1]->report(Phase::kTraining, 8);
   auto waiting = std::async(std::launch::async, [&] { clients[0]->last_barrier(); });
@@ -323,7 +323,7 @@ TEST(Coordinator, WhoDoesNotComeAgainIsSaidToMakeAnotherCall) {
   EXPECT_THAT(error.hint(), HasSubstr("Who calls what"));
 }
 
-// Ten seconds are for whoever starts it again.
+// The ten seconds are for the program that starts it again.
 TEST(Coordinator, WhoWaitsForAProcessThatHasEndedSaysWithoutWhichCall) {
   CoordinatorServer server(test_server_options(3));
   ManualClock clock;

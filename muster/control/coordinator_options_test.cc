@@ -92,13 +92,13 @@ TEST(Group, ACertificateForAnotherHostIsRefusedAtTheStart) {
   EXPECT_THAT(error_of([&] { join_options(serving({"chief"}, "10.0.0.1:1", "boss")); }).message(),
               ::testing::HasSubstr("not for 'boss', the name in MUSTER_TLS_SERVER_NAME"));
   EXPECT_NO_THROW(server_options(serving({"other.example"}, "10.0.0.1:1")));
-  // What a task that only dials shows is not compared with its host.
+  // The certificate of a task that only dials is not compared with its host.
   cluster::ResolvedCluster dials = serving({"other.example"}, "10.0.0.1:1");
   dials.rank = 1;
   EXPECT_NO_THROW(join_options(dials));
 }
 
-// Who lets everybody in is reminded of it, where there is nothing else.
+// An open coordinator warns of it if nothing else keeps unauthenticated peers out.
 TEST(Group, AnOpenCoordinatorSaysSo) {
   cluster::ResolvedCluster cluster = resolve({{"worker", {"10.0.0.1:1", "b:1"}}}, "worker", 0);
   const auto log_of = [&](const cluster::Job& job) {

@@ -12,13 +12,13 @@
 
 namespace muster::inline v0_1::control {
 
-// Where the coordinator listens, and whom it waits for.
+// The address of the coordinator, and the tasks that it waits for.
 struct ServerOptions {
   std::string address{};  // the chief's "host:port" in TF_CONFIG; port 0 takes a free one
   // Roster and time limits; first_epoch 0 means: from the date, so that a chief that restarts leads
   // a group with a higher epoch.
   plan::CoordinatorOptions group{};
-  cluster::Job job{};              // whoever does not know its token is refused
+  cluster::Job job{};              // a peer that does not know its token is refused
   Clock* clock = &system_clock();  // outlives the server
   ServerOptions() { group.first_epoch = 0; }
 };
@@ -28,7 +28,7 @@ class CoordinatorServer {
   // Throws Unavailable, naming the address, when the port is in use; InvalidArgument for bad
   // options.
   explicit CoordinatorServer(ServerOptions options);
-  // Stops without waiting for anybody.
+  // Stops without waiting for any task.
   ~CoordinatorServer();
   CoordinatorServer(const CoordinatorServer&) = delete;
   CoordinatorServer& operator=(const CoordinatorServer&) = delete;
@@ -37,17 +37,17 @@ class CoordinatorServer {
   // Where clients on this machine reach it: the address as given, with the real port.
   std::string address() const;
   std::optional<plan::Failure> first_failure() const;
-  // Whether every task of the group has told why it does not come, or was told that another does
-  // not: nobody is left who would wait in vain.
+  // Whether every task of the group has said why it does not come, or was notified that another
+  // does not: no task is left that would wait in vain.
   bool all_know_of_start_failure() const;
-  // How many members have the connection open that tells at once when their process is killed.
-  // Before, only the missing heartbeat does.
+  // How many members have opened the connection whose end shows at once that their process was
+  // killed. Before, only the missing heartbeat does.
   int connections() const;
-  // Whom it refused last and why, as the log says it; "" when it refused nobody.
+  // The last peer that it refused and why, as the log says it; "" if it refused none.
   std::string last_refusal() const;
 
   // Waits until every member has said goodbye or is lost, at most `goodbye_timeout`, then closes
-  // the port: a clean end never looks like a lost coordinator to the others. Answers whether all
+  // the port: a clean end never looks like a lost coordinator to the others. Returns whether all
   // had left in time. Idempotent.
   bool stop(double goodbye_timeout = 10);
 

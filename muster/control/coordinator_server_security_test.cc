@@ -1,4 +1,4 @@
-// What whoever can connect to a coordinator may do to a run: nothing.
+// A peer that can connect to a coordinator, but does not belong to the job, cannot affect the run.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ using namespace std::chrono_literals;
 constexpr const char* kToken = "a token that only this test knows";
 const cluster::Job kJob{.id = "ours", .token = kToken};
 
-// A group of two that meets at barriers until the test ends, as one that trains.
+// A group of two that waits at barriers until the test ends, like one that trains.
 class RunningGroup {
  public:
   RunningGroup() : server_(options()) {
@@ -67,7 +67,7 @@ class RunningGroup {
     }
   }
 
-  // Whether it goes on unharmed.
+  // Expects that the run continues unharmed.
   void expect_well() {
     const int64_t before = rounds_;
     const auto end = std::chrono::steady_clock::now() + kForever;
@@ -156,7 +156,7 @@ TEST(UnauthenticatedPeers, FloodsOfCallsCostNoThreads) {
   group.expect_well();
 }
 
-// What the system says of this process, in kB: "VmRSS".
+// A value of the system about this process, in kB: "VmRSS".
 int64_t status_of_this_process(const std::string& name) {
   std::ifstream file("/proc/self/status");
   for (std::string line; std::getline(file, line);) {
@@ -180,7 +180,7 @@ TEST(UnauthenticatedPeers, IdleConnectionsHoldUpNobody) {
   group.expect_well();
 }
 
-// As many connections as a stranger likes that begin to prove themselves and do not end it.
+// An unauthenticated peer opens any number of connections that begin the proof and do not end it.
 TEST(UnauthenticatedPeers, UnfinishedProofsCostLittleAndHoldUpNobody) {
   RunningGroup group;
   group.expect_well();
@@ -196,7 +196,7 @@ TEST(UnauthenticatedPeers, UnfinishedProofsCostLittleAndHoldUpNobody) {
     connections.back().send(unfinished_proof());
   }
   group.expect_well();
-  // One sanitizer keeps four words for each word of ours, the other what was freed.
+  // One sanitizer keeps four words for each word of ours, the other keeps freed memory.
 #if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
   EXPECT_LT(status_of_this_process("VmRSS") - memory, 150 << 10);
 #endif
@@ -217,8 +217,8 @@ cluster::TlsIdentity identity_of(const launch::Certificates& certificates) {
           .server_name = {}};
 }
 
-// With certificates, only those speak to each other whose authority is the same; nobody reads
-// along.
+// With certificates, only tasks with the same authority communicate; no other program can read the
+// bytes.
 TEST(UnauthenticatedPeers, WithCertificatesOnlyTheJobsTasksAreHeard) {
   const launch::Certificates ours = launch::make_certificates({"127.0.0.1"}, 1);
   const launch::Certificates theirs = launch::make_certificates({"127.0.0.1"}, 1);
@@ -246,7 +246,7 @@ TEST(UnauthenticatedPeers, WithCertificatesOnlyTheJobsTasksAreHeard) {
   end_cleanly(clients, server);
 }
 
-// Whoever waits for a task that was refused is told so at the limit, and in each line before.
+// A task that waits for a refused task gets this reason at the limit, and in each line before.
 TEST(UnauthenticatedPeers, AWaitNamesWhoWasRefusedMeanwhile) {
   const auto ours = identity_of(launch::make_certificates({"127.0.0.1"}, 1));
   cluster::TlsIdentity distrusts = ours;
@@ -296,7 +296,7 @@ TEST(UnauthenticatedPeers, AWrongTokenOverTlsIsToldAsOne) {
     EXPECT_THAT(error.message(),
                 HasSubstr(token.empty() ? "shows no job token" : "shows the token of another job"));
     EXPECT_THAT(error.hint(), HasSubstr("MUSTER_JOB_TOKEN"));
-    // The server's thread tells of it a moment after the task has heard.
+    // The server's thread reports it a moment after the task got its answer.
     await([&] {
       return server.last_refusal().find(token.empty() ? "no job token" : "another job") !=
              std::string::npos;
@@ -310,8 +310,8 @@ TEST(UnauthenticatedPeers, AWrongTokenOverTlsIsToldAsOne) {
   EXPECT_THAT(server.last_refusal(), HasSubstr("shows no job token"));
 }
 
-// What a task learns that joins a coordinator with these certificates. Its time passes between two
-// tries alone, so that each has all it needs.
+// The error of a task that joins a coordinator with these certificates. Its time passes only
+// between two tries, so that each has all it needs.
 Error refused_join(const std::optional<cluster::TlsIdentity>& server_has,
                    const std::optional<cluster::TlsIdentity>& task_has) {
   ServerOptions options = test_server_options(2);
@@ -371,7 +371,7 @@ TEST(UnauthenticatedPeers, AreToldOfOncePerAddressAndReason) {
   RunningGroup group;
   testing::internal::CaptureStderr();
   for (int i = 0; i < 3; ++i) {
-    // What else comes from there hides nothing.
+    // Other connections from there hide nothing.
     RawConnection browser(net::split_address(group.address()).port);
     browser.send("GET / HTTP/1.1\r\n\r\n");
     EXPECT_TRUE(browser.ends_within(30'000));

@@ -14,8 +14,8 @@
 namespace muster::inline v0_1::control {
 namespace {
 
-// What a shell prints for `line`, in which $MUSTER is the command and $MEMBER a task. The exit code
-// stands in the last line.
+// The output of a shell for `line`, in which $MUSTER is the command and $MEMBER a task. The exit
+// code is in the last line.
 std::string output_of(const std::string& line) {
   const char* folder = std::getenv("MUSTER_BIN_DIR");
   const std::string member = std::filesystem::read_symlink("/proc/self/exe");
@@ -34,7 +34,7 @@ std::string output_of(const std::string& line) {
 class TlsRun : public ::testing::Test {
  protected:
   void SetUp() override {
-    // ctest names the folder. Who builds this program alone has no command to run.
+    // ctest names the folder. If this program is built alone, there is no command to run.
     const char* folder = std::getenv("MUSTER_BIN_DIR");
     if (folder == nullptr || !std::filesystem::exists(std::string(folder) + "/muster"))
       GTEST_SKIP() << "the command is not there: run this test through ctest";

@@ -68,7 +68,7 @@ class World {
         .connect = [this, rank](const std::string&) { return network.connect(processes[rank]); }};
   }
 
-  // Every task joins at its time and runs `body`; what it throws ends the task's work, but the
+  // Every task joins at its time and runs `body`; its exception ends the task's work, but the
   // client stays until the end of the world.
   void run(Body body) {
     for (int rank = 0; rank < static_cast<int>(processes.size()); ++rank) {
@@ -84,7 +84,7 @@ class World {
   void rest(int rank) {
     processes[rank].wait_until(TimePoint::max(), [this] { return over_; });
   }
-  // Of simulated time too.
+  // For simulated time too.
   void sleep(int rank, double seconds) { processes[rank].sleep_for(from_seconds(seconds)); }
 
   SimulatedThreads simulated;
@@ -97,10 +97,10 @@ class World {
   Coordinator coordinator;
   SimulatedNetwork network;
   std::deque<SimulatedThreads::Process> processes;  // by rank
-  std::vector<std::optional<Failure>> heard;        // by rank: what on_failure said
+  std::vector<std::optional<Failure>> heard;        // by rank: the argument of on_failure
   std::vector<double> heard_at;
   std::vector<double> starts;
-  std::vector<int64_t> arrived;  // by rank: at the barrier behind this step
+  std::vector<int64_t> arrived;  // by rank: at the barrier after this step
 
  private:
   static Coordinator::Options coordinator_options(const Options& options) {
@@ -126,7 +126,7 @@ class World {
     try {
       body(rank, *client);
     } catch (const Error& error) {
-      // A victim that comes to life again after hours may say what it likes.
+      // The actions of a victim that revives after hours do not matter.
       if (over_) return;
       EXPECT_EQ(error.kind(), ErrorKind::kPeerLost) << error.message();
       // Later waits end at once.
@@ -141,7 +141,8 @@ class World {
   std::thread ticker_;
 };
 
-// Steps with a barrier behind each, of random length; now and then a wait for a key nobody sets.
+// Steps of random length with a barrier after each; now and then a wait for a key that no task
+// sets.
 World::Body train_for_ever(World& world) {
   return [&world](int rank, CoordinatorClient& client) {
     for (int64_t step = 1; !world.over(); ++step) {
@@ -164,10 +165,11 @@ enum class Blow { kKilled, kStopped, kCutOff };
 // One of the tasks is killed (its connections close), stopped (silence) or cut off at a random
 // time. Whatever happens:
 // - no group forms and no barrier completes before all have arrived,
-// - nobody is blamed before the blow,
-// - every survivor learns of the failure, and of the right task, within the time-out and two beats,
-// - every wait of a survivor ends.
-// A task that is cut off learns in time that it lost the coordinator.
+// - no task is blamed before the blow,
+// - every survivor is notified of the failure, and of the right task, within the timeout and two
+//   beats,
+// - every wait of a survivor ends. A task that is cut off learns in time that it lost the
+//   coordinator.
 void survivors_learn(uint64_t seed, Blow blow, const NetworkOptions& network) {
   SCOPED_TRACE(fmt::format("seed {}", seed));
   std::mt19937_64 random(seed);
@@ -227,7 +229,7 @@ TEST(Simulation, SlowMessagesThatOvertakeEachOtherAndLossesChangeNothing) {
   }
 }
 
-// A pause or a cut shorter than the time-out costs nothing but time.
+// A pause or a cut shorter than the timeout costs only time.
 TEST(Simulation, ShortPausesAndCutsAreForgiven) {
   for (uint64_t seed = 0; seed < 6; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
@@ -269,7 +271,7 @@ TEST(Simulation, TheSameSeedIsTheSameRun) {
   EXPECT_NE(first, run(8));
 }
 
-// --- one law each ---
+// --- one invariant each ---
 
 TEST(Simulation, AnEvaluatingPeerIsWaitedForBeyondTheProgressLimit) {
   double passed_at = 0;

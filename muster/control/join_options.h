@@ -1,4 +1,4 @@
-// Who a task is, where its coordinator is, and how long it is patient. A value.
+// The identity of a task, the address of its coordinator, and its timeouts. A value.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ struct JoinOptions {
   std::vector<std::string> addresses{};  // of the group in rank order, to compare; may be empty
   uint64_t incarnation = 0;              // 0: a random one
   double join_timeout = 600;             // seconds until missing tasks are given up
-  // Is asked before every try, at least every half second; true ends a wait for the group, or at a
-  // barrier, with Cancelled. Those who come in their own time, because they save or evaluate, are
-  // waited for `stop_timeout` seconds even then.
+  // Called before every try, at least every half second. True ends a wait for the group, or at a
+  // barrier, with Cancelled. Tasks that save or evaluate are still waited for, for `stop_timeout`
+  // seconds.
   std::function<bool()> cancelled{};
   double stop_timeout = 20;
-  // Seconds between log lines that name who is missing; the first comes after half of it.
+  // Seconds between log lines that name the missing tasks; the first comes after half of it.
   double report_every = 10;
   double heartbeat_interval = 1;
   // Seconds without an answer after which the coordinator counts as lost.
@@ -34,18 +34,18 @@ struct JoinOptions {
   double reconnect_timeout = 2;  // seconds a closed connection to it may take to come back
   // Seconds the coordinator holds a waiting call before it is asked again.
   double poll_interval = 2;
-  cluster::Job job{};  // what the coordinator knows this task by
-  // Of the task that serves the coordinator: whom that refused last, "" for nobody. A task that it
-  // does not accept cannot say itself why it is missing.
+  cluster::Job job{};  // the identity of this task for the coordinator
+  // For the task that serves the coordinator: the last peer that the coordinator refused, "" if
+  // none. A task that it does not accept cannot say itself why it is missing.
   std::function<std::string()> last_refusal{};
   // How a task of the group has to be started, "with RANK=1, WORLD_SIZE=2 and MASTER_ADDR=node1";
-  // said once of one that does not come. Empty: nobody knows.
+  // printed once for a missing task. Empty: unknown.
   std::function<std::string(const std::string& task)> how_started{};
   // The call of the program that waits here, "Estimator::evaluate()", for messages.
   std::string call = "its call";
-  // The last group of these tasks ended well: one that is missing has ended, or makes no such call.
+  // The last group of these tasks ended well: a missing task has ended, or makes no such call.
   bool again = false;
-  // The rank of a task whose process is known to have ended since; nothing of any other.
+  // The rank of a task whose process is known to have ended since; nothing for any other.
   std::function<std::optional<int>(const std::string& task)> ended{};
   std::string coordinator_task = "chief:0";  // how messages call the task that serves it
   Clock* clock = &system_clock();            // outlives the client

@@ -16,9 +16,9 @@ namespace {
 
 using State = plan::Verdict::State;
 
-// After so many reports a task that has not come is late.
+// After this many reports a task that has not come is late.
 constexpr double kLongReports = 2.5;
-// One that has ended may be started again, and has this time to come.
+// A process that has ended may be started again, and has this time to come.
 constexpr double kRestartTimeout = 10;
 // Where tasks have met before, one makes a call that another one does not make.
 constexpr const char* kEveryWorker =
@@ -63,16 +63,17 @@ class Joining {
     return std::make_unique<net::SocketChannel>(options_.address, options_.job, options_.task);
   }
 
-  // Those who wait for this task learn that it went: another may come in its place.
+  // The tasks that wait for this task are notified that it left: another process may come in its
+  // place.
   void say_goodbye() {
     constexpr double kSeconds = 1;
     if (reached_) (void)channel_->goodbye({.who = who_, .leaving = true}, kSeconds);
   }
 
-  // The epoch of the group, once there is one; otherwise it notes who is missing.
+  // The epoch of the group, once there is one; otherwise it notes the missing tasks.
   std::optional<int64_t> ask_once() {
     const double left = options_.join_timeout - waited();
-    // Whether the task was told to stop is asked between two calls.
+    // A request to stop is looked for between two calls.
     const double look = options_.cancelled ? kLookSeconds : options_.poll_interval;
     const double wait =
         std::clamp(left, 0.0, std::min({options_.poll_interval, options_.report_every / 2, look}));
@@ -100,7 +101,7 @@ class Joining {
     return std::nullopt;
   }
 
-  // That a task went is said at once, not when it is time for the next line.
+  // The loss of a task is reported at once, not when the next line is due.
   void note_who_went(const std::vector<plan::MissingTask>& missing) {
     const auto went = std::ranges::count_if(
         missing, [](const plan::MissingTask& task) { return !task.where.empty(); });
@@ -112,7 +113,7 @@ class Joining {
     silent_ = itself_ ? "" : options_.coordinator_task;
     // A name may appear in DNS together with its task; a wrong one never does.
     const bool unknown = error.kind() == ErrorKind::kNotFound;
-    // So it does to who has certificates and ought not to, or the other way round.
+    // The same happens if one side has certificates and the other has none.
     const bool closed = error.kind() == ErrorKind::kPeerLost;
     missing_ = fmt::format("{} at {} ({:.0f} s{})",
                            itself_ ? "itself" : plan::readable_task(options_.coordinator_task),
@@ -124,13 +125,14 @@ class Joining {
     clock_.sleep_for(from_seconds(kRetrySeconds));
   }
 
-  // Whom the coordinator here refused: perhaps the very task that is missing.
+  // The peer that the coordinator here refused: perhaps the very task that is missing.
   std::string meanwhile() const {
     const std::string refused = options_.last_refusal ? options_.last_refusal() : std::string();
     return refused.empty() ? "" : "; meanwhile: " + refused;
   }
 
-  // One that has ended makes no call any more: the others, too, learn that from the coordinator.
+  // A process that has ended makes no call any more: the others, too, learn that from the
+  // coordinator.
   void check_ended() {
     const std::optional<int> rank =
         options_.ended && !silent_.empty() ? options_.ended(silent_) : std::nullopt;
@@ -176,7 +178,8 @@ class Joining {
     std::string hint =
         "start the missing task, and check that its address in TF_CONFIG can be "
         "reached from here; one that ended says why in its own log";
-    // Whoever starts lost tasks again has done so by now: it is the program that must change.
+    // A scheduler that starts lost tasks again has done so by now: it is the program that must
+    // change.
     const bool other_call = options_.again && reached_ && !silent_.empty() && meanwhile().empty();
     if (other_call) {
       hint =
@@ -201,10 +204,10 @@ class Joining {
   const bool itself_;  // this task serves the coordinator
   bool reached_ = false;
   std::string missing_;
-  std::string silent_;                 // one of them that has told nothing
-  bool looked_at_ = false;             // what_to_look_at() was said
-  std::optional<double> ended_since_;  // of `silent_`: seen first after so long
-  std::ptrdiff_t gone_ = 0;            // tasks that were told to stop
+  std::string silent_;                 // one of them that has reported nothing
+  bool looked_at_ = false;             // what_to_look_at() was printed
+  std::optional<double> ended_since_;  // of `silent_`: seconds when it was first seen
+  std::ptrdiff_t gone_ = 0;            // tasks that were asked to stop
   std::unique_ptr<net::CoordinatorChannel> channel_;
 };
 

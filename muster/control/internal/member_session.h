@@ -1,5 +1,5 @@
-// What a task knows of its group after joining, kept fresh by two threads: one beats, one listens
-// to what the coordinator pushes. Thread-safe.
+// A task's state of its group after joining, kept fresh by two threads: one beats, one listens to
+// the coordinator's messages. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -45,18 +45,18 @@ class MemberSession {
   // A heartbeat that says where this task is now.
   net::BeatRequest beat() const;
 
-  // The group has failed, as this task was told.
+  // The group has failed, as the coordinator reported.
   void learn(plan::Failure news);
-  // This task itself reports why it cannot go on: its callback need not hear of it. False when it
+  // This task itself reports why it cannot continue: its callback need not be called. False if it
   // has left already.
   bool note_own_failure();
   std::optional<plan::Failure> first_failure() const;
   void on_failure(std::function<void(const plan::Failure&)> callback);
-  // Throws what ended the group, or Cancelled after close().
+  // Throws the error that ended the group, or Cancelled after close().
   void throw_if_over() const;
 
   // A request had no answer: a heartbeat finds out soon whether the coordinator lives. Waits
-  // meanwhile, at most so many seconds, but not when the group has failed or is left.
+  // meanwhile, at most this many seconds, but not if the group has failed or is left.
   void doubt(double seconds);
 
   // The coordinator knows that this task is done; from now on nothing is expected of it.
@@ -75,7 +75,7 @@ class MemberSession {
   void give_up_if_lost(const CoordinatorWatch& watch);
   bool must_call_back() const { return failure_ && callback_ && !called_back_; }
   void call_back_if_due(std::unique_lock<std::mutex>& lock);
-  // A thread has come to its end.
+  // Called at the end of a thread.
   void end_thread();
 
   const JoinOptions& options_;
@@ -95,7 +95,7 @@ class MemberSession {
   int64_t step_ = -1;
   std::optional<plan::Failure> failure_;
   std::function<void(const plan::Failure&)> callback_;
-  int threads_ = 2;  // that have not come to their end
+  int threads_ = 2;  // that have not ended
   std::thread beater_, listener_;
 };
 

@@ -17,7 +17,7 @@ namespace muster::inline v0_1::control {
 struct NetworkOptions {
   double longest_delay = 0.05;  // seconds a message may take
   double loss = 0;              // the part of messages that never arrive
-  // A task loses no two messages in so many seconds: more in a row would be a lost task.
+  // A task loses at most one message in this many seconds: more in a row would be a lost task.
   double between_losses = 5;
 };
 

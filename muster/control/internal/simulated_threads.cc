@@ -75,7 +75,7 @@ int64_t SimulatedThreads::threads_of(const Process& process) const {
 
 bool SimulatedThreads::block(const Process& process, std::unique_lock<std::mutex>* lock,
                              TimePoint until, const std::function<bool()>* done) {
-  // Nobody else runs: nothing changes between here and the choice of who is next.
+  // No other thread runs: nothing changes between here and the choice of the next thread.
   if (lock) lock->unlock();
   enter(process, Role::kBeater);
   Thread& me = *self_.thread;
@@ -107,7 +107,7 @@ void SimulatedThreads::pass_turn() {
   current_ = nullptr;
   if (threads_.empty()) return;
   for (;;) {
-    // Any of those that are ready may be next.
+    // Any ready thread may be next.
     auto thread = std::next(threads_.begin(), static_cast<long>(random_() % threads_.size()));
     for (size_t looked = 0; looked < threads_.size(); ++looked) {
       if (ready(*thread)) {

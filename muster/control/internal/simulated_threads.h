@@ -1,5 +1,5 @@
 // A simulated clock for real threads, for tests: the threads take turns, and when all of them wait,
-// time jumps to the end of the shortest wait. Who goes next is drawn from the seed, so the same
+// time jumps to the end of the shortest wait. The seed decides which thread runs next, so the same
 // seed gives the same run. Thread safety: all calls from the threads that take part.
 #pragma once
 
@@ -27,7 +27,7 @@ class SimulatedThreads {
   SimulatedThreads(const SimulatedThreads&) = delete;
   SimulatedThreads& operator=(const SimulatedThreads&) = delete;
 
-  // What a thread is to its process; a process has one thread of each role.
+  // The role of a thread in its process; a process has one thread of each role.
   enum class Role { kMain, kBeater, kListener };
 
   // The clock of a simulated process. A thread of the process that waits on it for the first time
@@ -77,10 +77,10 @@ class SimulatedThreads {
     SimulatedThreads* simulated;
     std::tuple<int, Role> place;  // process and role: the order of threads
     std::condition_variable turn;
-    bool waiting = false;               // it has come to its first wait
-    const Process* waits_on = nullptr;  // on whose clock
+    bool waiting = false;               // it has reached its first wait
+    const Process* waits_on = nullptr;  // the process whose clock it waits on
     TimePoint until{};
-    std::mutex* guard = nullptr;  // of what `done` reads
+    std::mutex* guard = nullptr;  // of the data that `done` reads
     const std::function<bool()>* done = nullptr;
   };
   // Ends the part of a thread when the thread ends.
