@@ -31,7 +31,8 @@ std::string_view to_string(AutoShardPolicy policy) {
 namespace muster::inline v0_1::data {
 namespace {
 
-using namespace internal;  // NOLINT(google-build-using-namespace): the room next door
+using namespace internal;  // NOLINT(google-build-using-namespace): internal names of the same
+                           // folder
 
 // Whether a data set begins, on some branch, with files.
 bool reads_files(const Node& node) {
@@ -42,8 +43,8 @@ bool reads_files(const Node& node) {
   return false;
 }
 
-// Whether what flat_map() or interleave() opens are files: shown by its first data set. What goes
-// wrong there is thrown: a worker that took it for "no files" would divide otherwise than the rest.
+// Whether flat_map() or interleave() opens files, according to its first data set. Errors there are
+// thrown: a worker that took one for "no files" would divide the data otherwise than the rest.
 bool opens_files(const Interleave& interleave, const NodePtr& input) {
   const std::optional<Element> first = DatasetAccess::of(input).iterator()->next();
   return first && reads_files(*DatasetAccess::node(interleave.fn(*first)));
@@ -53,7 +54,7 @@ class FileSharding {
  public:
   FileSharding(int64_t num_workers, int64_t index) : num_workers_(num_workers), index_(index) {}
 
-  // The pipeline with its files divided; null where it does not begin with files.
+  // The pipeline with its files divided; null if it does not begin with files.
   NodePtr apply(const NodePtr& node) {
     if (const auto* from = node->as<FromFiles>()) return files_of_this_worker(*from);
     if (const auto* interleave = node->as<Interleave>()) {
@@ -87,7 +88,7 @@ class FileSharding {
   // How many files there are where they are fewer than workers.
   std::optional<int64_t> too_few() const { return too_few_; }
 
-  // "worker 1 of 3 reads 4 of 12", or less where nobody knows how many there are.
+  // "worker 1 of 3 reads 4 of 12", or less if their number is unknown.
   std::string describe() const {
     std::string text = fmt::format("worker {} of {} reads ", index_, num_workers_);
     text += uncounted_ ? "its part" : fmt::format("{} of {}", mine_, files_);
@@ -161,10 +162,10 @@ std::vector<const Node*> last_batching(const Dataset& dataset) {
   return found;
 }
 
-// The pipeline with the batches of its last rebatch() made otherwise: those of its input, each in a
-// piece for every worker, or in as many as there are sizes where each worker has several. Sizes may
-// be other ones on each worker: then what one leaves out is not what another takes. Stages that
-// count batches or look at their sizes keep those they have.
+// The pipeline with other batches from its last rebatch(): each batch of its input in one piece for
+// every worker, or in as many pieces as there are sizes if each worker has several. Sizes may
+// differ between workers: then the rows that one leaves out are not those that another takes.
+// Stages that count batches or look at their sizes keep their own.
 NodePtr split_for_workers(const NodePtr& node, int64_t num_workers) {
   if (const auto* rebatch = node->as<Rebatch>()) {
     const auto sizes = static_cast<int64_t>(rebatch->sizes.size());

@@ -1,4 +1,4 @@
-// What a batch takes of the machine's memory.
+// The memory that a batch takes.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ Lists lists(const Dataset& dataset) {
   return all;
 }
 
-// Rows of a tebibyte each, of which a map takes one number: in memory there is no more than that.
+// Rows of a tebibyte each, of which a map takes one number: only that number is in memory.
 class Huge final : public Source {
  public:
   explicit Huge(int64_t size) : size_(size) {}
@@ -67,7 +67,7 @@ TEST(Batch, MustFitIntoMemory) {
   }
 }
 
-constexpr int64_t kMany = (1 << 16) + 1;  // more than what is taken without a look
+constexpr int64_t kMany = (1 << 16) + 1;  // more than the amount accepted without a check
 
 TEST(Batch, IsMeasuredByWhatMapsLeave) {
   const Dataset small =

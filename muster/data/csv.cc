@@ -29,7 +29,7 @@ DType dtype_of(CsvKind kind) {
 struct Target {
   CsvColumn column;
   size_t field = 0;   // of a row
-  double number = 0;  // what a missing value becomes, by kind
+  double number = 0;  // the replacement of a missing value, by kind
   int64_t integer = 0;
   std::string text{};
   bool told = false;  // that float32 rounds its numbers
@@ -114,7 +114,7 @@ void check_options(const CsvOptions& options) {
   }
 }
 
-// Columns of so many rows stay in the cache while they are filled; of wide files fewer.
+// Columns of this many rows stay in the cache while they are filled; wide files use fewer rows.
 constexpr int64_t kMostRows = 1024;
 constexpr size_t kMostValues = size_t{1} << 20;
 
@@ -267,7 +267,7 @@ class CsvRows final : public internal::RowReader {
                                          : target.tensor.narrow(0, 0, done).clone());
         continue;
       }
-      // Without what a row that failed has left.
+      // Without the leftover of a failed row.
       target.offsets.resize(static_cast<size_t>(done) + 1);
       target.bytes.resize(static_cast<size_t>(target.offsets.back()));
       values.emplace_back(

@@ -11,7 +11,7 @@
 namespace muster::inline v0_1::data {
 namespace {
 
-// What was seen of a column.
+// Facts about a column.
 struct Seen {
   size_t field = 0;
   bool any = false;
@@ -29,7 +29,7 @@ struct Seen {
   std::string first_text{};
 };
 
-// So many texts of a column tell what their marks are.
+// This many texts of a column are enough to determine their marks.
 constexpr int64_t kMostTexts = 1000;
 
 // Digits alone: an identifier too long for int64, of which a float would drop the end.
@@ -85,7 +85,7 @@ CsvColumn column_of(const std::string& name, const Seen& seen, bool is_label,
   return column;
 }
 
-// Texts that are numbers for whoever knows the marks.
+// Warns of texts that are numbers if their marks are known.
 void warn_of_marks(const std::string& name, const Seen& seen, const formats::NumberMarks& marks) {
   const int64_t looked_at = std::min(seen.texts, kMostTexts);
   // A few texts among numbers are slips.
@@ -101,10 +101,10 @@ void warn_of_marks(const std::string& name, const Seen& seen, const formats::Num
               "beside them are for a map()"));
 }
 
-// A few texts among numbers are more likely slips of a pen than a column of texts, and one word
-// among them that comes again, such as NA, is more likely a missing value.
+// A few texts among numbers are more likely typing errors than a column of texts, and one repeated
+// word among them, such as NA, is more likely a missing value.
 void warn_of_slips(const std::string& name, const Seen& seen) {
-  constexpr int64_t kFew = 20;  // one in so many
+  constexpr int64_t kFew = 20;  // one in this many
   const bool few = seen.texts * kFew <= seen.values;
   const bool one_word = seen.one_text && seen.texts > 1 && seen.texts < seen.values;
   if (seen.numbers || seen.identifiers || (!few && !one_word)) return;

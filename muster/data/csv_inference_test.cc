@@ -67,7 +67,7 @@ TEST_F(CsvInferenceTest, AColumnThatIsNearlyNumbersIsNamed) {
   EXPECT_EQ(warning("4O", 20, {.columns = {{"a", CsvKind::kString}}}), "");
 }
 
-// However frequent: NA, or what else stands for a missing value.
+// However frequent: NA, or another word for a missing value.
 TEST_F(CsvInferenceTest, AWordThatComesAgainAmongNumbersIsNamed) {
   const auto warning = [&](const std::string& text, const CsvOptions& options = {}) {
     const std::string path = write(text);
@@ -88,7 +88,7 @@ TEST_F(CsvInferenceTest, KindsAreThoseOfAllFilesThatAreLookedAt) {
   const std::string a = write("x,y\n1,2\n"), b = write("y,x\n2.5,3\nlate,4\n", "b.csv");
   EXPECT_EQ(kinds_of(infer_csv(std::vector{a, b}, {.infer_rows = 2})), "x:int64 y:float32 ");
   EXPECT_EQ(kinds_of(infer_csv(std::vector{a, b})), "x:int64 y:string? ");
-  // Far behind the first thousand rows.
+  // Far after the first thousand rows.
   std::string text = "a,b\n";
   for (int i = 0; i < 5000; ++i) text += i == 4900 ? "2.5,x\n" : "3,4\n";
   const std::string late = write(text, "late.csv");
@@ -114,7 +114,7 @@ TEST_F(CsvInferenceTest, NumbersHaveTheMarksTheyAreSaidToHave) {
       torch::equal(rows.at("b").value().tensor(), torch::tensor({1234, 5, 2000}, at::kLong)));
   EXPECT_TRUE(
       torch::equal(rows.at("c").value().tensor(), torch::tensor({-1234567.25F, 150000.F, 0.5F})));
-  // A mark that is not said is no number, and what is there is told.
+  // A text with an undeclared mark is no number, and the warning names it.
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(kinds_of(infer_csv(path, {.delimiter = ';'})), "a:string? b:float32 c:string? ");
   EXPECT_THAT(::testing::internal::GetCapturedStderr(),

@@ -108,7 +108,7 @@ TEST(Dataset, BadArgumentsAreNamed) {
 
   const Error unbatched =
       error_of([&] { range.shuffle(2).iterator({.sharding = {.num_replicas = 2}}); });
-  // Who has batches already needs no other ones around them.
+  // A data set that has batches already needs no other ones around them.
   EXPECT_THAT(unbatched.hint(), HasSubstr("unbatch().global_batch(n)"));
   EXPECT_EQ(unbatched.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(unbatched.what(), AllOf(HasSubstr("range(4) > shuffle(2)"), HasSubstr("batch(")));
@@ -236,7 +236,7 @@ TEST(Map, ErrorsComeAtTheirPlaceAndTheIteratorGoesOn) {
     EXPECT_EQ(rest_of(*again), (Lists{{5}, {6}}));
   }
 
-  // A failing element takes its batch with it, not the ones behind.
+  // A failing element takes its batch with it, not the batches after it.
   const auto batches = mapped.batch(3).iterator();
   std::optional<Element> element;
   ASSERT_TRUE(element = batches->next());
@@ -290,7 +290,7 @@ TEST(Sharding, OnlyOwnRowsAreRead) {
   std::vector<int64_t> seen;
   for (const auto& list : rest_of(*iterator)) seen.insert(seen.end(), list.begin(), list.end());
   EXPECT_EQ(source->read(), seen);
-  EXPECT_EQ(seen.size(), 6u);  // of the last round, [18, 20), nothing but the shape
+  EXPECT_EQ(seen.size(), 6u);  // of the last round, [18, 20), only the shape
 }
 
 TEST(Sharding, AReplicaWithoutRowsGetsTheRightShapes) {

@@ -1,4 +1,4 @@
-// What each transformation gives, element by element; the known cases of tf.data among them.
+// The result of each transformation, element by element; the known cases of tf.data among them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -369,7 +369,7 @@ TEST(Times, CountElementsOfEveryStage) {
   EXPECT_EQ(times[2].elements, 3);
 }
 
-// A cache changes nothing but time: in each pass maps behind it draw what they would without it.
+// A cache changes only time: in each pass maps after it draw the same numbers as without it.
 TEST(Cache, KeysBehindItAreThoseOfThePass) {
   const auto drawn = [](const Element&, RandomKey key) {
     return Element(
@@ -383,7 +383,7 @@ TEST(Cache, KeysBehindItAreThoseOfThePass) {
     EXPECT_NE(expected.front(), expected[expected.size() / 3]);
     const Dataset cached = input.cache().map(drawn).repeat(3);
     const auto all = rows(cached);
-    // The order is that of the first pass, so the numbers are those of other elements later on.
+    // The order is the one of the first pass, so later on the numbers belong to other elements.
     ASSERT_EQ(all.size(), expected.size());
     EXPECT_TRUE(std::equal(all.begin(), all.begin() + static_cast<int64_t>(all.size() / 3),
                            expected.begin()));
@@ -407,7 +407,7 @@ TEST(Cache, KeysBehindItAreThoseOfThePass) {
   }
 }
 
-// A cache whose input repeats below it: no two passes of the whole draw a number twice.
+// A cache whose input repeats below it: no two passes of the whole draw the same number.
 TEST(Cache, PassesOverAnInputThatRepeatsDrawNumbersOfTheirOwn) {
   const auto drawn = [](const Element&, RandomKey key) {
     return Element(

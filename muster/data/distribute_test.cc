@@ -62,7 +62,7 @@ Numbers sorted_rows_of(const std::vector<Lists>& batches) {
   return rows;
 }
 
-// What all replicas together read in a step, in rank order.
+// The numbers that all replicas together read in a step, in rank order.
 Numbers step_of(const std::vector<Lists>& batches, size_t step) {
   Numbers rows;
   for (const Lists& replica : batches) {
@@ -242,7 +242,7 @@ TEST(Distribute, APositionKnowsItsPass) {
   const auto second = dataset.iterator({.seed = kSeed});
   second->restore(nlohmann::json::parse(first->save().dump()));
   EXPECT_EQ(rest_of(*second), Lists(whole.begin() + 1, whole.end()));
-  // One that says none is of the first pass.
+  // A position without a pass belongs to the first pass.
   const auto third = dataset.iterator({.seed = kSeed, .pass = 1});
   third->restore(dataset.iterator({.seed = kSeed})->save());
   EXPECT_EQ(rest_of(*third), rest_of(*dataset.iterator({.seed = kSeed})));

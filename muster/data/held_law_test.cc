@@ -1,4 +1,4 @@
-// The law of positions for stages that hold elements back or choose among data sets, on random
+// Invariant of positions for stages that hold elements back or choose among data sets, on random
 // compositions with all others: an iterator saved anywhere and restored gives the same rest.
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ class HeldLaws : public ::testing::Test {
   void SetUp() override { set_threads(1); }
 };
 
-// Checks the law at no more than `places` positions; returns how many those were.
+// Checks the invariant at up to `places` positions; returns how many it checked.
 int64_t check_positions(const Dataset& dataset, size_t places) {
   const auto whole = rest_of(*dataset.iterator({.seed = 3}));
   if (whole.size() > 150) return 0;
@@ -125,8 +125,8 @@ TEST_F(HeldLaws, APositionWithWrongNumbersIsRefusedOrContinuesSomewhere) {
   }
 }
 
-// Workers with batches of their own deal the rows of all batches, each row to one of them, and
-// every worker's part keeps the law.
+// Workers with batches of their own distribute the rows of all batches, each row to one of them,
+// and every worker's part keeps the invariant.
 TEST_F(HeldLaws, WorkersThatRebatchEachInItsOwnWayReadEveryRowOnce) {
   for (uint64_t trial = 0; trial < 150; ++trial) {
     Pipelines pipelines(30000 + trial);

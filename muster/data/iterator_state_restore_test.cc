@@ -1,4 +1,4 @@
-// Saved positions: what may change before one is restored, and what may not.
+// Saved positions: changes that are allowed before one is restored, and changes that are not.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -11,10 +11,10 @@ namespace {
 
 constexpr std::string_view kBlanks = " \t";
 constexpr size_t kMostShown = 60;
-// Dense rows of one read() take at most so many numbers.
+// Dense rows of one read() take at most this many numbers.
 constexpr int64_t kMostNumbers = int64_t{1} << 18;
 
-// The next word of `rest`, which goes on behind it; empty at the end.
+// The next word of `rest`, which then begins after it; empty at the end.
 std::string_view take_word(std::string_view* rest) {
   const size_t begin = std::min(rest->find_first_not_of(kBlanks), rest->size());
   const size_t end = std::min(rest->find_first_of(kBlanks, begin), rest->size());

@@ -80,7 +80,7 @@ TEST_F(LibsvmTest, BadLinesAreNamedAndReadingGoesOn) {
     EXPECT_NE(error.hint(), "");
     EXPECT_THAT(error.message(), HasSubstr("a.svm:" + std::to_string(2 * i + 2) + ": "));
     EXPECT_THAT(error.message(), HasSubstr(bad[i].second));
-    // A position before an error leads to it, with the same words.
+    // A position before an error leads to it, with the same message.
     const int64_t behind = *reader->tell();
     reader->seek(place);
     EXPECT_EQ(error_of([&] { reader->read(100, &rows); }).message(), error.message());

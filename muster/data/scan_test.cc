@@ -68,7 +68,7 @@ TEST(Unique, GivesEveryElementOnceInAPass) {
                               return int64_of(static_cast<int64_t>(x.value().strings()[0].size()));
                             });
   EXPECT_EQ(read(words), (Lists{{1}, {1}, {0}}));
-  // Shapes and dtypes tell elements apart, places of elements do not.
+  // Shapes and dtypes distinguish elements, places of elements do not.
   const Dataset rows = Dataset::from_tensor_slices(torch::zeros({4, 2})).unique();
   EXPECT_EQ(rows.batch(9).cardinality(), kUnknown);
   const auto iterator = rows.iterator();
@@ -145,7 +145,7 @@ TEST(Reduce, NamesTheElementItFailsOn) {
   EXPECT_EQ(number(Dataset::range(0).reduce(int64_of(7), sum_of)), 7);
 }
 
-// The order is that of the seed, whatever the iterator's is.
+// The order follows the data set's seed, whatever the iterator's is.
 TEST(Seed, OfADataSetIsItsOwn) {
   const auto drawn = [](const Element& x, RandomKey key) {
     return Element(x.value().tensor() * 1000 +
@@ -157,7 +157,7 @@ TEST(Seed, OfADataSetIsItsOwn) {
     EXPECT_EQ(flat(seeded, 1), flat(plain, 4)) << seeded.describe();
     EXPECT_EQ(flat(seeded, 2), flat(plain, 4)) << seeded.describe();
   }
-  // What stands behind it draws by the iterator's, and what has one of its own keeps it.
+  // A stage after it draws by the iterator's seed, and a stage with a seed of its own keeps it.
   EXPECT_NE(flat(Dataset::range(20).with_seed(4).shuffle(20), 1),
             flat(Dataset::range(20).with_seed(4).shuffle(20), 2));
   EXPECT_EQ(flat(Dataset::range(20).shuffle(20, {.seed = 9}).with_seed(4), 1),

@@ -68,7 +68,7 @@ StepPlan plan_of(const std::string& key, const FixedLenSequenceFeature& feature)
 
 // The steps of one list in all examples of a batch.
 struct Steps {
-  std::vector<const std::vector<Feature>*> rows;  // null: a list that is not there
+  std::vector<const std::vector<Feature>*> rows;  // null: a missing list
 
   int64_t count(size_t row) const {
     return rows[row] == nullptr ? 0 : static_cast<int64_t>(rows[row]->size());
@@ -78,7 +78,7 @@ struct Steps {
     for (size_t row = 0; row < rows.size(); ++row) most = std::max(most, count(row));
     return most;
   }
-  // How many values the step has, and the longest of all; 0 behind the last step.
+  // How many values the step has, and the longest of all; 0 after the last step.
   int64_t length(size_t row, int64_t step) const {
     if (step >= count(row)) return 0;
     return static_cast<int64_t>(formats::size_of((*rows[row])[static_cast<size_t>(step)]));
@@ -94,8 +94,7 @@ struct Steps {
   }
 };
 
-// Calls add(value) for every place of [rows, steps, width], with the padding where there is no
-// value.
+// Calls add(value) for every place of [rows, steps, width], with the padding if there is no value.
 template <typename T, typename Add>
 void each_value(const StepPlan& plan, const Steps& steps, int64_t width, const Add& add) {
   const T& padding = std::get<std::vector<T>>(plan.padding).front();
@@ -122,8 +121,8 @@ Tensor numbers_of(const StepPlan& plan, const Steps& steps, int64_t width, const
   return out;
 }
 
-// One long step and many empty ones are few bytes of a file, and are filled up to all steps times
-// all values. Throws InvalidArgument where that is too much for `read_bytes` of records.
+// One long step and many empty ones are few bytes of a file, and are padded to all steps times all
+// values. Throws InvalidArgument if that is too much for `read_bytes` of records.
 void check_fits(const StepPlan& plan, const Steps& steps, int64_t width, uint64_t read_bytes) {
   const double places = static_cast<double>(steps.rows.size()) * static_cast<double>(steps.most()) *
                         static_cast<double>(width);
@@ -192,7 +191,7 @@ void check_steps(const StepPlan& plan, const std::vector<Feature>& list) {
   }
 }
 
-// The list of the plan; null where it is missing and may be.
+// The list of the plan; null if it is missing and optional.
 const std::vector<Feature>* list_of(const StepPlan& plan, const formats::SequenceExample& example) {
   std::vector<std::string> keys;
   for (const auto& [key, list] : example.feature_lists) {
@@ -213,7 +212,7 @@ const std::vector<Feature>* list_of(const StepPlan& plan, const formats::Sequenc
 struct SequenceExampleParser::Compiled {
   std::vector<StepPlan> plans;
 
-  // The dict of all lists, of examples that were read from so many bytes.
+  // The dict of all lists, of examples that were read from the given number of bytes.
   Element sequences(const std::vector<formats::SequenceExample>& examples,
                     uint64_t read_bytes) const;
 };

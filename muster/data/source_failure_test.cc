@@ -1,5 +1,5 @@
-// The law of sources that fail: a file that does not open, or cannot be read to its end, is an
-// error of the pipeline, whatever stands behind it; nothing ends early without a word.
+// Invariant of sources that fail: a file that does not open, or cannot be read to its end, is an
+// error of the pipeline, whatever follows it; no pass ends early without an error.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ Element total(const Element& x) { return Element(x.value().tensor().sum()); }
 bool always(const Element&) { return true; }
 bool never(const Element&) { return false; }
 
-// Every call that may stand behind a source, with the arguments under which it could lose some.
+// Every call that may follow a source, with the arguments under which it could lose some.
 std::vector<Stage> stages() {
   const auto numbers = Dataset::range(3);
   const auto zero = [](const Element&) { return int64_t{0}; };
@@ -178,7 +178,7 @@ Dataset failing_generator() {
   });
 }
 
-// All errors of the pipeline; "" where it comes to its end without a word.
+// All errors of the pipeline; "" if it ends without one.
 std::string said_by(const Dataset& dataset, const IteratorOptions& options = {}) {
   std::string said;
   const auto iterator = dataset.iterator(options);
@@ -290,7 +290,7 @@ TEST_F(LostSources, AreSaidWhereIgnoreErrorsLeavesThemOut) {
   EXPECT_THAT(said, HasSubstr("left out 2 of 8 elements"));
   EXPECT_THAT(said, ::testing::Not(HasSubstr("damaged")));
   EXPECT_EQ(said.find("left out"), said.rfind("left out")) << "no number twice: " << said;
-  // An iterator that goes away says what it left out.
+  // An iterator that is destroyed reports what it left out.
   ::testing::internal::CaptureStderr();
   {
     const auto iterator = number_files({"missing", "0-9"}).ignore_errors(true).iterator();
@@ -360,8 +360,7 @@ TEST_F(LostSources, StopTheWorkerThatHasThem) {
   EXPECT_EQ(rest_of(*of_worker(1, {"missing"})), (Lists{{-1}}));
 }
 
-// A map that fails on an element is not a source: who passes over the element passes over the
-// error.
+// A map that fails on an element is not a source: a stage that skips the element skips the error.
 TEST_F(LostSources, AreNotElementsThatCannotBeRead) {
   EXPECT_EQ(flat(number_files({"0-5bad"}).skip(2)), (std::vector<int64_t>{2, 3, 4}));
   EXPECT_EQ(flat(number_files({"0-5bad"}).prefetch().skip(2)), (std::vector<int64_t>{2, 3, 4}));

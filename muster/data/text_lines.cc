@@ -9,7 +9,7 @@ namespace muster::inline v0_1::data {
 namespace {
 
 constexpr int64_t kMostLines = 1024;
-// Lines are handed out when they have so many bytes, however few they are.
+// Lines are handed out when they have this many bytes, however few they are.
 constexpr size_t kMostBytes = size_t{1} << 20;
 
 class TextLines final : public internal::RowReader {

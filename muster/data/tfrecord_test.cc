@@ -44,7 +44,7 @@ class TfrecordFormatTest : public ::testing::Test {
     return tfrecord_format(compression)->open(files_, path());
   }
 
-  // What the rest of `reader` gives, asked for `count` at a time; "!" for each error.
+  // The rest of `reader`, asked for `count` at a time; "!" for each error.
   static std::vector<std::string> rest_of(ElementReader& reader, int64_t count) {
     std::vector<std::string> rest;
     while (true) {
@@ -104,8 +104,8 @@ TEST_F(TfrecordFormatTest, EveryPlaceIsFoundAgain) {
   }
 }
 
-// Wherever damage is: the rest behind a place is the same whether one read up to it, skipped or
-// sought.
+// Wherever damage is: the rest after a place is the same after reading up to it, skipping or
+// seeking.
 TEST_F(TfrecordFormatTest, DamageTakesItsPlace) {
   write(4);
   const size_t size = files_.read_file(path()).value().size();
@@ -128,7 +128,8 @@ TEST_F(TfrecordFormatTest, DamageTakesItsPlace) {
   }
 }
 
-// read() gives what is before the damage first; the place it tells then is in front of the damage.
+// read() first returns the elements before the damage; the place it reports then is in front of the
+// damage.
 TEST_F(TfrecordFormatTest, APlaceInFrontOfDamage) {
   write(4);
   flip(17 + 18 + 12);  // the payload of the third

@@ -89,7 +89,7 @@ TEST(Window, GivesTheElementsOfWhatItsFunctionMakes) {
             (Lists{}));
 }
 
-// Who gets an element may write to it, although windows overlap.
+// The code that gets an element may write to it, although windows overlap.
 TEST(Window, ElementsHaveMemoryOfTheirOwn) {
   const auto write = [](const Element& x) {
     Tensor(x.value().tensor()).add_(100);
@@ -127,7 +127,7 @@ TEST(Window, ErrorsNameTheElement) {
               AllOf(HasSubstr("that begins with source element 0"), HasSubstr("window(2)")));
 }
 
-// Replicas share out batches of windows; what is passed over is read and not put together.
+// Replicas divide batches of windows; skipped ones are read but not put together.
 TEST(Window, IsDividedBetweenReplicas) {
   const Dataset dataset =
       number_files({"0-11"}).window(2, {.shift = 1}).batch(2, {.drop_remainder = true});
@@ -203,7 +203,8 @@ TEST(GroupByWindow, ErrorsStayAtTheirPlace) {
             ErrorKind::kInvalidArgument);
 }
 
-// A position holds the numbers of what waits, and reads it again: nothing of what was given.
+// A position holds the numbers of the waiting elements, and reads them again: nothing of elements
+// that were returned.
 TEST(GroupByWindow, ContinuesFromTheOldestElementThatWaits) {
   const auto key = [](const Element& x) { return number(x) == 5 ? int64_t{1} : int64_t{0}; };
   const Dataset dataset = Dataset::range(20).map(same).group_by_window(

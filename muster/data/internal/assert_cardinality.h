@@ -1,4 +1,4 @@
-// assert_cardinality(): an error where there are fewer elements or more. Thread safety: as Stream.
+// assert_cardinality(): an error if there are fewer elements or more. Thread safety: as Stream.
 #pragma once
 
 #include <memory>
@@ -33,8 +33,8 @@ class AssertCardinalityStream final : public CountingStream {
 
  private:
   const char* kind() const override { return "assert_cardinality"; }
-  // Up to `count` elements: `take(from, n)` takes n of the input; `fail(at, ended)` puts the error
-  // in place of element `at`, or, where the input ended, behind the last.
+  // Passes up to `count` elements: `take(from, n)` takes n of the input; `fail(at, ended)` puts the
+  // error in place of element `at`, or, if the input ended, after the last.
   template <typename Take, typename Fail>
   int64_t pass(int64_t count, Take take, Fail fail);
   std::exception_ptr wrong_count(bool ended) const;

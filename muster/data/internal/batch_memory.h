@@ -1,5 +1,5 @@
-// Memory of large batches, which is used again when nobody holds the batch any more. Freed memory
-// would go back to the system and come back page by page, which takes as long as filling it. Thread
+// Memory of large batches, which is used again when the batch is no longer held. Freed memory would
+// go back to the system and come back page by page, which takes as long as filling it. Thread
 // safety: one thread; the batches may be released on any.
 #pragma once
 

@@ -46,10 +46,11 @@ int64_t MemoryCacheStream::read(StreamElement* out, int64_t count) {
     const StreamElement& kept = kept_[static_cast<size_t>(handed_on_)];
     out[i] = {};
     out[i].from = kept.from;
-    // The element is that of this pass, whichever filled the cache: maps behind draw new numbers.
+    // The element belongs to this pass, whichever pass filled the cache: maps after the cache draw
+    // new numbers.
     out[i].from.tag.run = number_in_pass(kept.from.tag.run, run_, pass_numbers_);
     out[i].error = kept.error;
-    // Who gets it may write to it.
+    // The code that gets it may write to it.
     if (kept.error == nullptr) out[i].element = copied(kept.element);
   }
   return std::max<int64_t>(0, got);

@@ -10,7 +10,7 @@ namespace muster::inline v0_1::data::internal {
 
 // The structure and the values of an element. Tensors are copied to the CPU.
 std::string encode_values(const Element& element);
-// The same behind the tag of the element.
+// The same after the tag of the element.
 std::string encode_element(const StreamElement& item);
 // Throw Corrupt for bytes that the functions above did not make.
 Element decode_values(Bytes bytes);

@@ -32,7 +32,7 @@ int64_t IteratorStateReader::next() {
 }
 
 int64_t IteratorStateReader::count() {
-  // Counting goes on from it.
+  // Counting continues from it.
   constexpr int64_t kMost = std::numeric_limits<int64_t>::max() - (int64_t{1} << 40);
   const int64_t number = next();
   if (number >= 0 && number <= kMost) return number;

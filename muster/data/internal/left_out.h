@@ -1,4 +1,4 @@
-// What ignore_errors() leaves out, counted and said. Thread safety: any thread.
+// The elements that ignore_errors() leaves out, counted and reported. Thread safety: any thread.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ class LeftOut {
   void leave_out(const std::exception_ptr& error, bool each);
   void hand_on();
   void end_of_pass();
-  // Begins to count anew: the iterator goes to another place.
+  // Begins to count anew: the iterator moves to another place.
   void reset();
 
  private:
   std::mutex mutex_;
   int64_t left_out_ = 0, of_ = 0;  // since the last end of a pass
-  int64_t last_told_ = 0;          // the number of the last pass that was told
+  int64_t last_told_ = 0;          // the number of the last pass that was reported
   int64_t in_all_ = 0;
 };
 

@@ -17,14 +17,14 @@ struct MapStage {
 
   // Throws an Error naming the map, the pipeline and the element.
   Element operator()(const Element& element, const Place& from, const Run& run) const;
-  // Maps `item.element`. An error that is there stays; one of the map is put in its place.
+  // Maps `item.element`. An existing error stays; an error of the map replaces the element.
   void apply(StreamElement& item, const Run& run) const;
 };
 
 // How many calls of the map may run at once: as asked, or the cores of this task.
 int calls_of(const Map& map);
 
-// A map behind a batch, or behind what has no index.
+// A map after a batch, or after a stage without an index.
 class MapStream final : public PassingStream {
  public:
   MapStream(std::unique_ptr<Stream<StreamElement>> input, MapStage stage, const Run& run)

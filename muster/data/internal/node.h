@@ -87,7 +87,7 @@ struct Interleave {
   int64_t cycle_length{}, block_length{};
   bool parallel{};
   std::string name{};
-  bool in_order = false;  // what it opens is kept in order too; set by in_order()
+  bool in_order = false;  // the data sets that it opens are kept in order too; set by in_order()
 };
 struct Zip {
   std::vector<std::string> keys;  // of a dict; none: a tuple
@@ -130,9 +130,9 @@ struct GroupByWindow {
   Dataset::WindowSizeFunction size{};
   std::string name{};
   std::string call{};    // "group_by_window", "bucket_by_sequence_length"
-  std::string params{};  // what else tells two of them apart
+  std::string params{};  // other parameters that distinguish two of them
 };
-// choose_from_datasets(), whose last input says which, and sample_from_datasets().
+// choose_from_datasets(), whose last input makes the choice, and sample_from_datasets().
 struct Choose {
   bool sampled{};
   std::vector<double> weights{};  // of sampled inputs
@@ -140,7 +140,7 @@ struct Choose {
   bool rerandomize{};
   bool stop_on_empty{};
 };
-// Every batch in so many pieces, of which the last ones may have no rows.
+// Every batch in this many pieces, of which the last ones may have no rows.
 struct SplitBatch {
   int64_t pieces;
 };
@@ -150,7 +150,7 @@ struct WithSeed {
 
 struct WithOptions {
   DatasetOptions options{};
-  bool by_worker{};  // every worker reads what it gives
+  bool by_worker{};  // every worker reads its results
 };
 
 using Spec =
@@ -168,7 +168,7 @@ struct Node {
   bool addressable = false;  // elements can be read by their SourceIndex up to here
   bool hand_sharded = false;
   int64_t depth = 1;  // stages of the longest chain up to here
-  // What kinds of values the elements have, where that is known without reading one.
+  // The kinds of the elements' values, if they are known without reading one.
   std::optional<Element> kinds{};
   std::string name{};         // "shuffle(4)"
   std::string description{};  // "slices(10) > shuffle(4)"
@@ -190,7 +190,8 @@ struct Node {
 
 using NodePtr = std::shared_ptr<const Node>;
 
-// So many stages may stand one behind another: each reads from the one before it on the same stack.
+// At most this many stages may follow one another: each reads from the one before it on the same
+// stack.
 inline constexpr int64_t kMostStages = 1000;
 
 // Throws InvalidArgument for more than kMostStages.
@@ -202,14 +203,14 @@ struct DatasetAccess {
   static Dataset of(NodePtr node) { return Dataset(std::move(node)); }
 };
 
-// The same pipeline, with these numbers in every shard(kShardHint, kShardHint); the node itself
-// where there is none.
+// The same pipeline, with these numbers in every shard(kShardHint, kShardHint); the node itself if
+// there is none.
 NodePtr with_hints_filled_in(const NodePtr& node, int64_t num_shards, int64_t index);
 
-// The same pipeline, in which maps that are not deterministic keep the order of their input
-// wherever a stage behind them reads elements again or divides them: there another order would lose
-// some elements and repeat others. `needed`: whoever reads the pipeline does so too. Saved
-// positions stay those of the given pipeline.
+// The same pipeline, in which maps that are not deterministic keep the order of their input if a
+// stage after them reads elements again or divides them: there another order would lose some
+// elements and repeat others. `needed`: the reader of the pipeline does so too. Saved positions
+// stay the same as in the given pipeline.
 NodePtr in_order(const NodePtr& node, bool needed);
 
 }  // namespace muster::inline v0_1::data::internal

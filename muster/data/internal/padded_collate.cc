@@ -52,7 +52,7 @@ Shape padded_shape(const std::vector<Element>& elements, size_t v, const Padding
 
 void check_fill(double fill, DType dtype) {
   if (!c10::isIntegralType(dtype, /*includeBool=*/true)) return;
-  constexpr double kMost = 9007199254740992.0;  // 2^53: larger ones are not told apart
+  constexpr double kMost = 9007199254740992.0;  // 2^53: larger ones cannot be distinguished
   const bool whole = std::floor(fill) == fill && std::abs(fill) <= kMost;
   // Within the bounds of the dtype it survives the way there and back.
   if (whole && torch::scalar_tensor(fill, at::kDouble).to(dtype).item<double>() == fill) return;
@@ -112,7 +112,7 @@ Value pad_strings(const std::vector<Element>& elements, size_t v, const Shape& s
   return Strings(std::move(batch), std::move(offsets), std::move(bytes));
 }
 
-// Rows whose lengths the data decides may not take what nobody asked for.
+// Rows whose lengths the data decides must not take unexpected amounts of memory.
 void check_fits(const std::vector<Element>& elements, size_t v, const Shape& shape,
                 const PaddingOptions& padding) {
   const bool asked =

@@ -1,4 +1,4 @@
-// map() of several calls at once, behind what has no index.
+// map() of several calls at once, after a stage without an index.
 #pragma once
 
 #include <condition_variable>
@@ -13,9 +13,9 @@
 namespace muster::inline v0_1::data::internal {
 
 // Threads take elements from the input in its order and map them. A deterministic map leaves no
-// trace in saved positions; of another one, elements are handed on as they are ready, unless they
-// have to be kept in order, and a position is that of the oldest element not handed on, with the
-// list of younger ones that were.
+// trace in saved positions; another map hands on elements as they are ready, unless they have to be
+// kept in order; its position is the position of the oldest element not handed on, with the list of
+// younger ones that were.
 class ParallelMapStream final : public Stream<StreamElement> {
  public:
   ParallelMapStream(std::unique_ptr<Stream<StreamElement>> input, MapStage stage, const Run& run);
@@ -33,7 +33,7 @@ class ParallelMapStream final : public Stream<StreamElement> {
  private:
   struct Entry {
     StreamElement item;
-    IteratorState behind;  // the input's position behind the element
+    IteratorState behind;  // the input's position after the element
     uint64_t bytes = 0;    // when ready
     bool ready = false;
     bool handed_on = false;
@@ -41,7 +41,7 @@ class ParallelMapStream final : public Stream<StreamElement> {
 
   void stop();
   void work();
-  // Makes input_'s position the one everything was handed on up to.
+  // Sets input_'s position to the place up to which everything was handed on.
   void begin_here();
   // The entry to hand on next, waiting for it; null at the end. The lock is held.
   Entry* wait_for_entry(std::unique_lock<std::mutex>& lock);
@@ -58,7 +58,7 @@ class ParallelMapStream final : public Stream<StreamElement> {
   mutable std::mutex mutex_;
   std::condition_variable has_room_, is_ready_;
   std::mutex input_mutex_;     // taken before mutex_
-  std::deque<Entry> entries_;  // those not handed on, in the input's order; others between them
+  std::deque<Entry> entries_;  // not handed on yet, in the input's order; others between them
   IteratorState before_;       // of the place before entries_.front()
   std::vector<int64_t> passed_over_;  // of a restored position: offsets handed on before
   uint64_t bytes_ahead_ = 0;          // of entries that are ready

@@ -10,8 +10,8 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// What the index of an element's tag counts at some place of a pipeline. It holds names alone:
-// elements may be kept for long, and their data set is not to be kept with them.
+// The meaning of the index in an element's tag at some place of a pipeline. It holds only names:
+// elements may be kept for long, and must not keep their data set alive.
 struct Numbering {
   enum class Kind { kUnknown, kSource, kSequential, kFiles, kExample, kBatch, kBatchOf, kWindow };
 
@@ -20,13 +20,13 @@ struct Numbering {
   std::vector<FromFiles::File> files{};  // of kFiles
 
   // "element 17 of train.csv", "source element 17", "the batch that begins at example 128"; "an
-  // element" where nothing can be said.
+  // element" if the place is unknown.
   std::string describe(int64_t index) const;
 };
-// Says what indices count at the end of the pipeline.
+// The meaning of indices at the end of the pipeline.
 Numbering numbering_of(const Node& node);
 
-// What the elements of one input of a stage with several inputs have in common.
+// The common part of the elements of one input of a stage with several inputs.
 struct Origin {
   Numbering numbering;  // of that input
   std::string which;    // "what flat_map makes of source element 3", "input 1 of concatenate"
@@ -38,10 +38,9 @@ struct Place {
   Place() = default;
   Place(const SourceIndex& tag) : tag(tag) {}  // NOLINT: most elements have no other
 
-  // What keyed maps derive their keys from; of a batch: the position of its first row, and its
-  // pass.
+  // The source of the keys of keyed maps; for a batch: the position of its first row, and its pass.
   SourceIndex tag;
-  // Behind a stage with several inputs; number: the tag's index in that input.
+  // After a stage with several inputs; number: the tag's index in that input.
   std::shared_ptr<const Origin> origin;
   int64_t number = 0;
 };
@@ -52,7 +51,7 @@ class OriginMarker {
   OriginMarker() = default;
   explicit OriginMarker(Origin origin) : own_(std::make_shared<const Origin>(std::move(origin))) {}
 
-  // Changes the place of an element to the one behind the stage, with the tag `given`.
+  // Changes the place of an element to its place after the stage, with the tag `given`.
   void mark(Place& place, const SourceIndex& given);
 
  private:
@@ -62,9 +61,9 @@ class OriginMarker {
   std::shared_ptr<const Origin> inner_, both_;
 };
 
-// The tag behind a stage with several inputs, which may number their elements alike: it tells apart
-// the same `tag` in inputs with unequal `outer`. Its index is negative, since it is no place in the
-// data.
+// The tag after a stage with several inputs, which may number their elements alike: it
+// distinguishes the same `tag` in inputs with unequal `outer`. Its index is negative, since it is
+// no place in the data.
 SourceIndex tag_within(const SourceIndex& outer, const SourceIndex& tag);
 
 // Describes the place of an element that the pipeline ending in `node` gives.

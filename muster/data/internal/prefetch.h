@@ -14,7 +14,7 @@
 namespace muster::inline v0_1::data::internal {
 
 // Reads up to `count` elements or kMostBytesAhead bytes ahead on a thread. Every element carries
-// the position behind it, so that the saved position is that of the last element handed out. The
+// the position after it, so that the saved position is that of the last element handed out. The
 // stage itself leaves no trace in saved positions.
 class PrefetchStream final : public Stream<StreamElement> {
  public:
@@ -41,12 +41,12 @@ class PrefetchStream final : public Stream<StreamElement> {
   };
   void stop();
   void produce();
-  // Waits while what is read ahead is too large; false when nobody wants it any more.
+  // Waits while the elements read ahead are too large; returns false if they are no longer wanted.
   bool wait_for_room();
 
   std::unique_ptr<Stream<StreamElement>> input_;
   const int64_t count_;
-  IteratorState position_;  // behind the last element handed out
+  IteratorState position_;  // after the last element handed out
   bool ended_ = false;
   std::unique_ptr<BlockingQueue<Entry>> queue_;  // closed by the thread at the end of the input
   std::mutex bytes_mutex_;

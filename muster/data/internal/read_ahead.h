@@ -1,4 +1,4 @@
-// How far stages read ahead of the one behind them.
+// How far stages read ahead of the next stage.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ class RebatchStream final : public Stream<StreamElement> {
   Position position(IteratorStateReader& saved) const override;
   json identity() const override {
     json state{{"kind", "rebatch"}, {"version", 1}, {"input", rows_.identity()}};
-    // Those of a worker follow from its replicas, of which there may be others later.
+    // The sizes of a worker follow from its replicas, and a later run may have other replicas.
     if (!spec_.ends_with_rows) state["sizes"] = spec_.sizes;
     return state;
   }
@@ -39,7 +39,8 @@ class RebatchStream final : public Stream<StreamElement> {
 
  private:
   // The rows of the next batch, added to `parts` unless that is null; false at the end. `error`:
-  // that of a batch of the input, which takes the rows before it along: they were to share one.
+  // the error of a batch of the input, which takes the rows before it along: they were to share
+  // one.
   bool take_batch(std::vector<Element>* parts, std::exception_ptr* error);
   // The next batch.
   bool produce(StreamElement* out);
@@ -47,7 +48,7 @@ class RebatchStream final : public Stream<StreamElement> {
   bool read_round(StreamElement* out);
   // Passes over up to `count` batches; fewer only at the end. As skip().
   int64_t pass_over(int64_t count, std::exception_ptr* lost);
-  // A batch without rows; false where there is no batch that shows its shape.
+  // A batch without rows; false if there is no batch that shows its shape.
   bool make_empty(StreamElement* out);
   // Zero rows of the shape of the input's batches; nothing when the input has no batch.
   std::optional<Element> without_any_rows();

@@ -9,7 +9,7 @@
 namespace muster::inline v0_1::data::internal {
 namespace {
 
-// Four channels, or three and what comes behind them, at a time.
+// Four channels at a time, or three and the number after them.
 using Lanes = float __attribute__((vector_size(16)));
 constexpr int64_t kLanes = 4;
 
@@ -61,7 +61,7 @@ Taps make_taps(int64_t in, double box_begin, double box_size, int64_t out, bool 
     const auto weight = [&](int64_t i) {
       return std::max(1 - std::abs(static_cast<double>(i) + 0.5 - centre) / reach, 0.0);
     };
-    // What counts nothing is not looked at: it may be no number.
+    // A number with weight 0 is not read: it may be NaN.
     while (end - begin > 1 && weight(begin) == 0) ++begin;
     while (end - begin > 1 && weight(end - 1) == 0) --end;
     double sum = 0;
@@ -118,7 +118,7 @@ void sum_rows(const In* const* rows, const float* weights, int64_t count, int64_
 }
 
 // One row of the output from a row of input pixels that begins with pixel taps.low. Both rows have
-// room for kLanes - 1 numbers behind their last.
+// space for kLanes - 1 numbers after their last.
 void sum_columns(const float* row, const Taps& taps, int64_t channels, const float* scale,
                  const float* offset, float* to) {
   const auto outputs = static_cast<int64_t>(taps.begin.size());
@@ -133,7 +133,7 @@ void sum_columns(const float* row, const Taps& taps, int64_t channels, const flo
       for (int64_t k = 1; k < count; ++k) sum += load(from + k * channels) * weights[k];
       float* at = to + o * channels + c;
       if (c + kLanes <= channels || channels < kLanes) {
-        // What is written beyond the pixel belongs to the next one, which comes later.
+        // The number written beyond the pixel belongs to the next one, which comes later.
         store(at, sum * factor + addend);
       } else {
         const Lanes result = sum * factor + addend;

@@ -64,7 +64,7 @@ bool RowCollector::copy(int64_t row, const Element& element) {
 
 Element RowCollector::join() {
   if (!all_fit_) {
-    // Element::stack() knows what to say, or how to join them all the same.
+    // Element::stack() has the right error, or can join them anyway.
     for (size_t row = 0; row < kept_.size(); ++row) {
       if (fits_[row] == 0 || !all_tensors_) continue;
       std::vector<Value> values;

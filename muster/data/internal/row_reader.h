@@ -1,5 +1,5 @@
-// What readers of files of rows share: rows are read into columns, a row that cannot be read has
-// its turn after those before it. Thread safety: as ElementReader.
+// The part that readers of files of rows share: rows are read into columns, and the error of an
+// unreadable row comes after the rows before it. Thread safety: as ElementReader.
 #pragma once
 
 #include <optional>
@@ -22,12 +22,12 @@ class RowReader : public ElementReader {
   // `most_rows`: how many are read at once at most.
   explicit RowReader(int64_t most_rows) : most_rows_(most_rows) {}
 
-  // Makes room for rows.
+  // Allocates memory for rows.
   virtual void start(int64_t rows) = 0;
   // Reads the next row into the place `at`; false at the end. Throws Error for a row that cannot be
-  // read, with the file behind it; rows before it stay as they are.
+  // read, with the file positioned after it; rows before it stay as they are.
   virtual bool read_row(int64_t at) = 0;
-  // The first `rows` rows, of room for `room`.
+  // The first `rows` rows, of memory for `room`.
   virtual Element finish(int64_t rows, int64_t room) = 0;
   // Passes over the next row; false at the end.
   virtual Result<bool> pass_row() = 0;

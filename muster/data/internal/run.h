@@ -1,5 +1,5 @@
-// What the streams of one iterator share. Thread safety: any thread, but for set_seed(), which is
-// called while no stream reads.
+// The state that the streams of one iterator share. Thread safety: any thread, except for
+// set_seed(), which is called while no stream reads.
 #pragma once
 
 #include <atomic>
@@ -15,15 +15,15 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// What the streams of one iterator share; a branch of the pipeline (an input of zip(), a data set
-// that flat_map() opens) has one of its own, so that it draws other numbers.
+// The state that the streams of one iterator share; a branch of the pipeline (an input of zip(), a
+// data set that flat_map() opens) has one of its own, so that it draws other numbers.
 class Run {
  public:
   // `cores`: how many calls may run at once over all maps with num_parallel_calls = kAutotune.
   Run(uint64_t seed, const Sharding& sharding, const void* sharded_node, int cores)
       : sharding(sharding), sharded_node(sharded_node), seed_(seed), cores_(cores) {}
-  // A branch of `outer`, which must outlive it. `scope`: of a pipeline made while it runs, the
-  // stage that makes it; its stages are timed together with those of others made there.
+  // A branch of `outer`, which must outlive it. `scope`: for a pipeline made while it runs, the
+  // stage that makes it; its stages are timed together with the stages of others made there.
   Run(const Run& outer, RandomKey branch, std::string scope = "")
       : outer_(&outer), branch_(branch), scope_(outer.scope_ + scope), cores_(0) {}
   // A part of `outer`, which must outlive it, that draws from a seed of its own.
@@ -48,9 +48,9 @@ class Run {
   bool stopping() const {
     return outer_ != nullptr ? outer_->stopping() : stopping_.load(std::memory_order_relaxed);
   }
-  // Whose times a stage of this pipeline adds to.
+  // The clocks to which a stage of this pipeline adds its times.
   Clocks& clocks() const { return outer_ != nullptr ? outer_->clocks() : clocks_; }
-  // What ignore_errors() of this pipeline leave out.
+  // The elements that ignore_errors() of this pipeline leave out.
   LeftOut& left_out() const { return outer_ != nullptr ? outer_->left_out() : left_out_; }
   const std::string& scope() const { return scope_; }
   Cores& cores() const { return outer_ != nullptr ? outer_->cores() : cores_; }

@@ -5,7 +5,8 @@ namespace muster::inline v0_1::data::internal {
 int64_t SelectingStream::read(StreamElement* out, int64_t count) {
   int64_t got = 0;
   while (got < count && !run_.stopping()) {
-    // No more than are wanted: what passes is handed on, so the input stands behind it.
+    // Reads only as many as are wanted: passed elements are handed on, so the input is positioned
+    // after them.
     const int64_t more = input().read(out + got, count - got);
     if (more == 0) break;
     int64_t kept = got;

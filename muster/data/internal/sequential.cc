@@ -30,7 +30,7 @@ int64_t pass_again(ElementReader& reader, int64_t count) {
     try {
       more = reader.skip(count - passed);
     } catch (...) {
-      // It takes its place all the same.
+      // It still takes its place.
     }
     if (more == 0) break;
     passed += more;
@@ -79,7 +79,7 @@ std::exception_ptr SequentialStream::failure() const {
     try {
       throw;
     } catch (const std::exception& error) {
-      // Most readers name the file, and with it what is not a whole element: a line, a byte.
+      // Most readers name the file, and with it the partial element: a line, a byte.
       if (std::string_view(error.what()).find(path) != std::string_view::npos) {
         return current_failure();
       }
@@ -117,12 +117,12 @@ std::exception_ptr SequentialStream::take_place() {
   std::exception_ptr error = failure();
   ++total_;
   row_ = rows_ = 0;
-  if (reader_ == nullptr) {  // it did not open: there is nothing to go on with in this file
+  if (reader_ == nullptr) {  // it did not open: this file has nothing to continue with
     next_file();
     return as_lost(error);
   }
   ++in_file_;
-  // A source that a program makes may be live: to look at what follows could take long.
+  // A program's own source may be live: to look at the next element could take long.
   if (from_files_ == nullptr) return as_lost(error);
   try {
     if (!next_block(kBlock)) return as_lost(error);
@@ -144,7 +144,7 @@ int64_t SequentialStream::read(StreamElement* out, int64_t count) {
     if (row_ < rows_) {
       item.block = block_;
       item.row = row_++;
-      if (row_ == rows_) block_.reset();  // who holds the last row holds the block alone
+      if (row_ == rows_) block_.reset();  // the holder of the last row then holds the block alone
       ++in_file_;
       ++total_;
       ++got;
@@ -237,7 +237,7 @@ void SequentialStream::restore(IteratorStateReader& saved, int64_t run) {
     in_file_ = place_at;
   }
   const int64_t left = in_file - in_file_;
-  // Files can be read twice. What a program gives may be another thing every time.
+  // Files can be read twice. A program's own source may return something else every time.
   if (from_files_ == nullptr && left > 0) {
     log::info_once(fmt::format(
         "input: the {} is read anew up to element {}, where the run goes on, and the {} "

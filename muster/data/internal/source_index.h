@@ -12,7 +12,7 @@ struct SourceIndex {
   int64_t run = 0;
 };
 
-// What ShuffleStream asks of everything it keeps: an index takes no memory beside itself, and
+// ShuffleStream calls these for everything it keeps: an index takes no additional memory, and
 // cannot be an error. (stream_element.h has more to do.)
 inline uint64_t hold(SourceIndex&) { return 0; }
 inline void become_error(SourceIndex&, std::exception_ptr) {}

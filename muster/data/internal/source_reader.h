@@ -1,4 +1,4 @@
-// Reading what a source holds by index. Thread safety: as Stream.
+// Reads the elements of a source by index. Thread safety: as Stream.
 #pragma once
 
 #include <memory>
@@ -18,12 +18,12 @@ class SourceReader {
 
   Element read(const SourceIndex& at) const;
   // The rows of `batch`. Each group of maps runs over all elements before the next group does.
-  // Throws InvalidArgument when the rows do not fit into memory, judged by the first one behind the
+  // Throws InvalidArgument if the rows do not fit into memory, judged by the first one after the
   // maps.
   Element gather(std::span<const SourceIndex> rows_at, const Node& batch);
   // Whether gather() of nothing gives zero rows: maps need an element to run on.
   bool knows_empty() const { return maps_.empty(); }
-  // The bytes of one element; 0 without elements, and behind maps, which may change its size.
+  // The bytes of one element; 0 without elements, and after maps, which may change its size.
   uint64_t element_bytes() const;
 
  private:

@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1::data::internal {
 
-// Nothing is read behind the element that ends it.
+// Nothing is read after the element that ends it.
 class TakeWhileStream final : public PassingStream {
  public:
   TakeWhileStream(std::unique_ptr<Stream<StreamElement>> input, NodePtr node)

@@ -32,7 +32,7 @@ inline int64_t first_number(const Element& element) {
 }
 inline int64_t number(const Element& element) { return element.value().tensor().item<int64_t>(); }
 
-// Passes over up to `count` elements of a reader, those that cannot be read among them.
+// Skips up to `count` elements of a reader, unreadable ones included.
 inline int64_t skip_over(ElementReader& reader, int64_t count) {
   int64_t passed = 0;
   while (passed < count) {
@@ -47,7 +47,7 @@ inline int64_t skip_over(ElementReader& reader, int64_t count) {
   return passed;
 }
 
-// What is left; an error is the list {-1}.
+// The remaining elements; an error is the list {-1}.
 inline Lists rest_of(Iterator& iterator) {
   Lists all;
   while (true) {
@@ -77,7 +77,7 @@ inline Dataset failing_on(int64_t number, const Dataset& dataset) {
       {.name = "check"});
 }
 
-// The numbers of all elements. Throws what the pipeline throws.
+// The numbers of all elements. Throws the pipeline's errors.
 inline std::vector<int64_t> flat(const Dataset& dataset, uint64_t seed = 0) {
   std::vector<int64_t> all;
   const auto iterator = dataset.iterator({.seed = seed});
@@ -87,11 +87,11 @@ inline std::vector<int64_t> flat(const Dataset& dataset, uint64_t seed = 0) {
   return all;
 }
 
-// "40-45" is a file of the numbers 40 … 44; of a path that says "bad" the second cannot be read, of
-// one that says "cut" what is behind the second. Nothing is on a disk.
+// "40-45" is a file of the numbers 40 … 44. If the path contains "bad", the second number cannot be
+// read; if it contains "cut", the numbers after the second cannot. Nothing is on a disk.
 class NumberFiles final : public FileFormat {
  public:
-  // `seekable`: whether readers tell where they are.
+  // `seekable`: whether readers report their place.
   explicit NumberFiles(bool seekable) : seekable_(seekable) {}
   std::string kind() const override { return "numbers"; }
   std::unique_ptr<ElementReader> open(FileSystem&, const std::string& path) const override {
