@@ -25,12 +25,12 @@ std::string where_it_is(const ReplicaPlace& place, const std::string& call,
                      call.empty() ? operation : fmt::format("{} ({})", call, operation));
 }
 
-// Exchanges what the replicas bring to a reduction or a gathering. Row r of the result describes
-// the value of replica r: its dtype, the number of its axes, its kind of device, and its sizes; and
-// says in words which call of the program it is in, which operation this is, and who it is.
+// Exchanges the forms of the replicas' values in a reduction or a gathering. Row r of the result
+// describes the value of replica r: its dtype, the number of its axes, its kind of device, and its
+// sizes; and names the call of the program, the operation, and the replica.
 class ShapeExchange {
  public:
-  // Starts the exchange. `verb` names the operation that the value is for, `call` that of the
+  // Starts the exchange. `verb` names the operation that the value is for, `call` the call of the
   // program.
   ShapeExchange(const ReplicaPlace& place, Communicator& communicator, const std::string& call,
                 std::string verb, const Tensor& value)
@@ -58,7 +58,7 @@ class ShapeExchange {
     compare_calls();
     for (int64_t r = 0; r < all_.size(0); ++r) {
       Tensor other = all_[r].clone();
-      // Who it is differs.
+      // The texts name the replica, and therefore differ.
       other.slice(0, kWords) = mine_.slice(0, kWords);
       if (free) other[kSizes + *free] = mine_[kSizes + *free];
       if (other.equal(mine_)) continue;
@@ -97,7 +97,7 @@ class ShapeExchange {
     return words;
   }
 
-  // Throws where another replica is in another call, or in another operation of the same.
+  // Throws if another replica is in another call, or in another operation of the same.
   void compare_calls() const {
     for (int64_t r = 0; r < all_.size(0); ++r) {
       const Words theirs = words_of(r);
@@ -182,7 +182,7 @@ class CommunicatorExchange final : public Exchange {
       for (const Tensor& value : values)
         works.push_back(communicator_.broadcast(value.detach().view({-1}), 0));
       for (const Work& work : works) work.wait();
-      // Autograd and whoever keeps what follows from a value count its changes.
+      // Autograd and code that caches results of a value count its changes.
       if (place_.replica() == 0) return;
       for (const Tensor& value : values) value.unsafeGetTensorImpl()->bump_version();
     });

@@ -1,4 +1,4 @@
-// What optimizers keep beside moments: slots that begin as weights, and loss scales.
+// Other state of optimizers besides moments: slots that begin as weights, and loss scales.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
-// Where the replicas of a run meet outside of collectives: texts, barriers, and who failed first.
-// Thread safety: belongs to the replica's thread.
+// The exchanges of the replicas of a run outside of collectives: texts, barriers, and the first
+// failure. Thread safety: belongs to the replica's thread.
 //
-// Every replica makes the calls that meet others in the same order. Each of them may throw
+// Every replica makes the calls that wait for others in the same order. Each of them may throw
 // PeerLost, Timeout or Unavailable naming the task that failed, the step and the phase.
 #pragma once
 
@@ -26,28 +26,28 @@ class Group {
   // The text of every replica by its id, given to all.
   virtual std::vector<std::string> gather_text(const std::string& name,
                                                const std::string& text) = 0;
-  // Throws InvalidArgument on every replica when one built another model. A line says what one
-  // variable, optimizer or option is.
+  // Throws InvalidArgument on every replica if one built another model. A line describes one
+  // variable, optimizer or option.
   virtual void declare_model(const std::vector<std::string>& lines) = 0;
   // Returns when every replica has come here; waits as long as the missing ones are alive.
   virtual void barrier(const std::string& name) = 0;
   // The clean end: all replicas are through. Nothing may be called after it.
   virtual void finish() = 0;
 
-  // --- each replica by itself ---
-  // What this replica is doing, for whoever waits for it.
+  // --- each replica by itself --- Reports the phase of this replica, for replicas that wait for
+  // it.
   virtual void report(Phase phase, int64_t step) = 0;
-  // This replica cannot go on; the others learn why. Never throws.
+  // This replica cannot continue; the others receive the reason. Never throws.
   virtual void fail(const Error& error) noexcept = 0;
-  // Throws what ended another replica as soon as that is known here, for long work between
+  // Throws the error that ended another replica as soon as it is known here, for long work between
   // collectives; costs a lock.
   virtual void check_failure() = 0;
   // Waits, for a bounded time, until it is known which replica failed first, and throws that; when
   // none did, it returns.
   virtual void await_failure() = 0;
-  // `error`, or what caused it when that happened to another task: a broken connection becomes
-  // "worker 1 was lost, last heard of at step 120 (training): ...". Waits a bounded time for the
-  // cause to be known.
+  // `error`, or its cause if that occurred in another task: a broken connection becomes "worker 1
+  // was lost, last heard of at step 120 (training): ...". Waits a bounded time for the cause to be
+  // known.
   virtual Error explain(const Error& error) = 0;
 
   // Calls `fn` and returns its result. When `fn` throws because another replica failed, throws an
@@ -62,7 +62,7 @@ class Group {
   }
 };
 
-// Makes the group of a replica that is alone: it waits for nobody.
+// Makes the group of a replica that is alone: it waits for no other.
 std::unique_ptr<Group> make_lone_group();
 
 }  // namespace muster::inline v0_1::distribute

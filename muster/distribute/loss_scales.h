@@ -1,5 +1,5 @@
-// LossScales holds what the losses of a run's optimizers are multiplied by. Thread safety: it
-// belongs to the training thread.
+// LossScales holds the factors of the losses of a run's optimizers. Thread safety: it belongs to
+// the training thread.
 #pragma once
 
 #include <map>
@@ -17,7 +17,7 @@ class LossScales {
   // The next optimizer, in their order; with or without loss scaling.
   void add(const optim::Optimizer& optimizer);
 
-  // Of an optimizer by index: 1 without loss scaling.
+  // The scale of an optimizer by index: 1 without loss scaling.
   double scale(size_t optimizer) const;
   bool dynamic(size_t optimizer) const;
   // Whether all gradients of this step were finite. Throws NonFinite when they were not, and a
@@ -36,7 +36,7 @@ class LossScales {
   struct Scale {
     std::string optimizer{};
     std::optional<optim::LossScalingOptions> options{};
-    Tensor scale{}, good_steps{};  // where it is dynamic
+    Tensor scale{}, good_steps{};  // if it is dynamic
   };
   optim::LossScale now(const Scale& scale) const;
 

@@ -25,13 +25,13 @@
 
 namespace muster::inline v0_1::distribute {
 
-// A checkpoint that a run may go on from, as the chief has found it.
+// A checkpoint from which a run may continue, as the chief has found it.
 struct FoundCheckpoint {
   std::string prefix{};  // as messages name it
   Checkpoint checkpoint{};
   std::unique_ptr<CheckpointReader> reader{};  // of its tensors, where they stay on the disk
 
-  // What it has of that name; undefined where it has none.
+  // Its tensor of that name; undefined if it has none.
   Tensor tensor(const std::string& name) const;
 };
 
@@ -45,13 +45,12 @@ class MUSTER_PART_EXPORT ModelState {
   ModelState(const ModelState&) = delete;
   ModelState& operator=(const ModelState&) = delete;
 
-  // --- on the chief, before and after the build ---
-  // The newest good checkpoint; nothing where there is none. Throws what
-  // CheckpointManager::load_latest() throws.
+  // --- on the chief, before and after the build --- The newest good checkpoint; nothing if there
+  // is none. Throws the errors of CheckpointManager::load_latest().
   virtual std::optional<FoundCheckpoint> find(const CheckpointManager& checkpoints) const;
   // The variables get the values that `settings` choose: before the build (`built`: false) or after
-  // it, wherever they lie then. The caller makes both calls. Throws what muster::warm_start()
-  // throws.
+  // it, wherever they are then. The caller makes both calls. Throws the errors of
+  // muster::warm_start().
   virtual void warm_start(FileSystem& fs, const WarmStartSettings& settings, uint64_t seed,
                           bool built);
   // Whether there is a state already that is further than any checkpoint: servers hold it. Nothing
@@ -65,30 +64,30 @@ class MUSTER_PART_EXPORT ModelState {
   // The same with a checkpoint that may lack some of the state, which stays as it begins, and have
   // more, which is dropped.
   virtual void restore_in_part(FoundCheckpoint& found);
-  // Where others live on servers, the variables that live here alone become what `value_of` gives
-  // for their names; what does not fit, or is undefined, stays.
+  // If other variables live on servers, the variables that live only here get the values of
+  // `value_of` for their names; values that do not fit, or are undefined, are ignored.
   virtual void restore_own(const std::function<Tensor(const std::string& name)>& /*value_of*/) {}
 
   // Views: writing them, on the chief before share(), sets the state. Where it lives on servers, a
   // copy.
   virtual std::map<std::string, Tensor> tensors();
   // tensors(), in which variables of kOnRead are aggregated over the replicas, and with several
-  // replicas their own values as "<name>/replicas" [replicas, ...]; those of kConcat have the rows
-  // of all. All replicas call it together.
+  // replicas their own values as "<name>/replicas" [replicas, ...]; variables of kConcat have the
+  // rows of all. All replicas call it together.
   virtual std::map<std::string, Tensor> gather();
-  // The same, for a checkpoint on the chief. Where the state lives on servers, what they wrote
-  // themselves is in cut() in place of it.
+  // The same, for a checkpoint on the chief. If the state lives on servers, cut() has the files
+  // that they wrote themselves instead.
   virtual std::map<std::string, Tensor> gather_for_checkpoint() { return gather(); }
-  // Where the servers stood whose state was gathered last.
+  // The position of the servers whose state was gathered last.
   const std::optional<ServedState::Cut>& cut() const { return cut_; }
 
-  // Gives every replica the chief's state; all call it together. Variables of kOnRead get what the
-  // checkpoint has for this replica when it was written by as many replicas, else the chief's
-  // value, of which a sum stays the chief's alone. The rows of kConcat are divided anew.
+  // Gives every replica the chief's state; all call it together. Variables of kOnRead get the
+  // checkpoint's value for this replica if it was written by as many replicas, else the chief's
+  // value; a sum stays on the chief alone. The rows of kConcat are divided anew.
   void share();
 
-  // Variables that do not train are never exchanged between steps: what a model function writes
-  // into them from its own part of the data would make the replicas drift apart, unnoticed. After
+  // Variables that do not train are never exchanged between steps: values that a model function
+  // writes into them from its own part of the data would make the replicas differ unnoticed. After
   // each update their versions are noted, and before the next they are compared. Throws
   // InvalidArgument naming a variable that was changed in between.
   void note_versions();
@@ -115,8 +114,8 @@ class MUSTER_PART_EXPORT ModelState {
   std::vector<std::pair<const Variable*, int64_t>> versions_;
 };
 
-// Makes the state of a replica: one that lives here, or on servers, where `updater` shares a run
-// with other workers. The arguments must outlive it.
+// Makes the state of a replica: one that lives here, or on servers, if `updater` shares a run with
+// other workers. The arguments must outlive it.
 std::unique_ptr<ModelState> make_model_state(const ReplicaPlace& place, VariableTable& table,
                                              Updater& updater, Exchange& exchange);
 

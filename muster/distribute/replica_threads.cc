@@ -28,7 +28,7 @@ std::string text_of(const std::exception_ptr& error) {
   }
 }
 
-// One call of run(): who is through, and with what.
+// One call of run(): which replicas are through, and with which result.
 class Round {
  public:
   Round(const ReplicaFn& work, size_t count, std::chrono::duration<double> patience)
@@ -51,7 +51,7 @@ class Round {
     end(replica);
   }
 
-  // Returns when all are through. Whoever failed first names those that go on and on.
+  // Returns when all are through. The replica that failed first names the replicas that do not end.
   void wait_for_all(size_t replica) {
     std::unique_lock lock(mutex_);
     const auto all = [&] { return std::find(ended_.begin(), ended_.end(), false) == ended_.end(); };
@@ -85,7 +85,7 @@ class Round {
   const ReplicaFn& work_;
   const std::chrono::duration<double> patience_;
   std::atomic<size_t> failures_{0};
-  // By replica: how many failed before it, and with what.
+  // By replica: how many failed before it, and with which error.
   std::vector<size_t> order_;
   std::vector<std::exception_ptr> errors_;
   std::mutex mutex_;

@@ -18,11 +18,11 @@ std::string replicas_name(const std::string& variable);
 // [replicas, ...]
 Shape replicas_shape(const VariableSpec& spec, int replicas);
 
-// One value of those of all replicas, [replicas, ...], by the variable's aggregation; added in the
-// order of the replicas; with kConcat one behind another, [replicas * rows, ...].
+// One value made of the values of all replicas, [replicas, ...], by the variable's aggregation;
+// added in the order of the replicas; with kConcat one after another, [replicas * rows, ...].
 Tensor aggregate(const VariableSpec& spec, const Tensor& values);
 
-// Tells whether `value` is what aggregate() makes of so many replicas' values with kConcat.
+// Whether `value` is the result of aggregate() for the values of `replicas` replicas with kConcat.
 bool is_concatenation(const VariableSpec& spec, const Tensor& value, int replicas);
 
 // The way back, [replicas, ...]: a sum becomes the first replica's and the others start at 0, of

@@ -23,20 +23,20 @@ struct RowGradient {
 // Adds several gradients in their order, so the bits do not depend on where they were computed.
 MUSTER_PART_EXPORT RowGradient sum_rows(const std::vector<RowGradient>& parts);
 
-// Gives the sum over the replicas of `communicator`, in rank order, the same bits on each. The k-th
-// entries belong to the same table everywhere. It costs two gathers for each table that anyone
+// Returns the sum over the replicas of `communicator`, in rank order, the same bits on each. The
+// k-th entries belong to the same table everywhere. It costs two gathers for each table that anyone
 // used, and one for how many rows there are.
 std::vector<RowGradient> exchange_rows(Communicator& communicator,
                                        const std::vector<RowGradient>& mine);
 
 class RowTables {
  public:
-  // `slots` are those of the optimizer with index `optimizer`; each gets a tensor of the table's
+  // `slots` belong to the optimizer with index `optimizer`; each gets a tensor of the table's
   // shape. Throws InvalidArgument for a table without rows or of one axis.
   void add(Variable& variable, int optimizer, const std::vector<optim::SlotSpec>& slots);
 
   size_t size() const { return tables_.size(); }
-  // Gives a table by index, in the order they were added.
+  // Returns a table by index, in the order they were added.
   const Variable& variable(int table) const {
     return *tables_[static_cast<size_t>(table)].variable;
   }
@@ -46,7 +46,8 @@ class RowTables {
   // before.
   // Throws InvalidArgument when a table was used as a whole.
   void collect();
-  // Gives what was collected, by table, and begins anew. A table that nobody used has no rows.
+  // Returns the collected gradients, by table, and begins anew. A table that was not used has no
+  // rows.
   std::vector<RowGradient> take();
   // Whether all numbers are finite that take() would give of a table.
   bool finite(size_t table) const;
@@ -59,11 +60,11 @@ class RowTables {
               const std::vector<RowGradient>& gradients, double scale, double rate_multiplier,
               int64_t iterations);
 
-  // Gives the slots of the optimizer with that index by "<slot>/<variable>", as views.
+  // Returns the slots of the optimizer with that index by "<slot>/<variable>", as views.
   std::map<std::string, Tensor> slots(int optimizer) const;
-  // Slots that begin as the tables become what the tables are now.
+  // Slots that begin as the tables get the tables' present values.
   void begin_slots();
-  // Gives tables and slots, each as one piece.
+  // Returns tables and slots, each as one piece.
   std::vector<Tensor> pieces() const;
 
  private:
@@ -72,7 +73,7 @@ class RowTables {
     int optimizer = 0;
     std::vector<std::string> slot_names{};
     std::vector<Tensor> slots{};
-    std::vector<size_t> as_weights{};  // of the slots, those that begin as the table
+    std::vector<size_t> as_weights{};  // the slots that begin as the table
     std::vector<RowGradient> collected{};
   };
   // Tables from `begin` to `end`, whose rows are updated as one segment.

@@ -37,7 +37,7 @@ std::string describe_host() {
   try {
     host = host_identity();
   } catch (const Error&) {
-    // Then nobody shares it, as far as anybody can tell.
+    // Then no other task is known to share it.
   }
   return json{{"host", host}, {"threads", num_threads()}, {"cores", own_cores()}}.dump();
 }

@@ -18,7 +18,7 @@ std::string host(const std::string& name, int threads, const std::vector<int>& c
   return nlohmann::json{{"host", name}, {"threads", threads}, {"cores", cores}}.dump();
 }
 
-// What the task of `rank` says when the tasks describe their hosts so.
+// The warning of the task of `rank` when the tasks describe their hosts so.
 std::string said(const std::vector<std::string>& hosts, int rank) {
   cluster::ResolvedCluster cluster;
   cluster.rank = rank;
@@ -51,7 +51,7 @@ TEST(SharedCores, WhoeverHasCoresOfItsOwnIsLeftInPeace) {
   // More tasks than cores: no number of threads is small enough.
   EXPECT_THAT(said({host("a", 1, {0, 1}), host("a", 1, {0, 1}), host("a", 1, {0, 1})}, 0),
               IsEmpty());
-  // Machines that could not be told apart.
+  // Machines that could not be distinguished.
   EXPECT_THAT(said({host("", 4, {0, 1}), host("", 4, {0, 1})}, 0), IsEmpty());
 }
 

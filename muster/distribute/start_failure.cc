@@ -26,7 +26,7 @@ using std::chrono::steady_clock;
 constexpr auto kPatience = std::chrono::seconds(5);
 constexpr auto kPause = std::chrono::milliseconds(200);
 constexpr double kAnswerTimeout = 2;
-// What takes less is no word worth: lines hide the error above them.
+// A shorter wait is not reported: lines hide the error above them.
 constexpr auto kQuiet = std::chrono::seconds(1);
 
 std::atomic<bool> joining = false;
@@ -34,7 +34,7 @@ std::atomic<bool> joining = false;
 // The time in which others may ask or be asked; Ctrl-C and SIGTERM end it.
 class Patience {
  public:
-  // `doing` says what it is for, when it is not over at once.
+  // `doing` names the purpose, if it is not over at once.
   Patience(const std::function<bool()>& cancelled, std::string doing)
       : cancelled_(cancelled), doing_(std::move(doing)) {}
   // Waits a moment; false when the time is over.
@@ -94,7 +94,7 @@ void report_start_failure(const Error& error, const std::function<bool()>& cance
         cluster::resolve_cluster(Environment::process(), {.worker_zero_may_be_chief = true});
     if (cluster.rank >= 0 && cluster.distributed()) tell(cluster, error, cancelled);
   } catch (const std::exception& why_not) {
-    // Without a cluster that is right there is nobody to tell.
+    // Without a correct cluster there is no task to notify.
     log::debug(std::string("the other tasks were not told: ") + why_not.what());
   }
 }

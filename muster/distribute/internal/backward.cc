@@ -15,8 +15,8 @@
 namespace muster::inline v0_1::distribute::internal {
 namespace {
 
-// Tensors that require gradients may also be no variables, or variables of another scope: those of
-// a module that nobody registered, say. Nothing trains them here.
+// Tensors that require gradients may also be no variables, or variables of another scope: for
+// example those of an unregistered module. Nothing trains them here.
 void check_leaves(const Tensor& loss, const VariableTable& table, bool tells) {
   const LossLeaves leaves = leaves_of(loss, table);
   if (!leaves.variables) {
@@ -93,7 +93,7 @@ void Backward::run(const optim::TrainOp& train_op, const FlatParameters& paramet
     if (!losses_checked_) check_leaves(loss, table_, tells_);
     const Tensor gradient = first_gradient(loss, seed * scale);
     // With one loss every variable of the graph is wanted, which autograd finds quicker by itself,
-    // unless what rests is in the graph as well.
+    // unless variables that are not updated are in the graph as well.
     const bool all = losses.size() == 1 && !some_rest;
     // Entries whose tables this batch did not read; an empty list would mean all leaves.
     if (!all && variables.empty()) continue;

@@ -34,7 +34,7 @@ namespace {
 using nlohmann::json;
 using SteadyClock = std::chrono::steady_clock;
 
-// What the options leave open, the environment may settle.
+// The environment may set the options that are left open.
 Transport transport_of(const CommunicationOptions& options) {
   const auto name = Environment::process().get("MUSTER_TRANSPORT");
   if (options.implementation != Transport::kAuto || !name || name->empty()) {
@@ -48,8 +48,8 @@ Transport transport_of(const CommunicationOptions& options) {
   return *transport;
 }
 
-// What must be the same on all tasks: they would wait for each other in vain, or add up numbers
-// that were rounded in different ways.
+// Settings that must be the same on all tasks: otherwise they would wait for each other in vain, or
+// add up numbers that were rounded in different ways.
 Settings settings_of(const CommunicationOptions& options) {
   const auto& bytes = options.bytes_per_pack;
   return {{"transport", std::string(transport_name(transport_of(options)))},
@@ -83,7 +83,7 @@ GroupsOfBefore& groups_of_before() {
   return *groups;
 }
 
-// Of a chief that was told to stop: others that wait ask again within it.
+// For a chief that was asked to stop: waiting tasks ask again within this time.
 constexpr double kGoodbyeTimeout = 0.6;
 
 class JoinedCluster final : public ClusterProcessGroup {
@@ -115,7 +115,7 @@ class JoinedCluster final : public ClusterProcessGroup {
     try {
       client_ = control::CoordinatorClient::join(join);
     } catch (...) {
-      // Those who wait for the group learn at their next call why it does not form.
+      // Tasks that wait for the group receive at their next call the reason why it does not form.
       if (server_) server_->stop(told_to_stop() ? kGoodbyeTimeout : 2 * join.poll_interval);
       throw;
     }
@@ -135,7 +135,7 @@ class JoinedCluster final : public ClusterProcessGroup {
 
   ~JoinedCluster() override {
     stop_watch_.reset();
-    client_->close();  // before what its callback refers to
+    client_->close();  // before the objects that its callback refers to
     if (server_) server_->stop(finished_ ? 10 : 2);
   }
 
@@ -174,7 +174,7 @@ class JoinedCluster final : public ClusterProcessGroup {
     for (int rank = 0; rank < cluster_.num_workers; ++rank) {
       all.push_back(client_->get(key(round, rank)));
     }
-    // Everybody is in this round, so everybody has read the one before.
+    // All tasks are in this round, so all have read the round before.
     if (round > 0) client_->erase(key(round - 1, cluster_.rank));
     return all;
   }
@@ -200,7 +200,7 @@ class JoinedCluster final : public ClusterProcessGroup {
   }
 
   void fail(const Error& error) noexcept override {
-    // What another task's failure caused here is no news to the group.
+    // An error here that another task's failure caused is no news to the group.
     if (!finished_ && !client_->first_failure()) client_->fail(error.kind(), error.message());
   }
 
@@ -230,8 +230,8 @@ class JoinedCluster final : public ClusterProcessGroup {
       return error;
     }
     if (error.kind() == ErrorKind::kTimeout) return with_who_is_missing(error);
-    // A connection breaks at once when a peer dies; who died and why is known when the coordinator
-    // has noticed.
+    // A connection breaks at once when a peer dies; the coordinator reports a little later which
+    // peer died and why.
     await_failure(enough);
     const auto failure = client_->first_failure();
     return failure ? control::to_error(*failure) : error;
@@ -265,7 +265,7 @@ class JoinedCluster final : public ClusterProcessGroup {
     return std::nullopt;
   }
 
-  // All tasks have come to the same call of their programs; notes their processes.
+  // All tasks have reached the same call of their programs; notes their processes.
   void check_calls() {
     const ProcessIdentity own = own_process();
     const json mine{{"call", call_}, {"space", own.space}, {"process", own.process}};
@@ -296,7 +296,7 @@ class JoinedCluster final : public ClusterProcessGroup {
 
   bool told_to_stop() const { return cancelled_ && cancelled_(); }
 
-  // While there is no communicator yet: what its watchers would do.
+  // Does the work of the communicator's watchers while there is no communicator yet.
   void check_connecting() const {
     client_->check_failure();
     if (told_to_stop()) throw Error(ErrorKind::kCancelled, "stopped while connecting");
@@ -312,7 +312,8 @@ class JoinedCluster final : public ClusterProcessGroup {
     for (const auto& callback : callbacks) callback(error);
   }
 
-  // Whoever gives up a collective comes to a barrier; the coordinator knows where the others are.
+  // A task that gives up a collective comes to a barrier; the coordinator knows where the others
+  // are.
   Error with_who_is_missing(const Error& timeout) const {
     constexpr double kSeconds = 3;
     if (const auto failure = client_->first_failure()) return control::to_error(*failure);
@@ -345,7 +346,7 @@ class JoinedCluster final : public ClusterProcessGroup {
   std::mutex mutex_;
   std::vector<std::function<void(const Error&)>> callbacks_;
   std::optional<Error> failure_;
-  std::optional<StopWatch> stop_watch_;  // last: it uses what is above
+  std::optional<StopWatch> stop_watch_;  // last: it uses the members above
 };
 
 }  // namespace

@@ -62,7 +62,8 @@ std::vector<std::string> LocalGroup::exchange(int replica, const std::string& wh
   const uint64_t meeting = meeting_;
   arrived_.insert(replica);
   if (arrived_.size() == texts_.size()) {
-    // Nobody can complete the next meeting before all have taken this one's result and come again.
+    // No replica can complete the next exchange before all have taken this one's result and come
+    // again.
     result_ = std::exchange(texts_, std::vector<std::string>(texts_.size()));
     arrived_.clear();
     ++meeting_;

@@ -8,16 +8,16 @@
 
 namespace muster::inline v0_1::distribute::internal {
 
-// Those that require a gradient.
+// The leaves of a loss that require a gradient.
 struct LossLeaves {
   bool variables = false;           // some of them are variables
-  std::vector<std::string> others;  // what the others are: nothing trains those
+  std::vector<std::string> others;  // the other leaves, which are not trained
 };
 
-// Of a loss that requires no gradient, nothing.
+// Empty for a loss that requires no gradient.
 LossLeaves leaves_of(const Tensor& loss, const VariableTable& table);
 
-// What to do about the others.
+// Advice for the others.
 inline constexpr const char* kTensorsMadeElsewhere =
     "tensors made elsewhere do not train: use layers, or ask for variables where the loss is made, "
     "with ModelContext::variable() or ReplicaContext::current().variable(); a module of LibTorch "

@@ -1,4 +1,4 @@
-// On which devices mirrored() trains. Thread safety: pure functions, but for
+// The devices on which mirrored() trains. Thread safety: pure functions, except for
 // gpus_of_this_process().
 #pragma once
 
@@ -11,12 +11,12 @@
 
 namespace muster::inline v0_1::distribute::internal {
 
-// The GPUs that are for this process; none where there are none.
+// The GPUs of this process; empty if there are none.
 std::vector<Device> gpus_of_this_process();
 
-// One device for each replica: those that are named, else the CPU for each of `replicas`, else what
-// `gpus()` gives, as tf.distribute's MirroredStrategy, else the CPU once. Throws what
-// replica_devices() throws.
+// One device for each replica: the named ones, else the CPU for each of `replicas`, else the result
+// of `gpus()`, as in tf.distribute's MirroredStrategy, else the CPU once. Throws the errors of
+// replica_devices().
 std::vector<Device> mirrored_devices(const std::vector<std::string>& names,
                                      std::optional<int> replicas,
                                      const std::function<std::vector<Device>()>& gpus);

@@ -1,4 +1,4 @@
-// Makes the slots that lie beside one variable. Thread safety: a pure function.
+// Makes the slots of one variable. Thread safety: a pure function.
 #pragma once
 
 #include "muster/optim/update_rule.h"
@@ -7,7 +7,7 @@
 
 namespace muster::inline v0_1::distribute::internal {
 
-// Gives a contiguous tensor of the slot's shape, with what it begins with, on the variable's
+// Returns a contiguous tensor of the slot's shape, with its initial value, on the variable's
 // device.
 inline Tensor new_slot(const Variable& variable, const optim::SlotSpec& slot) {
   if (slot.begins_as_weights) return variable.value().detach().clone(at::MemoryFormat::Contiguous);

@@ -1,6 +1,6 @@
-// Where the processes of a cluster meet outside of collectives; one object for all replicas of this
-// process.
-// Thread safety: all calls from any thread; those that meet others by one thread at a time.
+// The exchanges of the processes of a cluster outside of collectives; one object for all replicas
+// of this process. Thread safety: all calls from any thread; calls that wait for others from one
+// thread at a time.
 #pragma once
 
 #include <functional>
@@ -26,21 +26,20 @@ class ProcessGroup {
   // The clean end: all processes are through.
   virtual void finish() = 0;
 
-  // --- failures ---
-  // What this process is doing, for whoever waits for it.
+  // --- failures --- Reports the phase of this process, for processes that wait for it.
   virtual void report(plan::Phase phase, int64_t step) = 0;
-  // This process cannot go on; the others learn why. Never throws.
+  // This process cannot continue; the others receive the reason. Never throws.
   virtual void fail(const Error& error) noexcept = 0;
-  // Sets what to call, from any thread, when another process fails. When one has failed already,
-  // `callback` is called soon.
+  // Sets the callback for failures of other processes, called from any thread. If one has failed
+  // already, `callback` is called soon.
   virtual void on_failure(std::function<void(const Error& error)> callback) = 0;
-  // Throws what ended another process, when that is known.
+  // Throws the error that ended another process, if it is known.
   virtual void check_failure() const = 0;
   // Waits until the failure of another process is known, until `enough` returns true, or until a
   // lost process would have been noticed.
   virtual void await_failure(const std::function<bool()>& enough) const = 0;
-  // `error`, or what caused it when that happened to another process; waits as await_failure(). A
-  // Timeout learns which processes are missing, and where they are.
+  // `error`, or its cause if that occurred in another process; waits as await_failure(). A Timeout
+  // is completed with the missing processes, and where they are.
   virtual Error explain(const Error& error, const std::function<bool()>& enough) const = 0;
 };
 

@@ -52,7 +52,7 @@ ReplicaGroup::ReplicaGroup(const ReplicaPlace& place, std::shared_ptr<LocalGroup
                            std::shared_ptr<ProcessGroup> processes, Communicator& communicator)
     : place_(place), group_(std::move(group)), processes_(std::move(processes)) {
   interrupt_->communicator = &communicator;
-  // Whoever waits in a collective for a replica that failed elsewhere.
+  // Ends a collective that waits for a replica which failed elsewhere.
   const auto abort = [interrupt = interrupt_](const Error& error) {
     const std::lock_guard lock(interrupt->mutex);
     if (interrupt->communicator == nullptr) return;
