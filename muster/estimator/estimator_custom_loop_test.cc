@@ -124,7 +124,7 @@ struct Started {
   bool reads_its_own = false;
 };
 
-// One pass. What the task with these options is told.
+// One pass. Returns the error that the task with these options gets.
 Error refusal_of(Started started, const Environment& environment) {
   started.scope.environment = environment;
   const auto strategy = distribute::multi_worker_mirrored(started.communication);
@@ -172,7 +172,7 @@ TEST(CustomLoopTest, WorkersThatWereStartedDifferentlyAreToldWhoHasWhat) {
   }
 }
 
-// Options that change behind the first step are no message as long as they are the same.
+// Options that change after the first step send no message as long as they are the same.
 TEST(CustomLoopTest, OptionsThatChangeLaterAreCompared) {
   const LocalCluster cluster(2, /*chief=*/false);
   run_ranks(2, [&](int rank) {
@@ -197,7 +197,7 @@ TEST(CustomLoopTest, OptionsThatChangeLaterAreCompared) {
         [&] { run(rank == 0 ? distribute::ReduceOp::kMean : distribute::ReduceOp::kSum); });
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
     EXPECT_EQ(exit_code(error.kind()), 2);
-    // One may hear of the other's error before it has seen the difference itself.
+    // One task may receive the other's error before it has seen the difference itself.
     EXPECT_THAT(
         error.message(),
         HasSubstr("the tasks of this run differ in a step: loss_reduction is mean on worker 0; "
@@ -270,7 +270,8 @@ TEST(CustomLoopTest, AWorkerThatLeavesOutACollectiveIsToldSo) {
   }
 }
 
-// The others do not wait at the barriers of saving and restoring for who makes another call.
+// The others do not wait at the barriers of saving and restoring for a worker that makes another
+// call.
 TEST(CustomLoopTest, AWorkerThatSavesOrRestoresAloneIsToldSo) {
   const auto strategy = distribute::multi_worker_mirrored();
   for (bool saves : {false, true}) {

@@ -1,4 +1,4 @@
-// Early stopping in runs of train_and_evaluate: when it ends them, and what a restart makes of it.
+// Early stopping in runs of train_and_evaluate: when it ends them, and how a restart continues.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -38,7 +38,7 @@ TEST(EarlyStoppingRunTest, EndsAndARestartDecidesAnew) {
       shuffled_batches(50, 7), {.max_steps = 200, .hooks = {hooks::stop_if_no_decrease("m", 20)}});
   EXPECT_EQ(result.steps, 0);
   EXPECT_TRUE(result.stopped);
-  // With more patience it goes on, as if it had had it from the start.
+  // With more patience it continues, as if it had had it from the start.
   EXPECT_EQ(ends_at(stopped, hooks::stop_if_no_decrease("m", 40)), 70);
   EXPECT_EQ(ends_at(patient, hooks::stop_if_no_decrease("m", 40)), 70);
   EXPECT_TRUE(same_bits(latest(stopped), latest(patient)));
@@ -72,7 +72,7 @@ TEST(EarlyStoppingRunTest, WhoNeverHearsOfItsEvaluationSaysSo) {
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), ::testing::HasSubstr("this run evaluates \"valid\""));
   EXPECT_EQ(error.hint(), "set .eval_dir = estimator.eval_dir(\"valid\")");
-  // One beside it that has a name is not meant.
+  // An evaluation with a name next to it is not meant.
   TempDirectory other;
   Estimator both(falls_until_30, quiet_config(other / "m"));
   train_and_evaluate(
@@ -100,7 +100,7 @@ TEST(EarlyStoppingRunTest, EvaluationsOfStepsThatWereLostDoNotCount) {
   TempDirectory directory;
   const std::string model_dir = directory / "m";
   EXPECT_EQ(ends_at(model_dir, hooks::stop_if_no_decrease("m", 20)), 50);
-  // The run is begun again from step 30: what it said at 40 and 50 is not known yet.
+  // The run is begun again from step 30: its evaluations at 40 and 50 are not known yet.
   const CheckpointManager checkpoints(model_dir);
   for (const std::string& prefix : checkpoints.all()) {
     if (checkpoint_step(prefix) <= 30) continue;

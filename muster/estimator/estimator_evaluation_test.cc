@@ -91,8 +91,8 @@ EstimatorSpec measured_by_class(const Features& features, const Labels& labels, 
        {"r2", metrics::r2_score(labels, probabilities)}});
 }
 
-// A replica that sees no batch does not know kinds with parameters, nor their parts; it is given
-// the results all the same.
+// A replica that sees no batch does not know kinds with parameters, nor their parts; it still
+// receives the results.
 TEST(EstimatorTest, PartsOfMetricsAreThoseOfOneReplica) {
   TempDirectory directory;
   RunConfig config = quiet_config(directory / "m");

@@ -66,7 +66,7 @@ TEST(HooksClusterTest, EarlyStoppingEndsAllAndARestartMakesNoStep) {
         {.input_fn = endless, .max_steps = 200, .hooks = {hooks::stop_if_no_decrease("m", 20)}},
         {.input_fn = [] { return examples(20).batch(10); }});
   });
-  EXPECT_EQ(latest(directory / "m").global_step, 51);  // agreed with the step behind the save
+  EXPECT_EQ(latest(directory / "m").global_step, 51);  // agreed with the step after the save
   on_two(directory / "m", falls_until_30, [](Estimator& estimator, int) {
     const TrainResult result = estimator.train(
         endless, {.max_steps = 200, .hooks = {hooks::stop_if_no_decrease("m", 20)}});
@@ -102,7 +102,7 @@ TEST(HooksClusterTest, StepsThatAreNotFiniteAreDroppedByAll) {
   }
 }
 
-// Of one row of a trace.
+// Counts the events of one row of a trace.
 int64_t count(const std::vector<testing::TraceEvent>& events, const std::string& name) {
   return std::ranges::count(events, name, &testing::TraceEvent::name);
 }

@@ -139,8 +139,8 @@ const std::string& Estimator::Impl::directory() {
     log::warning("no model_dir was given: using the temporary directory " + made);
     model_dir = made;
   }
-  // In a store "run//eval" and "run/eval" are two places: what is made of it by adding "/eval" must
-  // be one.
+  // In a store "run//eval" and "run/eval" are two places: the result of adding "/eval" must be
+  // unique.
   if (is_remote(model_dir)) model_dir = without_trailing_slashes(model_dir);
   return model_dir;
 }
@@ -175,7 +175,7 @@ std::string Estimator::Impl::load(ModelRunner& runner, const Values& values, con
   const CheckpointManager manager = checkpoints();
   const std::optional<std::string> newest =
       values.checkpoint_path ? values.checkpoint_path : manager.latest();
-  // Of before the file is read: one that is replaced meanwhile is another one.
+  // The version before the file is read: a file that is replaced meanwhile is another one.
   const std::string version = newest ? version_of(*newest, values.use_ema) : "";
   if (runner.holds(version)) {
     log::debug(
@@ -235,7 +235,7 @@ void Estimator::Impl::write_metrics(const std::string& eval_dir, const EvalResul
 Estimator::Impl::Evaluated Estimator::Impl::evaluate(const InputFn& input_fn,
                                                      const EvaluateOptions& options) {
   distribute::StrategyPtr strategy = eval_strategy();
-  // An evaluator stands beside the cluster, and meets nobody.
+  // An evaluator is outside the cluster, and exchanges nothing.
   if (strategy->multi_worker() && resolve().is_evaluator)
     strategy = distribute::one_device(this->strategy()->device().str());
   // A strategy of one process evaluates here, whatever cluster this is a task of.
@@ -383,7 +383,7 @@ TrainResult Estimator::Impl::train(const InputFn& input_fn, const TrainOptions& 
     }
     Impl& impl;
   } here(*this);
-  // model_dir says how the last run ended, and nothing while one goes on.
+  // model_dir records how the last run ended, and nothing while one is running.
   const bool marks =
       task.is_chief && (trainer.save_checkpoints_steps || trainer.save_checkpoints_secs);
   if (marks) remove_run_end(directory(), fs());

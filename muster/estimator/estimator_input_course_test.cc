@@ -1,5 +1,5 @@
-// How the input of a run goes on: in the next call of train(), after a call that made no step, and
-// what is looked at before training.
+// How the input of a run continues: in the next call of train(), after a call that made no step,
+// and after a look before training.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -50,7 +50,7 @@ TEST(TrainLoop, FinishesAnEpochThatWasLeft) {
   EXPECT_EQ(estimator.train(epoch, {.max_steps = 10}).global_step, 10);
   EXPECT_EQ(estimator.train(epoch, {.max_steps = 15}).global_step, 15);
   EXPECT_EQ(estimator.train(epoch, {.steps = 2}).global_step, 17);
-  // Another process goes on in the middle of the fourth epoch.
+  // Another process continues in the middle of the fourth epoch.
   Estimator(two_layers, quiet_config(directory / "m")).train(epoch);
   Estimator(two_layers, quiet_config(directory / "whole")).train([] { return epoch().repeat(4); });
   EXPECT_TRUE(same_bits(latest(directory / "m"), latest(directory / "whole")));

@@ -1,4 +1,5 @@
-// Laws of training on several workers, each a thread with its own TF_CONFIG and its own Estimator.
+// Invariants of training on several workers, each a thread with its own TF_CONFIG and its own
+// Estimator.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -42,7 +43,7 @@ void on_workers(int n, const std::string& model_dir, const ModelFn& model_fn, co
   });
 }
 
-// --- promise 2: n replicas with batch b compute what one computes with n*b ---
+// --- promise 2: n replicas with batch b compute the same as one with n*b ---
 
 struct WorkersCase {
   std::string optimizer{};
@@ -192,8 +193,8 @@ TEST(MultiWorkerTest, PipelinesThatShardThemselvesRefuseAnotherNumberOfWorkers) 
     EXPECT_THAT(error.what(),
                 AllOf(HasSubstr("the positions of 2 workers"), HasSubstr("restart_input")));
   }
-  // With the weights and without the input it goes on; of one run after that the input is exact
-  // again.
+  // With the weights and without the input it continues; after that the input of a single run is
+  // exact again.
   const auto restart = [&](bool restart_input, int64_t end) {
     const LocalCluster cluster(3, /*chief=*/false);
     testing::run_ranks(3, [&](int rank) {
@@ -243,8 +244,8 @@ class WhileSaving : public Hook {
 };
 
 TEST(MultiWorkerTest, ASaveMayTakeLongerThanACollective) {
-  // The law is about time that passes: a save of twice the patience. With two replicas in each
-  // worker, alone and not.
+  // The invariant concerns elapsed time: a save that takes twice the patience. With two replicas in
+  // each worker, alone and not.
   for (const int workers : {1, 2}) {
     TempDirectory directory;
     const LocalCluster cluster(2);
@@ -314,7 +315,7 @@ TEST(MultiWorkerTest, DifferentModelsAreNamedOnEveryWorker) {
   EXPECT_EQ(named, 2);
 }
 
-// What breaks on one worker, in its own code, is told to the others at once and with its cause.
+// An exception in the code of one worker is reported to the others at once and with its cause.
 TEST(MultiWorkerTest, AnExceptionOnOneWorkerReachesTheOthers) {
   class Throw : public Hook {
    public:

@@ -1,4 +1,4 @@
-// Laws of what optimizers keep beside moments: averages, slow weights, loss scales.
+// Invariants of other optimizer state besides moments: averages, slow weights, loss scales.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

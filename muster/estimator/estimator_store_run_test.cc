@@ -1,5 +1,4 @@
-// A run whose model_dir is in a store: what it does there, and what becomes of it when the store
-// fails.
+// A run whose model_dir is in a store: its files there, and its behaviour when the store fails.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -73,15 +72,15 @@ TEST_F(StoreRun, ContinuesAsOnADisk) {
   }
 }
 
-// A run whose look into its model_dir fails ends with that; it never takes the store for empty and
-// begins anew.
+// A run whose look into its model_dir fails ends with that error; it never takes the store for
+// empty and begins anew.
 TEST_F(StoreRun, ALookThatFailsNeverBeginsAnew) {
   train(15, quiet_config(kRun));
   std::map<std::string, std::string> before;
   for (const std::string& name : memory_store().objects())
     before[name] = memory_store().read_file(name).value();
   for (int64_t at = 0;; ++at) {
-    // Steps of training tell nothing new.
+    // More training steps show nothing new.
     const int64_t max_steps = 16;
     memory_store().set_plan({.fail_at = at, .writes_only = false});
     try {
@@ -132,7 +131,7 @@ TEST_F(StoreRun, EvaluationsEventsAndExportsAreThere) {
   ASSERT_EQ(versions.size(), 1u);
   const std::string version = join_path(exports, std::to_string(versions[0]));
   EXPECT_EQ(Servable(version).global_step(), 20);
-  // Half of an export, as a killed one leaves it, is no version; nor is one that is being removed.
+  // Half of an export, left by a killed one, is no version; nor is one that is being removed.
   file_systems().write_atomically(exports + "/9999999999/model.pt", "half").value();
   EXPECT_EQ(newest_version(exports), versions[0]);
   Estimator again(two_layers, quiet_config(kRun), {{"optimizer", "sgd"}});
@@ -156,7 +155,7 @@ TEST_F(StoreRun, AnExportThatFailsLeavesNothing) {
   }
 }
 
-// The run goes on without two saves, and what it ends with is what it would have been.
+// The run continues without two saves, and its result is the same as without failures.
 TEST_F(StoreRun, SavesThatFailAreTriedAgain) {
   TempDirectory directory;
   train(45, quiet_config(directory / "m"));
@@ -173,9 +172,9 @@ TEST_F(StoreRun, SavesThatFailAreTriedAgain) {
             0);
 }
 
-// Nor does a run end with what it would tell an evaluator, or hear from one.
+// A failed write to an evaluator, or read from one, does not end the run.
 TEST_F(StoreRun, WordsOfEvaluatorsThatCannotBeReadDoNotEndIt) {
-  // Whoever begins reads what is there.
+  // A new run reads existing files.
   memory_store().set_plan(
       {.fail_from = 1, .writes_only = false, .only = [](const std::string& path) {
          return path.starts_with("mem://runs/mine/evaluations") && !path.ends_with(".jsonl");
@@ -209,7 +208,7 @@ TEST_F(StoreRun, OneSaveTooManyEndsIt) {
   EXPECT_EQ(train(60, quiet_config(kRun)).global_step, 60);
 }
 
-// The last save is what all was done for.
+// The last save holds the result of the run.
 TEST_F(StoreRun, TheLastSaveMustNotFail) {
   fail_saves_of({20});
   const Error error = error_of([&] { train(20, quiet_config(kRun)); });
@@ -234,7 +233,7 @@ TEST_F(StoreRun, ReplicasAgreeOnAFailedSave) {
   EXPECT_THAT(saved_steps(), ElementsAre(0, 20, 25));
 }
 
-// On a disk a failed save ends the run, unless the run is told to go on.
+// On a disk a failed save ends the run, unless an option lets the run continue.
 TEST_F(StoreRun, ADiskIsAsStrictAsItIsTold) {
   TempDirectory directory;
   memory_store();

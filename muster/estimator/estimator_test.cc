@@ -129,7 +129,7 @@ TEST(EstimatorTest, EachExampleOncePerEpochAcrossRestarts) {
   std::vector<int64_t> seen;
   const ModelFn recording = [&](const Features& features, const Labels& labels, Mode mode,
                                 ModelContext& context) {
-    // The build pass sees the first batch too, without autograd; only what trains counts.
+    // The build pass sees the first batch too, without autograd; only training steps count.
     if (torch::GradMode::is_enabled()) {
       const Tensor& ids = features["id"];
       for (int64_t i = 0; i < ids.size(0); ++i) seen.push_back(ids[i].item<int64_t>());
@@ -210,7 +210,7 @@ TEST(EstimatorTest, NothingPilesUpOverManyCalls) {
     Predictions predictions = estimator.predict(shuffled_batches(40, 8, 1));
     while (predictions.next()) continue;
   };
-  for (int i = 0; i < 3; ++i) round();  // what is made once
+  for (int i = 0; i < 3; ++i) round();  // made only once
   const size_t before = heap_in_use();
   for (int i = 0; i < 10; ++i) round();
   EXPECT_LT(heap_in_use(), before + 100'000);  // 500 bytes an evaluation would show
@@ -238,7 +238,7 @@ TEST(EstimatorTest, VariablesAreReadByName) {
   Estimator estimator(two_layers, quiet_config(directory / "m"), {{"optimizer", "momentum"}});
   EXPECT_EQ(error_of([&] { (void)estimator.get_variable_names(); }).kind(), ErrorKind::kNotFound);
   estimator.train(shuffled_batches(50, 5), {.max_steps = 3});
-  // As tf.estimator: slots and global_step, and no counter of the optimizer beside it.
+  // As tf.estimator: slots and global_step, and no separate counter of the optimizer.
   EXPECT_THAT(estimator.get_variable_names(),
               ::testing::ElementsAre(
                   "SGD/momentum/net/dense/bias", "SGD/momentum/net/dense/kernel",
@@ -277,7 +277,7 @@ TEST(EstimatorTest, TensorBoardFindsLossRatesAndMetrics) {
         steps[base_name(folder).data() + ("/" + value.tag)].push_back(event.step);
     }
   }
-  // One cadence for all: that of tf.estimator.
+  // One cadence for all: tf.estimator's.
   EXPECT_THAT(steps["m/loss"], ::testing::ElementsAre(1, 6, 11, 16));
   EXPECT_THAT(steps["m/id"], ::testing::ElementsAre(1, 6, 11, 16));
   EXPECT_THAT(steps["m/global_step/sec"], ::testing::ElementsAre(6, 11, 16));
@@ -294,8 +294,8 @@ class Rates : public Hook {
   std::map<int64_t, double> rates;
 };
 
-// A run that was cut in two has the rates and the bits of one that was not, also where an update
-// takes two batches.
+// A run that was cut in two has the same rates and bits as an uncut one, also if an update takes
+// two batches.
 TEST(EstimatorTest, ASchedulesRateIsToldAndResumed) {
   const auto rate = optim::linear_warmup(
       {.warmup_steps = 4,

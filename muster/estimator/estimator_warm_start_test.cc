@@ -1,5 +1,4 @@
-// What a run that begins with the weights of another one owes: nothing of it shows in a run that
-// continues.
+// A run that begins with the weights of another one: none of them shows in a run that continues.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -59,7 +58,7 @@ TEST_F(WarmStartedTest, ARunBeginsWithTheWeightsAlone) {
   }
 }
 
-// Who goes on may have the settings still, and the checkpoint they name may be gone.
+// A continued run may still have the settings, and the checkpoint they name may be gone.
 TEST_F(WarmStartedTest, ARunThatContinuesTakesNothing) {
   Estimator(two_layers, quiet_config(path("cold")), kAdam).train(input_, {.max_steps = 20});
   Estimator(two_layers, quiet_config(path("twice")), kAdam).train(input_, {.max_steps = 10});
@@ -69,7 +68,7 @@ TEST_F(WarmStartedTest, ARunThatContinuesTakesNothing) {
   EXPECT_TRUE(same_bits(latest(path("twice")), latest(path("cold"))));
 }
 
-// The chief reads; the others get what it read.
+// The chief reads; the others get its values.
 TEST_F(WarmStartedTest, AnyNumberOfReplicasBeginsWithTheSameBits) {
   const InputFn input = [] { return testing::examples(60).repeat().global_batch(12); };
   const auto begin = [&](int n) {
@@ -158,7 +157,7 @@ EstimatorSpec with_batch_normalization(const Features& features, const Labels& l
                               context.optimizer(testing::make_optimizer("sgd")).minimize(loss));
 }
 
-// The build writes into them, and puts them back: what is taken stays.
+// The build writes into them, and restores them: the warm-started values stay.
 TEST_F(WarmStartedTest, StatisticsAreTakenWhereAListChoosesThem) {
   const std::string mean = "net/batch_normalization/moving_mean";
   Estimator(with_batch_normalization, quiet_config(path("base_bn")))
@@ -197,7 +196,7 @@ Tensor begun(const distribute::StrategyPtr& strategy, const std::string& model_d
   scope.warm_start(from);
   EXPECT_THAT(message_of([&] { scope.warm_start(from); }), HasSubstr("and before with"));
   const Layer model = Dense(16);
-  // The steps are too small to change a weight, so that one sees what it began with.
+  // The steps are too small to change a weight, so that the initial values are visible.
   const auto sgd = optim::sgd({.learning_rate = 1e-30});
   for (const auto& batch : strategy->distribute(testing::examples(4).batch(4))) {
     strategy->run([&](const Features& x, const Labels&) { sgd.minimize(model(x["x"]).sum()); },

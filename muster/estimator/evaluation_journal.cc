@@ -93,7 +93,7 @@ void EvaluationJournal::append(const JournalEntry& entry) {
         fmt::format("{:017}-{}", static_cast<int64_t>(now * 1e6), random_secret().substr(0, 8));
     return check(fs_.write_atomically(join_path(folder_, name), line));
   }
-  // Whoever was killed while it wrote has left half a line.
+  // A process that was killed while it wrote has left half a line.
   const Result<uint64_t> size = fs_.file_size(path_);
   if (size.ok() && size.value() > 0) {
     const Result<std::string> last = fs_.read_range(path_, size.value() - 1, 1);
@@ -132,7 +132,7 @@ std::string EvaluationJournal::lines_of_file() {
   if (!size.ok() || size.value() < read_) read_ = 0;  // it is another file, or none
   if (!size.ok() || size.value() == read_) return "";
   Result<std::string> text = fs_.read_range(path_, read_, size.value() - read_);
-  if (!text.ok()) return "";  // replaced since: the next look sees what there is
+  if (!text.ok()) return "";  // replaced since: the next look reads the new one
   const size_t complete = text.value().rfind('\n') + 1;
   read_ += complete;
   return text.value().substr(0, complete);
@@ -140,7 +140,7 @@ std::string EvaluationJournal::lines_of_file() {
 
 std::string EvaluationJournal::read_lines() {
   const bool first = !std::exchange(looked_, true);
-  // What was copied from a store to a disk, or the other way, has the other form; that grows no
+  // A journal copied from a store to a disk, or the reverse, has the other form; that form grows no
   // more.
   if (remote_) return (first ? lines_of_file() : "") + lines_of_folder();
   return (first ? lines_of_folder() : "") + lines_of_file();

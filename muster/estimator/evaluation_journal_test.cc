@@ -51,7 +51,7 @@ TEST_F(JournalTest, IsReadAsItGrows) {
   EXPECT_THAT(reader.read_new(), ElementsAre(entry_at(3)));
 }
 
-// In a store each entry is an object of its own, whoever writes it and whenever.
+// In a store each entry is an object of its own, regardless of its writer and time.
 TEST_F(JournalTest, InAStoreEachEntryIsAnObject) {
   MemoryStore store;
   ManualClock clock;
@@ -100,7 +100,7 @@ TEST_F(JournalTest, WhatIsNoNumberStaysNone) {
   EXPECT_TRUE(std::isnan(reader.read_new().at(0).metrics.at("auc")));
 }
 
-// Whoever was killed while it wrote.
+// Left by a process that was killed while it wrote.
 TEST_F(JournalTest, HalfALineIsWaitedForAndEndedByTheNext) {
   journal.append(entry_at(1));
   append(R"({"name":"","checkpoint":"model)");

@@ -15,13 +15,13 @@ namespace muster::inline v0_1::internal {
 namespace {
 
 constexpr double kNewsSeconds = 0.5;
-// Until the next look behind one that failed, each of which may take minutes.
+// The time from a failed look to the next one; each look may take minutes.
 constexpr double kTroubleSeconds = 30;
 constexpr std::chrono::milliseconds kAnswerLook{50};
 // While the last evaluation is under way: how often to look, and to say so.
 constexpr std::chrono::milliseconds kWorkLook{200};
 constexpr double kTellSeconds = 10;
-// An evaluation that takes longer is stuck, as it is for the other tasks of a run.
+// An evaluation that takes longer counts as stuck, as for the other tasks of a run.
 constexpr double kLongestEvaluation = 6 * 3600;
 
 std::string key_of(const std::string& checkpoint, const std::string& version) {
@@ -72,8 +72,8 @@ void EvaluatorLink::look() {
   next_look_ = options_.clock->now() + from_seconds(heard ? kNewsSeconds : kTroubleSeconds);
 }
 
-// Training does without, while a store is away. But whoever begins has to know what was there
-// before.
+// Training continues without the link, while a store is away. But at its begin it has to know the
+// earlier state.
 bool EvaluatorLink::attempt(const std::string& trouble, const std::function<void()>& call) {
   try {
     call();
@@ -164,7 +164,7 @@ bool EvaluatorLink::await_last(const std::vector<std::string>& names, int64_t st
   for (size_t heard = heard_.size();;) {
     const std::optional<LeaseContent> seen = evaluator_.look();
     const TimePoint now = options_.clock->now();
-    // Read behind that look: whoever has left has written all it had to say before.
+    // Read after that look: an evaluator that has left has written all its entries before.
     const bool finished = all_finished(names, step, /*ever=*/!seen);
     if (finished && !done) done = now;
     // When it has left, nothing of its work can be lost. It leaves at once, as a rule.
@@ -235,7 +235,7 @@ void EvaluatorLink::note(JournalEntry entry) {
   entry.run = options_.run;
   attempt("an evaluator that comes later evaluates this step again", [&] {
     read_journal();
-    // What it found itself is no news.
+    // An evaluation of its own is no news.
     heard_.emplace(entry.name, key_of(entry.checkpoint, entry.version));
     journal_.append(entry);
   });

@@ -15,14 +15,13 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-// How long until model_dir is looked at again: soon behind an evaluation, then more and more
-// seldom.
+// How long until model_dir is looked at again: soon after an evaluation, then more and more seldom.
 constexpr double kFirstPause = 0.05, kLongestPause = 0.5, kGrowth = 1.5;
-// Within which time a signal is heard.
+// Within which time a signal is noticed.
 constexpr double kSignalSeconds = 0.1;
 // Another evaluator that came at the same moment has written its lease by then.
 constexpr std::chrono::milliseconds kSettle{100};
-// How often the log says what is awaited.
+// How often the log names the awaited checkpoint.
 constexpr double kSaySeconds = 600;
 
 // The lease's own thread answers the chief, also while an evaluation is under way.
@@ -78,9 +77,9 @@ TrainAndEvaluateResult EvaluatorTask::run() {
       log::warning("another evaluator took this one for dead, and has its place");
       continue;
     }
-    // What was kept for this task, and left the newest meanwhile: the chief saves no more. The
-    // chief waits until this task has given up its lease, so that nobody ends it in the middle of
-    // that.
+    // The checkpoints that were kept for this task, and are no longer among the newest: the chief
+    // saves no more. The chief waits until this task has given up its lease, so that the task is
+    // not ended in the middle of that.
     keep({}, {});
     CheckpointManager(model_dir_, {.fs = &fs_,
                                    .clock = &clock_,
@@ -116,7 +115,7 @@ void EvaluatorTask::take_lease() {
             fmt::format("{} is at work already: this one stands by, and goes on when it is gone",
                         other->holder));
       }
-      // So that it knows what went on when it is to go on.
+      // So that it knows the state of training when it is to continue.
       training_.look();
       read_journal();
       sleep_until(clock_.now() + from_seconds(kLongestPause));
@@ -196,7 +195,8 @@ std::vector<SpecView> EvaluatorTask::views() const {
       const bool last = training_.over() && &file == &files.back();
       // The weights that a run begins with are no result of it, unless they are all there is.
       const bool wanted = file.step > 0 || last;
-      // Who comes when training is over evaluates what there is, as the chief does.
+      // An evaluator that starts after training evaluates the existing checkpoints, as the chief
+      // does.
       const bool again = last && !training_.witnessed() && evaluated_before_.contains(key);
       view.uses.push_back(unreadable_.contains(file) ? CheckpointUse::kUnreadable
                           : !wanted || (evaluated_.contains(key) && !again)
@@ -208,7 +208,7 @@ std::vector<SpecView> EvaluatorTask::views() const {
   return views;
 }
 
-// What must stay on the disk meanwhile.
+// The checkpoints that must stay on the disk meanwhile.
 void EvaluatorTask::keep(const std::vector<SpecView>& views,
                          const std::vector<std::string>& evaluated) {
   const std::vector<CheckpointFile>& files = training_.checkpoints();
@@ -341,7 +341,7 @@ void EvaluatorTask::wait(const std::optional<TimePoint>& due) {
   const TimePoint now = clock_.now();
   if (!waits_since_) waits_since_ = now;
   if (due) {
-    // One is there, and may not be evaluated yet.
+    // There is one, but it may not be evaluated yet.
     if (impl_.config.progress_line) {
       log::status(
           fmt::format("{}: the next evaluation is due in {:.0f} s", name_, to_seconds(*due - now)));

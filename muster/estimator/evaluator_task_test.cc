@@ -56,7 +56,7 @@ void evaluate_beside_a_chief(const std::string& model_dir) {
   const auto on_evaluator = beside.get();
 
   EXPECT_FALSE(on_chief);
-  // Before the evaluator is there, the chief may look at the data; it evaluates nothing.
+  // Before the evaluator starts, the chief may look at the data; it evaluates nothing.
   EXPECT_LE(chief.inputs, 1);
   EXPECT_THAT(chief.exporter->steps, IsEmpty());
   EXPECT_THAT(chief.exporter->steps, IsEmpty());
@@ -85,7 +85,7 @@ TEST(EvaluatorTaskTest, ABucketStandsBetweenThemAsWell) {
   evaluate_beside_a_chief("mem://evaluator/m");
 }
 
-// docs/buckets.md says what an evaluator costs.
+// docs/buckets.md documents the cost of an evaluator.
 TEST(EvaluatorTaskTest, ALookAtABucketIsSoManyRequests) {
   const std::string model_dir = "mem://looks/m";
   memory_store();
@@ -100,7 +100,7 @@ TEST(EvaluatorTaskTest, ALookAtABucketIsSoManyRequests) {
   memory_store().clear();
 }
 
-// One long evaluation, behind which training is through.
+// One long evaluation, after which training is through.
 std::vector<int64_t> evaluated_beside_a_fast_run(bool every_checkpoint, Evaluating& evaluator,
                                                  const std::string& model_dir) {
   std::atomic<bool> trained{false};
@@ -135,7 +135,7 @@ std::vector<int64_t> evaluated_beside_a_fast_run(bool every_checkpoint, Evaluati
   train_and_evaluate(
       trains, training_to(52, {std::make_shared<WaitsForTheFirst>(evaluator.inputs, trained)}),
       chief.spec());
-  // Before the evaluator is there, the chief may look at the data; it evaluates nothing.
+  // Before the evaluator starts, the chief may look at the data; it evaluates nothing.
   EXPECT_LE(chief.inputs, 1);
   EXPECT_THAT(chief.exporter->steps, IsEmpty());
   EXPECT_EQ(beside.get()->at("global_step"), 52);
@@ -305,7 +305,7 @@ TEST(EvaluatorTaskTest, KeepBestAndEarlyStoppingHearOfItsEvaluations) {
       training_to(1000, {std::make_shared<KeepsPace>(), hooks::stop_if_no_decrease("m", 20)}),
       chief.spec());
   const auto result = beside.get();
-  // Before the evaluator is there, the chief may look at the data; it evaluates nothing.
+  // Before the evaluator starts, the chief may look at the data; it evaluates nothing.
   EXPECT_LE(chief.inputs, 1);
   EXPECT_THAT(chief.exporter->steps, IsEmpty());
   // 0 since step 30: step 50 is the first that is 20 steps older.

@@ -42,7 +42,7 @@ class InMemoryEvaluator : public Hook {
   void on_error(const Error&) override { state_ = nullptr; }
 
  private:
-  // A signal ends the evaluation, and the run behind it, which then saves.
+  // A signal ends the evaluation, and the run after it, which then saves.
   void evaluate_unless_asked(int64_t global_step) {
     try {
       evaluate(global_step);

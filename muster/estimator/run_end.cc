@@ -65,7 +65,7 @@ void remove_run_end(const std::string& model_dir, FileSystem& fs) {
   const std::string path = file_in(model_dir);
   const Status removed = fs.remove(path);
   if (removed.ok()) return;
-  // Where model_dir is no folder at all, whoever saves there says so better.
+  // If model_dir is no folder at all, the code that saves there reports it better.
   const Result<bool> stays = fs.exists(path);
   if (stays.value_or(true)) throw removed.error();
 }

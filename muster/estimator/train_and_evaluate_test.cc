@@ -90,7 +90,7 @@ TEST(TrainAndEvaluateTest, RefusesBadSpecs) {
               HasSubstr("disables them"));
 }
 
-// Remembers what it was told, and exports when `wants` says so.
+// Remembers its calls, and exports when `wants` says so.
 class RecordingExporter : public Exporter {
  public:
   struct Call {
@@ -111,7 +111,7 @@ class RecordingExporter : public Exporter {
     if (!wants_(calls.back())) return std::nullopt;
     return join_path(export_path, std::to_string(calls.back().step));
   }
-  // The steps it was told of; those of a final export are below 0.
+  // The steps it was called with; those of a final export are below 0.
   std::vector<int64_t> steps() const {
     std::vector<int64_t> all;
     for (const Call& call : calls) all.push_back(call.is_final ? -call.step : call.step);
@@ -216,7 +216,7 @@ TEST(TrainAndEvaluateTest, ExportersAreToldOfEachEvaluationAndOfTheFinalOne) {
               ElementsAre(Pair("final", ElementsAre(folder + "final/22")),
                           Pair("latest", ElementsAre(folder + "latest/10", folder + "latest/20",
                                                      folder + "latest/22"))));
-  // Again, and there is nothing to train: what is there is evaluated and exported.
+  // Again, with nothing left to train: the existing checkpoint is evaluated and exported.
   train_and_evaluate(estimator, training, specs);
   EXPECT_THAT(last->steps(), ElementsAre(10, 20, -22, -22));
 }
@@ -230,7 +230,7 @@ TEST(TrainAndEvaluateTest, ARunWithoutMaxStepsHasAFinalExportToo) {
                        EvalSpec{.input_fn = rows_in_batches(20, 10), .exporters = {latest, last}});
     return std::pair(latest->steps(), last->steps());
   };
-  // The last save is due in the loop, where nobody knows yet that the input is used up.
+  // The last save is due in the loop, before the end of the input is known.
   const auto in_time = run("in_time", {.input_fn = shuffled_batches(80, 8, 2)});
   EXPECT_THAT(in_time.first, ElementsAre(10, 20));
   EXPECT_THAT(in_time.second, ElementsAre(10, 20, -20));
@@ -293,7 +293,7 @@ TEST(TrainAndEvaluateTest, NamesFieldValueAndRuleOfEverySpec) {
   EXPECT_EQ(message(training, {EvalSpec{.input_fn = input, .exporters = {always("")}}}),
             "EvalSpec.exporters: the name of an exporter is \"\"; it must be a word without a "
             "slash");
-  // Their folders are beside each other, whatever spec they belong to.
+  // Their folders are next to each other, whatever spec they belong to.
   EvalSpec one = spec("one"), two = spec("two");
   one.exporters = two.exporters = {always("best")};
   EXPECT_EQ(message(training, {one, two}),

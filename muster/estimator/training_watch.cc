@@ -10,8 +10,8 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-// The state file comes a moment after the first checkpoint: so many looks it may be missing before
-// the names of the files count alone.
+// The state file comes a moment after the first checkpoint: it may be missing for this many looks
+// before the names of the files count alone.
 constexpr int kLooksForState = 20;
 
 }  // namespace
@@ -57,7 +57,7 @@ std::optional<RunEnd> TrainingWatch::read_end() const {
 }
 
 void TrainingWatch::look() {
-  // Who says that training is through has saved its last checkpoint before.
+  // A chief that reports that training is through has saved its last checkpoint before.
   chief_ = chief_watch_.look();
   end_ = read_end();
   std::vector<CheckpointFile> files = list();
@@ -65,7 +65,7 @@ void TrainingWatch::look() {
   checkpoints_ = std::move(files);
   const TimePoint now = clock_.now();
   if (chief_) last_chief_ = chief_->holder;
-  // Last words of a chief that was never seen at work may be those of a run before.
+  // The final note of a chief that was never seen at work may be from a run before.
   const std::optional<Failure> words = failure_in_note(chief_watch_.last().note);
   const std::string run = impl_.run_id();
   const bool failed = words && (chief_worked_ || (!run.empty() && words->run == run));

@@ -1,6 +1,6 @@
-// The list behind best_checkpoints.h, as a run goes on. The file is what counts: the chief keeps
-// the checkpoints on it, and whoever evaluates, the chief or an evaluator, writes it. Thread
-// safety: one thread, in each process.
+// Implements the list of best_checkpoints.h, as a run continues. The file is authoritative: the
+// chief keeps the checkpoints on it, and the task that evaluates, the chief or an evaluator, writes
+// it. Thread safety: one thread, in each process.
 #pragma once
 
 #include <string>
@@ -14,12 +14,12 @@ namespace muster::inline v0_1::internal {
 
 class BestList {
  public:
-  // Goes on with the list of model_dir, where it was made by the same policy; else begins anew, and
-  // the log says so. Throws what best_checkpoints() throws. `fs` outlives it.
+  // Continues the list of model_dir, if it was made by the same policy; else begins anew, and the
+  // log says so. Throws the errors of best_checkpoints(). `fs` outlives it.
   BestList(std::string model_dir, KeepBest policy, FileSystem& fs);
 
-  // An evaluation of that name gave `result` for the checkpoint; the list is written when it
-  // changes. Throws InvalidArgument, listing the metrics there are, when the one that counts is
+  // Notes that an evaluation of that name returned `result` for the checkpoint; the list is written
+  // when it changes. Throws InvalidArgument, listing the existing metrics, if the deciding one is
   // not among them.
   void note(const std::string& evaluation, const std::string& prefix, const EvalResult& result);
   // Whether a checkpoint is one of the best so far. Reads the file.

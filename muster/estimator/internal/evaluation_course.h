@@ -1,6 +1,6 @@
-// One EvalSpec of a train_and_evaluate(), and what came of its last evaluation. The chief has them,
-// and an evaluator. Thread safety: input_at() is called by the replicas of a process, together;
-// all else belongs to one thread.
+// One EvalSpec of a train_and_evaluate(), and the result of its last evaluation. The chief has
+// them, and an evaluator. Thread safety: input_at() is called by the replicas of a process,
+// together; all else belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -43,14 +43,14 @@ class EvaluationCourse {
       : estimator_(estimator), spec_(spec), input_(spec.input_fn) {}
 
   const EvalSpec& spec() const { return spec_; }
-  // " (validation)" behind a step; nothing for an evaluation without a name.
+  // " (validation)" for use after a step; empty for an evaluation without a name.
   std::string in_brackets() const;
   InputFn input_at(int64_t step) { return input_.at(step); }
-  // Of `checkpoint_path`; empty: of the latest one.
+  // Options for `checkpoint_path`; empty: for the latest one.
   EvaluateOptions options(const std::string& checkpoint_path) const;
 
   // The step of the last evaluation, and when it was begun; nothing before the first one, and no
-  // time for one that another process made.
+  // time for an evaluation that another process made.
   std::optional<int64_t> step() const { return step_; }
   std::optional<TimePoint> begun() const { return begun_; }
   const Evaluated& last() const { return last_; }
@@ -60,14 +60,14 @@ class EvaluationCourse {
     return step_ && file_.name == file.name && file_.version == file.version;
   }
 
-  // An evaluation was made. The best checkpoints are told.
+  // Notes an evaluation, and updates the list of best checkpoints.
   void note(int64_t step, TimePoint begun, Evaluated evaluated);
   // Goes on from an evaluation that another process has made of the checkpoint with this prefix.
   void restore(const JournalEntry& entry, const std::string& prefix);
-  // Calls those exporters that have not exported the last evaluation yet, unless they were told
-  // that it is the final one. Throws what they throw, with their name and the step.
+  // Calls the exporters that have not exported the last evaluation yet, unless they were called
+  // with it as the final one. Throws their errors, with their name and the step.
   void call_exporters(bool is_final, Exports* exports);
-  // What the journal says of the last evaluation.
+  // The journal entry of the last evaluation.
   JournalEntry entry() const;
 
  private:
@@ -78,8 +78,8 @@ class EvaluationCourse {
   std::optional<TimePoint> begun_;
   Evaluated last_;
   CheckpointFile file_;                          // of the last evaluation
-  std::map<std::string, std::string> exported_;  // what was written of it, by exporter
-  bool told_final_ = false;  // whether exporters were told that it is the final one
+  std::map<std::string, std::string> exported_;  // the exports of it, by exporter
+  bool told_final_ = false;  // whether exporters were called with it as the final one
 };
 
 }  // namespace muster::inline v0_1::internal

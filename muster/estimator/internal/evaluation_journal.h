@@ -17,7 +17,7 @@
 
 namespace muster::inline v0_1::internal {
 
-// One checkpoint file, told from a later one of the same step.
+// One checkpoint file, distinguished from a later one of the same step.
 struct CheckpointFile {
   std::string name{};     // "model.ckpt-120"
   std::string version{};  // its size and time; empty when its file could not be asked
@@ -27,20 +27,20 @@ struct CheckpointFile {
 };
 // Asks the file of a checkpoint. Returns NotFound when it is gone.
 Result<CheckpointFile> ask_checkpoint_file(const std::string& prefix, FileSystem& fs);
-// The same, for whoever can do without a version.
+// The same, for callers that do not need a version.
 CheckpointFile checkpoint_file_of(const std::string& prefix, FileSystem& fs);
 
-// One evaluation. It is written when its exporters are through; where they are told later that it
-// was the final one, it is written once more, by the chief only if there are any.
+// One evaluation. It is written when its exporters are through; if they are called again because it
+// was the final one, it is written once more, by the chief only if there are any exporters.
 struct JournalEntry {
   std::string name{};  // of the EvalSpec
   std::string checkpoint{};
   std::string version{};
   EvalResult metrics{};
-  std::map<std::string, std::string> exports{};  // what was written of it, by name of the exporter
-  bool is_final = false;                         // whether the exporters were told so
-  std::string task{};                            // who evaluated: "evaluator:0"
-  std::string run{};                             // MUSTER_RUN_ID, where it was set
+  std::map<std::string, std::string> exports{};  // the exports of it, by name of the exporter
+  bool is_final = false;                         // whether the exporters were called so
+  std::string task{};                            // the task that evaluated: "evaluator:0"
+  std::string run{};                             // MUSTER_RUN_ID, if it was set
   bool operator==(const JournalEntry&) const = default;
 
   int64_t step() const;
@@ -54,10 +54,10 @@ class EvaluationJournal {
   // Opens nothing yet. `fs` and `clock` outlive it.
   EvaluationJournal(const std::string& model_dir, FileSystem& fs, Clock& clock);
 
-  // Throws what the file system says.
+  // Throws the file system's errors.
   void append(const JournalEntry& entry);
-  // What was written since the last call, by anybody. A line that is damaged is passed over with a
-  // warning; one that is not complete yet comes with a later call.
+  // The entries that any task has written since the last call. A damaged line is skipped with a
+  // warning; an incomplete line comes with a later call.
   std::vector<JournalEntry> read_new();
 
  private:

@@ -1,5 +1,5 @@
-// Helpers of tests in which a chief and an evaluator, each in a thread of this process, stand
-// beside one model_dir.
+// Helpers of tests in which a chief and an evaluator, each in a thread of this process, share one
+// model_dir.
 #pragma once
 
 #include <fmt/format.h>
@@ -50,7 +50,7 @@ inline std::vector<int64_t> evaluated_steps(const std::string& model_dir,
   return steps;
 }
 
-// The step that was evaluated and of which exporters were told last; below 0: as the final one.
+// The step of the last evaluation that exporters received; below 0: as the final one.
 class NotesExports : public Exporter {
  public:
   const std::string& name() const override { return name_; }
@@ -69,7 +69,7 @@ class NotesExports : public Exporter {
   std::string name_ = "notes";
 };
 
-// What evaluates in one task, and what came of it.
+// The evaluating task, and its results.
 struct Evaluating {
   std::atomic<int> inputs{0};
   std::function<void()> at_input = [] {};
@@ -103,7 +103,7 @@ class Beside {
   std::future<std::optional<EvalResult>> result_;
 };
 
-// Trains on only when what was saved has been evaluated, so that a test knows who comes first.
+// Trains on only when the saved checkpoint has been evaluated, so that a test knows the order.
 class KeepsPace : public Hook {
  public:
   explicit KeepsPace(std::string name = {}) : name_(std::move(name)) {}

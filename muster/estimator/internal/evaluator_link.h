@@ -1,6 +1,6 @@
-// The chief's side of an evaluator that stands beside its run: whether there is one, what it found,
-// and that it takes over the last checkpoint. All goes through files of model_dir, so the evaluator
-// may come, go, and be started again at any time. Thread safety: the chief's thread.
+// The chief's view of an evaluator of its run: whether there is one, its results, and the hand-over
+// of the last checkpoint. All goes through files of model_dir, so the evaluator may come, go, and
+// be started again at any time. Thread safety: the chief's thread.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +29,8 @@ class EvaluatorLink {
     Clock* clock{};
     std::function<bool()> cancelled{};  // asked while it waits
   };
-  // Looks at once: what is noted by now was found before this run. What `options` points to
-  // outlives it.
+  // Looks at once: results that are recorded by now are older than this run. The objects that
+  // `options` points to outlive it.
   explicit EvaluatorLink(Options options);
 
   // Whether an evaluator is at work now. Once one is, or is to be expected, the chief says by a
@@ -40,20 +40,21 @@ class EvaluatorLink {
   // twice a second at most, so it may be called after each step; after a look that failed, half a
   // minute later.
   std::vector<Evaluation> take_evaluations();
-  // Training is through at this step. Whether an evaluator has said that it heard so, and evaluates
-  // the last checkpoint; false when none is at work or none says so in a minute. Throws Cancelled.
+  // Training is through at this step. Returns whether an evaluator has confirmed this, and
+  // evaluates the last checkpoint; false if none is at work or none confirms in a minute. Throws
+  // Cancelled.
   bool hand_over(int64_t step);
-  // Behind hand_over(): waits until the evaluator has evaluated that step for the EvalSpecs of
-  // these names, has told all exporters, and has left. Whether it did so; false when it died or
+  // After hand_over(): waits until the evaluator has evaluated that step for the EvalSpecs of these
+  // names, has called all exporters, and has left. Returns whether it did so; false if it died or
   // left before, which the log says. It waits as long as the evaluator lives, says so every ten
-  // seconds, and calls `meanwhile` in between, which may throw: with true when the evaluator has
-  // got on since the last call. Throws Cancelled, and Timeout when
-  // the evaluator has finished nothing for six hours.
+  // seconds, and calls `meanwhile` in between, which may throw: with true if the evaluator has made
+  // progress since the last call. Throws Cancelled, and Timeout when the evaluator has finished
+  // nothing for six hours.
   bool await_last(const std::vector<std::string>& names, int64_t step,
                   const std::function<void(bool news)>& meanwhile);
   // Training failed: an evaluator learns that no restart will come, unless `error` asks for one.
   void failed(const Error& error) noexcept;
-  // Whether somebody else evaluated that step for the EvalSpec as the final one, in this run.
+  // Whether another task evaluated that step for the EvalSpec as the final one, in this run.
   bool finished(const std::string& name, int64_t step);
   // Notes an evaluation of this task's own for an evaluator that comes later.
   void note(JournalEntry entry);
@@ -65,11 +66,11 @@ class EvaluatorLink {
   void take_lease();
   void say_that_it_left() const;
   void read_journal();
-  // Whether all of `names` are finished(); `ever` counts what runs before have finished of this
-  // very checkpoint.
+  // Whether all of `names` are finished(); `ever` also counts evaluations of this very checkpoint
+  // that earlier runs have finished.
   bool all_finished(const std::vector<std::string>& names, int64_t step, bool ever);
-  // Calls `call`. Whether it was done; what may be done later, as a store that does not answer
-  // tells, is said together with `trouble`, and does not end the run.
+  // Calls `call`. Returns whether it was done. An error that may pass, such as a store that does
+  // not answer, is logged together with `trouble`, and does not end the run.
   bool attempt(const std::string& trouble, const std::function<void()>& call);
 
   const Options options_;

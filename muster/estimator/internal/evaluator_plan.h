@@ -1,5 +1,5 @@
-// What an evaluator decides from what it sees: whether more checkpoints will come, and which one it
-// evaluates next. Thread safety: pure functions of plain data.
+// The decisions of an evaluator: whether more checkpoints will come, and which one it evaluates
+// next. Thread safety: pure functions of plain data.
 #pragma once
 
 #include <cstddef>
@@ -13,34 +13,34 @@
 
 namespace muster::inline v0_1::internal {
 
-// What can be seen of the training that an evaluator stands beside.
+// The visible signs of the training that an evaluator follows.
 struct TrainingSigns {
   std::optional<int64_t> newest_step{};  // of the checkpoints there are
   std::optional<int64_t> max_steps{};    // of the TrainSpec
   bool chief_works = false;              // its lease is alive
   bool chief_is_through = false;         // and says that it makes no more steps
-  // A chief that was at work before has left, and said that training failed for good.
+  // A chief that was at work before has left, and reported that training failed for good.
   bool chief_failed = false;
   std::optional<RunEnd> end{};  // of run_end.json
-  // Whether that file was there when the evaluator came, and nothing has happened since: then it
-  // may tell of the run before.
+  // Whether that file existed when the evaluator started, and nothing has happened since: then it
+  // may be left over from the run before.
   bool end_was_there = false;
-  std::string run{};  // this start of all tasks, where the environment names it
+  std::string run{};  // this start of all tasks, if the environment names it
 };
 
 enum class TrainingState {
   kGoesOn,     // a chief is at work
-  kUnknown,    // nobody trains now; somebody may, as after a restart
-  kMaybeOver,  // the end of a run is there, and it may be that of the run before
+  kUnknown,    // no task trains now; one may start, as after a restart
+  kMaybeOver,  // the end of a run is recorded, and it may be the run before
   kOver,       // no more checkpoints will come
   kFailed,     // likewise, and the last one is no end
 };
 
-// An end that was there before counts where it reached max_steps, and where both name the same run;
-// it does not count where they name different runs.
+// An end that existed before counts if it reached max_steps, and if both name the same run; it does
+// not count if they name different runs.
 TrainingState judge_training(const TrainingSigns& signs);
 
-// What a checkpoint is to an EvalSpec.
+// The meaning of a checkpoint to an EvalSpec.
 enum class CheckpointUse {
   kNew,
   kEvaluated,
@@ -58,12 +58,12 @@ struct EvaluatorPlan {
   // The one to evaluate now, and on which specs; nothing when there is none, or none is due yet.
   std::optional<size_t> checkpoint{};
   std::vector<size_t> specs{};
-  // When one that waits is due; nothing when none waits.
+  // When the waiting one is due; nothing if none waits.
   std::optional<TimePoint> due{};
 };
 
-// `over`: no more checkpoints will come. What is left is then due at once: the last readable one
-// for every spec, and those before it for specs that want every checkpoint.
+// `over`: no more checkpoints will come. The remaining ones are then due at once: the last readable
+// one for every spec, and those before it for specs that want every checkpoint.
 EvaluatorPlan plan_evaluations(const std::vector<SpecView>& specs, TimePoint now, bool over);
 
 // The last checkpoint that is not unreadable; nothing when there is none.

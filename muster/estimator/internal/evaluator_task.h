@@ -22,15 +22,15 @@ namespace muster::inline v0_1::internal {
 
 class EvaluatorTask {
  public:
-  // Both outlive it. Throws InvalidArgument where no model_dir is named.
+  // Both outlive it. Throws InvalidArgument if no model_dir is named.
   EvaluatorTask(Estimator& estimator, const std::vector<EvalSpec>& specs,
                 std::optional<int64_t> max_steps);
   ~EvaluatorTask();
   EvaluatorTask(const EvaluatorTask&) = delete;
   EvaluatorTask& operator=(const EvaluatorTask&) = delete;
 
-  // Returns when training is over and its last checkpoint was evaluated. Throws what
-  // train_and_evaluate() says of an evaluator.
+  // Returns when training is over and its last checkpoint was evaluated. Throws as
+  // train_and_evaluate() documents for an evaluator.
   TrainAndEvaluateResult run();
 
  private:
@@ -39,7 +39,7 @@ class EvaluatorTask {
 
   // Waits until no other evaluator is at work, and holds the lease then.
   void take_lease();
-  // Looks once, and does what is due. Whether all is done.
+  // Looks once, and does the due work. Returns whether all is done.
   bool look();
   void read_journal();
   static Key key_of(const EvaluationCourse& course, const CheckpointFile& file);
@@ -49,7 +49,8 @@ class EvaluatorTask {
   // Whether the checkpoint could be read.
   bool evaluate_one(EvaluationCourse& course, const CheckpointFile& file, bool is_final);
   void skip(const CheckpointFile& file, const Error& error);
-  // Training is over and all is evaluated: exporters that were not told so hear it now.
+  // Training is over and all is evaluated: calls the exporters that were not called with the final
+  // evaluation yet.
   void finish();
   void keep(const std::vector<SpecView>& views, const std::vector<std::string>& evaluated);
   std::vector<formats::SummaryValue> lag_of(const std::string& prefix);
@@ -60,7 +61,7 @@ class EvaluatorTask {
   void say_what_is_awaited();
   void check_stop() const;
   [[noreturn]] void give_up() const;
-  // "a checkpoint behind step 120".
+  // "a checkpoint after step 120".
   std::string awaited() const;
   std::string path_of(const CheckpointFile& file) const;
 
@@ -74,20 +75,20 @@ class EvaluatorTask {
   TrainingWatch training_;
   EvaluationJournal journal_;
   std::optional<Lease> lease_;
-  LeaseContent said_;     // by the lease, but for its note
+  LeaseContent said_;     // published by the lease, except for its note
   std::string answered_;  // the note of the chief that was answered last
   Exports exports_;
 
   const TimePoint begun_;
   std::map<Key, JournalEntry> evaluated_;
-  // Those of a run before, or of one that cannot be told from it.
+  // The evaluations of an earlier run, or of one that cannot be distinguished from it.
   std::set<Key> evaluated_before_;
   bool journal_read_ = false;
   std::map<CheckpointFile, Error> unreadable_;  // damaged, or gone
   int64_t made_ = 0;                            // evaluations, by this task
   std::optional<TimePoint> waits_since_;
   double pause_;    // seconds until the next look
-  TimePoint told_;  // when the log said last what is awaited
+  TimePoint told_;  // when the log last named the awaited checkpoint
   bool told_once_ = false;
   std::set<std::string> elsewhere_;  // specs whose last evaluation another process has made
   bool behind_ = false;

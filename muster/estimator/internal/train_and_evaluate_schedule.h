@@ -1,7 +1,7 @@
 // The evaluations of one train_and_evaluate() in the tasks that train: when each EvalSpec is due,
-// who makes it, what came of it, and what its exporters wrote. While an evaluator stands beside the
-// run, they are its business. Thread safety: the replicas of this process call it from their
-// threads, together; only the chief's touches what is remembered.
+// which task evaluates, the result, and the exports. While an evaluator follows the run, the
+// evaluator makes them. Thread safety: the replicas of this process call it from their threads,
+// together; only the chief's thread touches the state.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace muster::inline v0_1::internal {
 class TrainAndEvaluateSchedule {
  public:
   using Evaluated = EvaluationCourse::Evaluated;
-  // Who evaluates: this process by itself, or all replicas of the run, each of which makes the
-  // call.
+  // The two ways to evaluate: this process alone, or all replicas of the run, each of which makes
+  // the call.
   struct Ways {
     std::function<Evaluated(const InputFn&, const EvaluateOptions&)> alone{};
     std::function<Evaluated(const InputFn&, const EvaluateOptions&, distribute::Replica&)>
@@ -38,14 +38,14 @@ class TrainAndEvaluateSchedule {
   // `trained` says whether this run made steps.
   void at_end(int64_t step, bool trained, distribute::Replica& replica);
 
-  // What there is when the run is over.
+  // The result when the run is over.
   TrainAndEvaluateResult result(const TrainResult& training) const;
 
  private:
-  // What the chief decides about one checkpoint.
+  // The chief's decision about one checkpoint.
   struct Checkpoint {
     int64_t step = 0;
-    std::string prefix{};   // empty: that of the latest one
+    std::string prefix{};   // empty: the prefix of the latest one
     bool is_final = false;  // as far as is known
     bool left_to_evaluator = false;
   };
@@ -60,7 +60,7 @@ class TrainAndEvaluateSchedule {
                       const Checkpoint& checkpoint, distribute::Replica& replica);
   void evaluate(EvaluationCourse& course, const Checkpoint& checkpoint, bool together,
                 distribute::Replica& replica);
-  // Exporters and the journal, of what is evaluated.
+  // Calls the exporters and writes the journal for an evaluation.
   void tell(EvaluationCourse& course, bool is_final, bool evaluated_now);
 
   Estimator& estimator_;

@@ -1,5 +1,5 @@
-// What an evaluator sees of the training it stands beside: the checkpoints there are, whether a
-// chief is at work, and whether training is over. Thread safety: one thread.
+// An evaluator's view of the training that it follows: the existing checkpoints, whether a chief is
+// at work, and whether training is over. Thread safety: one thread.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ namespace muster::inline v0_1::internal {
 
 class TrainingWatch {
  public:
-  // `impl` outlives it. `max_steps` is that of the TrainSpec.
+  // `impl` outlives it. `max_steps` is the TrainSpec's.
   TrainingWatch(EstimatorAccess::Impl& impl, std::optional<int64_t> max_steps);
 
-  // Looks at model_dir. Throws what reading it throws; a damaged run_end.json is none.
+  // Looks at model_dir. Throws the errors of reading it; a damaged run_end.json counts as none.
   void look();
 
-  // Of the last look: the checkpoints, in the order they were saved.
+  // The checkpoints of the last look, in the order they were saved.
   const std::vector<CheckpointFile>& checkpoints() const { return checkpoints_; }
   // The newest one by now.
   std::optional<CheckpointFile> newest() const;
@@ -67,7 +67,7 @@ class TrainingWatch {
   bool looked_ = false;
   bool chief_worked_ = false;  // at some look
   bool witnessed_ = false;
-  bool end_is_new_ = false;  // an end that is there now came, or will come, behind the first look
+  bool end_is_new_ = false;  // an end that exists now came, or will come, after the first look
   int looks_without_state_ = 0;
 };
 
