@@ -136,7 +136,7 @@ TEST_F(ServableTest, RowsOfInputsMustAgree) {
                           {{"x", torch::zeros({2, 4})}, {"ids", torch::zeros({3}, at::kLong)}});
               }).message(),
               HasSubstr("has 2 rows, others have 3"));
-  // What only the data tell.
+  // Errors that only the data show.
   const Error outside = error_of([&] {
     model.run("serving_default",
               {{"x", torch::zeros({1, 4})}, {"ids", torch::full({1}, 9, at::kLong)}});
@@ -240,7 +240,7 @@ TEST_F(ServableTest, AModelThatIsAnotherAtAnotherBatchSizeIsRefused) {
   EXPECT_THAT(loop.message(), HasSubstr("batch size of 1"));
 }
 
-// Numbers from 0 to 1 take one side of the branch, those of the wide rows both.
+// Numbers from 0 to 1 take one side of the branch, numbers of the wide rows both.
 TEST_F(ServableTest, ABranchOnAValueIsRefused) {
   source_.function = [](const Tensors& features) {
     Tensor sum = features.at("x").sum({1, 2});
@@ -355,7 +355,7 @@ TEST_F(ServableTest, AByteThatChangedIsFoundInEveryFile) {
               HasSubstr("model.safetensors' is missing"));
 }
 
-// Whoever opened a pipe would wait for its other end for ever.
+// A program that opened a pipe would wait for its other end for ever.
 TEST_F(ServableTest, APipeIsNoFileOfAModel) {
   const std::string folder = write();
   FileSystem& files = local_file_system();

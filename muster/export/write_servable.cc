@@ -26,7 +26,8 @@ using Outputs = std::map<std::string, ExportOutput>;
 // Batches of these sizes are traced, and the others compared: 1 is the usual one, and 8 is larger.
 constexpr int64_t kTraced = 3, kTracedToo = 5;
 constexpr int64_t kCompared[] = {1, 8};
-// How often a row of wide numbers is compared: a branch on the value of a sum goes either way.
+// How often a row of wide numbers is compared: a branch on the value of a sum takes both sides
+// then.
 constexpr uint64_t kWideRows = 8;
 
 // Numbers for floats without examples.
@@ -170,10 +171,10 @@ void compare_output(const std::string& name, const Tensor& expected, const Tenso
       hint);
 }
 
-// Compares what is written with `expected`, what the function gave for a batch of so many rows.
+// Compares the written model with `expected`, the function's results for a batch of this many rows.
 void compare_batch(const torch::jit::Method& forward, const NamedTensors& batch, int64_t rows,
                    const Outputs& expected, const ServableDescription& description) {
-  (void)by_key(expected, description.keys);  // the outputs are those of the other batches
+  (void)by_key(expected, description.keys);  // the outputs are the same as in the other batches
   NamedTensors got;
   try {
     got = internal::call(forward, batch);
@@ -192,7 +193,7 @@ void compare_batch(const torch::jit::Method& forward, const NamedTensors& batch,
   }
 }
 
-// Compares what is written with the function, at sizes and on numbers that were not traced.
+// Compares the written model with the function, at sizes and on numbers that were not traced.
 void compare_with_function(const std::string& bytes, const ServableSource& source,
                            const ServableDescription& description) {
   std::istringstream stream(bytes);

@@ -14,15 +14,15 @@
 
 namespace muster::inline v0_1 {
 
-// What is written.
+// The model to write.
 struct ServableSource {
   // Features by name.
   using Tensors = std::map<std::string, Tensor>;
 
   // Computes a batch: the signatures, kServingDefault among them. It is called several times, with
-  // batches of several sizes, while LibTorch notes what is computed.
+  // batches of several sizes, while LibTorch records the operations.
   std::function<std::map<std::string, ExportOutput>(const Tensors& features)> function{};
-  // Of the features that `function` is given.
+  // The features that `function` receives.
   ServingInputReceiver receiver{};
   // The very tensors that `function` computes with, by name ("net/dense/kernel").
   std::vector<std::pair<std::string, Tensor>> weights{};
@@ -32,13 +32,15 @@ struct ServableSource {
 
 // Writes into the folder `directory`, which exists:
 //   model.pt           TorchScript. forward() takes the features in the order of their names, and
-//                      gives a dict of tensors.
+//                      returns a dict of tensors.
 //   model.safetensors  the weights under their own names, as a checkpoint holds them
-//   signatures.json    what goes in and comes out, and digests of all three; written last
-// The function is traced at two batch sizes, so that what follows the batch size is told from what
-// does not. What was written is then loaded and compared with the function at two other batch
-// sizes. Throws InvalidArgument, naming output and batch size, where they differ; where an output
-// does not depend on the features; and for what cannot be traced. Throws what writing files throws.
+//   signatures.json    inputs and outputs, and digests of all three; written last
+//
+// The function is traced at two batch sizes, so that sizes that follow the batch size are
+// distinguished from sizes that do not. The written model is then loaded and compared with the
+// function at two other batch sizes. Throws InvalidArgument, naming output and batch size, if they
+// differ; if an output does not depend on the features; and for a function that cannot be traced.
+// Throws the errors of writing files.
 void write_servable(FileSystem& files, const std::string& directory, const ServableSource& source);
 
 }  // namespace muster::inline v0_1

@@ -19,12 +19,12 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// Aside of the versions, and of what another process writes.
+// Apart from the versions, and from another process's files.
 std::string temporary_name(int64_t seconds) {
   return fmt::format(".temp-{}-{}", seconds, ::getpid());
 }
 
-// Removes what processes that are gone left behind.
+// Removes files that ended processes left behind.
 void remove_leftovers(FileSystem& files, const std::string& directory) {
   const Result<std::vector<std::string>> names = files.list_directory(directory);
   if (!names.ok()) return;
@@ -43,7 +43,7 @@ class Unfinished {
   Unfinished(FileSystem& files, std::string path) : files_(files), path_(std::move(path)) {}
   ~Unfinished() {
     if (path_.empty()) return;
-    // As in remove_version(): its answer may have got lost, and then it is there.
+    // As in remove_version(): if its answer got lost, it exists.
     if (is_remote(path_)) (void)files_.remove(join_path(path_, internal::kSignaturesFile));
     if (const Status removed = files_.remove_tree(path_); !removed.ok())
       log::warning(fmt::format("cannot remove {}: {}", path_, removed.error().message()));
@@ -54,8 +54,8 @@ class Unfinished {
   // It is finished, under the name it has.
   void keep() { path_.clear(); }
 
-  // Gives the folder the name `seconds`, or the next one that makes it the newest, and returns its
-  // path.
+  // Gives the folder the name `seconds`, or the next number that makes it the newest, and returns
+  // its path.
   std::string finish(const std::string& directory, int64_t seconds) {
     constexpr int kTries = 10;
     for (int i = 0;; ++i) {
@@ -77,8 +77,8 @@ class Unfinished {
   std::string path_;
 };
 
-// Removes what exports that were killed have left in a store: folders that never became whole, that
-// hold nothing else, and that were begun longer ago than any export takes.
+// Removes leftovers of killed exports in a store: folders that never became whole, that hold
+// nothing else, and that were begun longer ago than any export takes.
 void remove_unfinished(FileSystem& files, const std::string& export_dir, int64_t seconds) {
   constexpr int64_t kLongestExport = 24 * 3600;
   for (const int64_t version : internal::numbered_folders(files, export_dir)) {
@@ -94,8 +94,8 @@ void remove_unfinished(FileSystem& files, const std::string& export_dir, int64_t
   }
 }
 
-// Where folders are not renamed, the version is written in its place, and is one when the last of
-// its files is there.
+// If folders cannot be renamed, the version is written in its place, and counts once the last of
+// its files exists.
 std::string write_in_store(FileSystem& files, const std::string& export_dir, int64_t seconds,
                            const ServableSource& source) {
   remove_unfinished(files, export_dir, seconds);
@@ -142,7 +142,7 @@ std::string write_version(FileSystem& files, const std::string& export_dir, int6
 Status remove_version(FileSystem& files, const std::string& export_dir, int64_t version) {
   const std::string path = join_path(export_dir, std::to_string(version));
   if (is_remote(export_dir)) {
-    // The one that makes it a version goes first: nobody takes what is left for whole.
+    // The file that makes it a version is deleted first: the rest is never taken for whole.
     const Status first = files.remove(join_path(path, internal::kSignaturesFile));
     if (!first.ok() && first.error().kind() != ErrorKind::kNotFound) return first;
   }

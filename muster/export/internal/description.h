@@ -1,4 +1,4 @@
-// What signatures.json says of an exported model. Thread safety: values and pure functions.
+// The content of signatures.json about an exported model. Thread safety: values and pure functions.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ inline constexpr const char* kWeightsFile = "model.safetensors";
 inline constexpr const char* kSignaturesFile = "signatures.json";
 
 // The names of a directory that are decimal numbers, in rising order, whether these are whole
-// exported models or not. Empty where there is no such directory.
+// exported models or not. Empty if there is no such directory.
 std::vector<int64_t> numbered_folders(FileSystem& files, const std::string& directory);
 
 // Which of the module's outputs an output of a signature is.
@@ -38,13 +38,13 @@ struct ServableDescription {
   std::set<std::string> may_be_missing{};           // inputs
   std::optional<data::FeatureSpec> parsing{};       // FixedLenFeatures of numbers
   std::shared_ptr<const RequestColumns> columns{};  // in front of the model; unset: none
-  // Of the other files of the folder; nothing in what an older Muster wrote.
+  // Digests of the other files of the folder; nothing in files of an older Muster.
   std::optional<formats::FileDigests> files{};
 };
 
 std::string to_json(const ServableDescription& description);
-// `what` is the name of the text in errors. Throws Corrupt where it is no such text or a byte of it
-// has changed, and InvalidArgument where a newer Muster wrote it.
+// `what` is the name of the text in errors. Throws Corrupt if it is no such text or a byte of it
+// has changed, and InvalidArgument if a newer Muster wrote it.
 ServableDescription description_from_json(const std::string& text, const std::string& what);
 
 }  // namespace muster::inline v0_1::internal

@@ -115,7 +115,7 @@ bool draws(const torch::jit::Node& node) {
   return true;
 }
 
-// What is drawn while a model is traced would be drawn anew at each request.
+// Random numbers of a traced model would be drawn anew at each request.
 void refuse_draws(const torch::jit::Block& block) {
   for (const torch::jit::Node* node : block.nodes()) {
     if (draws(*node)) {
@@ -157,7 +157,7 @@ Module trace(const TraceSource& source) {
   const torch::NoGradGuard no_grad;
   Module module = module_of(source.weights);
   const BatchTrace first = trace_once(source, source.inputs, module);
-  // Where they differ in more than numbers, what is compared later says what is wrong.
+  // If they differ in more than numbers, the later comparison reports the fault.
   (void)follow_batch(first, trace_once(source, source.other_inputs, module));
   name_arguments(*first.graph, source.inputs);
   torch::jit::Function* forward = module._ivalue()->compilation_unit()->create_function(
