@@ -16,7 +16,7 @@
 #include "muster/features/recipe.h"
 #include "muster/features/resolve.h"
 
-// Whoever links the part refers to this name, so that the linker takes this file out of the
+// A program that links the part refers to this name, so that the linker takes this file out of the
 // archive.
 extern "C" {
 extern const int muster_tabular_linked;
@@ -65,13 +65,13 @@ ServingInputReceiver serving_input_receiver(const std::vector<FeatureColumn>& co
           "the lengths of sequences differ; write the features of a request by hand, with the "
           "number of steps that it has");
     }
-    // What models find out by themselves: numbers, and their buckets.
+    // Columns that models resolve by themselves: numbers, and their buckets.
     (resolved.is_dense ? numbers : categories).push_back(column);
     if (resolved.is_dense) continue;
     for (const ResolvedColumn::Entry& entry : resolved.entries)
       features[entry.key] = {.dtype = entry.dtype, .shape = {1}};
   }
-  // Says where two columns contradict each other, and what cannot be exported.
+  // Reports contradictions between columns, and columns that cannot be exported.
   (void)make_parse_example_spec(columns);
   (void)recipe_of(categories);
   const data::FeatureSpec spec = make_parse_example_spec(numbers);

@@ -23,8 +23,8 @@ constexpr uint64_t kDefaultHashKey = 0xDECAFCAFFE;
 // Features of many values each have combinations without end.
 constexpr size_t kMostOfARow = 1 << 20;
 
-// FarmHash's FingerprintCat64: the fingerprint of two texts one behind another is not asked for,
-// only one that depends on both and their order.
+// FarmHash's FingerprintCat64: not the fingerprint of two texts one after another, only one that
+// depends on both and their order.
 uint64_t fingerprint_cat64(uint64_t first, uint64_t second) {
   constexpr uint64_t kMultiplier = 0xc6a4a7935bd1e995;
   const auto shift_mix = [](uint64_t value) { return value ^ (value >> 47); };
@@ -61,7 +61,7 @@ struct Leaf {
     return all;
   }
 
-  // What the hash is made of: ids and integers as they are, texts as their fingerprints.
+  // The inputs of the hash: ids and integers as they are, texts as their fingerprints.
   Cells values(const std::string& crossed, const FeatureReader& features) const {
     if (column) return column->ids(features);
     const CategoryValues values = features.categories(crossed, key);
@@ -228,7 +228,7 @@ class CrossedColumn final : public CategoricalColumn {
   const uint64_t hash_key_;
 };
 
-// Adds the leaves of a column that is crossed: those of a cross, or itself.
+// Adds the leaves of a column that is crossed: the leaves of a cross, or the column itself.
 void add_leaves(const FeatureColumn& column, std::vector<Leaf>& leaves) {
   auto categorical = internal::as_categorical(kFunction, column.shared_impl());
   if (const auto* crossed = dynamic_cast<const CrossedColumn*>(categorical.get())) {

@@ -1,4 +1,5 @@
-// DenseFeatures and LinearModel: laws between them, names, and which rows of a table they use.
+// DenseFeatures and LinearModel: invariants between them, names, and which rows of a table they
+// use.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +31,7 @@ using testing::ragged;
 const FeatureColumn kWords = categorical_column_with_identity("w", 6);
 const FeatureColumn kWeighted = weighted_categorical_column(kWords, "f");
 
-// Two words, none, an unknown one beside 3, and 3 three times.
+// Two words, none, an unknown one with 3, and 3 three times.
 Features sentences() {
   return Features(dict({ragged<int64_t>("w", {{1, 4}, {}, {-5, 3}, {3, 3, 3}}),
                         ragged<float>("f", {{2, -1}, {}, {1, 0.5f}, {1, 2, 0}})}));
@@ -120,7 +121,7 @@ TEST(LayersOfColumnsTest, LongRowsAreShortenedBeforeTheyAreCombined) {
       DenseFeatures({embedding_column(kWords, 2, {.combiner = Combiner::kSum, .max_norm = 1})})(
           sentences(), calls.context);
   expect_close(given.detach(), floats({0.6, 1.8, 0, 0, 0.3, 0.4, 0.9, 1.2}, {4, 2}));
-  // One word for each example goes another way.
+  // A single word for each example takes another path of the code.
   const Features single(Element::dict({{"w", ints({1, 3}, {2})}}));
   Calls again;
   again.store.set = calls.store.set;
@@ -129,7 +130,7 @@ TEST(LayersOfColumnsTest, LongRowsAreShortenedBeforeTheyAreCombined) {
       floats({0.6, 0.8, 0.3, 0.4}, {2, 2}));
 }
 
-// The ids of rows that a step used; -1 and what is missing are none of them.
+// The ids of rows that a step used, without -1 and missing ones.
 std::vector<int64_t> used_rows(const Variable& table) {
   EXPECT_TRUE(table.spec().row_sparse) << table.name();
   std::vector<int64_t> used;
@@ -153,8 +154,8 @@ TEST(LayersOfColumnsTest, AStepUsesTheRowsOfItsIdsAlone) {
                floats({1, 4, 1}, {3, 1}));
 }
 
-// The gradients of one operation for all columns, beside those of products with whole tables; for
-// one unit and for several, and where gradients have gradients themselves.
+// The gradients of one operation for all columns, compared with those of products with whole
+// tables; for one unit and for several, and if gradients have gradients themselves.
 TEST(LayersOfColumnsTest, ALinearModelHasTheGradientsOfProducts) {
   const auto narrow = numeric_column("n", {.shape = {2}});
   const auto wide = numeric_column("x", {.shape = {20}});

@@ -32,7 +32,7 @@ class LinearModelImpl final : public LayerImpl {
     const std::vector<ColumnValues> given =
         columns_->split(inputs, context.name_of(identity()), context.device());
     std::vector<LinearTerm> terms;
-    std::vector<Tensor> parts;  // what has a graph of its own
+    std::vector<Tensor> parts;  // parts with a graph of their own
     for (size_t i = 0; i < given.size(); ++i) {
       if (!columns_->column(i).is_categorical()) {
         LinearTerm term = of_numbers(i, given[i], context);
@@ -64,7 +64,7 @@ class LinearModelImpl final : public LayerImpl {
             .trainable = options_.trainable};
   }
 
-  // The weights of column i are in the slots behind all tables.
+  // The weights of column i are in the slots after all tables.
   int slot_of(size_t i) const { return static_cast<int>(columns_->size() + i); }
 
   VariableSpec table_of(const CategoricalColumn& column) const {

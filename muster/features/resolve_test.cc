@@ -1,4 +1,4 @@
-// What columns read, and what resolve() gives for it.
+// Inputs of columns, and the results of resolve() for them.
 #include "muster/features/resolve.h"
 
 #include <gmock/gmock.h>
@@ -64,7 +64,8 @@ TEST(ResolveTest, LargeNumbersAreExactUntilTheyAreSmall) {
   expect_equal(ids_of(city, Element::dict({{"small", ints({1, 16777216}, {2})}})),
                ints({1, 2}, {2, 1}));
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
-  // As they are they become floats, which is told, and so is a dtype that rounds requests.
+  // Without a conversion they become floats, with a warning, and so does a dtype that rounds
+  // requests.
   ::testing::internal::CaptureStderr();
   const auto plain = numeric_column("day");
   resolve({plain})(batch);
@@ -99,7 +100,7 @@ TEST(ResolveTest, IntegersAreHashedAsTheirDigits) {
 }
 
 TEST(ResolveTest, UnknownIntegersOfAVocabulary) {
-  // The reference says so of 100, beside a vocabulary of 5.
+  // The reference documents this for 100, with a vocabulary of 5.
   const auto column =
       categorical_column_with_vocabulary_list("n", {11, 22, 33, 44, 55}, {.num_oov_buckets = 100});
   EXPECT_EQ(column.num_buckets(), 105);

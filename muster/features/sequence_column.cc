@@ -23,7 +23,7 @@ using internal::FeatureReader;
 using internal::Source;
 using internal::TableRows;
 
-// Gives the same texts in another shape.
+// Returns the same texts in another shape.
 Strings reshaped(const Strings& texts, const Shape& shape) {
   std::vector<int64_t> offsets{0};
   std::string bytes;
@@ -155,7 +155,7 @@ class SequenceNumericColumn final : public Source {
     numbers = options_.normalizer_fn ? normalized(numbers) : internal::as_floats(numbers, name());
     Shape shape = options_.shape;
     if (given.defined()) {
-      // One step lies behind another; the last may be cut off.
+      // One step lies after another; the last may be cut off.
       if (numbers.dim() != 2) refuse("with lengths it is [batch, values]");
       const int64_t steps = (numbers.size(1) + width_ - 1) / width_;
       numbers = at::constant_pad_nd(numbers, {0, steps * width_ - numbers.size(1)});
@@ -180,7 +180,7 @@ class SequenceNumericColumn final : public Source {
   }
 
  private:
-  // Before what lies behind the lengths gets the default_value, as there.
+  // Runs before the values after the lengths get the default_value, as there.
   Tensor normalized(const Tensor& numbers) const {
     const Tensor result = options_.normalizer_fn(numbers);
     if (!result.defined() || result.sizes() != numbers.sizes()) {

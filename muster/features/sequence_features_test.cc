@@ -50,7 +50,7 @@ TEST(SequenceFeaturesTest, ASequenceEndsWithItsLastValue) {
       Element::dict({{"w", texts({"a", "", "b", "", "x", "", "", "", "", "", "", ""}, {3, 4})}}));
   expect_equal(dense.at("w/ids").value().tensor(),
                ints({0, -1, 1, -1, -1, -1, -1, -1, -1, -1, -1, -1}, {3, 4, 1}));
-  // An unknown word is one.
+  // An unknown word counts as one.
   expect_equal(dense.at("w/lengths").value().tensor(), ints({3, 1, 0}, {3}));
   const Element lengths =
       resolve({words})(dict({ragged<std::string>("w", {{"b", ""}, {}, {"a", "b", "a"}})}));
@@ -68,7 +68,7 @@ TEST(SequenceFeaturesTest, NumbersOfSteps) {
   expect_equal(given.at("x/lengths").value().tensor(), ints({2, 1, 0, 2}, {4}));
   const auto half =
       sequence_numeric_column("x", {.normalizer_fn = [](const Tensor& x) { return x / 2; }});
-  // What lies behind the end of a row is no number of the feature.
+  // Numbers after the end of a row are not part of the feature.
   const Element padded = resolve({half})(dict({ragged<float>("x", {{1, 2, 3}, {5}})}));
   expect_equal(padded.at("x/values").value().tensor(), floats({0.5, 1, 1.5, 2.5, 0, 0}, {2, 3, 1}));
   const auto shifted = sequence_numeric_column(

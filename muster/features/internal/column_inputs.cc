@@ -60,7 +60,7 @@ std::shared_ptr<const ColumnInputs> ColumnInputs::of_dense(
 
 namespace {
 
-// An entry that is in the batch already, which may be of somebody who calls it so by chance.
+// An entry that is in the batch already, perhaps as a feature that has this name by chance.
 const Tensor& resolved_entry(const Source& source, const Entry& entry,
                              const FeatureReader& reader) {
   const Value& value = reader.feature(source.name(), entry.key);

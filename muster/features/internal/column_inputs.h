@@ -1,4 +1,4 @@
-// What a layer of columns is given of the features. Thread safety: immutable.
+// The inputs of a layer of columns, made from the features. Thread safety: immutable.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ namespace muster::inline v0_1::feature_column::internal {
 class ColumnInputs {
  public:
   // Sorts the columns by name. Throws InvalidArgument "<layer>: ..." for no columns, two of one
-  // name, two that share a table and differ in it, and those that are sequences, unless all are to
-  // be.
+  // name, two that share a table and differ in it, and for sequences, unless all are to be
+  // sequences.
   ColumnInputs(const char* layer, const std::vector<FeatureColumn>& columns,
                bool sequences = false);
   // Throws InvalidArgument also for a column that is not dense.
@@ -27,14 +27,14 @@ class ColumnInputs {
 
   size_t size() const { return columns_.size(); }
   const Column& column(size_t i) const { return columns_[i].impl(); }
-  // The number of the table that column i asks for: that of the first column with its name.
+  // The number of the table that column i asks for: the number of the first column with its name.
   int table_of(size_t i) const { return tables_[i]; }
 
-  // Gives what the layer takes: the entries of all columns, one behind another; those that are not
-  // there are resolved.
+  // Returns the inputs of the layer: the entries of all columns, one after another; missing entries
+  // are resolved.
   LayerInputs inputs(const Features& features) const;
-  // Gives the columns what belongs to them, on the device. Throws InvalidArgument naming `name`,
-  // the layer, for another number of tensors.
+  // Splits the inputs between the columns, on the device. Throws InvalidArgument naming `name`, the
+  // layer, for another number of tensors.
   std::vector<ColumnValues> split(const LayerInputs& inputs, const std::string& name,
                                   Device device) const;
 
@@ -44,12 +44,12 @@ class ColumnInputs {
   size_t tensors_ = 0;
 };
 
-// Gives the numbers of all columns, one behind another: the last axis is theirs. Their tables are
+// Returns the numbers of all columns, one after another: the last axis is theirs. Their tables are
 // variables of the layer.
 Tensor joined_numbers(const ColumnInputs& columns, const std::vector<ColumnValues>& given,
                       const LayerIdentity& layer, CallContext& context, bool trainable);
 
-// Gives the table as that of a layer that trains, or does not.
+// Returns the table for a layer that trains, or does not.
 VariableSpec with_trainable(VariableSpec table, bool trainable);
 
 }  // namespace muster::inline v0_1::feature_column::internal

@@ -13,8 +13,8 @@
 
 namespace muster::inline v0_1::feature_column::internal {
 
-// Values of categories: Strings or integers of one or two axes. What is empty was never there: "",
-// -1, and whatever is behind the length of its row.
+// Values of categories: strings or integers of one or two axes. Empty values are left out: "", -1,
+// and all values after the length of their row.
 class CategoryValues {
  public:
   int64_t rows() const { return rows_; }
@@ -25,7 +25,7 @@ class CategoryValues {
   std::string_view text(int64_t i) const { return (*texts_)[i]; }
   int64_t number(int64_t i) const { return numbers_.data_ptr<int64_t>()[i]; }
   bool present(int64_t i) const;
-  // Whether the lengths of rows say what is there, and not the values.
+  // Whether the lengths of rows decide which values exist, and not the values.
   bool has_lengths() const { return lengths_.defined(); }
   const Tensor& lengths() const { return lengths_; }  // int64 [rows]
 
@@ -38,10 +38,10 @@ class CategoryValues {
   Tensor lengths_;
 };
 
-// Gives FarmHash's Fingerprint64 of cell i; an integer is hashed as its decimal digits.
+// Returns FarmHash's Fingerprint64 of cell i; an integer is hashed as its decimal digits.
 uint64_t fingerprint_of(const CategoryValues& values, int64_t i);
 
-// Gives cell i as a text: an integer as its decimal digits.
+// Returns cell i as a text: an integer as its decimal digits.
 std::string text_of(const CategoryValues& values, int64_t i);
 
 class FeatureReader {
@@ -49,7 +49,7 @@ class FeatureReader {
   // Throws InvalidArgument for an element that is no dict.
   explicit FeatureReader(const Element& features);
 
-  // Gives nullptr when there is no value of that name.
+  // Returns nullptr when there is no value of that name.
   const Value* find(const std::string& key) const;
   // The feature of a column's key. Throws InvalidArgument that lists the features there are, and
   // for a value without rows.
@@ -58,10 +58,10 @@ class FeatureReader {
   // column's: kString, or one of integers.
   CategoryValues categories(const std::string& column, const std::string& key,
                             const data::FeatureDType& dtype) const;
-  // The same for a key whose dtype nobody said.
+  // The same for a key whose dtype is not declared.
   CategoryValues categories(const std::string& column, const std::string& key) const;
-  // The numbers of rows of VarLenFeatures, int64 [rows]; undefined where it is none. Throws
-  // InvalidArgument for lengths that are not so many, or not from 0 to `width`.
+  // The numbers of rows of VarLenFeatures, int64 [rows]; undefined if it is none. Throws
+  // InvalidArgument for another number of lengths, or lengths not from 0 to `width`.
   Tensor row_lengths(const std::string& column, const std::string& key, int64_t rows,
                      int64_t width) const;
 
