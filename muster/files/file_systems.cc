@@ -24,7 +24,7 @@ bool is_scheme(const std::string& text) {
   });
 }
 
-// What a program has that links muster::stores.
+// Whether a program that links muster::stores has the scheme.
 bool is_scheme_of_stores(const std::string& scheme) {
   return scheme == "s3" || scheme == "gs" || scheme == "http" || scheme == "https";
 }
@@ -168,8 +168,8 @@ class FileSystems final : public FileSystem {
     return entry->made.get();
   }
 
-  // What stands in a folder of a store has a name of one part. That may be "..", which a store
-  // takes for a name as any other: whoever goes to a disk with it refuses it.
+  // An entry in a folder of a store has a name of one part. That part may be "..", which a store
+  // takes for a name like any other: code that copies it to a disk refuses it.
   static std::optional<Error> wrong_name(const std::string& path, const std::string& name) {
     const std::string fault = name == "." || name == ".." ? "" : fault_of_name(name);
     if (fault.empty()) return std::nullopt;

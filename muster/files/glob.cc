@@ -54,7 +54,7 @@ void add_if_there(FileSystem& files, const std::string& path,
   }
 }
 
-// The part of a pattern with brackets that stand for themselves; "" where it says itself which do.
+// The part of a pattern with its brackets taken literally; "" if it says itself which are literal.
 std::string with_plain_brackets(const std::string& part) {
   if (part.find('[') == std::string::npos || part.find('\\') != std::string::npos ||
       part.find("[[]") != std::string::npos || part.find("[*]") != std::string::npos ||
@@ -66,7 +66,7 @@ std::string with_plain_brackets(const std::string& part) {
   return plain;
 }
 
-// Those entries of a folder that a part of a pattern means.
+// The entries of a folder that match one part of a pattern.
 std::vector<DirectoryEntry> meant(std::vector<DirectoryEntry> entries, const std::string& part,
                                   Literal literal, const std::string& directory) {
   const std::string plain = with_plain_brackets(part);
@@ -101,8 +101,8 @@ struct Match {
   std::map<std::string, FileInfo>& found;
   Walk& walk;
 
-  // What matches below `directory`, which ends with a slash or is empty, the rest of the pattern,
-  // from `begin` on.
+  // Adds the paths below `directory`, which ends with a slash or is empty, that match the rest of
+  // the pattern, from `begin` on.
   void below(const std::string& directory, size_t begin) const {
     const size_t slash = pattern.find('/', begin);
     const bool last = slash == std::string::npos;
@@ -151,7 +151,7 @@ void add_below(FileSystem& files, const std::string& folder, size_t depth, Walk&
 
 bool has_wildcard(std::string_view pattern) {
   std::string_view names = pattern.substr(root_size(pattern));
-  // What stands behind the question mark of a web address is no file's name.
+  // The text after the question mark of a web address is not part of a file's name.
   if (const std::string_view scheme = scheme_of(pattern); scheme == "http" || scheme == "https")
     names = names.substr(0, names.find('?'));
   return names.find_first_of("*?[") != std::string_view::npos;

@@ -20,7 +20,7 @@ using ::testing::IsEmpty;
 const std::vector<std::string> kTree = {"a/1.csv", "a/2.csv",       "a/x.txt",
                                         "b/1.csv", "b/.hidden.csv", "top.csv"};
 
-// The same tree in a folder of a disk and in a store, and what a pattern finds in it.
+// The same tree in a folder of a disk and in a store, and the matches of a pattern in it.
 struct Trees {
   Trees() {
     for (const std::string& name : kTree) {
@@ -84,7 +84,7 @@ TEST(Glob, FilesBelowAFolder) {
             ErrorKind::kNotFound);
 }
 
-// Whoever copies a bucket to a disk writes nothing beside the folder.
+// A copy of a bucket on a disk must write nothing outside its folder.
 TEST(Glob, NamesThatLeadOutOfAFolderAreRefused) {
   MemoryStore store;
   store.write_atomically("mem://b/t/../../etc/passwd", "x").value();
@@ -172,7 +172,7 @@ TEST(Glob, BracketsInNamesAreThemselves) {
   EXPECT_THAT(find("x[ab]-1"), ElementsAre("xa-1", "xb-1"));
   EXPECT_THAT(find("photo?.txt"), ElementsAre("photo1.txt", "photo2.txt"));
   EXPECT_THAT(find("photo*.txt"), ElementsAre("photo1.txt", "photo2.txt", "photo[1].txt"));
-  // What is written so means itself alone.
+  // Escaped brackets mean only themselves.
   for (const char* escaped : {"photo[[]1].txt", "photo\\[1].txt", "photo\\[1\\].*"})
     EXPECT_THAT(find(escaped), ElementsAre("photo[1].txt")) << escaped;
 }

@@ -12,12 +12,12 @@
 
 namespace muster::inline v0_1 {
 
-// While it lives, requests of this thread, and those that threads of a store make for it, have one
-// StoreOptions::retry_timeout together: the time counts from the first failure behind which nothing
-// was answered. Inside of another one it changes nothing.
+// While it lives, requests of this thread, and requests that threads of a store make for it, share
+// one StoreOptions::retry_timeout: the time counts from the first failure after which nothing was
+// answered. Inside of another one it changes nothing.
 class MUSTER_PART_EXPORT SharedPatience {
  public:
-  // What those who share it know of the outage. Thread-safe.
+  // The common knowledge of an outage. Thread-safe.
   class Outage {
    public:
     // A request failed; it began to fail at `failed`. Returns since when nothing was answered.
@@ -34,7 +34,7 @@ class MUSTER_PART_EXPORT SharedPatience {
   SharedPatience(const SharedPatience&) = delete;
   SharedPatience& operator=(const SharedPatience&) = delete;
 
-  // That of this thread; nullptr where there is none.
+  // The outage of this thread; nullptr if there is none.
   static std::shared_ptr<Outage> current();
 
   // Takes part, on a thread that works for another one.

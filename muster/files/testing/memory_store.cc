@@ -176,7 +176,7 @@ Result<std::vector<DirectoryEntry>> MemoryStore::list_entries(const std::string&
        each != objects_.end() && each->first.starts_with(prefix); ++each) {
     const std::string rest = each->first.substr(prefix.size());
     const size_t slash = rest.find('/');
-    // What is an object and a folder too is told as an object, as info() does.
+    // A name that is an object and a folder is reported as an object, as info() does.
     if (slash == std::string::npos) {
       found[rest] = {.size = each->second.content->size(),
                      .modified_seconds = each->second.modified_seconds};
@@ -198,7 +198,7 @@ Status MemoryStore::remove(const std::string& path) {
   const std::lock_guard lock(mutex_);
   if (!admitted.ok() && !plan_.loses_answers) return admitted;
   if (objects_.erase(key) > 0) return admitted;
-  // The folder went with the last object in it, which whoever removes a tree has removed.
+  // The folder disappeared with its last object, which the removal of the tree has removed.
   return nothing_at(path);
 }
 

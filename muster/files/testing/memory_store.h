@@ -1,6 +1,6 @@
 // An object store in memory, for tests: objects that are written whole, no rename, no append, and
-// folders only as what names have in common, as buckets have them. It fails when a test wants it
-// to, and counts what it was asked. Thread safety: as FileSystem.
+// folders only as common prefixes of names, as in buckets. It fails when a test wants it to, and
+// counts its requests. Thread safety: as FileSystem.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace muster::inline v0_1 {
 
-// Which requests fail, by their number since the plan was set, from 0 on. What fails changes
+// Which requests fail, by their number since the plan was set, from 0 on. A failed request changes
 // nothing in the store, unless the plan says so.
 struct StorePlan {
   int64_t fail_at = -1;    // this one; -1: none
@@ -27,7 +27,7 @@ struct StorePlan {
   // Which paths it is about; unset: all.
   std::function<bool(const std::string& path)> only = {};
   ErrorKind kind = ErrorKind::kUnavailable;  // of the error
-  bool loses_answers = false;                // whether writes that fail are done all the same
+  bool loses_answers = false;                // whether failed writes are done anyway
 };
 
 class MemoryStore final : public FileSystem {
@@ -53,11 +53,11 @@ class MemoryStore final : public FileSystem {
   // Refused, as an object cannot grow.
   Result<std::unique_ptr<FileWriter>> open_writer(const std::string& path) override;
   Result<std::unique_ptr<StagedWriter>> open_staged(const std::string& path) override;
-  // NotFound where no object's name begins with the folder's.
+  // NotFound if no object's name begins with the folder's.
   Result<std::vector<std::string>> list_directory(const std::string& path) override;
-  // One request, as a store's own listing tells sizes and times.
+  // One request, because a store's own listing contains sizes and times.
   Result<std::vector<DirectoryEntry>> list_entries(const std::string& path) override;
-  // Does nothing: a folder is there when something is in it.
+  // Does nothing: a folder exists if it has content.
   Status make_directories(const std::string& path) override;
   Status remove(const std::string& path) override;
   // Refused.
