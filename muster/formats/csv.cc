@@ -15,7 +15,8 @@ constexpr char kQuote = '"';
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 constexpr size_t kShown = 60;  // bytes of a row in a message
 
-// What somebody took for a CSV file by its first bytes, and how it becomes one.
+// Recognises other formats that were taken for CSV files by their first bytes, and says how to
+// convert them.
 Status check_text(const std::string& name, std::string_view start) {
   const auto refuse = [&](const char* what, const std::string& hint) {
     return corrupt("'" + name + "' is " + what + ", and no CSV file in UTF-8", hint);
@@ -69,7 +70,7 @@ Result<CsvReader> CsvReader::open(std::unique_ptr<InputStream> stream, CsvDialec
 
 void CsvReader::find_line_end() {
   constexpr size_t kFirstLine = 64 * 1024;
-  // What is damaged is told when it is read.
+  // Damaged data is reported when it is read.
   Result<Bytes> bytes = stream_->peek(kFirstLine);
   if (!bytes.ok()) bytes = stream_->peek(1);
   if (!bytes.ok()) return;
@@ -225,7 +226,7 @@ Status CsvReader::more(size_t held) {
   Result<Bytes> bytes = stream_->peek(wanted);
   size_t asked = wanted;
   if (!bytes.ok() && wanted > held + 1) {
-    // The damage may lie behind this row.
+    // The damage may be after this row.
     asked = held + 1;
     bytes = stream_->peek(asked);
   }

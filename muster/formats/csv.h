@@ -38,15 +38,15 @@ inline constexpr size_t kMostCsvFields = size_t{1} << 20;
 // Reads the rows of one file in order.
 class CsvReader {
  public:
-  // `stream` must not be null and must stand at its beginning; check_dialect() must accept the
-  // dialect. The errors are those of reading the first bytes, and Corrupt, with what to do, for
-  // bytes that are no text in UTF-8: UTF-16, a spreadsheet's own file, Parquet.
+  // `stream` must not be null and must be at its beginning; check_dialect() must accept the
+  // dialect. Returns the errors of reading the first bytes, and Corrupt, with what to do, for bytes
+  // that are no text in UTF-8: UTF-16, a spreadsheet's own file, Parquet.
   static Result<CsvReader> open(std::unique_ptr<InputStream> stream, CsvDialect dialect = {},
                                 uint64_t longest_row = kLongestCsvRow);
 
   // Reads the next row; returns false at the end. The error is Corrupt, and names the file and the
-  // line, for a quote inside of an unquoted field, for text behind a closing quote and for too many
-  // fields; the next call goes on behind that line. It is Corrupt also for a quote that is never
+  // line, for a quote inside of an unquoted field, for text after a closing quote and for too many
+  // fields; the next call continues after that line. It is Corrupt also for a quote that is never
   // closed and for a row over the limit; after these, and after errors of the stream, the next call
   // returns false.
   Result<bool> next();
@@ -54,7 +54,7 @@ class CsvReader {
   // The fields of the last row. The views are good until the next call of anything but fields() and
   // text().
   std::span<const std::string_view> fields() const { return {fields_.data(), count_}; }
-  // The row as it stands in the file, without its line end.
+  // The row as it is in the file, without its line end.
   std::string_view text() const { return text_; }
 
   // The byte of the unpacked content at which the last row begins.
@@ -65,7 +65,7 @@ class CsvReader {
 
   // The byte at which the next row begins, or the empty lines before it.
   uint64_t offset() const { return window_offset_ + at_; }
-  // Goes on at an offset that offset() returned. Returns InvalidArgument when no row can begin
+  // Continues at an offset that offset() returned. Returns InvalidArgument if no row can begin
   // there; the reader is at the end then.
   Status seek(uint64_t offset);
 
@@ -73,7 +73,7 @@ class CsvReader {
   const std::string& name() const { return stream_->name(); }
 
  private:
-  // The window is searched in groups of so many words; a bit of a word says that a byte is a
+  // The window is searched in groups of this many words; a bit of a word says that a byte is a
   // delimiter, a quote or a line end.
   static constexpr size_t kGroupWords = 64;
 
@@ -96,13 +96,13 @@ class CsvReader {
     kTooLong,
   };
   Step step();
-  // A field in quotes, and what ends it.
+  // A field in quotes, and its end.
   struct QuotedField {
     std::string_view content{};  // between the quotes; those inside are still doubled
-    size_t end = 0;              // in the window: the delimiter or line end behind it
+    size_t end = 0;              // in the window: the delimiter or line end after it
     bool has_doubled = false;
   };
-  // Reads on behind the opening quote at `open` of the window. Returns kRow when it has read the
+  // Continues after the opening quote at `open` of the window. Returns kRow when it has read the
   // field, else the step with which the row ends.
   template <typename NextSpecial>
   Step read_quoted(size_t open, const NextSpecial& next_special, QuotedField& field);
@@ -112,16 +112,16 @@ class CsvReader {
   bool next_group();
   void restart_group(size_t from);
   bool grow_fields();
-  // Looks at the first line of the stream, which stands at its beginning.
+  // Looks at the first line of the stream, which is at its beginning.
   void find_line_end();
   std::string quotes_off() const { return "; or " + quotes_off_ + ", if quotes mean nothing"; }
-  // Extends the window: it shows the `held` bytes from at_ on again, and what comes behind them.
+  // Extends the window: it shows the `held` bytes from at_ on again, and the bytes after them.
   Status more(size_t held);
   // Forgets the window; the next row is read from `offset` of the stream.
   Status restart_window(uint64_t offset);
-  // Goes on behind the line that holds failed_at_.
+  // Continues after the line that holds failed_at_.
   Status pass_line();
-  // Returns the error of a step, and moves the reader to where it goes on.
+  // Returns the error of a step, and moves the reader to the place where it continues.
   Error failed(Step step);
 
   std::unique_ptr<InputStream> stream_;
@@ -131,16 +131,16 @@ class CsvReader {
   bool lines_end_with_return_ = false;
   std::vector<char> translated_;  // the window then, with \n in place of \r
 
-  std::string_view window_;  // what the stream shows, from window_offset_ on
+  std::string_view window_;  // the stream's bytes from window_offset_ on
   uint64_t window_offset_ = 0;
-  bool window_is_last_ = false;  // nothing comes behind the window
+  bool window_is_last_ = false;  // no bytes follow the window
   size_t at_ = 0;                // in the window: where the next row begins
 
   std::array<uint64_t, kGroupWords> masks_;
   size_t group_ = 0;        // in the window: where the group begins
   size_t group_words_ = 0;  // how many of masks_ are in use
   size_t word_ = 0;         // of masks_, the one being used up
-  uint64_t mask_ = 0;       // what is left of it
+  uint64_t mask_ = 0;       // the rest of it
 
   std::vector<std::string_view> fields_;
   size_t count_ = 0;
@@ -150,7 +150,7 @@ class CsvReader {
   size_t failed_at_ = 0;  // in the window
 
   uint64_t row_offset_ = 0;
-  uint64_t begin_ = 0;  // behind the byte order mark
+  uint64_t begin_ = 0;  // after the byte order mark
   // How many lines begin before the next row, and before the last one. Both are unknown after a
   // seek().
   std::optional<uint64_t> line_ = 1;

@@ -84,7 +84,7 @@ TEST(Csv, QuotesHoldDelimitersLineEndsAndDoubledQuotes) {
   EXPECT_EQ(rows_of("5\" pipe,\"x\n", {.use_quotes = false}), (Rows{{"5\" pipe", "\"x"}}));
 }
 
-// As spreadsheets on old Macs write it, also where somebody went on in another editor.
+// As spreadsheets on old Macs write it, also if the file was continued in another editor.
 TEST(Csv, LinesMayEndWithAReturnAlone) {
   EXPECT_EQ(rows_of("a,b\r1,2\r3,4"), (Rows{{"a", "b"}, {"1", "2"}, {"3", "4"}}));
   EXPECT_EQ(rows_of("\xef\xbb\xbf"
@@ -211,7 +211,7 @@ TEST(Csv, WhatIsWrittenIsReadBack) {
     if (round % 10 == 0) {
       EXPECT_EQ(rows_of(gzip(bytes_of(text), 1), dialect), rows);
     }
-    // The last line end may be missing, and carriage returns may stand before line ends.
+    // The last line end may be missing, and carriage returns may precede line ends.
     EXPECT_EQ(rows_of(text.substr(0, text.size() - 1), dialect), rows);
   }
 }

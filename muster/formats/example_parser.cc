@@ -104,7 +104,7 @@ class ExampleBatch::Parser {
   const std::byte* damaged_at() const { return damaged_at_; }
 
  private:
-  // The innermost place of damage is told.
+  // The innermost place of damage is reported.
   bool damaged(const std::byte* at) {
     if (damaged_at_ == nullptr) damaged_at_ = at;
     return false;
@@ -206,7 +206,8 @@ class ExampleBatch::Parser {
     return true;
   }
 
-  // Returns memory for `count` numbers behind those of the row; nullptr when its shape has no more.
+  // Returns memory for `count` numbers after the numbers of the row; nullptr if its shape has no
+  // more.
   template <typename Number>
   Number* room(size_t place, size_t count) {
     Cell& cell = batch_.cells_[place];

@@ -18,7 +18,7 @@ namespace muster::inline v0_1::formats {
 
 // How many values of a feature an example has.
 enum class FeatureForm {
-  kFixed,     // always those of one shape
+  kFixed,     // always a fixed shape
   kVariable,  // any number; none when the feature is missing
   kSequence,  // any number of steps of one shape
 };
@@ -57,7 +57,7 @@ struct FeatureColumn {
 // The features to read, once they have been checked.
 class ExamplePlan {
  public:
-  // Returns InvalidArgument, naming the key, for a key that is there twice, the kind kNone, a
+  // Returns InvalidArgument, naming the key, for a key that occurs twice, the kind kNone, a
   // negative size, a step without values, and a default of another kind or count than its feature.
   static Result<ExamplePlan> compile(std::vector<FeaturePlan> features);
 
@@ -83,24 +83,24 @@ class ExamplePlan {
 // Reads example after example into the columns of one batch.
 class ExampleBatch {
  public:
-  // `columns` holds a column for each feature of the plan, in its order, with room for all rows
+  // `columns` holds a column for each feature of the plan, in its order, with space for all rows
   // that will be added. Both must outlive this object.
   ExampleBatch(const ExamplePlan& plan, std::span<FeatureColumn> columns);
 
   // Adds `example` as the next row. Lists may be packed or not, and features may come in any order;
-  // when a key occurs twice, the later value counts. Features and fields that nobody asked for are
-  // skipped. Returns Corrupt, with the byte, when it is no tf.Example. Returns InvalidArgument for
-  // a missing feature (and lists those there are), for one of another kind, and for another number
-  // of values than its shape has. After an error the state of the columns is undefined.
+  // when a key occurs twice, the later value counts. Features and fields that are not in the plan
+  // are skipped. Returns Corrupt, with the byte, when it is no tf.Example. Returns InvalidArgument
+  // for a missing feature (and lists the existing ones), for one of another kind, and for another
+  // number of values than its shape has. After an error the state of the columns is undefined.
   Status add(Bytes example);
 
  private:
-  // What the current row holds for one feature.
+  // The values of the current row for one feature.
   struct Cell {
     int64_t row = -1;  // in which it was last seen
     FeatureKind kind = FeatureKind::kNone;
     int64_t count = 0;  // values
-    size_t begin = 0;   // of the row, in what is appended
+    size_t begin = 0;   // of the row, in the appended values
   };
   // The key of the i-th feature of the last example, and its index in the plan. Most files keep one
   // order of features, so the guess is usually right.

@@ -22,7 +22,7 @@ using Strings = std::vector<std::string>;
 using Floats = std::vector<float>;
 using Integers = std::vector<int64_t>;
 
-// Field `number` with `body` behind its length.
+// Field `number` with `body` after its length.
 std::string field(int number, const std::string& body) {
   std::string bytes{static_cast<char>(number * 8 + 2)};
   if (body.size() < 128) return bytes + static_cast<char>(body.size()) + body;
@@ -77,11 +77,12 @@ TEST(Example, LaterEntriesOfAKeyCount) {
   EXPECT_EQ(features_of(entry("a", field(3, kOne)) + entry("b", field(3, kOne)) +
                         entry("a", field(2, kHalf))),
             (FeatureMap{{"a", Floats{0.5f}}, {"b", Integers{1}}}));
-  // Of several kinds in one feature the last counts; features fields in two parts are one map.
+  // If one feature has several kinds, the last one counts; features fields in two parts are one
+  // map.
   const std::string part = field(1, entry("a", field(2, kHalf) + field(3, kOne) + field(3, kOne)));
   EXPECT_EQ(decode_example(bytes_of(part + field(1, entry("b", field(3, kOne))))).value().features,
             (FeatureMap{{"a", Integers{1, 1}}, {"b", Integers{1}}}));
-  // The value may stand in front of its key.
+  // The value may precede its key.
   EXPECT_EQ(features_of(field(1, field(2, field(3, kOne)) + field(1, "a"))),
             (FeatureMap{{"a", Integers{1}}}));
 }
@@ -128,7 +129,7 @@ TEST(Example, GoldenVector) {
   // Files written by others do not come with the project: ./dev test names their folder.
   if (folder == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
   const std::string path = join_path(folder, "../golden/format_vectors.json");
-  // The known bytes stand beside that folder, and not everywhere.
+  // The known bytes are next to that folder, and not on every machine.
   if (!local_file_system().exists(path).value()) GTEST_SKIP() << path << " is not there";
   const auto golden = nlohmann::json::parse(local_file_system().read_file(path).value());
   const std::string bytes = from_hex(golden.at("example").at("proto_hex"));
@@ -137,7 +138,7 @@ TEST(Example, GoldenVector) {
   EXPECT_EQ(encode_example({expected}), bytes);
 }
 
-// What TensorFlow wrote.
+// Records that TensorFlow wrote.
 class RealRecords : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -157,7 +158,7 @@ class RealRecords : public ::testing::Test {
 };
 
 TEST_F(RealRecords, ToyIsItsCsv) {
-  // The first line of toy.csv is "1,NA,A,A,X,,0,0,1"; what is missing there has no kind.
+  // The first line of toy.csv is "1,NA,A,A,X,,0,0,1"; a missing value there has no kind.
   const auto records = this->records("toy.nocompress-tfe-tfrecord-00000-of-00002");
   EXPECT_EQ(records, this->records("toy.tfe-tfrecord-00000-of-00002"));
   ASSERT_EQ(records.size(), 3u);
@@ -188,7 +189,8 @@ TEST_F(RealRecords, MessagesAreToldApart) {
   EXPECT_EQ(first.feature_lists[0].second, (std::vector<Feature>{Strings{"0"}, Strings{"1"}}));
 }
 
-// A map may come in as many parts as it has entries; what stands twice counts once, at its place.
+// A map may come in as many parts as it has entries; an entry that occurs twice counts once, at its
+// place.
 TEST(Example, AMapInPartsIsOneMap) {
   std::string bytes;
   for (int i = 0; i < 1000; ++i)

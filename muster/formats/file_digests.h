@@ -1,11 +1,12 @@
-// Digests of files that belong together in a folder, kept in a JSON text that is one of them:
+// Digests of files that belong together in a folder, kept in a JSON file, which is itself one of
+// these files:
 //
 //   "files": {"model.pt": {"bytes": 1234, "digest": "crc32c:0123abcd"}, ...},
 //   "seal": "crc32c:89ab4567"
 //
 // The seal is the digest of the whole text, with the eight digits of the seal written as zeros. A
-// byte that changed in any of the files is found; whoever can write them all can make new digests.
-// Thread safety: pure functions of the files.
+// changed byte in any of the files is found. A program that can write all of them can make new
+// digests. Thread safety: pure functions of the files.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,7 @@
 
 namespace muster::inline v0_1::formats {
 
-// What is known of the bytes of a file.
+// Facts about the bytes of a file.
 struct FileDigest {
   uint64_t bytes = 0;
   std::string digest{};  // "crc32c:0123abcd"
@@ -34,20 +35,20 @@ using FileDigests = std::map<std::string, FileDigest>;
 
 // The digest of a file with these bytes.
 FileDigest digest_of(Bytes bytes);
-// Reads the file piece by piece. Returns what reading returns.
+// Reads the file piece by piece. Returns the errors of reading.
 Result<FileDigest> digest_of_file(FileSystem& files, const std::string& path);
 
 // The text of `object`, which has neither key, with the digests and the seal.
 std::string sealed_text(const nlohmann::json& object, const FileDigests& files);
-// The digests in a text of which `parsed` is the value; nothing where it has neither digests nor a
-// seal. Returns Corrupt, naming the text as `what`, where one of both is missing, the seal is not
-// that of the text, or a name is not that of a file in the folder.
+// The digests in a text of which `parsed` is the value; nothing if it has neither digests nor a
+// seal. Returns Corrupt, naming the text as `what`, if one of both is missing, the seal does not
+// match the text, or a name is not a name of a file in the folder.
 Result<std::optional<FileDigests>> sealed_digests(std::string_view text,
                                                   const nlohmann::json& parsed,
                                                   const std::string& what);
 
-// Whether the file has the digest that it should. Returns Corrupt, naming the file, where it has
-// another one, or is missing; else what reading returns.
+// Whether the file has the expected digest. Returns Corrupt, naming the file, if it has another
+// one, or is missing; else the errors of reading.
 Status check_digest(FileSystem& files, const std::string& path, const FileDigest& expected);
 // The same of a file that was read already.
 Status check_digest(Bytes bytes, const std::string& path, const FileDigest& expected);

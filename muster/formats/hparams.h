@@ -1,11 +1,10 @@
-// What TensorBoard's HParams page reads: the settings of a run beside what came of it.
-// Thread safety: pure functions.
+// The data of TensorBoard's HParams page: the settings of a run with its results. Thread safety:
+// pure functions.
 //
 // A run is a session: its first event file holds session_start() with its hyperparameters, and
 // session_end() when it is over. The page takes the metrics from the scalars of the run and of
 // folders below it (eval). hparams_experiment(), in the folder above the runs, says which
-// hyperparameters and metrics are shown, and in which order; without it the page shows all there
-// are.
+// hyperparameters and metrics are shown, and in which order; without it the page shows all of them.
 #pragma once
 
 #include <map>
@@ -38,14 +37,14 @@ struct HParamsMetric {
 // How a session ended, by TensorBoard's numbers.
 enum class SessionResult { kSuccess = 1, kFailure = 2, kRunning = 3 };
 
-// Gives the summary that describes all runs together. `created`: Unix time, seconds.
+// Returns the summary that describes all runs together. `created`: Unix time, seconds.
 SummaryValue hparams_experiment(const std::vector<HParamColumn>& hparams,
                                 const std::vector<HParamsMetric>& metrics, double created);
-// Gives the summary that begins a session. `group` joins runs of the same settings; empty: each run
-// stands alone. `started`: Unix time, seconds.
+// Returns the summary that begins a session. `group` joins runs of the same settings; empty: each
+// run is separate. `started`: Unix time, seconds.
 SummaryValue hparams_session_start(const std::map<std::string, HParam>& hparams,
                                    const std::string& group, double started);
-// Gives the summary that ends it.
+// Returns the summary that ends it.
 SummaryValue hparams_session_end(SessionResult result, double ended);
 
 }  // namespace muster::inline v0_1::formats

@@ -10,8 +10,8 @@
 namespace muster::inline v0_1::formats {
 namespace {
 
-// The buffer is so large that a system call costs little beside the copy it makes, and so small
-// that the bytes are still in the cache when they are read.
+// The buffer is so large that a system call costs little compared with the copy it makes, and so
+// small that the bytes are still in the cache when they are read.
 constexpr size_t kBuffer = 256 * 1024;
 constexpr size_t kPacked = 64 * 1024;
 

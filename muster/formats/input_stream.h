@@ -39,19 +39,19 @@ class InputStream {
 
   // Returns the bytes from offset() on that are in the buffer: at least `at_least` bytes, and fewer
   // only at the end of the data. The view is good until the next peek() or seek(). Memory grows
-  // with the bytes that are there, not with `at_least`. When a plain file has grown, a later call
-  // returns more. Returns Corrupt, naming the compressed offset and how many bytes before it are
-  // good, when the data is damaged or cut within the bytes asked for; asking for fewer bytes still
-  // returns those before the damage.
+  // with the existing bytes, not with `at_least`. When a plain file has grown, a later call returns
+  // more. Returns Corrupt, naming the compressed offset and how many bytes before it are good, if
+  // the data is damaged or cut within the requested bytes; a request for fewer bytes still returns
+  // those before the damage.
   Result<Bytes> peek(size_t at_least);
-  // Goes on behind the next `count` bytes. REQUIRES: the last peek() showed as many.
+  // Skips the next `count` bytes. REQUIRES: the last peek() showed at least `count` bytes.
   void consume(size_t count);
   // The offset of the next byte in the unpacked content.
   uint64_t offset() const { return offset_; }
   // The size of the whole content, in bytes. It is known without reading for plain files alone, and
   // these may still grow.
   Result<std::optional<uint64_t>> size();
-  // Goes to that offset of the unpacked content. In a plain file this takes no time; a packed file
+  // Moves to that offset of the unpacked content. In a plain file this takes no time; a packed file
   // is read up to the place, from its beginning when the place is an earlier one. Returns
   // InvalidArgument when the data ends before the place; the position of a plain file is unchanged
   // then, and that of a packed file is the end.
@@ -64,7 +64,7 @@ class InputStream {
 
  private:
   InputStream(std::unique_ptr<FileReader> file, Compression compression);
-  // Adds bytes behind those in the buffer; returns how many, 0 at the end.
+  // Adds bytes after those in the buffer; returns how many, 0 at the end.
   Result<size_t> fill();
   Result<size_t> inflate_into(MutableBytes out);
   void make_room();

@@ -38,7 +38,7 @@ std::unique_ptr<InputStream> stream_of(const std::string& bytes,
   return InputStream::open(memory_reader(bytes_of(bytes), "test"), compression).value();
 }
 
-// What the rest of the stream holds; peeks `step` bytes at a time.
+// The rest of the stream; peeks `step` bytes at a time.
 std::string rest_of(InputStream& stream, size_t step) {
   std::string rest;
   while (true) {

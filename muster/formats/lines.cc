@@ -97,7 +97,7 @@ Status LineReader::seek(uint64_t offset) {
   if (offset == 0) lines_ = 0;
   Status status = stream_->seek(offset == 0 ? 0 : offset - 1);
   if (status.ok() && offset > 0) {
-    // A line begins behind a line end, or at the end of a file without one there.
+    // A line begins after a line end, or at the end of a file without one there.
     Result<Bytes> around = stream_->peek(2);
     if (!around.ok()) {
       status = around.error();

@@ -16,20 +16,20 @@ namespace muster::inline v0_1::formats {
 // The longest line that is read, in bytes. A file without line ends must not fill the memory.
 inline constexpr uint64_t kLongestLine = uint64_t{1} << 30;
 
-// Counts the line ends in the next `bytes` bytes of the stream, or in those that are left, and
-// moves the stream behind them. Each of the bytes in `ends` is one.
+// Counts the line ends in the next `bytes` bytes of the stream, or in the bytes that are left, and
+// moves the stream to their end. Each byte in `ends` is a line end.
 Result<uint64_t> count_line_ends(InputStream& stream, uint64_t bytes, std::string_view ends = "\n");
 
 // Reads the lines of one file in order.
 class LineReader {
  public:
-  // `stream` must not be null and must stand at its beginning.
+  // `stream` must not be null and must be at its beginning.
   explicit LineReader(std::unique_ptr<InputStream> stream, uint64_t longest_line = kLongestLine)
       : stream_(std::move(stream)), longest_line_(longest_line) {}
 
   // Reads the next line, without its end; returns false at the end of the file. The view is good
   // until the next call. Returns Corrupt, naming the file and the line, for a line over the limit;
-  // the next call goes on behind it. After an error of the stream the next call returns false.
+  // the next call continues after it. After an error of the stream the next call returns false.
   Result<bool> next(std::string_view* line);
 
   // Where the last line begins: its byte in the unpacked content, and its number, counted from 1.
@@ -40,7 +40,7 @@ class LineReader {
 
   // The byte at which the next line begins.
   uint64_t offset() const { return stream_->offset() + shown_; }
-  // Goes on at an offset that offset() returned. Returns InvalidArgument when no line can begin
+  // Continues at an offset that offset() returned. Returns InvalidArgument if no line can begin
   // there; the reader is at the end then.
   Status seek(uint64_t offset);
 

@@ -15,7 +15,7 @@ namespace {
 using internal::shape_text;
 
 constexpr std::string_view kMagic("\x93NUMPY", 6);
-// Far above what a shape and a dtype take; numpy itself stops at 10,000.
+// Far above the size of a shape and a dtype; numpy itself stops at 10,000.
 constexpr uint64_t kHeaderLimit = 1 << 20;
 using internal::kCopyAgain;
 
@@ -250,7 +250,7 @@ Status read_npy_data(FileReader& file, const NpyHeader& header, MutableBytes out
   }
   if (header.big_endian) swap_bytes(out, number_bytes(header));
   if (header.kind == NpyKind::kBool) {
-    // A bool that is neither 0 nor 1 is undefined behaviour for whoever reads it.
+    // To read a bool that is neither 0 nor 1 is undefined behaviour.
     for (std::byte& byte : out) byte = std::byte{byte != std::byte{0}};
   }
   return {};

@@ -66,7 +66,7 @@ Result<Array> array_of(const std::string& file) {
   return array;
 }
 
-// What numpy 1.24 writes, of each version.
+// The bytes that numpy 1.24 writes, for each version.
 TEST(Npy, ReadsAndWritesTheBytesOfNumpy) {
   const std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': (), }";
   const std::string file = std::string("\x93NUMPY\x01\x00v\x00", 10) + header +

@@ -15,7 +15,7 @@ constexpr double kPowers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
                               1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 constexpr int kLargestPower = 22;
 constexpr uint64_t kExactInDouble = uint64_t{1} << 53;
-constexpr ptrdiff_t kDigitsOf64Bits = 19;  // so many digits always fit
+constexpr ptrdiff_t kDigitsOf64Bits = 19;  // this many digits always fit
 
 bool is_blank(char letter) { return letter == ' ' || letter == '\t'; }
 
@@ -55,7 +55,7 @@ bool is_tiny(const char* begin, const char* end) {
   return magnitude < 0;
 }
 
-// The long way, for what the quick one leaves: `begin` is behind the sign.
+// The slow way, for texts that the quick one leaves: `begin` is after the sign.
 template <typename Float>
 bool parse_any(const char* begin, const char* end, Float* magnitude) {
   // A second sign, which std::from_chars would take.

@@ -20,7 +20,8 @@ namespace {
 using internal::shape_text;
 
 constexpr std::string_view kMetadataKey = "__metadata__";
-// Whoever replaces a file that has parts deletes those of the old one; a reader then looks again.
+// A writer that replaces a file with parts deletes the parts of the old file; a reader then looks
+// again.
 constexpr int kMaxLooks = 3;
 
 // Reads a JSON integer that is not negative and fits int64; returns nothing for anything else.
@@ -30,7 +31,7 @@ std::optional<int64_t> whole_number(const nlohmann::json& value) {
 }
 
 // Reads the entry `name`, whose offset still counts from the start of the data, or returns a text
-// that says what is wrong with it.
+// that describes its fault.
 std::variant<TensorEntry, std::string> parse_entry(const std::string& name,
                                                    const nlohmann::json& value) {
   if (!value.is_object()) return "is no object";
@@ -71,7 +72,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
                std::map<std::string, size_t, std::less<>>& index)
       : tensors_(tensors), metadata_(metadata), index_(index) {}
 
-  // What is wrong, as words that follow the name of the file; "" when nothing is.
+  // The fault, as words that follow the name of the file; "" if there is none.
   const std::string& fault() const { return fault_; }
 
   bool null() override { return add(nullptr); }
@@ -143,7 +144,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
     keys_.pop_back();
     return add(std::move(value));
   }
-  // Takes a value that is complete: into the one around it, or as what the header says of a tensor.
+  // Takes a complete value: into the one around it, or as the header's entry for a tensor.
   bool add(nlohmann::json value) {
     if (in_metadata_) return fail_of_metadata();
     if (!begun_) return fail("is no safetensors file: its header is no JSON object");
@@ -171,7 +172,7 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
                 "' has more values than a dtype, a shape and two offsets");
   }
 
-  // A shape of 255 axes, which is more than any program has, and some that are of nobody.
+  // A shape of 255 axes, which is more than any program has, and some unknown fields.
   static constexpr int kMostValues = 300;
   static constexpr size_t kMostDepth = 16;
 
@@ -181,12 +182,12 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   std::string fault_;
   bool begun_ = false, in_metadata_ = false, had_metadata_ = false;
   std::string name_, key_;            // of the member, and within the metadata
-  std::vector<nlohmann::json> open_;  // what is not complete yet, the outermost first
+  std::vector<nlohmann::json> open_;  // incomplete values, the outermost first
   std::vector<std::string> keys_;     // the last key of each
   int values_ = 0;                    // of the member
 };
 
-// What people give for safetensors that other programs wrote, by the first bytes of the file.
+// The error for files of other programs that are often taken for safetensors, by their first bytes.
 std::optional<Error> error_of_other_format(std::string_view first_bytes, const std::string& who) {
   if (first_bytes.starts_with("\x89HDF")) {
     return invalid_argument(
@@ -255,7 +256,7 @@ Status write_safetensors(ByteSink& sink, std::span<const TensorView> tensors,
   try {
     nlohmann::ordered_json json = nlohmann::ordered_json::object();
     if (!metadata.empty()) json[std::string(kMetadataKey)] = metadata;
-    // A vector behind ordered_json makes look-ups linear: members are appended, their names known
+    // The vector inside ordered_json makes look-ups linear: members are appended, their names known
     // to differ.
     auto& members = json.get_ref<nlohmann::ordered_json::object_t&>();
     uint64_t offset = 0;

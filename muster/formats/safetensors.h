@@ -60,7 +60,7 @@ using SafetensorsMetadata = std::map<std::string, std::string>;
 Status write_safetensors(ByteSink& sink, std::span<const TensorView> tensors,
                          const SafetensorsMetadata& metadata = {});
 
-// An open file: its header is in memory, tensors are read when asked for.
+// An open file: its header is in memory, tensors are read on request.
 class MUSTER_PART_EXPORT SafetensorsReader {
  public:
   // Reads and checks the whole header. Returns Corrupt when it is too long or no JSON, for an
@@ -70,19 +70,19 @@ class MUSTER_PART_EXPORT SafetensorsReader {
   // Returns InvalidArgument for a file that has parts: they are found by its path.
   static Result<SafetensorsReader> open(std::shared_ptr<FileReader> file);
 
-  // The tensors, in the order of their data; behind them those that lie in parts, by name.
+  // The tensors, in the order of their data; after them the tensors that lie in parts, by name.
   const std::vector<TensorEntry>& tensors() const { return tensors_; }
   const SafetensorsMetadata& metadata() const { return metadata_; }
-  // The files beside it that hold tensors of it; empty where it holds all.
+  // The other files that hold tensors of it; empty if it holds all itself.
   const SafetensorsParts& parts() const { return parts_; }
   // Returns the tensor of that name, or nullptr when there is none.
   const TensorEntry* find(std::string_view name) const;
 
   // Fills `out` with the bytes of the tensor. Returns InvalidArgument unless `out` has entry.bytes
-  // bytes; Corrupt, naming the part, where bytes of a part are not what they were.
+  // bytes; Corrupt, naming the part, if bytes of a part have changed.
   Status read(const TensorEntry& entry, MutableBytes out) const;
-  // Fills `out` with those from byte `begin` on. Of parts whole pieces are read, and verified.
-  // Returns InvalidArgument when the tensor ends before.
+  // Fills `out` with the bytes from `begin` on. For tensors in parts, whole pieces are read and
+  // verified. Returns InvalidArgument if the tensor ends before.
   Status read_range(const TensorEntry& entry, uint64_t begin, MutableBytes out) const;
   // Returns the bytes of the tensor of that name. When there is none, NotFound lists the names
   // there are.
@@ -101,7 +101,7 @@ class MUSTER_PART_EXPORT SafetensorsReader {
   Status place_tensors(uint64_t begin, uint64_t file_size, const std::string& who);
   // Takes the table of parts from the metadata, and the tensors that lie there.
   Status read_parts(const std::string& who);
-  // Opens the parts. Returns NotFound where one is missing.
+  // Opens the parts. Returns NotFound if one is missing.
   Status open_parts(FileSystem& files, const std::string& directory);
   Status read_piece(const TensorEntry& entry, const TensorPiece& piece, MutableBytes out) const;
 

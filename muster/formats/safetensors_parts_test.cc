@@ -128,7 +128,7 @@ TEST_F(SafetensorsInParts, WhatIsDamagedIsNamed) {
   EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);
   EXPECT_THAT(error.message(),
               HasSubstr("/a': the bytes 4 to 20, which are of the tensor 'table'"));
-  // What lies elsewhere is as good as before.
+  // Tensors in other parts are as good as before.
   std::string tail(8, '\0');
   reader.read_range(*reader.find("table"), 16, std::as_writable_bytes(std::span(tail))).value();
   EXPECT_EQ(tail, bytes_.substr(16));

@@ -123,7 +123,7 @@ TEST(Safetensors, FlippedBitsGiveAnAnswer) {
       EXPECT_EQ(reader.error().kind(), ErrorKind::kCorrupt);
       continue;
     }
-    // What passes is self-consistent: everything it lists can be read.
+    // An accepted file is self-consistent: everything it lists can be read.
     for (const TensorEntry& entry : reader.value().tensors()) {
       EXPECT_EQ(reader.value().read(entry.name).value().size(), entry.bytes);
     }
@@ -141,7 +141,7 @@ TEST(Safetensors, RefusesHostileHeaders) {
     return all;
   };
   const std::string good = entry("\"U8\"", "[4]", "[0,4]");
-  // What nobody knows beside what is needed does no harm, and a shape may have many axes.
+  // Unknown fields in addition to the needed ones do no harm, and a shape may have many axes.
   ASSERT_TRUE(open_tensors(file_with("{\"a\":" +
                                          entry("\"U8\"", "[" + times("1,", 250) + "4]",
                                                "[0,4],\"note\":{\"by\":[null]}") +
@@ -234,7 +234,7 @@ TEST(RealFiles, SafetensorsOfOthers) {
     ++count;
     const auto reader = SafetensorsReader::open(files, join_path(root, name)).value();
     EXPECT_EQ(reader.metadata().at("test"), "a");
-    // What we write from it reads the same.
+    // A file that we write from it reads the same.
     std::vector<std::string> data;
     std::vector<TensorView> views;
     for (const TensorEntry& entry : reader.tensors())

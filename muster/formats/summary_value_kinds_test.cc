@@ -1,5 +1,5 @@
-// The kinds of summaries beside scalars, histograms and texts: bytes are those that protobuf 3.21
-// writes for the same messages of TensorBoard.
+// The kinds of summaries besides scalars, histograms and texts: the bytes equal those that protobuf
+// 3.21 writes for the same messages of TensorBoard.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ std::string hex_of(const Event& event) { return hex_of(encode_event(event).value
 
 Event event_of(const SummaryValue& value) { return {.values = {value}}; }
 
-// What `value` is when it has been written and read.
+// `value` after it has been written and read.
 template <typename Kind>
 Kind back(const SummaryValue& value) {
   const Event event = decode_event(bytes_of(encode_event(event_of(value)).value())).value();

@@ -104,7 +104,7 @@ Error TfrecordReader::cut_short() const {
 
 Error TfrecordReader::ends_with(Error error) {
   ended_ = true;
-  // Whoever goes on at offset() must find the end too.
+  // A reader that continues at offset() must find the end too.
   const Result<std::optional<uint64_t>> size = stream_->size();
   if (size.ok() && size.value()) (void)stream_->seek(*size.value());
   return error;

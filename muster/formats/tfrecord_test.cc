@@ -142,7 +142,7 @@ TEST(Tfrecord, ADamagedLengthEndsTheFile) {
   EXPECT_TRUE(reader.read(&payload).value());
   EXPECT_FALSE(reader.read(&payload).ok());
   EXPECT_FALSE(reader.read(&payload).value());
-  EXPECT_EQ(reader.offset(), bytes.size());  // whoever continues there is at the end too
+  EXPECT_EQ(reader.offset(), bytes.size());  // a reader that continues there is at the end too
   reader.seek(0).value();
   EXPECT_TRUE(reader.read(&payload).value());
   EXPECT_EQ(text_of(payload), "hello");
@@ -210,7 +210,7 @@ TEST_P(CompressedRecords, SkippingCountsAsReadingDoes) {
       ++count;
     }
   };
-  // What cannot be skipped is an error, and takes a place as in reading.
+  // A record that cannot be skipped is an error, and takes a place as in reading.
   const auto count_skips = [](TfrecordReader reader) {
     for (int64_t count = 0;; ++count) {
       const Result<int64_t> skipped = reader.skip(1);
@@ -256,7 +256,7 @@ class GoldenVectors : public ::testing::Test {
     // Files written by others do not come with the project: ./dev test names their folder.
     if (folder == nullptr) GTEST_SKIP() << "MUSTER_TEST_DATA is not set";
     const std::string path = join_path(folder, "../golden/format_vectors.json");
-    // The known bytes stand beside that folder, and not everywhere.
+    // The known bytes are next to that folder, and not on every machine.
     if (!local_file_system().exists(path).value()) GTEST_SKIP() << path << " is not there";
     golden_ = nlohmann::json::parse(local_file_system().read_file(path).value());
   }

@@ -16,7 +16,7 @@
 namespace muster::inline v0_1::formats {
 namespace {
 
-// What stands before the last '/', and what stands behind it.
+// The text before the last '/', and the text after it.
 std::string parent_of(const std::string& name) {
   const size_t slash = name.rfind('/');
   return slash == std::string::npos ? "" : name.substr(0, slash);
@@ -121,7 +121,7 @@ Result<std::string> read_checked(const SafetensorsReader& reader, const std::str
                              file, name, digest, digests[name].dump()));
 }
 
-// What is exported: the records, and the bytes of each.
+// The exported data: the records, and the bytes of each.
 struct Exported {
   std::vector<TorchExported> tensors{};
   std::vector<std::string> dtypes{};

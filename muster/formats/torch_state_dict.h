@@ -1,7 +1,6 @@
 // A state dict in PyTorch's file format, as torch.save() writes one: a zip archive with a pickle
 // (protocol 2) of a dict and an entry for the bytes of each tensor. torch.load() in Python and
-// torch::pickle_load() in C++ read it.
-// Thread safety: a pure function but for the sink.
+// torch::pickle_load() in C++ read it. Thread safety: a pure function except for the sink.
 #pragma once
 
 #include <span>

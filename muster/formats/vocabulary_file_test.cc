@@ -44,11 +44,11 @@ TEST_F(VocabularyFileTest, AWordThatStandsTwiceNamesBothLines) {
                           .error();
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
   EXPECT_THAT(error.message(), HasSubstr("words.txt' names \"a\" twice, in lines 1 and 4"));
-  // What is not read is not looked at.
+  // Lines that are not read are not checked.
   EXPECT_THAT(read("a\nb\nc\na\n", 3).value(), ElementsAre("a", "b", "c"));
 }
 
-// As in tf.lookup, the words behind a blank line keep the ids of their lines.
+// As in tf.lookup, the words after a blank line keep the ids of their lines.
 TEST_F(VocabularyFileTest, ABlankLineKeepsItsIdAndIsTold) {
   ::testing::internal::CaptureStderr();
   EXPECT_THAT(read("a\n\nb\n").value(), ElementsAre("a", "", "b"));
@@ -57,7 +57,7 @@ TEST_F(VocabularyFileTest, ABlankLineKeepsItsIdAndIsTold) {
   EXPECT_THAT(read("a\n\nb\r\n\r\n").error().message(), HasSubstr("the lines 2 and 4 are blank"));
 }
 
-// Else all of an old Mac's file would be one word.
+// Otherwise all of an old Mac's file would be one word.
 TEST_F(VocabularyFileTest, OtherLineEndsAreRefused) {
   const Error error = read("a\rb\r").error();
   EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);

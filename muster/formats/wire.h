@@ -21,15 +21,15 @@ enum class WireType : uint32_t {
   kFixed32 = 5,
 };
 
-// A field's number and type as they stand in front of it.
+// A field's number and type, which precede it.
 struct WireTag {
   uint32_t field = 0;
   WireType type = WireType::kVarint;
   bool is(uint32_t number, WireType wanted) const { return field == number && type == wanted; }
 };
 
-// Reads a message from front to back. A call that returns false found damage; where the reader
-// stands then is where it is.
+// Reads a message from front to back. A call that returns false found damage; the reader is then at
+// the damaged place.
 class WireReader {
  public:
   WireReader() = default;
@@ -55,7 +55,7 @@ class WireReader {
     return tag->field != 0;
   }
 
-  // A length and the bytes behind it.
+  // A length and the bytes after it.
   bool bytes(Bytes* value) {
     uint64_t length;
     if (!varint(&length) || length > left()) return false;
@@ -78,7 +78,7 @@ class WireReader {
     return true;
   }
 
-  // Passes over the value behind `tag`.
+  // Skips the value after `tag`.
   bool skip(WireTag tag) {
     uint64_t depth = 0;  // of groups that are open
     while (true) {
@@ -123,7 +123,7 @@ class WireReader {
       result |= (byte & 0x7f) << shift;
       if (byte < 0x80) {
         *value = result;
-        // The tenth byte has room for one bit.
+        // The tenth byte holds only one bit of the value.
         return shift < 63 || byte <= 1;
       }
     }

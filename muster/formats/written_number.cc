@@ -14,7 +14,7 @@ namespace {
 constexpr size_t kLongest = 200;  // bytes of a number
 constexpr size_t kLongestUnit = 12;
 
-// The ASCII blanks, then those of Unicode that spreadsheets write.
+// The ASCII blanks, then the blanks of Unicode that spreadsheets write.
 constexpr std::array<std::string_view, 11> kBlanks = {" ",
                                                       "\t",
                                                       "\r",
@@ -36,7 +36,7 @@ constexpr std::array<std::string_view, 8> kMinus = {"-",
                                                     "\xef\xb9\xa3",
                                                     "\xef\xbc\x8d"};
 constexpr std::array<std::string_view, 2> kApostrophes = {"'", "\xe2\x80\x99"};
-// What stands in front of an amount of money.
+// Marks that may precede an amount of money.
 constexpr std::array<std::string_view, 47> kCurrencies = {"US$",
                                                           "A$",
                                                           "C$",
@@ -131,7 +131,7 @@ bool take_separator(std::string_view* text, char point, char* kind) {
   return true;
 }
 
-// Whether groups of so many digits are thousands: 1 234 567, or 12,34,567 of India.
+// Whether groups of these sizes are thousands: 1 234 567, or 12,34,567 of India.
 bool are_thousands(const std::vector<size_t>& sizes, std::string_view first) {
   if (sizes.size() == 1) return true;
   if (sizes.front() > 3 || sizes.front() == 0 || sizes.back() != 3 || first.front() == '0')
@@ -188,7 +188,7 @@ std::optional<Body> read_body(std::string_view text, char point, bool has_thousa
   return body;
 }
 
-// What may stand behind a number: "kg", "km/h", "°C", "€", "%".
+// What may follow a number: "kg", "km/h", "°C", "€", "%".
 bool is_unit(std::string_view text) {
   return text.size() <= kLongestUnit &&
          std::ranges::all_of(text,
@@ -220,7 +220,7 @@ std::optional<WrittenNumber> WrittenNumber::read(std::string_view text) {
     negative = has_sign = true;
     text = trim_all_blanks(text.substr(1, text.size() - 2));
   }
-  // A sign may stand on either side of the currency.
+  // A sign may be on either side of the currency.
   const auto take_sign = [&] {
     if (has_sign || text.empty()) return;
     if (text.front() == '+') {
@@ -275,7 +275,7 @@ bool to_plain_number(std::string_view text, const NumberMarks& marks, std::strin
     *plain += body->plain;
     return true;
   }
-  // The words, and nothing that these marks make of other numbers.
+  // The words, but no result of these marks from other numbers.
   if (std::ranges::any_of(text, is_digit)) return false;
   *plain += text;
   return true;

@@ -1,5 +1,5 @@
 // Numbers as people and spreadsheets write them: with separators between thousands, a decimal
-// comma, a currency or a unit, a percent sign, parentheses for what is negative.
+// comma, a currency or a unit, a percent sign, parentheses for negative numbers.
 //
 //   WrittenNumber::read("1.234,50 €")  // 1234.5 with a decimal comma, and nothing without; unit
 //   "€" WrittenNumber::read("1,234")       // 1234 with a decimal point, 1.234 with a decimal comma
@@ -17,23 +17,23 @@ namespace muster::inline v0_1::formats {
 // How the numbers of one column are written.
 struct NumberFormat {
   bool decimal_comma = false;
-  std::string unit = {};  // stands beside them; "%" makes hundredths of them
+  std::string unit = {};  // follows the numbers; "%" makes hundredths of them
   bool operator==(const NumberFormat&) const = default;
 };
 
-// A text that is a number for whoever knows what its marks mean.
+// A text that is a number once the meaning of its marks is known.
 class WrittenNumber {
  public:
-  // Nothing for a text that is no number whatever its marks mean, or too large for a double. Taken
-  // are: one sign in front (+, -, or one of Unicode's that look like a minus) or a minus at the
-  // end; parentheses, which mean a negative number; groups of three digits (behind the first group
-  // of two too, as in India) with one and the same mark between them, a point, a comma, a blank (a
-  // narrow one or one that does not break, too) or an apostrophe; a fraction; an exponent; and a
-  // unit: a currency in front, or at the end letters and signs without digits, of 12 bytes at most.
-  // Infinity and what is not a number are none.
+  // Returns nothing for a text that is no number under any meaning of its marks, or that is too
+  // large for a double. Accepted are: one sign in front (+, -, or one of Unicode's that look like a
+  // minus) or a minus at the end; parentheses, which mean a negative number; groups of three digits
+  // (after a first group of two too, as in India) with one and the same mark between them, a point,
+  // a comma, a blank (a narrow one or one that does not break, too) or an apostrophe; a fraction;
+  // an exponent; and a unit: a currency in front, or at the end letters and signs without digits,
+  // of 12 bytes at most. Infinity and NaN are not accepted.
   static std::optional<WrittenNumber> read(std::string_view text);
 
-  // The number where the mark of the fraction is a comma, or else a point; nothing where the text
+  // The number where the mark of the fraction is a comma, or else a point; nothing if the text
   // cannot mean that.
   std::optional<double> value(bool decimal_comma) const { return values_[decimal_comma ? 1 : 0]; }
   // The unit without the blanks around it: a part of the text.
@@ -52,14 +52,14 @@ struct NumberMarks {
 };
 
 // Writes the number into `plain` as parse_number() takes it; false for a text that is no number of
-// these marks: thousands stand in groups, and nothing but a sign, an exponent and blanks around it
-// are there beside them.
+// these marks: thousands are in groups, and the only other parts are a sign, an exponent and blanks
+// around it.
 bool to_plain_number(std::string_view text, const NumberMarks& marks, std::string* plain);
 
-// Reads a number of a column: one without a unit, or with that of the column.
+// Reads a number of a column: one without a unit, or with the unit of the column.
 std::optional<double> number_of(std::string_view text, const NumberFormat& format);
 
-// The text without blanks around it, those of Unicode among them.
+// The text without blanks around it, including those of Unicode.
 std::string_view trim_all_blanks(std::string_view text);
 
 }  // namespace muster::inline v0_1::formats

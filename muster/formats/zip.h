@@ -45,7 +45,7 @@ class ZipReader {
  private:
   explicit ZipReader(std::unique_ptr<FileReader> file) : file_(std::move(file)) {}
 
-  // Where the list of entries is, as the record behind it says.
+  // Position of the list of entries, from the record after it.
   struct Directory {
     uint64_t part = 0;   // of an archive of several files
     uint64_t count = 0;  // of entries
@@ -58,8 +58,7 @@ class ZipReader {
   // Reads the record of zip64, which lies at `end_offset`, before `limit`.
   Result<Directory> find_large_directory(uint64_t end_offset, uint64_t limit) const;
   Status add_entries(std::string_view directory, uint64_t count);
-  // Sets the limits of entries, of which the last ends before byte `end`. Corrupt where they
-  // overlap.
+  // Sets the limits of entries, of which the last ends before byte `end`. Corrupt if they overlap.
   Status set_limits(uint64_t end);
 
   std::unique_ptr<FileReader> file_;

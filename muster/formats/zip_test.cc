@@ -80,7 +80,7 @@ TEST(Zip, ReadsZip64) {
     std::string entry = rest.substr(0, 46 + name_bytes);
     rest.erase(0, entry.size());
     std::string extra;
-    append_little_endian<uint16_t>(extra, 0x5455);  // a field of somebody else
+    append_little_endian<uint16_t>(extra, 0x5455);  // a field of another program
     append_little_endian<uint16_t>(extra, 1);
     extra += 'x';
     append_little_endian<uint16_t>(extra, 1);
@@ -185,7 +185,7 @@ TEST(Zip, EntriesThatOverlapAreRefused) {
   EXPECT_EQ(open_zip(same).error().kind(), ErrorKind::kCorrupt);
   EXPECT_THAT(open_zip(same).error().message(),
               AllOf(HasSubstr("'x.npz': the entry '"), HasSubstr("overlaps '")));
-  // Into the one behind it, and into the directory.
+  // Into the next entry, and into the directory.
   std::string into = stored;
   put<uint32_t>(into, stored.find("PK\x01\x02") + 20, 200);
   EXPECT_THAT(open_zip(into).error().message(), HasSubstr("'x.npy', of 200 bytes from byte 0 on, "

@@ -1,5 +1,5 @@
-// BMP as Windows and OS/2 wrote it, but for pixels in runs and embedded JPEGs. No library of Debian
-// reads it alone, and there is nothing to unpack.
+// BMP as Windows and OS/2 wrote it, except for run-length encoded pixels and embedded JPEGs. No
+// library of Debian reads only BMP, and there is nothing to unpack.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ class BmpReader {
  public:
   BmpReader(Bytes bytes, std::string_view what) : bytes_(bytes), what_(what) {}
 
-  // Reads what stands in front of the pixels.
+  // Reads the part before the pixels.
   Status read_header() {
     const auto header_bytes = at<uint32_t>(kFileHeader);
     const bool is_old = header_bytes == kOldHeader;
@@ -73,7 +73,7 @@ class BmpReader {
       constexpr size_t kMasksAt = kFileHeader + kWindowsHeader;
       if (bytes_.size() < kMasksAt + 12) return damaged("it is cut short in its header");
       for (size_t c = 0; c < 3; ++c) masks_[c].mask = at<uint32_t>(kMasksAt + 4 * c);
-      // The first version has them behind its header.
+      // The first version has them after its header.
       if (header_bytes < kHeaderWithMasks) palette_at += packing == kMasks ? 12 : 16;
     }
     if (bits_ <= 8) {
@@ -81,7 +81,7 @@ class BmpReader {
       if (!read.ok()) return read;
     }
     pixels_at_ = at<uint32_t>(10);
-    // Rows fill words of 4 bytes; behind the last one they may be missing.
+    // Rows are padded to multiples of 4 bytes; after the last row the padding may be missing.
     row_bytes_ = (width_ * bits_ + 31) / 32 * 4;
     int64_t needed = 0;
     if (__builtin_mul_overflow(row_bytes_, height_ - 1, &needed) ||
@@ -115,15 +115,15 @@ class BmpReader {
     return damaged_image(ImageKind::kBmp, what_, problem);
   }
 
-  // REQUIRES: that so many bytes are there, as image_kind() and read_header() have seen to; the
-  // fields of a header that is not all there are 0.
+  // REQUIRES: the bytes exist, which image_kind() and read_header() have ensured; the fields of a
+  // shorter header are 0.
   template <typename Number>
   Number at(size_t offset) const {
     if (bytes_.size() < offset + sizeof(Number)) return 0;
     return load_little_endian<Number>(bytes_.data() + offset);
   }
 
-  // Colours of `width` bytes: blue, green, red. Indices behind the last are black.
+  // Colours of `width` bytes: blue, green, red. Indices after the last are black.
   Status read_palette(size_t begin, size_t width, uint32_t used) {
     const size_t most = size_t{1} << bits_;
     const size_t count = used == 0 ? most : std::min<size_t>(used, most);

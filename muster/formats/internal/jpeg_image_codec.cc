@@ -89,7 +89,7 @@ class JpegReader {
                      .bits = state_.data_precision};
   }
 
-  // Checks that what follows the header can hold the image. REQUIRES: read_header().
+  // Checks that the bytes after the header can hold the image. REQUIRES: read_header().
   Status check_data(const ImageInfo& info) const {
     const size_t left = state_.src->bytes_in_buffer;
     const std::string_view data = text_of(bytes_.last(left));
@@ -160,8 +160,8 @@ class JpegReader {
     return problem;
   }
 
-  // Keeps the first thing that is said of damage, and goes on; the end of a file that has been cut
-  // ends it, unless that may be.
+  // Keeps the first message about damage, and continues; the end of a file that has been cut ends
+  // it, unless truncated files are allowed.
   void pass_damage() {
     if (errors_.msg_code == JWRN_JPEG_EOF && !recovers_) leave();
     if (damage_[0] == '\0')

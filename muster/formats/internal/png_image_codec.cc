@@ -68,7 +68,7 @@ class PngReader {
     return info;
   }
 
-  // Checks that so many bytes can hold the image. REQUIRES: read_header().
+  // Checks that this number of bytes can hold the image. REQUIRES: read_header().
   Status check_data(const ImageInfo& info) const {
     const auto row_bytes = static_cast<int64_t>(png_get_rowbytes(png_, info_));
     if (info.height <= kBytesPerByte * static_cast<int64_t>(bytes_.size()) / row_bytes) return {};
