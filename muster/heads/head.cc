@@ -14,7 +14,7 @@ namespace {
 
 std::string title_of(const HeadRule& rule) { return internal::title_of(rule.kind(), rule.name()); }
 
-// Gives the sum of the scalars, and an undefined tensor without any.
+// Returns the sum of the scalars, and an undefined tensor without any.
 Tensor sum_of(const HeadRule& rule, const std::vector<Tensor>& losses) {
   Tensor sum;
   for (size_t i = 0; i < losses.size(); ++i) {
@@ -52,7 +52,8 @@ std::string key_of(const HeadRule& rule, const char* key) {
 
 constexpr const char* kRegularization = "regularization_loss";
 
-// Gives the penalties of variables and those that were given, and an undefined tensor without any.
+// Returns the sum of the variables' penalties and of the given ones, and an undefined tensor
+// without any.
 Tensor all_penalties(const HeadRule& rule, const ModelContext& context,
                      const HeadTraining& training) {
   const at::NoGradGuard no_grad;
@@ -63,7 +64,7 @@ Tensor all_penalties(const HeadRule& rule, const ModelContext& context,
   return of_variables + given.to(of_variables);
 }
 
-// Shows what a step loses, beside the "loss" that each run shows.
+// Shows the losses of a step, in addition to the "loss" that each run shows.
 void show_losses(const HeadRule& rule, ModelContext& context, const HeadScore& score,
                  const HeadTraining& training) {
   if (!context.summary().due()) return;

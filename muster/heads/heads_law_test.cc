@@ -1,4 +1,4 @@
-// What holds for heads whatever the numbers are.
+// Invariants of heads that hold for all numbers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ using testing::results_of;
 constexpr auto kSum = losses::Reduction::kSum;
 constexpr auto kMean = losses::Reduction::kSumOverBatchSize;
 
-// Gives `count` multiples of 1 / `grid` in [least, least + width).
+// Returns `count` multiples of 1 / `grid` in [least, least + width).
 Tensor drawn(uint64_t seed, const Shape& shape, double least, double width, int64_t grid = 64) {
   Random random(derive_key(seed, {id_of("heads")}));
   Tensor all = torch::empty(shape, at::kDouble);
@@ -144,7 +144,7 @@ TEST_P(EveryHead, AddsOrAveragesOverExamplesAndNotOverWeights) {
   const double mean = head(kMean).loss(features, labels, logits_).item<double>();
   const auto losses_of_example = GetParam().name == std::string("regression") ? 2.0 : 1.0;
   EXPECT_NEAR(mean * kRows * losses_of_example, sum, 1e-4);
-  // Where metrics are asked for, the losses of examples are kept, and the loss is the same.
+  // If metrics are requested, the losses of examples are kept, and the loss is the same.
   for (const auto reduction : {kSum, kMean}) {
     const HeadScore measured = head(reduction).rule().score(features, labels, logits_, true);
     EXPECT_NEAR(measured.loss.item<double>(), reduction == kSum ? sum : mean, 1e-4);
@@ -213,8 +213,8 @@ TEST_P(EveryHead, DescendsItsLoss) {
 INSTANTIATE_TEST_SUITE_P(Cases, EveryHead, ::testing::ValuesIn(every_head()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-// A class that never happens takes nothing: softmax over two classes is the sigmoid of what one has
-// more.
+// A class that never occurs takes nothing: softmax over two classes is the sigmoid of their
+// difference.
 TEST(HeadLawTest, TwoOfThreeClassesAreABinaryHead) {
   const Tensor logits = drawn(9, {10, 1}, -3, 6);
   const Tensor labels = whole(10, {10}, 2).to(kInt64);
@@ -270,7 +270,7 @@ TEST(HeadLawTest, ListsOfNamesAreMultiHot) {
   const auto expected = results_of(head.metrics(features, hot, logits));
   EXPECT_EQ(results_of(head.metrics(features, lists, logits)), expected);
   const Tensor ids = torch::tensor({{2, 0}, {1, -1}, {-1, -1}});
-  // What a VarLenFeature gives is taken as it is: what lies behind a length is no label.
+  // The values of a VarLenFeature are taken as they are: elements after a length are no labels.
   const Element lengths = torch::tensor({2, 1, 0});
   const auto measured = [&](const Element& labels) {
     return results_of(head.metrics(
@@ -439,7 +439,7 @@ TEST_F(MultiHeadTest, OffersWhatEachOffers) {
 
 class HeadSpecTest : public ::testing::Test {
  protected:
-  // What the head gives in that mode.
+  // The result of the head in that mode.
   EstimatorSpec spec(const Head& head, Mode mode, const HeadTraining& training = {}) {
     ModelContext context(mode, variables_, 1, params_);
     return head.create_estimator_spec(context, features_with({}),
@@ -487,7 +487,7 @@ TEST_F(HeadSpecTest, TrainsByAFunctionOfOnesOwn) {
   EXPECT_EQ(train.train_op.entries.size(), 1u);
 }
 
-// The penalties of variables join the loss elsewhere; here they are only told.
+// The penalties of variables join the loss elsewhere; here they are only reported.
 TEST_F(HeadSpecTest, TellsThePenaltiesOfVariables) {
   variables_.get_or_create(
       {.name = "w",

@@ -113,7 +113,7 @@ class MultiHeadRule : public HeadRule {
   }
 
  private:
-  // Lists of labels have their lengths beside them.
+  // Lists of labels come with their lengths.
   static Labels labels_of(const Labels& labels, const std::string& head) {
     const std::string lengths = head + data::kRowLengths;
     if (!labels.contains(lengths)) return Labels(labels.element().at(head));
@@ -140,7 +140,7 @@ class MultiHeadRule : public HeadRule {
         fmt::format("{} are a dict with an entry for each head, by its name", what));
   }
 
-  // Gives the logits of each head.
+  // Returns the logits of each head.
   std::vector<Tensor> divided(const Logits& logits) const {
     std::vector<Tensor> parts;
     if (logits.is_by_head()) {

@@ -47,7 +47,7 @@ class MultiLabelRule : public internal::SingleHead {
   std::vector<std::string> classes() const override { return classes_.names(); }
 
  protected:
-  // A VarLenFeature is lists, whose lengths stand beside them.
+  // A VarLenFeature is lists, which come with their lengths.
   Value label_of(const Labels& labels, const Features& features) const override {
     const std::vector<std::string> keys = labels.keys();
     if (keys.size() != 2 || keys[1] != keys[0] + data::kRowLengths)
@@ -123,7 +123,7 @@ class MultiLabelRule : public internal::SingleHead {
                        name, classes_.names());
   }
 
-  // Numbers of classes [batch, most], of which each row has so many, as [batch, classes].
+  // Numbers of classes [batch, most], of which each row has `lengths`, as [batch, classes].
   Tensor hot_of_lists(const Tensor& lists, const Tensor& lengths) const {
     if (!at::isIntegralType(lists.scalar_type(), /*includeBool=*/false) || lists.dim() != 2 ||
         lengths.scalar_type() != kInt64 || lengths.sizes() != lists.sizes().slice(0, 1)) {
@@ -140,7 +140,7 @@ class MultiLabelRule : public internal::SingleHead {
     return hot_of((ids + 1).masked_fill(there.logical_not(), 0));
   }
 
-  // Places [batch..., most] as [batch..., classes]: 0 is that of none, n that of class n - 1.
+  // Places [batch..., most] as [batch..., classes]: 0 means no class, n means class n - 1.
   Tensor hot_of(const Tensor& places) const {
     Shape shape = places.sizes().vec();
     shape.back() = classes_.count() + 1;

@@ -1,5 +1,5 @@
-// What all heads but MultiHead have in common: labels and weights are checked, losses weighted and
-// reduced, and keys of metrics get the head's name. Thread safety: immutable.
+// The common part of all heads except MultiHead: labels and weights are checked, losses weighted
+// and reduced, and keys of metrics get the head's name. Thread safety: immutable.
 #pragma once
 
 #include <map>
@@ -37,8 +37,7 @@ class SingleHead : public HeadRule {
   std::map<std::string, ExportOutput> export_outputs(const Logits& logits) const final;
 
  protected:
-  // A batch that was checked. Labels are what a loss_fn gets, and weights [batch..., 1] or
-  // undefined.
+  // A checked batch. Labels are as for a loss_fn, and weights [batch..., 1] or undefined.
   struct Checked {
     Tensor labels;
     Tensor logits;
@@ -47,21 +46,21 @@ class SingleHead : public HeadRule {
   using Metrics = std::map<std::string, Metric>;
   using Tensors = std::map<std::string, Tensor>;
 
-  // Gives the one value of labels. Throws InvalidArgument where there are none, or several.
+  // Returns the one value of labels. Throws InvalidArgument if there are none, or several.
   virtual Value label_of(const Labels& labels, const Features& features) const;
-  // Gives labels that were checked, on the device of the logits.
+  // Returns labels that were checked, on the device of the logits.
   virtual Tensor labels_of(const Value& labels, const Tensor& logits) const = 0;
-  // Gives the weighted loss, reduced; of kNone the loss of each example without its weight,
+  // Returns the weighted loss, reduced; of kNone the loss of each example without its weight,
   // [batch...] or [batch..., losses_of_example].
   virtual Tensor loss_of(const Checked& batch, losses::Reduction reduction) const = 0;
-  // Adds what is measured beside average_loss.
+  // Adds the metrics in addition to average_loss.
   virtual void add_metrics(const Checked& batch, Metrics& metrics) const = 0;
   virtual Tensors predictions_of(const Tensor& logits) const = 0;
-  // Adds the outputs of logits [batch, n], beside "predict"; one is kServingDefault.
+  // Adds the outputs of logits [batch, n], in addition to "predict"; one is kServingDefault.
   virtual void add_outputs(const Tensors& predictions,
                            std::map<std::string, ExportOutput>& outputs) const = 0;
 
-  // What errors begin with.
+  // The beginning of errors.
   const std::string& title() const { return title_; }
   // The weights that a loss of that reduction takes.
   static Tensor weights_for(const Checked& batch, losses::Reduction reduction) {
@@ -69,14 +68,14 @@ class SingleHead : public HeadRule {
   }
 
  private:
-  // Gives the loss of each example, [batch..., losses_of_example].
+  // Returns the loss of each example, [batch..., losses_of_example].
   Tensor losses_of(const Checked& batch, const Features& features) const;
 
   SingleHeadOptions options_;
   std::string title_;
 };
 
-// Gives [batch, classes] of int64 with the numbers of the classes in each row, for predictions
+// Returns [batch, classes] of int64 with the numbers of the classes in each row, for predictions
 // [batch..., classes]. It can be traced.
 Tensor all_class_ids(const Tensor& probabilities);
 
