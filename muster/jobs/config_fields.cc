@@ -93,7 +93,7 @@ const ConfigValue* ConfigFields::find(const std::string& key) const {
 
 void ConfigFields::wrong(const ConfigValue& value, const std::string& wanted,
                          const std::string& hint) const {
-  // Whoever misses the key asks by its name in camelCase; the value knows how the file writes it.
+  // Callers ask for a missing key by its name in camelCase; the value knows how the file writes it.
   std::vector<std::string> about = {value.path};
   for (const ConfigMember& member : map_.members) {
     if (&member.value == &value) about = {path_of(camel_case(member.key))};
@@ -132,7 +132,7 @@ std::optional<bool> ConfigFields::truth(const std::string& key) const {
   const ConfigValue* value = scalar(key, "true or false");
   if (value == nullptr) return std::nullopt;
   const std::string word = to_lower(value->text);
-  // What YAML 1.1 takes for truth, which the tools of these services read.
+  // The words that YAML 1.1 takes for truth, which the tools of these services read.
   for (const char* yes : {"true", "yes", "on"}) {
     if (word == yes) return true;
   }

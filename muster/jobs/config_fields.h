@@ -4,9 +4,9 @@
 //   const ConfigFields fields(file, value, {"workerCount", "workerType"});
 //   pool.count = fields.whole("workerCount").value_or(0);
 //
-// Keys are asked for in camelCase; a file may write them so, or in snake_case. Numbers may stand in
-// quotes, as JSON writes those of 64 bits. Mistakes are noted in the file, and
-// reading goes on as if the key were not there: ConfigFile::throw_noted() tells of all of them.
+// Keys are asked for in camelCase; a file may write them so, or in snake_case. Numbers may be in
+// quotes, as JSON writes numbers of 64 bits. Mistakes are noted in the file, and reading continues
+// as if the key were missing: ConfigFile::throw_noted() reports all of them.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +27,10 @@ class ConfigFields {
   ConfigFields(const ConfigFile& file, const ConfigValue& map,
                const std::vector<std::string>& keys);
 
-  // The value of a key; nullptr when it is not there, or there is nothing behind it.
+  // The value of a key; nullptr if the key is absent or has no value.
   const ConfigValue* find(const std::string& key) const;
 
-  // These return nothing when the key is not there, or has a value of another kind, which is noted.
+  // These return nothing if the key is missing, or has a value of another kind, which is noted.
   std::optional<std::string> text(const std::string& key) const;
   // A whole number of 0 or more, at most `most`.
   std::optional<int64_t> whole(const std::string& key, int64_t most = 1'000'000) const;
@@ -48,16 +48,16 @@ class ConfigFields {
   std::vector<std::pair<std::string, std::string>> pairs(const std::string& key) const;
   // The values of a list.
   std::vector<const ConfigValue*> list(const std::string& key) const;
-  // The fields of a map inside; of one that is not there, no fields.
+  // The fields of a map inside; of a missing one, no fields.
   ConfigFields fields(const std::string& key, const std::vector<std::string>& keys) const;
-  // Whether the key is there, with something behind it.
+  // Whether the key is there and has a value.
   bool has(const std::string& key) const { return find(key) != nullptr; }
 
-  // Notes a mistake of this map, or of a key in it when it is there. `also` has the other keys that
-  // it speaks of.
+  // Notes a mistake of this map, or of a key in it if it exists. `also` has the other keys that the
+  // mistake concerns.
   void note(const std::string& key, const std::string& message, const std::string& hint,
             const std::vector<std::string>& also = {}) const;
-  // Whether a mistake was noted that speaks of this key.
+  // Whether a mistake was noted that concerns this key.
   bool is_spoken_of(const std::string& key) const { return file_.is_spoken_of(path_of(key)); }
   // "trainingInput.workerCount".
   std::string path(const std::string& key) const;

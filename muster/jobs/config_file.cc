@@ -17,7 +17,7 @@ namespace muster::inline v0_1::jobs {
 namespace {
 
 constexpr size_t kMostBytes = 1 << 20;
-// An alias may stand for a large part, and for parts that hold aliases themselves.
+// An alias may represent a large part, and parts that hold aliases themselves.
 constexpr int kMostValues = 20'000;
 constexpr int kMostDepth = 64;
 constexpr int kMostDocuments = 100;
@@ -113,8 +113,8 @@ class TreeMaker {
   int values_ = 0;
 };
 
-// Looks at all documents, and keeps none. Of some damaged texts (", a") YAML::LoadAll() makes
-// documents without end, and of two bytes of a list hundreds: here both are errors of the text.
+// Looks at all documents, and keeps none. From some damaged texts (", a") YAML::LoadAll() makes
+// documents without end, and from two bytes of a list hundreds: here both are errors of the text.
 class DocumentCounter final : public YAML::EventHandler {
  public:
   void OnDocumentStart(const YAML::Mark& mark) override {
@@ -152,7 +152,7 @@ class DocumentCounter final : public YAML::EventHandler {
 };
 
 // Throws for brackets within brackets, all of which the YAML library keeps before it looks at their
-// depth, with 240 bytes each. Those in texts count too, where they are mostly closed.
+// depth, with 240 bytes each. Brackets in texts count too; they are mostly closed there.
 void check_brackets(std::string_view text) {
   constexpr int kMostOpen = 1000;
   int open = 0;
@@ -171,7 +171,7 @@ void check_brackets(std::string_view text) {
   }
 }
 
-// Throws what the YAML library throws.
+// Throws the YAML library's exceptions.
 std::vector<YAML::Node> documents_of(const std::string& text) {
   check_brackets(text);
   std::istringstream stream(text);
@@ -213,14 +213,14 @@ std::string with_yaml_escapes(const std::string& text) {
       }
     }
     result += text[at];
-    // What follows a backslash is no escape of its own.
+    // The character after a backslash is no escape of its own.
     if (text[at] == '\\' && at + 1 < text.size()) result += text[++at];
   }
   return result;
 }
 
-// Whether the bytes are those of a program, a picture and the like. Text in 16 or 32 bits, which
-// the YAML library reads too, says so by its first two bytes.
+// Whether the bytes belong to a program, a picture or another binary file. Text in 16 or 32 bits,
+// which the YAML library reads too, has a mark in its first two bytes.
 bool is_binary(std::string_view text) {
   constexpr size_t kLook = 8192;
   constexpr std::string_view kOfText = "\t\n\v\f\r\x1b";
@@ -233,7 +233,7 @@ bool is_binary(std::string_view text) {
   });
 }
 
-// Whether the text was meant as JSON: its first key stands in quotes. YAML has braces too.
+// Whether the text was meant as JSON: its first key is in quotes. YAML has braces too.
 bool is_meant_as_json(std::string_view text) {
   const std::string_view begin = trim(text);
   if (begin.starts_with('[')) return true;
@@ -265,7 +265,7 @@ Error ConfigFile::error(ConfigPlace place, const std::string& message,
     const std::string number = fmt::format("{:>5} | ", place.line);
     std::string below(number.size() - 2, ' ');
     below += "| ";
-    // A tab below a tab, so that the caret stands below its letter.
+    // A tab below a tab, so that the caret is below its letter.
     for (size_t i = begin; i < at; ++i) {
       below += i - begin < line.size() && line[i - begin] == '\t' ? '\t' : ' ';
     }
@@ -332,7 +332,7 @@ ConfigFile parse_config_file(std::string text, std::string name) {
       }
     }
     ConfigPlace place = place_of(error.mark);
-    // What is not closed is found out behind the last line.
+    // An unclosed bracket or quote is found after the last line.
     while (place.line > 1 && trim(line_of(file.text, place.line)).empty()) {
       --place.line;
       place.column = static_cast<int>(line_of(file.text, place.line).size()) + 1;

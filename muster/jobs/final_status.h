@@ -1,5 +1,5 @@
-// The end of a job, kept beside its record when it was seen: a target forgets its jobs, and does
-// not always answer, and an end stays one. A search is not kept so: it may go on in its folder.
+// The end of a job, kept with its record when it was seen: a target forgets its jobs, and does not
+// always answer, and an end stays one. A search is not kept so: it may continue in its folder.
 // Thread safety: several processes at a time may ask for one job.
 #pragma once
 
@@ -14,22 +14,22 @@ namespace muster::inline v0_1::jobs {
 
 constexpr const char* kEndFile = "end.json";  // in the folder of a job
 
-// The end that was seen of the job; nothing when none was. That of an earlier submission in the
-// same folder is none.
+// The recorded end of the job; nothing if there is none. The end of an earlier submission in the
+// same folder does not count.
 std::optional<JobStatus> final_status(const JobRecord& record);
 
-// Returns the end that was seen, and asks nobody then; else what `ask` returns, which is kept when
-// the job is_over(). Throws what `ask` throws.
+// Returns the end that was seen, without asking the target; else the result of `ask`, which is kept
+// if the job is_over(). Throws the errors of `ask`.
 JobStatus final_or_current_status(const JobRecord& record, const std::function<JobStatus()>& ask);
 
-// REQUIRES: final_status() returned `end`. Asks all the same: whether the target still has the job,
-// and its name with it. The end stays the answer, also where the target does not say how the job
-// is; it is `forgotten` where the target answers so.
+// REQUIRES: final_status() returned `end`. Asks the target anyway, whether it still has the job and
+// its name. The end stays the answer, also if the target does not know the state of the job; it is
+// `forgotten` if the target answers so.
 JobStatus recheck_status(const JobRecord& record, const JobStatus& end,
                          const std::function<JobStatus()>& ask);
 
-// Returns the error that was kept with the end that was seen, and asks for no log then; else what
-// `ask` returns, which is kept where there is such an end.
+// Returns the error that was kept with the end that was seen, without reading a log; else the
+// result of `ask`, which is kept if there is such an end.
 std::optional<TaskError> final_or_current_error(
     const JobRecord& record, const std::function<std::optional<TaskError>()>& ask);
 

@@ -41,7 +41,7 @@ struct Scheduling {
   int64_t max_wait_seconds = 0;     // in the queue; 0: the target's limit
   int priority = 0;
   bool restart_on_worker_restart = false;  // all tasks, as Vertex AI offers
-  int restarts = 3;  // how often what was killed, or asks for it with 138, is started again
+  int restarts = 3;  // how often a task that was killed, or asks for it with 138, is started again
   bool operator==(const Scheduling&) const = default;
 };
 
@@ -79,21 +79,21 @@ struct HyperParameterSearch {
 // One job.
 struct JobSpec {
   std::string name{};                  // empty: made from the program and the time
-  std::vector<std::string> program{};  // the program and what stands before the arguments
-  std::vector<std::string> args{};     // of all tasks; those of the command line come last
+  std::vector<std::string> program{};  // the program and the words before the arguments
+  std::vector<std::string> args{};     // of all tasks; arguments of the command line come last
   std::vector<Pool> pools{};           // chief, worker, ps, evaluator, each at most once
   // Whether TF_CONFIG calls the first task "chief"; false: "master", as AI Platform's old runtimes.
   bool chief_in_tf_config = true;
   std::string job_dir{};  // passed on as --job-dir; a path or a URI; empty: none
   std::string region{};
-  std::string project{};  // of the cloud; empty: what its tools have as default
+  std::string project{};  // of the cloud; empty: the default of its tools
   std::string service_account{};
   std::string network{};
   std::string tensorboard{};  // resource name of Vertex AI's
   std::vector<std::pair<std::string, std::string>> labels{};
   Scheduling scheduling{};
   std::optional<HyperParameterSearch> search{};
-  // Of a search, the number of the trial that this job is; empty: none. TF_CONFIG tells it.
+  // The number of the trial that this job runs for a search; empty: none. TF_CONFIG contains it.
   std::string trial = {};
   bool operator==(const JobSpec&) const = default;
 

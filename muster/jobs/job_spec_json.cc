@@ -8,7 +8,7 @@
 
 namespace muster::inline v0_1::jobs {
 
-// The library looks for these beside the types.
+// The library looks for these next to the types.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Accelerator, type, count)
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Pool, role, count, machine_type, accelerator, image, command,
                                    args, environment, disk_type, disk_gigabytes)

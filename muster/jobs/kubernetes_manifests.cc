@@ -44,7 +44,7 @@ Json indexed_job(const KubernetesMaking& making, const Pool& pool) {
   }
   spec["ttlSecondsAfterFinished"] = making.options.keep_seconds;
   spec["podFailurePolicy"]["rules"] = {
-      // A node that is drained or taken away is nobody's failure.
+      // A node that is drained or taken away is not a failure of the pod.
       {{"action", "Ignore"}, {"onPodConditions", {{{"type", "DisruptionTarget"}}}}},
       {{"action", "FailJob"},
        {"onExitCodes",
@@ -201,7 +201,7 @@ std::string leading_role(const JobSpec& job) {
 }
 
 std::string kubernetes_name(const std::string& name) {
-  // With "-evaluator-9999" behind it, it is a label of DNS still.
+  // With "-evaluator-9999" after it, it is still a label of DNS.
   constexpr size_t kLongest = 44;
   std::string result;
   for (const char c : to_lower(name)) {

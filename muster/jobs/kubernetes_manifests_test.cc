@@ -60,7 +60,7 @@ json container_of(const KubernetesManifests& manifests, size_t document = 0) {
   return manifests.documents.at(document)["spec"]["template"]["spec"]["containers"][0];
 }
 
-// What the variables of a container are when Kubernetes starts it as this index.
+// The variables of a container when Kubernetes starts it with this index.
 Environment started(const json& container, int index) {
   Environment environment;
   for (const json& variable : container.value("env", json::array())) {
@@ -76,14 +76,14 @@ Environment started(const json& container, int index) {
   return environment;
 }
 
-// The tutorial's configuration, as it is printed there, is the job that these tests have.
+// The tutorial's configuration, as it is printed there, is the job of these tests.
 TEST(LeafDiseaseJob, IsReadFromItsConfiguration) {
   const char* source = std::getenv("MUSTER_SOURCE_DIR");
   ASSERT_NE(source, nullptr) << "run this test through ctest";
   const JobConfig config =
       read_job_config_file(join_path(source, "muster/jobs/golden/config.yaml"));
   JobSpec job = config.job;
-  // What stands on the command line.
+  // The arguments of the command line.
   job.args = {"--epochs=5"};
   job.job_dir = "gs://bucket/runs/3";
   job.region = "us-central1";
@@ -138,7 +138,7 @@ TEST(KubernetesManifests, KeepToTheSchema) {
   }
 }
 
-// The checker itself finds what it should.
+// The checker itself finds mistakes.
 TEST(KubernetesManifests, TheSchemaFindsMistakes) {
   const json good =
       json(kubernetes_manifests(internal::leaf_disease_job(), "a", {}).documents.front());
@@ -159,7 +159,7 @@ TEST(KubernetesManifests, TheSchemaFindsMistakes) {
   EXPECT_THAT(internal::kubernetes_problems(bad), ElementsAre("Job.spec has no template"));
 }
 
-// Every pod finds its place with what it is started with, and all find the same cluster.
+// Every pod finds its place from its arguments and variables, and all find the same cluster.
 TEST(KubernetesManifests, EveryPodKnowsItsPlace) {
   for (const bool chief : {true, false}) {
     JobSpec job = large_job();
@@ -184,7 +184,7 @@ TEST(KubernetesManifests, EveryPodKnowsItsPlace) {
   }
 }
 
-// The names in TF_CONFIG are those that Kubernetes gives to the pods of an Indexed Job.
+// The names in TF_CONFIG are the names that Kubernetes gives to the pods of an Indexed Job.
 TEST(KubernetesManifests, AddressesAreThoseOfThePods) {
   const auto manifests = kubernetes_manifests(large_job(), "big", {});
   const json service = json(manifests.documents.back());
@@ -241,7 +241,7 @@ TEST(KubernetesManifests, OptionsArriveWhereTheyBelong) {
   EXPECT_THAT(manifests.notes, ElementsAre(HasSubstr("must be ReadWriteMany")));
 }
 
-// Failures that will come again end the job; those that ask for a restart do not.
+// Failures that will occur again end the job; requests for a restart do not.
 TEST(KubernetesManifests, ExitCodesDecideOnRestarts) {
   const json spec = json(kubernetes_manifests(large_job(), "big", {}).documents[1]["spec"]);
   EXPECT_EQ(spec["template"]["spec"]["restartPolicy"], "Never");
@@ -269,7 +269,7 @@ TEST(KubernetesManifests, NamesAreLabelsOfDns) {
   }
 }
 
-// Kubernetes replaces $(NAME) in the texts of a container; what a job says there stays.
+// Kubernetes replaces $(NAME) in the texts of a container; the job's own texts stay.
 TEST(KubernetesManifests, TextsStayAsTheyAre) {
   JobSpec job = internal::leaf_disease_job();
   job.args = {"--pattern=$(HOME)/*.jpg", "--price=5$", "--cash=$$", "--home=$HOME"};
@@ -320,7 +320,7 @@ TEST(KubernetesManifests, WhatAContainerLosesIsSaid) {
   job.job_dir = "/models/leaf";
   EXPECT_THAT(kubernetes_manifests(job, "a", {}).notes,
               Contains(HasSubstr("/models/leaf lies in the containers")));
-  // What is proposed is taken: mount paths are absolute.
+  // The proposed path is taken: mount paths are absolute.
   for (const char* dir : {"/models/leaf", "runs/leaf"}) {
     job.job_dir = dir;
     const std::string note = kubernetes_manifests(job, "a", {}).notes.front();

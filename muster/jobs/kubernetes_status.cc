@@ -14,7 +14,7 @@ namespace {
 
 using nlohmann::json;
 
-// Returns what stands at `path` ("status.phase"), or nothing of it.
+// Returns the value at `path` ("status.phase"), or null.
 const json& at(const json& value, std::string_view path) {
   static const json kNothing;
   const json* here = &value;
@@ -30,7 +30,7 @@ std::string text_at(const json& value, std::string_view path) {
   return found.is_string() ? found.get<std::string>() : "";
 }
 
-// Returns the label or annotation, whose name has dots of its own.
+// Returns the label or annotation, whose name contains dots.
 std::string mark(const json& item, const char* kind, const std::string& name) {
   const json& marks = at(item, std::string("metadata.") + kind);
   return marks.is_object() && marks.contains(name) && marks.at(name).is_string()
@@ -83,7 +83,7 @@ KubernetesPod read_pod(const json& item) {
     if (ended.is_object()) {
       const json& code = at(ended, "exitCode");
       pod.status.exit_code = code.is_number_integer() ? code.get<int>() : 0;
-      // "OOMKilled", and "StartError" where the image has no such program; "Error" is every code.
+      // "OOMKilled", and "StartError" if the image has no such program; "Error" is every code.
       const std::string reason = text_at(ended, "reason");
       if (reason != "Error" && reason != "Completed") {
         pod.why = sentence(reason, text_at(ended, "message"));
@@ -135,7 +135,7 @@ Document read_document(const json& item) {
   return document;
 }
 
-// Of several failures the one that came by itself.
+// Of several failures, the one that was not caused by another.
 std::optional<int> exit_code_of(const std::vector<KubernetesPod>& pods) {
   std::optional<int> code;
   for (const KubernetesPod& pod : pods) {
@@ -206,7 +206,7 @@ JobStatus kubernetes_status(const json& list) {
   const auto is = [&](JobState state) {
     return [state](const Document& document) { return document.state == state; };
   };
-  // An evaluator stands beside the run: that it failed is not the run's failure.
+  // An evaluator is outside the run: its failure is not the run's failure.
   const auto failed = std::ranges::find_if(documents, [](const Document& document) {
     return document.state == JobState::kFailed && document.role != "evaluator";
   });

@@ -37,7 +37,8 @@ constexpr const char* kNamespace = "namespace";
 constexpr const char* kContext = "context";
 constexpr const char* kKind = "kind";
 constexpr const char* kRole = "role";  // of the Job that owns all else
-constexpr const char* kLast = "last";  // what is created last, "service/leaf"; none: nothing else
+constexpr const char* kLast = "last";  // the last document to be created, "service/leaf"; none:
+                                       // nothing else
 constexpr const char* kSubmissionMark = "muster/submission";  // an annotation
 constexpr const char* kSubmissionPointer = "/metadata/annotations/muster~1submission";
 // The file in the record's folder that says that the job was cancelled: the cluster forgets it.
@@ -70,8 +71,8 @@ std::string selector(const std::string& name) {
 }
 
 // The reason for which the cluster refused, one of the words of its API: kubectl, which has no
-// other form for errors, shows it as "Error from server (Forbidden): ...". "" where it shows none,
-// since it has no answer of the cluster.
+// other form for errors, shows it as "Error from server (Forbidden): ...". "" if it shows none,
+// because it has no answer of the cluster.
 std::string reason_in(const launch::CompletedProcess& ran) {
   constexpr std::string_view kBefore = "server (";
   const size_t at = ran.err.find(kBefore);
@@ -80,10 +81,10 @@ std::string reason_in(const launch::CompletedProcess& ran) {
   return ran.err.substr(begin, ran.err.find(')', begin) - begin);
 }
 
-// Turns what kubectl complained of into an error that says what to do.
+// Turns a complaint of kubectl into an error that says what to do.
 Error kubectl_refused(const std::string& what, const launch::CompletedProcess& ran) {
   std::string why = internal::complaint(ran);
-  // What it advises where it cannot ask the cluster which fields there are: that is no way out.
+  // kubectl gives this advice if it cannot ask the cluster for its fields: it does not help.
   why = why.substr(0, why.find("; if you choose to ignore these errors"));
   const std::string message = fmt::format("{}: {}", what, why);
   const std::string reason = reason_in(ran);
@@ -113,7 +114,7 @@ launch::CompletedProcess run_to_end(const std::string& what,
                              .asks = "Kubernetes"});
 }
 
-// The same; throws what it complains of.
+// The same; throws kubectl's complaint.
 launch::CompletedProcess run_kubectl(const std::string& what,
                                      const std::vector<std::string>& words) {
   launch::CompletedProcess ran = run_to_end(what, words);
@@ -130,13 +131,13 @@ std::string create_what(const JobRecord& record) {
   return fmt::format("cannot create the job '{}' in Kubernetes", record.name);
 }
 
-// Whether a document is of this submission: the name alone may be that of somebody else's job.
+// Whether a document belongs to this submission: the name alone may be a foreign job's.
 bool is_own(const internal::Answer& found, const JobRecord& record) {
   return !record.submission.empty() &&
          internal::text_or_nothing(found.json(), kSubmissionPointer) == record.submission;
 }
 
-// What is written down when a job is cancelled: nothing, or how it had ended before, where only
+// The text that is recorded when a job is cancelled: nothing, or how it had ended before, if only
 // some tasks were left to end.
 std::string mark_of(JobStatus status) {
   if (!is_final(status.state)) return "\n";
@@ -186,7 +187,7 @@ class LogFollower {
             },
             [this] { return stop_.load(); });
       } catch (const Error&) {
-        // kubectl could be started a moment ago: the next look at the job says what is wrong.
+        // kubectl could be started a moment ago: the next look at the job reports the fault.
       }
       const std::scoped_lock lock(mutex_);
       --running_;
@@ -393,7 +394,7 @@ internal::Answer KubernetesTarget::create_leading(const JobRecord& record,
   try {
     return {create_what(record), "kubectl create", create(record, {marked}, "json")};
   } catch (const Error& error) {
-    // Without an answer it may be there.
+    // Without an answer it may exist.
     if (error.kind() != ErrorKind::kTimeout && error.kind() != ErrorKind::kUnavailable) throw;
     try {
       if (auto found = find_own(record)) return *std::move(found);
@@ -455,7 +456,7 @@ void KubernetesTarget::logs(const JobRecord& record, const LogOptions& options,
       if (options.tail) words.push_back(fmt::format("--tail={}", *options.tail));
       follower.follow(pod.name, kubectl(record, words),
                       options.task.empty() ? fmt::format("[{}] ", pod.status.name) : "");
-      // Without following, tasks come one behind another.
+      // Without following, the logs of tasks come one after another.
       if (!options.follow) {
         while (!follower.idle() && !options.interrupted()) follower.wait(kLookForPods);
       }
@@ -474,8 +475,8 @@ void KubernetesTarget::logs(const JobRecord& record, const LogOptions& options,
 }
 
 void KubernetesTarget::remove(const JobRecord& record) const {
-  // By name: the labels may also be those of somebody else's job with other roles. The cluster
-  // takes away what belongs to it.
+  // By name: the labels may also belong to a foreign job with other roles. The cluster removes the
+  // dependent objects.
   run_kubectl(fmt::format("cannot cancel the job '{}' in Kubernetes", record.name),
               kubectl(record, {"delete", record.details.at(kKind), leading_name(record),
                                "--ignore-not-found", "--wait=false"}));

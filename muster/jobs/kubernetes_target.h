@@ -1,8 +1,8 @@
-// Jobs on Kubernetes, by kubectl: it knows the cluster, and who may do what there. Thread safety:
+// Jobs on Kubernetes, by kubectl: it knows the cluster and the permissions there. Thread safety:
 // one thread at a time.
 //
-// What a job consists of belongs to the document that leads: Kubernetes deletes it with that. Its
-// token is made when it is submitted, and stands in a Secret of the cluster and nowhere else.
+// The documents of a job belong to the leading one: Kubernetes deletes them with it. The job's
+// token is made when it is submitted, and is only in a Secret of the cluster.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -19,7 +19,7 @@ namespace internal {
 class Answer;
 }
 
-// How the cluster is reached, and what documents it gets.
+// How the cluster is reached, and which documents it gets.
 struct KubernetesTargetOptions {
   KubernetesOptions documents{};
   std::string context{};  // of kubectl's configuration; empty: its current one
@@ -43,14 +43,14 @@ class KubernetesTarget final : public Target {
   // InvalidArgument when the cluster refuses them or has a job of that name, Unavailable when it
   // cannot be reached, NotFound without kubectl.
   void submit(const JobSpec& job, JobRecord& record) override;
-  // By an annotation of the document that leads. Of a job that is there in part, and was
-  // submitted minutes ago, the rest is taken away: nothing of it could run.
+  // Recognises the job by an annotation of its leading document. If a job exists only in part, and
+  // was submitted minutes ago, the parts are deleted: they cannot run.
   bool recognise(JobRecord& record) override;
   JobStatus status(const JobRecord& record) override;
   std::string where(const JobRecord& record) const override;  // the context
   // Lines of several tasks begin with the task's name: "[worker-0] ".
   void logs(const JobRecord& record, const LogOptions& options, const LogSink& sink) override;
-  // Jobs that have ended keep theirs until somebody deletes them.
+  // Ended jobs keep their names until they are deleted.
   bool frees_names() const override { return false; }
   // Deletes the documents: tasks get SIGTERM, and a minute to save. Their logs are gone then.
   void cancel(const JobRecord& record) override;
@@ -59,18 +59,18 @@ class KubernetesTarget final : public Target {
   std::vector<std::string> kubectl(const JobRecord& record, std::vector<std::string> words) const;
   // The documents and pods of the job, as kubectl lists them.
   nlohmann::json list(const JobRecord& record) const;
-  // Creates the documents, and returns what kubectl printed of them: "json", "name".
+  // Creates the documents, and returns kubectl's output about them: "json", "name".
   std::string create(const JobRecord& record, const std::vector<nlohmann::ordered_json>& documents,
                      const std::string& output) const;
-  // Creates the document that leads, or finds that it is there, of this submission.
+  // Creates the leading document, or finds that it exists, from this submission.
   internal::Answer create_leading(const JobRecord& record,
                                   const nlohmann::ordered_json& document) const;
-  // Throws InvalidArgument where the cluster has no documents of the job's kind.
+  // Throws InvalidArgument if the cluster has no documents of the job's kind.
   void check_kind(const JobRecord& record) const;
-  // The document that leads, where it is there; and where it is of this submission.
+  // The leading document, if it exists; and if it belongs to this submission.
   std::optional<internal::Answer> find_leading(const JobRecord& record) const;
   std::optional<internal::Answer> find_own(const JobRecord& record) const;
-  // Whether what is created last is there too.
+  // Whether the document that is created last exists too.
   bool is_whole(const JobRecord& record) const;
   // Takes the documents of the job away.
   void remove(const JobRecord& record) const;

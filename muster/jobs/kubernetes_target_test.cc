@@ -37,7 +37,7 @@ class KubernetesTargetTest : public ::testing::Test {
       GTEST_SKIP() << "needs kubectl, which Debian does not have";
     }
     cluster_.write_configuration(folder_ / "config");
-    // kubectl keeps what it discovered below HOME.
+    // kubectl keeps its discovery below HOME.
     setenv("KUBECONFIG", (folder_ / "config").c_str(), 1);
     setenv("HOME", folder_.path().c_str(), 1);
     record_ = {.name = "leaf-disease-1", .target = "kubernetes", .folder = folder_.path()};
@@ -84,7 +84,7 @@ class KubernetesTargetTest : public ::testing::Test {
 const json kRunning = {{"running", {{"startedAt", "2030-01-01T00:00:01Z"}}}};
 json ended(int code) { return {{"terminated", {{"exitCode", code}}}}; }
 
-// What is described is what arrives, with owners and a token that nobody has seen.
+// The described documents are the ones that arrive, with owners and a token that is never shown.
 TEST_F(KubernetesTargetTest, CreatesWhatItDescribes) {
   const JobSpec job = internal::leaf_disease_job();
   target_.submit(job, record_);
@@ -115,7 +115,7 @@ TEST_F(KubernetesTargetTest, CreatesWhatItDescribes) {
   EXPECT_EQ(secret["metadata"]["ownerReferences"][0]["uid"], leading["metadata"]["uid"]);
   EXPECT_EQ(cluster_.validation_of("jobs"), "Strict");
 
-  // Neither what is printed nor what stays here holds it.
+  // Neither the output nor the local files contain it.
   EXPECT_THAT(target_.describe(job, record_), Not(HasSubstr(token)));
   for (const std::string& file : local_file_system().list_directory(folder_.path()).value()) {
     if (const auto text = local_file_system().read_file(folder_ / file); text.ok()) {
@@ -140,12 +140,12 @@ TEST_F(KubernetesTargetTest, AJobIsRecognisedByItsSubmission) {
   record_.submission = "s1";
   JobRecord lost = record_;
   target_.locate(internal::leaf_disease_job(), lost);
-  EXPECT_FALSE(target_.recognise(lost));  // not there
+  EXPECT_FALSE(target_.recognise(lost));  // missing
   target_.submit(internal::leaf_disease_job(), record_);
   EXPECT_TRUE(target_.recognise(lost));
   EXPECT_EQ(lost, record_);
   lost.submission = "s2";
-  EXPECT_FALSE(target_.recognise(lost));  // somebody else's
+  EXPECT_FALSE(target_.recognise(lost));  // a foreign one
 }
 
 TEST_F(KubernetesTargetTest, WhatCannotBeWholeIsNotThere) {
@@ -157,7 +157,7 @@ TEST_F(KubernetesTargetTest, WhatCannotBeWholeIsNotThere) {
   EXPECT_THAT(cluster_.names("services"), IsEmpty());
 }
 
-// As when the submission is killed behind the first document.
+// As when the submission is killed after the first document.
 TEST_F(KubernetesTargetTest, WhatIsThereInPartIsTakenAway) {
   record_.submission = "s1";
   target_.submit(internal::leaf_disease_job(), record_);
@@ -309,7 +309,7 @@ TEST_F(KubernetesTargetTest, CancellingLeavesNothingBehind) {
   target_.cancel(record_);                         // again: nothing
 }
 
-// Its pods are there for as long as they save, and those of one that was evicted too.
+// Its pods exist for as long as they save, and so do the pods of an evicted job.
 TEST_F(KubernetesTargetTest, WhatIsBeingDeletedIsEnding) {
   target_.submit(internal::leaf_disease_job(), record_);
   json chief = pod("chief", 0, "Running", kRunning);
@@ -329,7 +329,7 @@ TEST_F(KubernetesTargetTest, WhatIsBeingDeletedIsEnding) {
   EXPECT_EQ(target_.status(record_).state, JobState::kEnding);
 }
 
-// What was deleted runs until it has saved, and what nobody knows does not.
+// A deleted job runs until it has saved, and an unknown one does not run.
 TEST_F(KubernetesTargetTest, AJobIsGoneWhenItsPodsAre) {
   target_.submit(internal::leaf_disease_job(), record_);
   json chief = pod("chief", 0, "Running", kRunning);
@@ -364,7 +364,7 @@ TEST_F(KubernetesTargetTest, TrialsAreFoundByTheirMarks) {
   end_trials(search, target_, clock, std::chrono::seconds(5));
   EXPECT_THAT(cluster_.names("jobs"), IsEmpty());
 
-  // One of that name which ended stays for days, and the trial begins anew beside it.
+  // An ended job of that name stays for days, and the trial begins anew under another name.
   TargetTrials(target_, search, clock).start(1, job);
   EXPECT_THAT(cluster_.names("jobs"), ElementsAre("tune-1-r2-chief"));
   json leading = cluster_.find("jobs", "tune-1-r2-chief");
@@ -427,7 +427,8 @@ TEST_F(KubernetesTargetTest, AClusterThatIsNotThereMayComeBack) {
       Error);
 }
 
-// A kubectl that hears no answer of the first document, and says of it what a test has put there.
+// A kubectl that gets no answer for the first document, and afterwards reports the state that a
+// test has set.
 class LostAnswer : public ::testing::Test {
  protected:
   LostAnswer() {
@@ -476,7 +477,7 @@ TEST_F(LostAnswer, TheSubmissionIsUnclearUntilItIsRecognised) {
   EXPECT_EQ(read("created")["metadata"]["annotations"]["muster/submission"], "s1");
   record_.id.clear();
   EXPECT_FALSE(target_.recognise(record_));
-  // Somebody else's job of the name.
+  // A foreign job of the same name.
   arrive("s2");
   EXPECT_FALSE(target_.recognise(record_));
   EXPECT_EQ(record_.id, "");
@@ -503,7 +504,7 @@ TEST_F(LostAnswer, WhatDidArriveIsCompleted) {
   EXPECT_THROW(target_.submit(job, first), UnclearSubmission);
   arrive("s1");
   std::filesystem::remove(folder_ / "created");
-  // Of this submission there is something when the second answer is lost, and not before.
+  // Parts of this submission exist if the second answer is lost, but not if the first one is.
   write("kubectl", std::string("#!/bin/sh\ncd '") + folder_.path() + R"('
 case "$*" in
 *create*--output=json*) touch asked; echo 'error: context deadline exceeded' >&2; exit 1;;
@@ -518,7 +519,7 @@ esac
               AllOf(HasSubstr("\"uid\":\"uid-1\""), HasSubstr("\"kind\":\"Secret\"")));
 }
 
-// What is there already is this submission's, or takes its name.
+// An existing document either belongs to this submission, or blocks its name.
 TEST_F(LostAnswer, WhatIsThereIsNotCreatedAgain) {
   EXPECT_THROW(target_.submit(internal::leaf_disease_job(), record_), UnclearSubmission);
   arrive("s2");
@@ -552,7 +553,7 @@ TEST(KubernetesTarget, AnswersOfAnotherFormAreErrors) {
     EXPECT_EQ(asked.kind(), ErrorKind::kUnavailable);
     EXPECT_THAT(asked.message(), HasSubstr("pods --selector=")) << answer;
   }
-  // Of pods any part may be missing.
+  // Any part of a pod may be missing.
   for (const char* items :
        {"[]", "[1, null, {}]", R"([{"kind": "Pod"}, {"kind": "Pod", "status": 3}])",
         R"([{"kind": "Job", "status": {"conditions": [1, {}], "active": "x"}},

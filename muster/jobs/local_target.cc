@@ -43,7 +43,7 @@ void set_variable(launch::ProcessSpec& process, const std::string& name, const s
   process.environment.emplace_back(name, value);
 }
 
-// Gives the processes of the plan, which are in the order of tasks_of(), what the job says of them.
+// Fits the processes of the plan, which are in the order of tasks_of(), to the job.
 void fit_to_job(const JobSpec& job, launch::RunPlan& plan) {
   const std::vector<JobTask> tasks = tasks_of(job);
   for (size_t i = 0; i < tasks.size(); ++i) {
@@ -57,8 +57,8 @@ void fit_to_job(const JobSpec& job, launch::RunPlan& plan) {
   }
 }
 
-// The state of a job. One that begins just now says in a moment which process keeps it, and what
-// its tasks are.
+// The state of a job. A job that begins just now reports in a moment which process keeps it, and
+// its tasks.
 std::optional<LocalState> begun_state(const JobRecord& record) {
   auto state = internal::read_state(record.folder);
   const auto end = std::chrono::steady_clock::now() + kBeginTime;
@@ -69,7 +69,8 @@ std::optional<LocalState> begun_state(const JobRecord& record) {
     std::this_thread::sleep_for(kBeginLook);
     state = internal::read_state(record.folder);
   }
-  // A short job may have ended behind the last look: its last state is there before it lets go.
+  // A short job may have ended after the last look: its last state is written before it releases
+  // the lock.
   return state ? state : internal::read_state(record.folder);
 }
 
@@ -144,8 +145,8 @@ void LocalTarget::submit(const JobSpec& job, JobRecord& record) {
                                       .out = output.get(),
                                       .err = output.get(),
                                       .group = launch::ChildSpec::Group::kOwnSession,
-                                      // Until it has begun: else a job could come to be after its
-                                      // submission was killed, and nobody would know of it.
+                                      // Until it has begun: otherwise a job could start after its
+                                      // submission was killed, without a record.
                                       .dies_with_parent = true});
   record.id = std::to_string(keeper);
   const auto end = std::chrono::steady_clock::now() + kBeginTime;
@@ -162,7 +163,7 @@ void LocalTarget::submit(const JobSpec& job, JobRecord& record) {
 }
 
 JobStatus LocalTarget::status(const JobRecord& record) {
-  // Asked before the state is read: a keeper writes its last state before it goes.
+  // Checked before the state is read: a keeper writes its last state before it ends.
   const bool kept = internal::is_kept(record.folder);
   const auto state = internal::read_state(record.folder);
   if (!state && kept) return {.state = JobState::kQueued, .detail = "it begins"};

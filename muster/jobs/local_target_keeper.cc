@@ -54,7 +54,7 @@ class TimeLimit {
   bool set_ = false;
 };
 
-// The logs of the tasks, each a file, and the state beside them.
+// The logs of the tasks, each a file, and the state next to them.
 class Keeper {
  public:
   Keeper(std::string folder, const JobSpec& job) : folder_(std::move(folder)) {
@@ -80,7 +80,7 @@ class Keeper {
         failed_ = failure_of(state_.status.tasks[task].name, status.shell_code());
       save();
     };
-    // Whoever ends first need not be the one that the others followed.
+    // The task that ends first need not be the one that the others followed.
     options.on_end = [this](const launch::Outcome& outcome) {
       if (!outcome.root_cause) return;
       const launch::TaskExit& exit = outcome.tasks[*outcome.root_cause];
@@ -103,8 +103,8 @@ class Keeper {
     save();
   }
 
-  // Of the tasks since all were started the one to blame, as failure_of() tells it; empty when none
-  // failed.
+  // The task to blame among the tasks since all were started, as failure_of() names it; empty if
+  // none failed.
   const std::string& failed_task() const { return failed_; }
 
  private:
@@ -129,7 +129,7 @@ class Keeper {
     }
   }
 
-  // Nor is a state that cannot.
+  // A state that cannot be written is no error of the job either.
   void save() {
     try {
       internal::write_state(folder_, state_);

@@ -1,4 +1,4 @@
-// What is decided about jobs of this machine; real ones: apps/jobs/jobs_command_test.cc.
+// Decisions about jobs of this machine; for real ones see apps/jobs/jobs_command_test.cc.
 #include "muster/jobs/local_target.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,8 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-// A process that got the number of a keeper which is gone, or has it on another machine.
+// A process that got the number of a keeper which is gone, or has the same number on another
+// machine.
 class LocalTargetTest : public ::testing::Test {
  protected:
   // Writes the state of a job that `keeper` keeps, as far as the lock says.
@@ -81,7 +82,7 @@ TEST_F(LocalTargetTest, AKeeperOfAnotherMachineIsNotLookedForHere) {
   EXPECT_FALSE(was_ended(std::chrono::milliseconds(200)));
 }
 
-// Where machines share a folder and not its locks, nobody else knows how a job is.
+// If machines share a folder but not its locks, only the job's own machine knows its state.
 TEST(LocalTarget, AJobOfAnotherMachineHasNotFailed) {
   const TempDirectory directory;
   const JobRecord record{.name = "fit", .target = "local", .folder = directory.path()};
@@ -122,7 +123,7 @@ TEST(LocalTarget, TasksEndAsTheyWereAskedTo) {
   status.tasks[1] = {.name = "worker-0", .state = JobState::kFailed, .exit_code = 137};
   tell_of_cancelling(status);
   EXPECT_THAT(status.detail, HasSubstr("worker-0 did not end when it was asked to"));
-  // One that had failed before tells why.
+  // A task that had failed before gives the reason.
   status.detail = "worker-0: exit code 3";
   status.tasks[1] = {.name = "worker-0", .state = JobState::kFailed, .exit_code = 3};
   tell_of_cancelling(status);
@@ -136,12 +137,12 @@ TEST(LocalTarget, OfAJobThatNeverBeganNothingRuns) {
   const JobStatus status = LocalTarget("muster").status(record);
   EXPECT_EQ(status.state, JobState::kUnknown);
   EXPECT_TRUE(status.forgotten);
-  // One that begins just now is no such.
+  // A keeper that begins just now is not meant.
   const FileDescriptor lock = internal::lock_folder(record.folder);
   EXPECT_EQ(LocalTarget("muster").status(record).state, JobState::kQueued);
 }
 
-// Whoever keeps a job says so a moment after it has begun to.
+// The process that keeps a job reports a moment after it has begun to.
 TEST(LocalTarget, CancelsAJobThatIsBeginning) {
   const TempDirectory directory;
   const JobRecord record{.name = "fit", .target = "local", .folder = directory.path()};
@@ -157,7 +158,7 @@ TEST(LocalTarget, CancelsAJobThatIsBeginning) {
   EXPECT_TRUE(local_file_system().exists(directory / internal::kCancelFile).value());
 }
 
-// So does one whose log is asked for, which has no tasks yet; however soon it ends.
+// The same for a request for the log of a job that has no tasks yet; however soon it ends.
 TEST(LocalTarget, TheLogOfAJobThatIsBeginningHasItsTasks) {
   for (int round = 0; round < 40; ++round) {
     const TempDirectory directory;

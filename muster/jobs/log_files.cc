@@ -20,7 +20,7 @@
 namespace muster::inline v0_1::jobs {
 namespace {
 
-// Files of other machines tell nobody that they grew, so they are looked at.
+// There is no notice when files of other machines grow, so they are looked at.
 constexpr std::chrono::milliseconds kLook{20};
 constexpr size_t kBlock = 64 * 1024;
 
@@ -66,7 +66,7 @@ class Reading {
     }
   }
 
-  // Passes on what has no line end.
+  // Passes on a line without an end.
   void finish() {
     lines_.finish([this](std::string_view line) { pass(line); });
   }
@@ -119,7 +119,7 @@ void read_logs(const std::vector<LogFile>& files, const LogOptions& options,
     bool any = false;
     for (Reading& reading : readings) any |= reading.read_lines();
     if (last || options.interrupted()) break;
-    // What was written before the end is read once more.
+    // Lines written before the end are read once more.
     last = ended();
     if (!last && !any) std::this_thread::sleep_for(kLook);
   }

@@ -9,16 +9,16 @@
 
 namespace muster::inline v0_1::jobs {
 
-// A file, and what stands before each of its lines.
+// A file, and the prefix of each of its lines.
 struct LogFile {
   std::string path{};
   std::string prefix = {};  // "[worker-0] "
 };
 
-// Passes on the lines of the files, of each its last `options.tail` where that is set. With
-// `options.follow` it goes on with what is written, until `ended()` holds and all is passed on, or
-// options.interrupted() does. A file that is not there yet has no lines; one that is
-// emptied meanwhile is read from its beginning. Throws what reading throws.
+// Passes on the lines of the files, of each its last `options.tail` if that is set. With
+// `options.follow` it continues with new lines, until `ended()` holds and all is passed on, or
+// options.interrupted() does. A file that does not exist yet has no lines; one that is emptied
+// meanwhile is read from its beginning. Throws the errors of reading.
 void read_logs(const std::vector<LogFile>& files, const LogOptions& options,
                const std::function<bool()>& ended, const LogSink& sink);
 

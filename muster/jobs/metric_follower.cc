@@ -14,7 +14,7 @@
 namespace muster::inline v0_1::jobs {
 namespace {
 
-// Folders below that of the run hold evaluations, not other runs.
+// Folders below the run's folder hold evaluations, not other runs.
 constexpr int kDepth = 3;
 
 std::string name_of(const std::string& folder, const std::string& tag) {
@@ -43,7 +43,7 @@ Status MetricFollower::read() {
   return read_report();
 }
 
-// The file is written anew each time, so a look may meet half of it: what it had before stays.
+// The file is written anew each time, so a look may meet half of it: earlier values stay.
 Status MetricFollower::read_report() {
   const Result<std::string> text = files_.read_file(join_path(directory_, kReportFile));
   if (!text.ok())
@@ -100,7 +100,7 @@ Status MetricFollower::read_file(const std::string& folder, const std::string& p
   const Result<FileInfo> info = files_.info(path);
   uint64_t& offset = offsets_[path];
   if (!info.ok() && info.error().kind() != ErrorKind::kNotFound) return info.error();
-  // What is gone was the run's to remove.
+  // A file that disappears was removed by the run.
   if (!info.ok() || info.value().size <= offset) return {};
   Result<formats::TfrecordReader> opened =
       formats::TfrecordReader::open(files_, path, formats::Compression::kNone);

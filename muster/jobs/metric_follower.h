@@ -1,4 +1,4 @@
-// Follows one metric of a run that goes on, by the event files it writes, or by the file that the
+// Follows one metric of a running run, by the event files it writes, or by the file that the
 // `hypertune` package of Google's services writes. Thread safety: one thread at a time.
 #pragma once
 
@@ -18,21 +18,21 @@ namespace muster::inline v0_1::jobs {
 constexpr const char* kReportFile = "output.metrics";
 
 // The metric is a scalar by its tag ("accuracy"), in the folder of the run or one below it, or by
-// folder and tag ("eval/accuracy"). Of several folders with such a tag, one of an evaluation (eval,
-// validation) is meant, else the first by name. What is not of an evaluation counts for a tag
-// without a folder only when the run has ended: an evaluation may still come. Where no event file
-// has the metric, kReportFile counts, by the very name of the metric.
+// folder and tag ("eval/accuracy"). Among several folders with such a tag, one of an evaluation
+// (eval, validation) is meant, else the first by name. For a tag without a folder, values outside
+// of an evaluation count only when the run has ended: an evaluation may still come. If no event
+// file has the metric, kReportFile counts, by the exact name of the metric.
 class MetricFollower {
  public:
-  // `files` must outlive the follower; `directory` need not be there yet.
+  // `files` must outlive the follower; `directory` need not exist yet.
   MetricFollower(FileSystem& files, std::string directory, std::string metric);
 
-  // Reads what has been written since the last call. Returns why files could not be read; what is
-  // damaged, or not whole yet, is left for the next call.
+  // Reads the new lines since the last call. Returns why files could not be read; a damaged or
+  // incomplete line is left for the next call.
   Status read();
-  // What the metric was, by step; of one step the last that was written. `ended`: the run has.
+  // The values of the metric, by step; the last written one of each step. `ended`: the run has.
   const std::map<int64_t, double>& measurements(bool ended) const;
-  // The names of all scalars so far, with their folders: "eval/accuracy", "loss"; and those of
+  // The names of all scalars so far, with their folders: "eval/accuracy", "loss"; and the names of
   // kReportFile.
   const std::set<std::string>& names() const { return names_; }
 
@@ -44,7 +44,7 @@ class MetricFollower {
   FileSystem& files_;
   const std::string directory_;
   const std::string metric_;
-  std::map<std::string, uint64_t> offsets_;  // where reading goes on, by path
+  std::map<std::string, uint64_t> offsets_;  // where reading continues, by path
   std::set<std::string> names_;
   std::map<std::string, std::map<int64_t, double>> by_folder_;  // of the metric
   std::map<int64_t, double> reported_;                          // of the metric, in kReportFile

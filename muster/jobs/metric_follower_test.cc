@@ -77,7 +77,7 @@ TEST_F(MetricFollowerTest, AReportCountsWhereNoEventFileHasTheMetric) {
   report(line + "\n" + R"({"accuracy": 0.25, "global_st)");
   follower.read().value();
   EXPECT_THAT(follower.measurements(/*ended=*/false), ElementsAre(Pair(10, 0.5)));
-  // The file keeps the last lines; what was read before stays.
+  // The file keeps the last lines; lines read before stay.
   report(R"({"accuracy": 0.25, "global_step": 20, "f1": "1"})");
   follower.read().value();
   EXPECT_THAT(follower.measurements(/*ended=*/false), ElementsAre(Pair(10, 0.5), Pair(20, 0.25)));

@@ -15,12 +15,12 @@
 namespace muster::inline v0_1::jobs {
 namespace {
 
-// A third goes on. The median of fewer curves says little.
+// A third continues. The median of fewer curves says little.
 constexpr size_t kReduction = 3;
 constexpr size_t kLeastCurves = 3;
 constexpr int kDraws = 100;
-// What a program owes whoever gave it a wrong argument, and so many failures of one kind are no
-// chance.
+// The exit code that a program returns for a wrong argument. This many equal failures are no
+// accident.
 constexpr int kWrongArguments = 2;
 constexpr size_t kAlike = 3;
 
@@ -38,7 +38,7 @@ bool counts(const Trial& trial) {
   return trial.state == TrialState::kDone || trial.state == TrialState::kStopped;
 }
 
-// What must not change when a search goes on; more trials may be asked for.
+// The settings that must not change when a search continues; more trials may be requested.
 nlohmann::json identity(const HyperParameterSearch& search) {
   nlohmann::json parameters = nlohmann::json::array();
   for (const HyperParameter& one : search.parameters) {
@@ -55,7 +55,7 @@ nlohmann::json identity(const HyperParameterSearch& search) {
           {"parameters", parameters}};
 }
 
-// Reads what was saved in the file, as `read` does, and throws InvalidArgument where that is none.
+// Reads the saved search in the file by `read`, and throws InvalidArgument if it is none.
 template <typename Read>
 void read_saved(const std::string& path, const Read& read) {
   try {
@@ -119,7 +119,7 @@ std::optional<TrialValues> Search::values_at(int place) const {
     values = draw_values(what_, key.derive(draw));
     if (!known(values)) return values;
   }
-  // Few values are left: the first of the grid that nobody had.
+  // Few values are left: the first of the grid that no trial had.
   for (int64_t point = 0; point < count_points(what_); ++point) {
     values = grid_point(what_, point);
     if (!known(values)) return values;
@@ -196,7 +196,7 @@ bool Search::behind_the_median(const Trial& trial) const {
     means.push_back(sum / static_cast<double>(count));
   }
   if (means.size() < kLeastCurves) return false;
-  // Of an even number the worse of the two in the middle, so that fewer are stopped.
+  // For an even number, the worse of the two in the middle, so that fewer are stopped.
   const auto middle = means.begin() + static_cast<std::ptrdiff_t>(means.size() / 2);
   std::nth_element(means.begin(), middle, means.end(),
                    [&](double a, double b) { return better(a, b); });

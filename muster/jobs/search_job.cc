@@ -61,8 +61,8 @@ Error runs_already(const JobRecord& record) {
       fmt::format("follow it: muster jobs logs --follow {}", record.name));
 }
 
-// What an earlier search left running in the job directory would be started a second time beside.
-// Throws where this process cannot end it.
+// Trials that an earlier search left running in the job directory would be started a second time in
+// parallel. Throws if this process cannot end them.
 void check_left(const JobRecord& earlier, const Target& target) {
   const auto state = internal::read_state(earlier.folder);
   const bool ended = state && is_final(state->status.state);
@@ -79,9 +79,9 @@ void check_left(const JobRecord& earlier, const Target& target) {
       fmt::format("end them first: muster jobs cancel {}", earlier.name));
 }
 
-// The record of the search in the folder, where that goes on; nothing where it begins. One that was
-// killed before its first trial, or whose folder was emptied, begins under its record where it has
-// the name that the job asks for.
+// The record of the search in the folder, if that search continues; nothing if it begins. A search
+// that was killed before its first trial, or whose folder was emptied, begins under its record if
+// it has the name that the job asks for.
 std::optional<JobRecord> goes_on_as(const JobStore& store, const Target& target, const JobSpec& job,
                                     const std::string& job_dir) {
   if (job.name.empty() && !file_systems().exists(join_path(job.job_dir, kSearchFile)).value()) {
@@ -113,7 +113,7 @@ Place place_of(const JobStore& store, const Target& target, JobSpec& job) {
   return place;
 }
 
-// The number that the first trial of the search has, for --dry-run; 1 where it would not be run.
+// The number that the first trial of the search has, for --dry-run; 1 if it would not be run.
 int first_number(const JobSpec& job, uint64_t seed) {
   try {
     return known_search(job, file_systems(), seed).first();
@@ -122,8 +122,8 @@ int first_number(const JobSpec& job, uint64_t seed) {
   }
 }
 
-// Asks of the jobs that may have the directory of a search. Those of its trials that run on are no
-// hindrance: they are ended.
+// Asks for the status of the jobs that may have the directory of a search. Running trials of this
+// search are no hindrance: they are ended.
 StatusOf status_beside(const StatusOf& status_of, const Target& target) {
   return [&](const JobRecord& one) {
     JobStatus status = status_of(one);
@@ -144,7 +144,7 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
     if (!lock.is_open()) throw runs_already(made);
     made.id = std::to_string(getpid());
     made.details[kSearch] = fmt::format("{} trials", job.search ? job.search->max_trials : 0);
-    // A search that goes on was cancelled before, maybe.
+    // A search that continues may have been cancelled before.
     local_file_system().remove_tree(join_path(made.folder, internal::kCancelFile)).value();
     internal::write_state(made.folder, state);
     local_file_system()
@@ -193,7 +193,7 @@ SearchJobResult run_search_job(JobStore& store, Target& target, JobSpec job, Clo
     }
     return result;
   } catch (const Error& error) {
-    // As `muster submit` ends, which has nobody to ask for a restart.
+    // As `muster submit` ends, which can ask no scheduler for a restart.
     finish(JobState::kFailed, exit_code(error.kind()) == 2 ? 2 : 1, error.message());
     throw;
   }
@@ -297,7 +297,7 @@ std::optional<Search> found_by(const JobRecord& record, const std::vector<int>& 
     throw corrupt(file + " is not what this search wrote", kNewFolder);
   }
   Search search(*job.search, seed->get<uint64_t>());
-  // Of the search before, as long as this one, which begins behind it, has not begun.
+  // Belongs to the search before, as long as this one, which begins after it, has not begun.
   if (!search.differences(json, file).empty()) return std::nullopt;
   const bool kept = internal::is_kept(record.folder);
   search.restore(json, file, kept ? TrialState::kRunning : TrialState::kInterrupted);
@@ -316,7 +316,7 @@ void cancel_search(const JobRecord& record, Target& target) {
     if (!is_final(state->status.state)) internal::check_is_here(state->keeper, record.name);
   }
   if (internal::is_kept(record.folder)) return end_keeper();
-  // Held, so that no process goes on with the search whose trials are ended here.
+  // Held, so that no process continues the search whose trials are ended here.
   const FileDescriptor lock = internal::lock_folder(record.folder);
   if (!lock.is_open()) return end_keeper();
   const auto state = internal::read_state(record.folder);

@@ -135,12 +135,12 @@ TEST_F(SearchJobTest, ItGoesOnUnderItsRecordWithAnotherMark) {
   std::set<std::string> at_submission;
   lab_.on_submit = [&] { at_submission.insert(lab_.running.begin(), lab_.running.end()); };
   EXPECT_EQ(run(lab_).exit_code, 0);
-  EXPECT_TRUE(at_submission.empty());  // what ran on was ended first
+  EXPECT_TRUE(at_submission.empty());  // running trials were ended first
   ASSERT_THAT(store_.list(), SizeIs(1));
   EXPECT_NE(store_.find("train-1").submission, killed.submission);
 }
 
-// Where it was killed, and where it was interrupted and a trial did not end in time.
+// After it was killed, and after it was interrupted and a trial did not end in time.
 TEST_F(SearchJobTest, TrialsThatRunOnKeepTheDirectory) {
   const JobRecord record = leave_killed();
   EXPECT_THAT(why_not(cloud_), HasSubstr("was killed, and its trials may run on, on lab"));
@@ -175,8 +175,8 @@ TEST_F(SearchJobTest, ASearchOfAnotherMachineIsLeftAlone) {
   EXPECT_FALSE(status.forgotten);
 }
 
-// Who cancels what a kill left, and who goes on with it, do not meet: else the state of the new
-// search were that it was cancelled, and its directory free.
+// A process that cancels the rest of a killed search and a process that continues it exclude each
+// other. Otherwise the new search would count as cancelled, and its directory as free.
 TEST_F(SearchJobTest, WhileItsTrialsAreCancelledNobodyGoesOn) {
   const JobRecord record = leave_killed();
   std::string why;
@@ -209,12 +209,12 @@ TEST_F(SearchJobTest, WhoeverKeepsItIsAskedToEnd) {
   int word = 0;
   ASSERT_EQ(waitpid(keeper, &word, 0), keeper);
   EXPECT_TRUE(WIFSIGNALED(word) && WTERMSIG(word) == SIGTERM);
-  // Its process stops the trials, and writes what became of it.
+  // Its process stops the trials, and writes the result.
   EXPECT_THAT(lab_.running, SizeIs(1));
   EXPECT_EQ(internal::read_state(record.folder)->status.state, JobState::kRunning);
 }
 
-// Another process goes on with it, and is over, between the look at the folder and the claim of it.
+// Another process continues it, and is over, between the look at the folder and the claim of it.
 TEST_F(SearchJobTest, WhoeverCameBetweenWins) {
   (void)leave_killed();
   const SearchJobOptions plain = options_;
@@ -231,7 +231,7 @@ TEST_F(SearchJobTest, WhoeverCameBetweenWins) {
   EXPECT_EQ(run(lab_).exit_code, 0);
 }
 
-// Who forgets a search and who goes on with it do not meet either.
+// A process that forgets a search and a process that continues it exclude each other too.
 TEST_F(SearchJobTest, WhoForgetsItAndWhoGoesOnDoNotMeet) {
   const JobRecord record = leave_killed();
   std::string why_kept;
@@ -255,7 +255,7 @@ TEST_F(SearchJobTest, WhoForgetsItAndWhoGoesOnDoNotMeet) {
               Optional(HasSubstr("at work on the job train-1")));
 }
 
-// As where it was killed before its first trial, or somebody emptied its folder.
+// As if it was killed before its first trial, or its folder was emptied.
 TEST_F(SearchJobTest, ItBeginsUnderItsNameWhereItsFolderIsEmpty) {
   job_.name = "fit";
   EXPECT_EQ(run(lab_).exit_code, 0);
@@ -283,7 +283,7 @@ TEST_F(SearchJobTest, ADryRunSaysWhatIsInTheWay) {
   lab_.cancel(there);
   store_.remove(there);
   (void)leave_killed();
-  // Its own trials are no hindrance; those of another target are.
+  // Its own trials are no hindrance; trials of another target are.
   EXPECT_THAT(reasons(lab_), SizeIs(0));
   EXPECT_THAT(reasons(cloud_), Contains(HasSubstr("its trials may run on, on lab")));
   EXPECT_EQ(run(lab_).exit_code, 0);

@@ -22,8 +22,8 @@ namespace {
 // Trials begin every few seconds at most.
 constexpr std::chrono::milliseconds kLookForTrials{200};
 
-// The records of trials that their target knows. Of others there is nothing to read, and a log that
-// is read too early seems to have ended.
+// The records of trials that their target knows. Others have no log, and a log that is read too
+// early seems to have ended.
 std::map<int, JobRecord> submitted_trials(const JobRecord& search) {
   std::map<int, JobRecord> records = trial_records(search);
   std::erase_if(records, [](const auto& one) { return one.second.id.empty(); });
@@ -41,7 +41,7 @@ Chosen chosen_by(const std::string& words) {
   return {words.substr(0, slash), slash == std::string::npos ? "" : words.substr(slash + 1)};
 }
 
-// Throws where the trial of "trial-3/worker-0" has no such task, in the words of whoever asked.
+// Throws if the trial of "trial-3/worker-0" has no such task, in the user's own words.
 void check_task_of_trial(const JobRecord& search, Target& target, const std::string& words) {
   for (const auto& [number, record] : submitted_trials(search)) {
     const std::string trial = trial_name(number) + "/";
@@ -50,7 +50,7 @@ void check_task_of_trial(const JobRecord& search, Target& target, const std::str
     try {
       for (const TaskStatus& task : target.status(record).tasks) names.push_back(trial + task.name);
     } catch (const Error&) {
-      // Where the target is away the log may be here all the same.
+      // If the target is away the log may still be here.
     }
     if (!names.empty()) check_task(search, words, names);
   }
@@ -69,7 +69,7 @@ class Followers {
   Followers(const Followers&) = delete;
   Followers& operator=(const Followers&) = delete;
 
-  // Follows the trial to its end, unless that is done already. One that began anew, with a new
+  // Follows the trial to its end, unless that is done already. A trial that began anew, with a new
   // submission, has a new log.
   void add(int number, const JobRecord& record, const std::string& task) {
     const std::pair start(number, record.submission);
@@ -141,7 +141,7 @@ void search_logs(const JobRecord& search,
     for (const auto& [number, record] : submitted_trials(search)) {
       if (wanted(number)) followers.add(number, record, chosen.task);
     }
-    // A trial that began just before the search ended is read too. One that was chosen is all.
+    // A trial that began just before the search ended is read too. A chosen trial is the only one.
     if (last && !followers.busy()) return;
     last = !chosen.trial.empty() || !internal::is_kept(search.folder);
     std::this_thread::sleep_for(kLookForTrials);

@@ -33,7 +33,7 @@ std::string described(const TrialValues& values) {
   return text;
 }
 
-// What TensorBoard's HParams page shows of a trial.
+// The values of a trial for TensorBoard's HParams page.
 std::map<std::string, formats::HParam> hparams_of(const TrialValues& values) {
   std::map<std::string, formats::HParam> hparams;
   for (const auto& [name, text] : values) {
@@ -58,7 +58,7 @@ Commands saved_commands(const nlohmann::json& saved, const std::string& path) {
   }
 }
 
-// What the commands of a search that began before have, and these have not.
+// The parts of the commands of an earlier search that these commands lack.
 std::vector<std::string> differences(const Commands& then, const Commands& now) {
   std::vector<std::string> found;
   if (const auto words = words_not_in(now, then); !words.empty()) found.push_back(quoted(words));
@@ -122,7 +122,7 @@ class SearchRun {
           fmt::format("no trial of the search before in {} has measured anything: the search "
                       "begins anew, with trial {}{}",
                       job_.job_dir, search_.first(), aside));
-      // From here on the folder is that of this search, whatever becomes of its first trial.
+      // From here on the folder belongs to this search, whatever happens to its first trial.
       return save();
     }
     const auto ended = std::ranges::count_if(search_.trials(), [](const Trial& trial) {
@@ -147,9 +147,8 @@ class SearchRun {
     }
   }
 
-  // Takes what the trials of the search before have written out of the way of this one's, and
-  // returns the words that say so; "" where they had written nothing. A store cannot rename
-  // folders.
+  // Moves the files of the earlier search's trials out of the way of this one's, and returns a text
+  // that says so; "" if there were none. A store cannot rename folders.
   std::string set_aside() {
     const std::string aside = join_path(job_.job_dir, kBefore);
     const bool can_move = local_path(job_.job_dir).ok();
@@ -161,7 +160,7 @@ class SearchRun {
       any = true;
       if (!can_move) continue;
       files_.make_directories(aside).value();
-      // Whoever removed search.json had a trial of this number before.
+      // If search.json was removed, an earlier trial may have had this number.
       std::string to = join_path(aside, name);
       for (int again = 2; files_.exists(to).value(); ++again)
         to = join_path(aside, fmt::format("{}-{}", name, again));
@@ -173,7 +172,7 @@ class SearchRun {
                                   job_.job_dir, search_.first() - 1);
   }
 
-  // "trial 2 of 9"; of a search that began behind another one "trial 5, number 2 of 9".
+  // "trial 2 of 9"; for a search that began after another one "trial 5, number 2 of 9".
   std::string place_of(int number) const {
     const int first = search_.first();
     return first == 1 ? fmt::format("trial {} of {}", number, search_.last())
@@ -205,7 +204,7 @@ class SearchRun {
           0);
       it->second.events.flush();
       log::info(fmt::format("{} begins: {}", place_of(trial->number), described(trial->values)));
-      save();  // whoever is killed from now on leaves what the trial is
+      save();  // if the process is killed from now on, the trial is on record
       try {
         host_.start(trial->number, job);
         search_.set_log(trial->number, host_.log_of(trial->number));
@@ -279,7 +278,7 @@ class SearchRun {
         0);
     node.mapped().events.close();
     if (failed) {
-      // What was said of one that failed before is not said again.
+      // An error that an earlier trial printed is not printed again.
       const auto before = std::ranges::find_if(search_.trials(), [&](const Trial& one) {
         return one.number != number && one.state == TrialState::kFailed &&
                one.failure == trial.failure;
@@ -309,7 +308,7 @@ class SearchRun {
     }
   }
 
-  // What the trials have not ended is begun anew by a search that goes on.
+  // Trials that have not ended are begun anew by a search that continues.
   void stop_all() {
     for (auto& [number, trial] : running_) ask_to_stop(number, trial);
     const TimePoint deadline = clock_.now() + options_.stop_time;
@@ -383,7 +382,7 @@ Search known_search(const JobSpec& job, FileSystem& files, uint64_t seed) {
   }
   if (const SavedTrials before = saved_trials(json, path); !before.have_measured)
     return Search(*job.search, seed, before.next);
-  search.restore(json, path);  // throws where it is over something else
+  search.restore(json, path);  // throws if it is another search
   throw invalid_argument(
       fmt::format("the folder {} holds a search that runs {}, and this one runs {}", job.job_dir,
                   quoted(then), quoted(now)),

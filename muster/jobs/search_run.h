@@ -1,8 +1,8 @@
-// Runs a search: starts its trials where a host runs them, follows their metric, stops those that
-// fell behind, and keeps what it knows in the job's folder, so that it can be interrupted. Thread
+// Runs a search: starts its trials where a host runs them, follows their metric, stops the trials
+// with bad results, and keeps its state in the job's folder, so that it can be interrupted. Thread
 // safety: one call at a time.
 //
-// In the job's folder: search.json (what is known), search.svg (a picture), and a folder for each
+// In the job's folder: search.json (its state), search.svg (a picture), and a folder for each
 // trial, by its number, which the trial gets as its --job-dir. In there TensorBoard's HParams page
 // finds the values of the trial.
 #pragma once
@@ -30,9 +30,9 @@ class TrialHost {
   virtual std::optional<int> exit_code(int number) = 0;
   // The line with which a trial that failed says why, as far as its log shows; "" when it does not.
   virtual std::string last_words(int number) = 0;
-  // What shows the log of a trial that was started, for people: a command.
+  // A command that shows the log of a started trial, for people.
   virtual std::string log_of(int number) const = 0;
-  // Asks the trial to end; exit_code() tells when it has.
+  // Asks the trial to end; exit_code() shows when it has.
   virtual void stop(int number) = 0;
 };
 
@@ -44,24 +44,24 @@ struct SearchOptions {
   std::function<bool()> interrupted = [] { return false; };
 };
 
-// The job of one trial: without the search, with the trial's values as flags behind the arguments,
-// its folder below the job's, and what programs written for Google's service look for in their
-// environment: CLOUD_ML_TRIAL_ID, CLOUD_ML_HP_METRIC_TAG and CLOUD_ML_HP_METRIC_FILE, which is in
-// the folder, or /dev/null where that is in a bucket. What the configuration sets of these stays.
+// The job of one trial: without the search, with the trial's values as flags after the arguments,
+// its folder below the job's, and the environment variables that programs written for Google's
+// service read: CLOUD_ML_TRIAL_ID, CLOUD_ML_HP_METRIC_TAG and CLOUD_ML_HP_METRIC_FILE, which is in
+// the folder, or /dev/null if that is in a bucket. Values that the configuration sets stay.
 JobSpec trial_job(const JobSpec& job, const Trial& trial);
 
-// The name of the file in a search's folder that holds what is known.
+// The name of the file in a search's folder that holds its state.
 constexpr const char* kSearchFile = "search.json";
 
-// The search of `job` with what its folder knows of it. Where the folder holds another one, or one
-// of another program or with other arguments, and no trial of that has measured anything, the
-// search begins behind it: its trials have the numbers that follow. Throws InvalidArgument when one
-// has, naming what differs, and when the job has no search or no folder.
+// The search of `job`, continued from its folder. If the folder holds another search, or one of
+// another program or with other arguments, and no trial of that search has measured anything, the
+// new search begins after it: its trials get the numbers that follow. Throws InvalidArgument if a
+// trial has measured something, naming the differences, and if the job has no search or no folder.
 Search known_search(const JobSpec& job, FileSystem& files, uint64_t seed);
 
-// Runs the search of `job` to its end, or until it is interrupted, and returns it. One that finds
-// search.json goes on; where it had given up, the trials that failed begin anew, else they stay as
-// they are. Throws what known_search() throws; and Error when its files cannot be written, after it
+// Runs the search of `job` to its end, or until it is interrupted, and returns it. A search that
+// finds search.json continues; if it had given up, the failed trials begin anew, else they stay as
+// they are. Throws the errors of known_search(); and Error if its files cannot be written, after it
 // has stopped the trials.
 Search run_search(const JobSpec& job, TrialHost& host, FileSystem& files, Clock& clock,
                   const SearchOptions& options = {});

@@ -137,7 +137,7 @@ TEST_F(SearchRunTest, AnInterruptedSearchGoesOn) {
   const Search second = run(after);
   EXPECT_EQ(second.trials().size(), 9u);
   EXPECT_EQ(second.best()->values.at("x"), "3");
-  // Those that had ended are not run again, those that ran are.
+  // Trials that had ended are not run again, trials that ran are.
   for (const Trial& trial : first.trials())
     EXPECT_EQ(after.jobs.contains(trial.number), trial.state == TrialState::kInterrupted);
 }
@@ -178,7 +178,7 @@ TEST_F(SearchRunTest, TheTableSaysWhatIsLongOrTheSameOnlyOnce) {
   for (const std::string& line : split(table, '\n')) EXPECT_LE(line.size(), 120u) << line;
 }
 
-// Whoever mends what was wrong outside, such as a folder of data, gives the same command again.
+// After mending the cause outside, such as a folder of data, the user gives the same command again.
 TEST_F(SearchRunTest, AWrongCommandLineEndsTheSearchAndTheSameCommandTriesOnceMore) {
   PretendedTrials wrong, right;
   wrong.silent = true;
@@ -187,7 +187,7 @@ TEST_F(SearchRunTest, AWrongCommandLineEndsTheSearchAndTheSameCommandTriesOnceMo
     wrong.words[number] = "error: --lr is not a flag";
   }
   const Search first = run(wrong);
-  EXPECT_EQ(first.trials().size(), 2u);  // those that ran at a time
+  EXPECT_EQ(first.trials().size(), 2u);  // trials that ran at the same time
   ASSERT_NE(first.refused(), nullptr);
   EXPECT_THAT(first.gave_up(),
               AllOf(HasSubstr("trial 1 "), HasSubstr("exit code 2: error: --lr is not a flag")));
@@ -197,7 +197,7 @@ TEST_F(SearchRunTest, AWrongCommandLineEndsTheSearchAndTheSameCommandTriesOnceMo
   EXPECT_EQ(second.best()->values.at("x"), "3");
 }
 
-// As with Google's service: what failed beside others that did not has its result.
+// As with Google's service: a trial that failed while others did not has its result.
 TEST_F(SearchRunTest, AFailedTrialStaysFailedInASearchThatGoesOn) {
   PretendedTrials before, after;
   before.codes[1] = 1;
@@ -211,7 +211,7 @@ TEST_F(SearchRunTest, AFailedTrialStaysFailedInASearchThatGoesOn) {
   EXPECT_EQ(second.trial(1), first.trial(1));
 }
 
-// Whoever mistyped an argument keeps the folder, and nothing that was written is taken away.
+// After a mistyped argument the user keeps the folder, and no file is deleted.
 TEST_F(SearchRunTest, ASearchBeginsBehindOneThatMeasuredNothing) {
   PretendedTrials wrong, right;
   wrong.silent = true;
@@ -222,11 +222,11 @@ TEST_F(SearchRunTest, ASearchBeginsBehindOneThatMeasuredNothing) {
   job_.args = {"--epoch=2"};
   job_.search->metric_tag = "score";
   EXPECT_EQ(known_search(job_, local_file_system(), 1).first(), 3);
-  // Killed at once, it has the folder all the same.
+  // Even if it is killed at once, it has the folder.
   const Search none = run(right, {.interrupted = [] { return true; }});
   EXPECT_TRUE(none.trials().empty());
   EXPECT_TRUE(right.jobs.empty());
-  // What was written before is out of the way of what compares all below the folder.
+  // Earlier files are removed from the folder, below which everything is compared.
   EXPECT_THAT(local_file_system().list_directory(job_.job_dir).value(),
               ElementsAre("before", "search.json", "search.svg"));
   EXPECT_THAT(local_file_system().list_directory(job_.job_dir + "/before").value(),
@@ -242,7 +242,7 @@ TEST_F(SearchRunTest, ASearchBeginsBehindOneThatMeasuredNothing) {
   EXPECT_EQ(right.jobs.begin()->first, 3);
   EXPECT_TRUE(second.done());
   EXPECT_THAT(search_table(second), HasSubstr("   11 "));
-  // It goes on as any does.
+  // It continues like any other search.
   job_.search->max_trials = 9;
   EXPECT_EQ(run(right).trials(), second.trials());
   job_.args = {"--epoch=3"};
@@ -264,7 +264,7 @@ TEST_F(SearchRunTest, AnotherSearchBeginsBehindOneThatMeasuredNothing) {
   EXPECT_EQ(second.best()->values.at("x"), "3");
 }
 
-// One that cannot be stopped now is stopped later, and the others are.
+// A trial that cannot be stopped now is stopped later, and the others are stopped.
 TEST_F(SearchRunTest, AHostThatCannotStopATrialEndsNoSearch) {
   class Stubborn : public PretendedTrials {
    public:
@@ -306,7 +306,7 @@ TEST_F(SearchRunTest, AFolderOfAnotherProgramOrOtherArgumentsIsRefused) {
   EXPECT_EQ(run(trials).trials().size(), 9u);
 }
 
-// Programs for Google's service report in a file, and say what for by its variables.
+// Programs for Google's service report in a file; variables name the file and the metric.
 TEST_F(SearchRunTest, TrialsFindOutWhereAndWhatToReport) {
   job_.pools[0].environment = {{"CLOUD_ML_HP_METRIC_FILE", "/mine"}};
   job_.pools.push_back({.role = "worker", .count = 1});

@@ -42,7 +42,7 @@ HyperParameterSearch a_grid(int trials) {
       .algorithm = Algorithm::kGrid};
 }
 
-// What was measured at steps 100, 200, ...
+// The measurements at steps 100, 200, ...
 std::map<int64_t, double> curve_of(const std::vector<double>& values) {
   std::map<int64_t, double> curve;
   for (const double value : values) curve[100 * (static_cast<int64_t>(curve.size()) + 1)] = value;
@@ -129,7 +129,7 @@ TEST(SearchTest, TheDefaultKeepsAThirdAtEachRung) {
   run(search, {{1}, {2}, {3}, {4}, {5}, {6}, {7}, {8}, {9}});
   for (int number = 1; number <= 9; ++number)
     EXPECT_EQ(search.should_stop(number), number <= 6) << number;
-  // Of three that go on to the third measurement one stays.
+  // Of three trials that reach the third measurement one stays.
   for (int number = 7; number <= 9; ++number) {
     const double first = number;
     search.measure(number, curve_of({first, 0, number == 8 ? 20.0 : 0.0}));
@@ -151,7 +151,7 @@ TEST(SearchTest, TheBestSoFarIsNeverStopped) {
         const int number = search.begin_next().value().number;
         std::vector<double> values(9);
         for (double& value : values) value = random.uniform();
-        // Who has the best measurement of all, and has it from the beginning.
+        // This trial has the best measurement of all, and has it from the beginning.
         if (i == 29) values[0] = maximize ? 2 : -2;
         search.measure(number, curve_of(values));
         if (i % 2 == 0) search.finish(number, TrialState::kDone);

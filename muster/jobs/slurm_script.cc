@@ -15,8 +15,8 @@ namespace {
 
 std::string name_of(const std::string& flag) { return flag.substr(0, flag.find('=')); }
 
-// Of several jobs under one number nobody could tell how it is, nor of one that this cluster's
-// controller does not know. `where` it was said: "in --slurm".
+// Several jobs under one number have no single status, and a job that this cluster's controller
+// does not know has none. `where` the flag was given: "in --slurm".
 void check_one_job(const std::string& flag, const std::string& where) {
   if (name_of(flag) == "--array") {
     throw invalid_argument(
@@ -53,8 +53,8 @@ int accelerators_of(const JobSpec& job) {
   return most;
 }
 
-// The path as a value of --output: Slurm has words of its own for what follows a '%', and ends the
-// value at a blank outside of quotes.
+// The path as a value of --output: Slurm interprets the letters after a '%', and ends the value at
+// a blank outside of quotes.
 std::string output_path(const std::string& path) {
   std::string text;
   bool plain = true;
@@ -71,7 +71,7 @@ class Header {
  public:
   explicit Header(const std::vector<std::string>& flags) : flags_(flags) {}
 
-  // Adds the mark by which the job is found, behind what the user has to say.
+  // Adds the mark by which the job is found, after the user's comment.
   void add_comment(const std::string& mark) {
     if (mark.empty()) return;
     std::string comment = mark;
@@ -105,8 +105,8 @@ class Header {
   std::string text_, comment_;
 };
 
-// A limit of the job's time over all its starts. {0} seconds; {1} so many before the end tasks are
-// told; {2} between looks.
+// A limit of the job's time over all its starts. {0} seconds; {1} seconds before the end the tasks
+// get a signal; {2} seconds between looks.
 constexpr const char* kTimeLimit = R"sh(
 # The job may run for {0} s, however often it is started: what it has run for stands in a file.
 used=$(cat "$folder/ran" 2>/dev/null || echo 0)
@@ -196,8 +196,8 @@ std::string time_limit(int64_t most) {
 
 std::string after_step(int64_t most) {
   if (most <= 0) return "";
-  // Slurm looks once a minute, so it may tell tasks 150 s before the end; they have saved then, and
-  // what is left is not worth another start.
+  // Slurm looks once a minute, so the tasks may get the signal 150 s before the end; they have
+  // saved then, and the remaining time is not worth another start.
   return fmt::format("  end_when_less_is_left_than {}\n", std::min<int64_t>(180, most / 2));
 }
 
@@ -221,17 +221,17 @@ std::string slurm_script(const JobSpec& job, const SlurmScriptOptions& options) 
   header.add("--open-mode=append");
   header.add_comment(options.comment);
   header.add("--requeue", {"--no-requeue"});
-  // Without B: it goes to the tasks, not to this script.
+  // Without B: the signal goes to the tasks, not to this script.
   header.add("--signal=USR1@90");
   if (const int64_t most = job.scheduling.max_running_seconds; most > 0) {
-    // Of short limits the script alone tells the tasks.
+    // For short limits only the script sends the signal.
     header.add("--time=" + clock_time(most < kShort ? most + 2 * kSlurmTells : most));
   }
   if (const int count = accelerators_of(job); count > 0) {
     header.add(fmt::format("--gpus-per-task={}", count),
                {"--gres", "--gpus", "--gpus-per-node", "--gpus-per-socket"});
   }
-  // Where one task may be lost and come back, the others go on.
+  // If one task may be lost and come back, the others continue.
   const bool servers = job.pool("ps") != nullptr;
   return "#!/bin/bash\n" + header.text() +
          fmt::format(fmt::runtime(kBody), launch::shell_quoted(options.folder),

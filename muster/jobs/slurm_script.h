@@ -4,9 +4,9 @@
 // tasks; programs of Muster save and end with 138, and the script puts the job into the queue
 // again. A task that was killed, or asks for it with 138, is a reason to start the step again in
 // the same allocation. A job with a longest running time counts it over all its starts, as AI
-// Platform and Vertex AI mean it: when that is used up it ends with 124, and is not put back. What
-// Slurm itself ends (scancel, scontrol requeue, preemption) it also decides about, so the script
-// then does nothing.
+// Platform and Vertex AI mean it: when that is used up it ends with 124, and is not put back. If
+// Slurm itself ends the job (scancel, scontrol requeue, preemption), Slurm also decides what
+// follows, and the script does nothing.
 #pragma once
 
 #include <string>
@@ -17,12 +17,12 @@
 
 namespace muster::inline v0_1::jobs {
 
-// What the script needs to know beside the job.
+// The script's parameters in addition to the job.
 struct SlurmScriptOptions {
   std::string muster{};              // path of the muster binary, on every node
   std::string folder{};              // of the job's record, which every node can reach
   std::vector<std::string> flags{};  // of sbatch: "--partition=gpu"; they win over the script's own
-  // By which the job is known at Slurm, behind a comment of the flags; empty: none.
+  // The comment by which the job is known at Slurm, after a comment of the flags; empty: none.
   std::string comment = {};
 };
 
@@ -33,10 +33,11 @@ constexpr const char* kSlurmTimeOverFile = "time_over";  // the seconds it might
 constexpr const char* kSlurmBatchLog = "batch.log";      // of the script, srun and Slurm
 constexpr const char* kSlurmTokenFile = "token";         // for this user alone
 
-// What stands between a comment of the user's own and the job's.
+// The separator between a comment of the user's own and the job's.
 constexpr const char* kSlurmCommentEnd = ":";
 
-// Throws InvalidArgument where a variable says to sbatch what slurm_script() refuses as a flag.
+// Throws InvalidArgument if a variable gives sbatch an option that slurm_script() refuses as a
+// flag.
 void check_sbatch_variables(const Environment& environment);
 
 // Returns the script. Throws InvalidArgument for a flag that does not begin with "--", or has a

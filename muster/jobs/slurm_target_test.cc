@@ -1,4 +1,4 @@
-// What is decided about jobs on Slurm; on a real one: apps/jobs/jobs_slurm_test.cc.
+// Decisions about jobs on Slurm; for a real one see apps/jobs/jobs_slurm_test.cc.
 #include "muster/jobs/slurm_target.h"
 
 #include <fmt/format.h>
@@ -41,7 +41,7 @@ TEST(SlurmTest, TasksListenWhereSlurmPutThem) {
   EXPECT_THAT(
       slurm_addresses(job_of(4), environment, 0),
       ElementsAre("gpu01:20192", "gpu01:20193", "gpu02:20192", "gpu02:20193", "login7:20192"));
-  // Other ports for another attempt, since somebody may have taken these.
+  // Other ports for another attempt, since these may be in use.
   EXPECT_EQ(slurm_addresses(job_of(4), environment, 1).front(), "gpu01:28111");
   EXPECT_THAT(
       slurm_addresses(
@@ -70,18 +70,18 @@ TEST(SlurmTest, TheScriptIsOneThatBashReads) {
                           Not(HasSubstr("--time=1:01:01")), HasSubstr("--gpus-per-task=2\n"),
                           HasSubstr("--kill-on-bad-exit=1"), HasSubstr("folder='/home/a b'\n")));
   EXPECT_THAT(script(job), HasSubstr("#SBATCH --time=1:01:01\n"));
-  // Slurm ends a word at a blank, and has its own words for what follows a '%'.
+  // Slurm ends a value at a blank, and interprets the letters after a '%'.
   EXPECT_THAT(text, HasSubstr("#SBATCH --output=\"/home/a b/batch.log\"\n"));
   EXPECT_THAT(slurm_script(job, {.muster = "m", .folder = "/50%j", .flags = {}}),
               HasSubstr("#SBATCH --output=/50%%j/batch.log\n"));
   EXPECT_THAT(script(job, {"--gres=gpu:t4:1"}), Not(HasSubstr("--gpus-per-task")));
   EXPECT_THAT(script(job, {"--no-requeue"}), Not(HasSubstr("#SBATCH --requeue")));
-  // With servers, the others go on without a task that is lost.
+  // With servers, the others continue without a task that is lost.
   job.pools.push_back({.role = "ps", .count = 1});
   EXPECT_THAT(script(job), HasSubstr("--kill-on-bad-exit=0"));
   EXPECT_THAT(message_of([&] { script(job, {"-p", "gpu"}); }), HasSubstr("'-p'"));
   EXPECT_THAT(message_of([&] { script(job, {"--x\nrm"}); }), HasSubstr("no flag of sbatch"));
-  // What would make several jobs of one, or one that cannot be asked for.
+  // Flags that would make several jobs of one, or a job whose status is unknown.
   EXPECT_THAT(error_of([&] { script(job, {"--array=0-3"}); }).hint(), HasSubstr("is a search"));
   EXPECT_THAT(error_of([&] { script(job, {"--array"}); }).message(), HasSubstr("several jobs"));
   EXPECT_THAT(error_of([&] { script(job, {"--clusters=a,b"}); }).hint(),
@@ -98,8 +98,8 @@ TEST(SlurmTest, TheScriptIsOneThatBashReads) {
   EXPECT_THAT(of_variable("SLURM_CLUSTERS", "a"), HasSubstr("of SLURM_CLUSTERS is for another"));
 }
 
-// The script in a shell, with commands of Slurm's that write what they were asked, and a clock that
-// stands still but for what a step writes into "now".
+// The script in a shell, with commands of Slurm's that record their arguments, and a clock that
+// moves only when a step writes into "now".
 class SlurmTimeTest : public ::testing::Test {
  protected:
   SlurmTimeTest() {
@@ -125,7 +125,7 @@ class SlurmTimeTest : public ::testing::Test {
     write(name, "#!/bin/sh\necho " + name + " \"$@\" >> \"$FOLDER/asked\"\n" + lines + "\n");
     chmod((folder_ / name).c_str(), 0700);
   }
-  // Starts the job once, and returns its exit code. `step` is what srun does.
+  // Starts the job once, and returns its exit code. `step` replaces srun.
   int start(int64_t most, const std::string& step) {
     std::remove((folder_ / "asked").c_str());
     write("now", "0");
@@ -143,8 +143,8 @@ class SlurmTimeTest : public ::testing::Test {
   static std::string after(int seconds) {
     return fmt::format("echo {} > \"$FOLDER/now\"\n", seconds);
   }
-  // A step that does not save, of a job of which 2 of 20 seconds are over: it is told near the end,
-  // and then the time is used up.
+  // A step that does not save, of a job of which 2 of 20 seconds are over: it gets the signal near
+  // the end, and then the time is used up.
   static std::string step_that_does_not_save() {
     return "trap '' USR1\necho $$ > \"$FOLDER/step_pid\"\n" + after(14) +
            "until grep -q USR1 \"$FOLDER/asked\"; do sleep 0.02; done\n" + after(18) +
@@ -175,10 +175,10 @@ TEST_F(SlurmTimeTest, TheLongestTimeCountsOverAllStarts) {
   write("ran", "7111");
   EXPECT_EQ(start(7200, "exit 138"), 124);
   EXPECT_THAT(read("asked"), Not(HasSubstr("srun")));
-  // What ends well ends well, whatever time it took.
+  // A job that ends well counts as such, whatever time it took.
   write("ran", "7000");
   EXPECT_EQ(start(7200, "exit 0"), 0);
-  // A mistake is told as one.
+  // A mistake is reported as one.
   write("failed", "");
   write("ran", "10");
   EXPECT_EQ(start(7200, "echo 3 worker-0 > \"$FOLDER/failed\"; exit 3"), 3);
@@ -224,12 +224,12 @@ TEST(SlurmTest, AJobIsKnownByItsComment) {
   EXPECT_EQ(job_of_comment(lines, "s12"), "18");
   for (const char* none : {"s", "s9", "17", ""})
     EXPECT_EQ(job_of_comment(lines, none), std::nullopt) << none;
-  // A job that somebody put back has not ended any more.
+  // A requeued job has not ended any more.
   EXPECT_THAT(slurm_script(job_of(1), {.muster = "m", .folder = "/f"}),
               HasSubstr(std::string("\"$folder/") + kEndFile + "\"\n"));
   EXPECT_THAT(slurm_script(job_of(1), {.muster = "m", .folder = "/f", .comment = "s1"}),
               HasSubstr("#SBATCH --comment=s1\n"));
-  // What a user has to say stands in front of it, and hides nothing.
+  // A user's own comment comes before it, and hides nothing.
   const std::string own = slurm_script(
       job_of(1), {.muster = "m", .folder = "/f", .flags = {"--comment=my=lab"}, .comment = "s1"});
   EXPECT_THAT(own, AllOf(HasSubstr("#SBATCH --comment=my=lab:s1\n"),
@@ -265,7 +265,7 @@ TEST(SlurmTest, StatesOfSlurmAreStatesOfJobs) {
   EXPECT_EQ(failed.exit_code, 137);
   EXPECT_THAT(failed.detail, HasSubstr("NonZeroExitCode"));
   EXPECT_THAT(slurm_status("JobState=PENDING Reason=Priority", false).detail, "waits: Priority");
-  // What Slurm may put back into its queue by itself has not ended for ever.
+  // A job that Slurm may put back into its queue by itself has not ended for good.
   for (const char* word : {"PREEMPTED", "NODE_FAIL"})
     EXPECT_TRUE(slurm_status("JobState=" + std::string(word), false).was_taken_away) << word;
   EXPECT_FALSE(slurm_status("JobState=FAILED", false).may_return);

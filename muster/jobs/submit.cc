@@ -31,8 +31,8 @@
 namespace muster::inline v0_1::jobs {
 namespace {
 
-// Who trains in the directory holds a lock on the file .lock, which says who that is. Returns ""
-// when nobody does.
+// A process that trains in the directory holds a lock on the file .lock, which contains its name.
+// Returns "" if no process does.
 std::string trains_in(const std::string& job_dir) {
   const auto local = local_path(job_dir);
   if (!local.ok()) return "";
@@ -81,14 +81,14 @@ void fill(JobRecord& record, const Target& target, JobSpec& job) {
 
 constexpr const char* kSubmitting = "submitting.lock";  // in the folder of a record
 
-// The file of a lock, which is made where it is not there.
+// The file of a lock, which is made if it does not exist.
 FileDescriptor open_lock_file(const std::string& path) {
   FileDescriptor file(open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file.is_open()) throw from_errno(errno, "cannot open " + path);
   return file;
 }
 
-// Returns whether the lock was free. Those who only look share it (LOCK_SH).
+// Returns whether the lock was free. Processes that only look share it (LOCK_SH).
 bool take(const FileDescriptor& file, const std::string& path, int kind = LOCK_EX) {
   while (flock(file.get(), kind | LOCK_NB) != 0) {
     if (errno == EINTR) continue;
@@ -125,8 +125,8 @@ FileDescriptor lock_store(const JobStore& store) {
       fmt::format("give this job another --job-dir, or {}", otherwise));
 }
 
-// A job of this machine begins within moments, or, where its submission was killed meanwhile, not
-// at all: whoever looks just then waits until it is known which.
+// A job of this machine begins within moments, or, if its submission was killed meanwhile, not at
+// all: a process that looks just then waits until one of both is certain.
 void wait_for_begin(const JobRecord& record, const StatusOf& status_of) {
   using std::chrono::steady_clock;
   constexpr std::chrono::seconds kMost{2};
@@ -160,7 +160,7 @@ void check_same_command(const JobStore& store, const JobRecord& wanted, const St
   }
 }
 
-// What tells a record from a later one of the same name.
+// Distinguishes a record from a later one of the same name.
 std::string key_of(const JobRecord& record) { return record.name + " " + record.submission; }
 
 std::optional<JobRecord> record_of(const JobStore& store, const std::string& name) {
@@ -252,16 +252,15 @@ JobRecord preview_job(const JobStore& store, const Target& target, JobSpec& job)
 
 namespace {
 
-// The record that has the name of `wanted`, where its job has ended, or is known nowhere any more,
-// and was the same one: the same command, target and job directory. A search goes on in its own
-// way.
+// The record with the name of `wanted`, if its job has ended, or is known nowhere any more, and was
+// the same one: the same command, target and job directory. A search continues in its own way.
 std::optional<JobRecord> ended_before(const JobStore& store, const Target& target,
                                       const JobRecord& wanted, const StatusOf& status_of) {
   const auto before = record_of(store, wanted.name);
   if (!before || !same_job(*before, wanted) || is_search(*before) || is_being_submitted(*before))
     return std::nullopt;
   JobStatus status = status_of(*before);
-  // Who keeps the names of jobs that have ended has forgotten this one since, maybe.
+  // The component that keeps the names of ended jobs may have forgotten this one since.
   if (const auto end = final_status(*before); end && !end->forgotten && !target.frees_names())
     status = recheck_status(*before, *end, [&] { return status_of(*before); });
   const bool ended = target.frees_names() && is_final(status.state);
@@ -272,7 +271,7 @@ std::optional<JobRecord> ended_before(const JobStore& store, const Target& targe
 
 namespace {
 
-// Throws where the name is taken, and says in what the job that has it is another.
+// Throws if the name is taken, and names the differences to the job that has it.
 void check_name(const JobStore& store, const std::string& name, const JobRecord& wanted) {
   try {
     store.check_free(name);
@@ -338,14 +337,15 @@ Claim complete_claim(JobStore& store, JobRecord record, Clock& clock,
   const std::string path = join_path(made.record.folder, kSubmitting);
   made.lock = open_lock_file(path);
   take(made.lock, path);
-  // Whoever is killed from now on leaves this, by which the job is found and the name freed.
+  // If the process is killed from now on, this record remains. By it the job is found and the name
+  // freed.
   store.save(made.record);
   return made;
 }
 
-// Takes the record of a job back that is nowhere, and brings back what had its name.
+// Takes the record of a job back that does not exist, and restores the earlier record of its name.
 void take_back(const JobStore& store, const Claim& claim) {
-  // Held, so that nobody takes the name between.
+  // Held, so that no other process takes the name in between.
   const FileDescriptor held = lock_store(store);
   store.remove(claim.record);
   if (claim.before) store.bring_back(*claim.before);
@@ -428,7 +428,7 @@ JobRecord submit_job(JobStore& store, Target& target, JobSpec job, Clock& clock,
 void forget_job(const JobStore& store, const JobRecord& record) {
   const FileDescriptor held = lock_store(store);
   const JobRecord now = store.find(record.name);
-  // Whoever runs a search, or cancels what one left, holds its folder.
+  // A process that runs a search, or cancels the rest of one, holds its folder.
   const FileDescriptor kept = is_search(now) ? internal::lock_folder(now.folder) : FileDescriptor();
   if (key_of(now) != key_of(record) || is_being_submitted(now) ||
       (is_search(now) && !kept.is_open())) {

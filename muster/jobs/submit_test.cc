@@ -45,7 +45,8 @@ class LookingTarget : public Target {
 
 const StatusOf unknown = [](const JobRecord&) { return JobStatus{}; };
 
-// Whoever is killed while a target takes long leaves a record, by which the name can be freed.
+// A process that is killed while a target takes long leaves a record, by which the name can be
+// freed.
 TEST(SubmitTest, ThereIsARecordBeforeTheTargetIsAsked) {
   const TempDirectory directory;
   JobStore store(directory / "jobs");
@@ -65,7 +66,7 @@ TEST(SubmitTest, ThereIsARecordBeforeTheTargetIsAsked) {
   EXPECT_THAT(store.list(), IsEmpty());
 }
 
-// The same command goes on under its own name; whoever asks for something else is told.
+// The same command continues under its own name; another command gets an error.
 TEST(SubmitTest, TheSameJobTakesItsNameAgainWhenItHasEnded) {
   const TempDirectory directory;
   JobStore store(directory / "jobs");
@@ -100,13 +101,13 @@ TEST(SubmitTest, TheSameJobTakesItsNameAgainWhenItHasEnded) {
     EXPECT_NE(again.submission, before.submission);
     EXPECT_THAT(store.list(), ElementsAre(again));
   }
-  // One that is known nowhere any more has ended too.
+  // A job that is known nowhere any more has ended too.
   const auto forgotten = [](const JobRecord&) { return JobStatus{.forgotten = true}; };
   for (const bool frees : {true, false}) {
     target.frees = frees;
     EXPECT_THAT(store.list(), ElementsAre(submit_job(store, target, job, clock, forgotten)));
   }
-  // Also where its end was seen before it was forgotten, as on Kubernetes.
+  // Also if its end was seen before it was forgotten, as on Kubernetes.
   JobStatus now{.state = JobState::kSucceeded};
   const auto remembered = [&](const JobRecord& record) {
     return final_or_current_status(record, [&] { return now; });
@@ -116,7 +117,7 @@ TEST(SubmitTest, TheSameJobTakesItsNameAgainWhenItHasEnded) {
   now = {.forgotten = true};
   EXPECT_THAT(store.list(), ElementsAre(submit_job(store, target, job, clock, remembered)));
   target.frees = true;
-  // Where the new one is refused, the old one is there with all it had.
+  // If the new one is refused, the old one is restored with all its files.
   const JobRecord before = store.find("fit");
   const std::string log = before.folder + "/all.log";
   local_file_system().write_atomically(log, std::string_view("epoch 7\n")).value();
@@ -138,7 +139,7 @@ TEST(SubmitTest, WhatBeganAnewIsNotForgotten) {
   const JobRecord anew = submit_job(store, target, job, clock, ended);
   EXPECT_THROW(forget_job(store, looked_at), Error);
   EXPECT_THAT(store.list(), ElementsAre(anew));
-  // What was put aside by a submission that was killed goes too.
+  // Records that a killed submission had put aside are removed too.
   std::filesystem::create_directory(directory / "jobs/.fit");
   forget_job(store, anew);
   EXPECT_THAT(store.list(), IsEmpty());
@@ -146,7 +147,7 @@ TEST(SubmitTest, WhatBeganAnewIsNotForgotten) {
   EXPECT_THROW(forget_job(store, anew), Error);
 }
 
-// A directory is free when nothing of the job that has it can run, and not when nobody says so.
+// A directory is free if no task of its job can run, but not if that is unknown.
 TEST(SubmitTest, ADirectoryIsThatOfAJobWhoseTargetDoesNotAnswer) {
   const TempDirectory directory;
   JobStore store(directory / "jobs");

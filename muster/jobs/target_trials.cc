@@ -17,13 +17,13 @@
 namespace muster::inline v0_1::jobs {
 namespace {
 
-// Of JobRecord::details: the exit code of a trial that was seen to end, or kNeverBegan.
+// A key of JobRecord::details: the exit code of a trial that was seen to end, or kNeverBegan.
 constexpr const char* kEnded = "ended";
 constexpr const char* kNeverBegan = "it never began";
 constexpr const char* kStarts = "starts";  // of JobRecord::details: how often the trial was started
 // A program that fails says why at its end.
 constexpr int kLastLines = 200;
-// How a log continues an error with what may have been meant.
+// How a log continues an error with the probable meaning.
 constexpr std::string_view kHint = "hint: ", kMeant = "hint: did you mean ";
 constexpr Duration kEndLook = std::chrono::milliseconds(200);
 constexpr Duration kComeLook = std::chrono::seconds(2);
@@ -36,12 +36,12 @@ std::string_view without_task(std::string_view line) {
   return line.starts_with('[') && end != std::string_view::npos ? line.substr(end + 2) : line;
 }
 
-// The names that jobs have on a target are taken also by those that have ended.
+// On a target, jobs that have ended keep their names.
 std::string name_of_start(const std::string& name, int64_t start) {
   return start == 1 ? name : fmt::format("{}-r{}", name, start);
 }
 
-// Takes away what is in the folder of a trial but for its record.
+// Removes the content of a trial's folder except for its record.
 void empty_folder(const std::string& folder) {
   for (const std::string& file : local_file_system().list_directory(folder).value()) {
     if (file != kRecordFile) local_file_system().remove_tree(join_path(folder, file)).value();
@@ -76,7 +76,7 @@ void TargetTrials::start(int number, const JobSpec& job) {
   record.details[kStarts] = std::to_string(start);
   target_.locate(named, record);
   local_file_system().make_directories(record.folder).value();
-  // Whoever is killed from now on leaves this, by which the trial is found.
+  // If the process is killed from now on, this record remains, by which the trial is found.
   store_.save(record);
   before_[number] = record;
   empty_folder(record.folder);
@@ -144,12 +144,12 @@ std::optional<int> TargetTrials::exit_code(int number) {
   if (clock_.now() - trial.last_seen < kForgotten) return std::nullopt;
   log::warning(fmt::format("trial {}: nothing was heard of the job {} on {} for 10 minutes", number,
                            trial.record.name, target_.name()));
-  // One that cannot be asked for may run all the same.
+  // A trial whose status is unknown may still run.
   return status.forgotten ? ended(1) : 1;
 }
 
-// Where roles do not know of each other, those of a trial that has failed would be started again,
-// and hold their nodes.
+// If roles do not know of each other, the roles of a failed trial would be started again, and hold
+// their nodes.
 void TargetTrials::end_the_rest(Entry& trial) {
   if (!std::exchange(trial.left, false)) return;
   try {
@@ -168,18 +168,18 @@ std::string TargetTrials::last_words(int number) {
   try {
     target_.logs(trial.record, {.tail = kLastLines}, [&](std::string_view line) {
       const std::string_view words = trim(without_task(line));
-      // What was meant is worth a few words; what else a hint says stands in the log.
+      // The suggested word is worth a few words; the rest of a hint is in the log.
       if (is_error && words.starts_with(kMeant))
         error +=
             fmt::format("; {}", words.substr(kHint.size(), words.find('?') + 1 - kHint.size()));
       is_error = launch::is_error_line(words);
       if (is_error) error = launch::error_words(words);
-      // What starts the tasks says only that one failed.
+      // The program that starts the tasks says only that one failed.
       const bool of_starter = line.starts_with("[muster] ") || line.starts_with("[slurm] ");
       if (!words.empty() && !of_starter) last = words;
     });
   } catch (const Error& failure) {
-    // The exit code is told all the same.
+    // The exit code is reported anyway.
     log::debug(fmt::format("the log of trial {}: {}", number, failure.message()));
   }
   end_the_rest(trial);  // with its pods go their logs
@@ -243,7 +243,7 @@ void end_trials(const JobRecord& search, Target& target, Clock& clock, Duration 
                 const std::function<bool()>& interrupted) {
   std::set<int> asked;
   TimePoint end = clock.now();
-  const TimePoint come = clock.now() + kMayCome;  // also where the machine's date was set back
+  const TimePoint come = clock.now() + kMayCome;  // also if the machine's date was set back
   for (bool told = false; !interrupted();) {
     const TrialsLeft left = trials_left(search, target, clock);
     const std::map<int, JobRecord> records = trial_records(search);

@@ -1,8 +1,9 @@
 // The trials of a search as jobs of a target. Thread safety: one thread at a time.
 //
-// Each trial has a record in the folder trials/<number> of the search's record, so that whoever
-// comes later finds it: a search that goes on, and `muster jobs`. It says by which mark the target
-// knows the trial before that is sent there, so that it is found also where no answer came.
+// Each trial has a record in the folder trials/<number> of the search's record, so that later
+// processes find it: a search that continues, and `muster jobs`. The record contains the mark by
+// which the target knows the trial before the trial is sent there, so that it is found even if no
+// answer came.
 #pragma once
 
 #include <functional>
@@ -23,19 +24,19 @@ class TargetTrials : public TrialHost {
   // All must outlive this object.
   TargetTrials(Target& target, const JobRecord& search, Clock& clock);
 
-  // A trial of which the target gave no answer counts as one that runs: exit_code() looks for it.
-  // One that begins anew has another name than before, since targets keep those that have ended.
+  // A trial without an answer of the target counts as running: exit_code() looks for it. A trial
+  // that begins anew gets another name than before, since targets keep the names of ended jobs.
   void start(int number, const JobSpec& job) override;
-  // A target that cannot be asked, or does not know the job, for `kForgotten` has lost the trial,
-  // which has failed then. So has one that was taken away, as by a preemption, and has not begun
-  // again by then.
+  // If a target cannot be asked, or does not know the job, for `kForgotten`, the trial is lost, and
+  // has failed then. The same holds for a trial that was taken away, as by a preemption, and has
+  // not begun again by then.
   std::optional<int> exit_code(int number) override;
-  // Of a trial that has failed, the last line of an error among the last of its log, or else the
-  // last line there is. What is left of it on the target is ended then.
+  // For a failed trial, the last line of an error among the last lines of its log, or else the last
+  // line of the log. Then the rest of the trial on the target is ended.
   std::string last_words(int number) override;
   std::string log_of(int number) const override;
-  // A trial of which the target gave no answer, and which is not there, counts as one that has
-  // ended; end_trials() looks for it again.
+  // A trial without an answer of the target, and which does not exist, counts as ended;
+  // end_trials() looks for it again.
   void stop(int number) override;
 
   static constexpr Duration kForgotten = std::chrono::minutes(10);
@@ -44,8 +45,8 @@ class TargetTrials : public TrialHost {
   struct Entry {
     JobRecord record{};
     TimePoint last_seen{};
-    bool given_up = false;  // it was to be stopped, and was not there
-    bool told = false;      // that nothing can be heard of it now
+    bool given_up = false;  // it was to be stopped, and did not exist
+    bool told = false;      // that its status is unknown now
     bool waits = false;     // the log says that it was taken away and may begin again
     bool left = false;      // it has failed, and tasks of it run on
   };
@@ -56,7 +57,7 @@ class TargetTrials : public TrialHost {
   const JobRecord& search_;
   Clock& clock_;
   JobStore store_;
-  std::map<int, JobRecord> before_;  // by a search that this one goes on with
+  std::map<int, JobRecord> before_;  // by a search that this one continues
   std::map<int, Entry> trials_;
 };
 
@@ -68,17 +69,18 @@ std::string trial_name(int number);
 // The trials of a search that have not ended, by their numbers.
 struct TrialsLeft {
   std::vector<int> running{};
-  // Those whose submission did not end, and which are not there: for some minutes they may come.
+  // The trials whose submission did not end, and which do not exist: for some minutes they may
+  // still appear.
   std::vector<int> awaited{};
 };
-// As after the process that ran the search was killed. `target` is that of the search. A trial that
-// the target does not know counts as one that has ended. Throws what Target::status() throws.
+// As after the process that ran the search was killed. `target` is the search's target. A trial
+// that the target does not know counts as ended. Throws the errors of Target::status().
 TrialsLeft trials_left(const JobRecord& search, Target& target, Clock& clock);
-// Asks those that run to end: they save first. Returns how many there are. Throws Unavailable,
-// naming it, when one may still come.
+// Asks the running trials to end: they save first. Returns how many there are. Throws Unavailable,
+// naming it, if one may still start.
 int cancel_trials(const JobRecord& search, Target& target, Clock& clock);
-// The same, and waits until they have ended, at most `limit` for each, and for those that may still
-// come; or until `interrupted`. Throws Timeout, naming one, when it runs on.
+// The same, and waits until they have ended, at most `limit` for each, and for trials that may
+// still start; or until `interrupted`. Throws Timeout, naming one, if it runs on.
 void end_trials(
     const JobRecord& search, Target& target, Clock& clock, Duration limit,
     const std::function<bool()>& interrupted = [] { return false; });

@@ -19,7 +19,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A target that says of every job what it is told to say.
+// A target that reports a given status for every job.
 class PretendedTarget : public Target {
  public:
   std::string_view name() const override { return "pretended"; }
@@ -27,7 +27,7 @@ class PretendedTarget : public Target {
   std::string describe(const JobSpec&, const JobRecord&) const override { return ""; }
   void locate(const JobSpec&, JobRecord& record) const override { record.details["place"] = "lab"; }
   void submit(const JobSpec& job, JobRecord& record) override {
-    // Found by whoever comes after a kill at any moment.
+    // It is found after a kill at any moment.
     const std::string saved = local_file_system().read_file(record.folder + "/record.json").value();
     EXPECT_THAT(saved, AllOf(HasSubstr(record.submission), HasSubstr("\"place\": \"lab\"")));
     submissions.insert(record.submission);
@@ -60,7 +60,7 @@ class PretendedTarget : public Target {
   std::string cancelled;
   bool ends = false;  // when it is cancelled
   bool refuses = false, silent = false;
-  bool has_come = false;  // what was submitted in silence
+  bool has_come = false;  // the submission without an answer
   std::set<std::string> submissions;
   std::vector<std::string> lines;
 };
@@ -68,12 +68,12 @@ class PretendedTarget : public Target {
 class TargetTrialsTest : public ::testing::Test {
  protected:
   TargetTrialsTest() { trials_.start(3, kJob); }
-  // What is left of a search that was killed while it submitted the trial.
+  // Leaves the state of a search that was killed while it submitted the trial.
   void submit_in_silence() {
     target_.silent = true;
     trials_.start(3, kJob);
   }
-  // What is thrown; "" when nothing is.
+  // The message of the exception; "" if there is none.
   template <typename Call>
   static std::string thrown_by(const Call& call) {
     try {
@@ -159,10 +159,10 @@ TEST_F(TargetTrialsTest, ATargetMayBeAwayForAWhile) {
   EXPECT_EQ(trials_.exit_code(3), std::nullopt);
   clock_.advance(std::chrono::seconds(1));
   EXPECT_EQ(trials_.exit_code(3), 1);
-  // The search has given it up, and whoever comes later looks again.
+  // The search has given it up, and a later process looks again.
   target_.now.state = JobState::kRunning;
   EXPECT_EQ(trials_left(search_, target_, clock_).running, std::vector<int>{3});
-  // What the target says that it does not know is nowhere.
+  // A trial that the target does not know does not exist.
   target_.now = {.forgotten = true};
   EXPECT_EQ(trials_.exit_code(3), 1);
   target_.now.state = JobState::kRunning;
@@ -184,7 +184,7 @@ TEST_F(TargetTrialsTest, TheLastErrorOfALogIsWhatATrialSays) {
   EXPECT_EQ(trials_.log_of(3), "muster jobs logs --task=trial-3 fit");
 }
 
-// What a process does that comes after one that was killed.
+// The steps of a process that comes after a killed one.
 TEST_F(TargetTrialsTest, TrialsThatOutlivedTheirSearchAreFoundAndEnded) {
   EXPECT_EQ(trial_records(search_).at(3).id, "id of fit-3");
   EXPECT_EQ(trials_left(search_, target_, clock_).running, std::vector<int>{3});
@@ -196,7 +196,7 @@ TEST_F(TargetTrialsTest, TrialsThatOutlivedTheirSearchAreFoundAndEnded) {
   end_trials(search_, target_, clock_, std::chrono::seconds(5));
   EXPECT_EQ(target_.cancelled, "id of fit-3");
   EXPECT_TRUE(trials_left(search_, target_, clock_).running.empty());
-  // Of a trial that was seen to end nobody asks the target again.
+  // If a trial was seen to end, the target is not asked again.
   EXPECT_EQ(trials_.exit_code(3), 143);
   target_.now = {.state = JobState::kRunning};
   EXPECT_TRUE(trials_left(search_, target_, clock_).running.empty());
@@ -233,7 +233,8 @@ TEST_F(TargetTrialsTest, OneThatNeverComesHasFailed) {
   submit_in_silence();
   clock_.advance(TargetTrials::kForgotten);
   EXPECT_EQ(trials_.exit_code(3), 1);
-  // Nor does a search that is stopped wait for it; whoever goes on looks again.
+  // A search that is stopped does not wait for it either; a process that continues the search looks
+  // again.
   submit_in_silence();
   trials_.stop(3);
   EXPECT_EQ(target_.cancelled, "");
@@ -278,7 +279,7 @@ TEST_F(TargetTrialsTest, WhoeverGoesOnWaitsForWhatMayStillCome) {
 TEST_F(TargetTrialsTest, ATrialThatWasRefusedIsNotWaitedFor) {
   target_.refuses = true;
   EXPECT_THROW(trials_.start(3, kJob), Error);
-  target_.away = true;  // nobody asks
+  target_.away = true;  // no process asks
   EXPECT_EQ(end_all(), "");
 }
 

@@ -11,14 +11,14 @@
 
 namespace muster::inline v0_1::jobs {
 
-// What targets need to know beside the job, from flags of `muster submit`. Each target reads its
-// own; what `muster jobs` needs again stands in JobRecord::details.
+// The targets' parameters in addition to the job, from flags of `muster submit`. Each target reads
+// its own; the parameters that `muster jobs` needs again are in JobRecord::details.
 struct TargetOptions {
   // Path of the muster binary, which stays with a job of this machine and starts tasks of Slurm's.
   std::string muster{};
   std::vector<std::string> slurm_flags{};  // passed on to sbatch: "--partition=gpu"
-  KubernetesTargetOptions kubernetes{};    // the cluster, and what its documents say
-  VertexTargetOptions vertex{};            // the project, and what machines are when none is named
+  KubernetesTargetOptions kubernetes{};    // the cluster, and the content of its documents
+  VertexTargetOptions vertex{};            // the project, and the machines if none is named
 };
 
 // "local", "slurm", ..., as --to takes them.

@@ -11,19 +11,19 @@
 namespace muster::inline v0_1::jobs {
 namespace {
 
-// Behind its error a task may say that it ends.
+// After its error a task may say that it ends.
 constexpr int kLooksBack = 200;
 
 bool has_failed(const TaskStatus& task) { return task.state == JobState::kFailed; }
 
 bool was_ended(const TaskStatus& task) { return ended_by_others(task.exit_code.value_or(0)); }
 
-// Whether somebody ended it: Ctrl-C, SIGTERM, SIGKILL.
+// Whether it was ended from outside: Ctrl-C, SIGTERM, SIGKILL.
 bool was_stopped(const TaskStatus& task) {
   return was_ended(task) && *task.exit_code != exit_code(ErrorKind::kUnavailable);
 }
 
-// Those that failed: first the one that the detail names, then those that ended by themselves.
+// The failed tasks: first the one that the detail names, then those that ended by themselves.
 std::vector<const TaskStatus*> in_order_of_blame(const JobStatus& status) {
   std::vector<const TaskStatus*> failed;
   for (const TaskStatus& task : status.tasks) {
@@ -47,7 +47,7 @@ bool follows_another(const std::string& error) {
   return launch::blames_another(error) || launch::repeats_another(error);
 }
 
-// What one task said at its end.
+// The last words of one task.
 struct Words {
   TaskError error;
   std::string first_line{};  // of an error that it printed; empty: none
@@ -68,11 +68,11 @@ class Reader {
                     .interrupted = [this] { return std::chrono::steady_clock::now() > end_; }},
                    [&](std::string_view line) { printed.emplace_back(line); });
     } catch (const Error&) {
-      // A log that is gone, or cannot be had now, says nothing; the state stands without it.
+      // If a log is gone, or cannot be read now, the state is shown without it.
     }
     Words words{.error = {.task = task.name, .exit_code = task.exit_code},
                 .first_line = error_in(printed).first_line()};
-    // What a task printed before somebody ended it is no reason.
+    // The output of a task before it was ended from outside is no reason.
     words.error.said = !words.first_line.empty() || !was_stopped(task);
     words.error.lines = words.error.said
                             ? error_lines(printed)
@@ -116,7 +116,7 @@ std::optional<TaskError> task_error_of(Target& target, const JobRecord& record,
     if (!follows && !words.error.lines.empty() && (words.error.said || is_blamed))
       return words.error;
     if (!first) first = std::move(words.error);
-    // The one that it names comes next.
+    // The task that it names is next.
     const auto rest = failed.begin() + static_cast<std::ptrdiff_t>(looked) + 1;
     const std::string blamed = launch::task_blamed(words.first_line);
     const auto named = std::ranges::find(rest, failed.end(), blamed, &TaskStatus::name);

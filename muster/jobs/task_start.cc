@@ -63,7 +63,7 @@ std::vector<std::string> words_of(const JobSpec& job, const Pool& pool) {
     return word == "--job-dir" || word == "--job_dir" || word.starts_with("--job-dir=") ||
            word.starts_with("--job_dir=");
   };
-  // Whoever writes it by hand means it.
+  // A --job_dir that the user wrote stays.
   if (!job.job_dir.empty() && std::ranges::none_of(words, names_job_dir)) {
     words.emplace_back("--job-dir");
     words.push_back(job.job_dir);

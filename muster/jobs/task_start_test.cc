@@ -51,7 +51,7 @@ TEST(TaskStartTest, WordsAreProgramArgumentsAndJobDir) {
       ElementsAre("/bin/train", "-v", "--epochs=5", "x y", "--job-dir", "gs://bucket/leaf"));
   EXPECT_THAT(words_of(job, *job.pool("ps")),
               ElementsAre("/bin/train", "-v", "--s", "--job-dir", "gs://bucket/leaf"));
-  // Whoever writes it by hand means it.
+  // A --job_dir that the user wrote stays.
   job.args = {"--job_dir=here"};
   EXPECT_THAT(words_of(job, *job.pool("chief")), ElementsAre("/bin/train", "-v", "--job_dir=here"));
   job.program.clear();
@@ -59,7 +59,7 @@ TEST(TaskStartTest, WordsAreProgramArgumentsAndJobDir) {
   EXPECT_THAT(words_of(job, job.pools[0]), ElementsAre("other", "--job_dir=here"));
 }
 
-// What a task is told, the resolver reads as the task that it is.
+// The resolver reads the TF_CONFIG of a task as the task that it is for.
 TEST(TaskStartTest, EveryTaskFindsItselfInItsTfConfig) {
   JobSpec job = whole_job();
   for (const bool chief : {true, false}) {

@@ -1,6 +1,6 @@
 // Jobs on Vertex AI. Thread safety: one thread at a time.
 //
-// Nothing is sent without credentials: gcloud's, where it is there.
+// Nothing is sent without credentials: gcloud's, if it is installed.
 #pragma once
 
 #include <memory>
@@ -26,7 +26,7 @@ struct VertexTargetOptions {
 // Submits jobs to Vertex AI, and asks for them.
 class VertexTarget final : public Target {
  public:
-  // Asks by gcloud where that is installed, else by REST.
+  // Sends requests by gcloud if that is installed, else by REST.
   explicit VertexTarget(VertexTargetOptions options);
   // Asks by `api`.
   VertexTarget(VertexTargetOptions options, std::unique_ptr<internal::VertexApi> api);
@@ -37,7 +37,7 @@ class VertexTarget final : public Target {
   // says that the region is missing), with machines or accelerators that Vertex AI does not have,
   // and for values that it does not take.
   std::vector<std::string> check(const JobSpec& job) const override;
-  // The resource as JSON, behind the command that creates it as a comment.
+  // The resource as JSON, after the command that creates it as a comment.
   std::string describe(const JobSpec& job, const JobRecord& record) const override;
   void locate(const JobSpec& job, JobRecord& record) const override;
   // Throws InvalidArgument when Vertex AI refuses it, or there are no credentials;
@@ -45,7 +45,7 @@ class VertexTarget final : public Target {
   void submit(const JobSpec& job, JobRecord& record) override;
   // By a label of the job.
   bool recognise(JobRecord& record) override;
-  // Of its tasks Vertex AI tells nothing.
+  // Vertex AI reports nothing about its tasks.
   JobStatus status(const JobRecord& record) override;
   std::string where(const JobRecord& record) const override;  // the region
   // Lines of several tasks begin with the task's name: "[worker-0] ". They come from Cloud Logging,

@@ -1,5 +1,5 @@
-// The target against a server that stands in for Vertex AI: by the real gcloud where it is, by
-// REST, and by a gcloud that notes what it was asked.
+// The target against a server that stands in for Vertex AI: by the real gcloud if it exists, by
+// REST, and by a gcloud that records its arguments.
 #include "muster/jobs/vertex_target.h"
 
 #include <gmock/gmock.h>
@@ -145,7 +145,7 @@ TEST_F(RealGcloud, WithoutCredentialsNothingIsSent) {
   EXPECT_THAT(server_.requests(), IsEmpty());
 }
 
-// Without gcloud: the credentials are those of a machine of Google's.
+// Without gcloud: with the credentials of one of Google's machines.
 class Rest : public ::testing::Test {
  protected:
   std::string host() const { return server_.address().substr(std::string("http://").size()); }
@@ -228,7 +228,7 @@ TEST_F(Rest, WhatIsRefusedIsPassedOn) {
                                   HasSubstr("pool 0 has not 1 task")));
 }
 
-// A gcloud that notes its words in a file, keeps the configuration, and prints what a test says.
+// A gcloud that records its arguments in a file, keeps the configuration, and prints a test's text.
 class NotedGcloud : public ::testing::Test {
  protected:
   NotedGcloud() {
@@ -328,7 +328,7 @@ TEST_F(NotedGcloud, WhatItComplainsOfIsPassedOn) {
   EXPECT_THAT(denied.hint(), HasSubstr("roles/aiplatform.user"));
   EXPECT_EQ(error("ERROR: UNAVAILABLE: later").kind(), ErrorKind::kUnavailable);
   EXPECT_TRUE(record_.id.empty());
-  // That a quota is used up is a refusal, though one that passes.
+  // An exhausted quota is a refusal, though one that passes.
   answer("", 1, "ERROR: RESOURCE_EXHAUSTED: quota exceeded for custom_model_training_cpus");
   try {
     target_.submit(internal::leaf_disease_job(), record_);
@@ -340,7 +340,7 @@ TEST_F(NotedGcloud, WhatItComplainsOfIsPassedOn) {
   }
 }
 
-// The job may be there although nobody said so.
+// The job may exist although no answer came.
 TEST_F(NotedGcloud, ASubmissionWithoutAnAnswerIsRecognised) {
   record_.submission = "s1";
   answer("", 1, "ERROR: UNAVAILABLE: deadline exceeded");
@@ -356,7 +356,7 @@ TEST_F(NotedGcloud, ASubmissionWithoutAnAnswerIsRecognised) {
       << R"([{"name": "projects/1/locations/us-central1/customJobs/9"}])";
   target_.submit(internal::leaf_disease_job(), record_);
   EXPECT_EQ(record_.id, "projects/1/locations/us-central1/customJobs/9");
-  // What never arrived is clear.
+  // A request that never arrived is a clear failure.
   answer("", 1, "ERROR: UNAVAILABLE: Connection refused");
   EXPECT_THAT(error_of([&] { target_.submit(internal::leaf_disease_job(), record_); }).hint(),
               "try again");
@@ -379,7 +379,7 @@ TEST_F(NotedGcloud, AnswersOfAnotherFormAreErrors) {
   EXPECT_EQ(target_.status(record_).state, JobState::kFailed);
 }
 
-// The same by REST, and lines of a log that lack what they mostly have.
+// The same by REST, and lines of a log without their usual fields.
 TEST_F(Rest, AnswersOfAnotherFormAreErrors) {
   record_.submission = "s1";
   target_.submit(internal::leaf_disease_job(), record_);
@@ -401,7 +401,7 @@ TEST_F(Rest, AnswersOfAnotherFormAreErrors) {
               HasSubstr("no whole JSON"));
 }
 
-// Vertex AI shows the variables of a job to whoever may read it.
+// Vertex AI shows the variables of a job to every user who may read it.
 TEST(VertexTarget, ATokenIsSpokenOfAndCanBeLeftOut) {
   VertexTarget target({.show_secrets = true}, gcloud_vertex_api());
   JobSpec job = internal::leaf_disease_job();
@@ -428,7 +428,7 @@ TEST(VertexTarget, ATokenIsSpokenOfAndCanBeLeftOut) {
   EXPECT_TRUE(shows_token());
   job.pools[0].environment = {{"MUSTER_JOB_TOKEN", "of_another_job_altogether"}};
   EXPECT_THAT(message_of([&] { target.check(job); }), HasSubstr("sets MUSTER_JOB_TOKEN"));
-  // One task has nobody to meet.
+  // One task has no peer to connect to.
   job = internal::leaf_disease_job();
   job.pools.pop_back();
   EXPECT_THAT(target.check(job), Not(Contains(HasSubstr("token"))));
@@ -446,7 +446,7 @@ TEST(VertexTarget, NeedsARegionAndATool) {
   EXPECT_THAT(error.hint(), HasSubstr("--region=us-central1"));
 }
 
-// What is only printed needs no place.
+// A job that is only printed needs no place.
 TEST(VertexTarget, AJobIsDescribedWithoutARegionAndAProject) {
   const VertexTarget target({.only_described = true}, gcloud_vertex_api());
   JobSpec job = internal::leaf_disease_job();

@@ -62,7 +62,8 @@ Json environment(const KubernetesMaking& making, const Pool& pool) {
   if (making.distributed()) {
     if (making.plain()) {
       if (pool.count > 1) {
-        // Kubernetes sets this variable by itself, but behind all others, where none can use it.
+        // Kubernetes sets this variable by itself, but after all others, so no other variable can
+        // refer to it.
         result.push_back(
             {{"name", "JOB_COMPLETION_INDEX"},
              {"valueFrom",
@@ -207,7 +208,7 @@ Json pod_template(const KubernetesMaking& making, const Pool& pool) {
   Json pod = Json::object();
   if (making.plain()) {
     if (making.distributed()) pod["subdomain"] = making.name;
-    pod["restartPolicy"] = "Never";  // what podFailurePolicy asks for: the Job makes a new pod
+    pod["restartPolicy"] = "Never";  // required by podFailurePolicy: the Job makes a new pod
   }
   pod["terminationGracePeriodSeconds"] = kStopSeconds;
   // Variables for every service of the namespace would only be in the way.

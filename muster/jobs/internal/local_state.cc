@@ -44,7 +44,7 @@ bool try_lock(const FileDescriptor& file, int kind, const std::string& folder) {
 
 std::string this_host() {
   std::array<char, 256> name{};
-  // What is longer is cut off, and is the same each time.
+  // A longer name is cut off, and is the same each time.
   gethostname(name.data(), name.size() - 1);
   return name.data();
 }
@@ -53,7 +53,7 @@ std::string this_host() {
 constexpr std::chrono::seconds kDyingTime{5};
 constexpr std::chrono::milliseconds kLockLook{5};
 
-// When the process began, by its file in /proc: "7 (a b) S 1 ...", the twentieth word behind the
+// When the process began, by its file in /proc: "7 (a b) S 1 ...", the twentieth word after the
 // bracket.
 int64_t began(pid_t pid) {
   std::string text;
@@ -64,7 +64,7 @@ int64_t began(pid_t pid) {
 }
 
 // Whether the keeper is a process of this machine that was sent SIGKILL, and is not gone yet. The
-// signal stays among those of the process until then: a line "ShdPnd:\t0000000000000100" in /proc.
+// signal stays pending until then: a line "ShdPnd:\t0000000000000100" in /proc.
 bool is_dying(const Keeper& keeper) {
   if (keeper.pid <= 0 || !is_here(keeper) || keeper.began != began(keeper.pid)) return false;
   constexpr std::string_view kPending = "ShdPnd:";
@@ -124,7 +124,7 @@ std::optional<LocalState> read_state(const std::string& folder) {
 
 FileDescriptor lock_folder(const std::string& folder) {
   FileDescriptor file = open_lock(folder);
-  // Who only asks whether somebody holds it holds it for a moment.
+  // A process that only checks for a holder takes the lock for a moment.
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   while (!try_lock(file, LOCK_EX, folder)) {
     if (std::chrono::steady_clock::now() > end) return FileDescriptor();
@@ -139,7 +139,7 @@ bool is_kept(const std::string& folder) {
   while (!try_lock(file, LOCK_SH, folder)) {
     const auto state = read_state(folder);
     const bool dying = state && is_dying(state->keeper);
-    // One that is gone since has let go of the lock, unless another process has it.
+    // A process that is gone has released the lock, unless another process has it.
     if (!dying || std::chrono::steady_clock::now() > end) return !try_lock(file, LOCK_SH, folder);
     std::this_thread::sleep_for(kLockLook);
   }

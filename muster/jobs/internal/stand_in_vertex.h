@@ -1,5 +1,5 @@
 // A server that answers as Vertex AI, Cloud Logging and the metadata service of Google's machines
-// do, for tests: what is created is checked field by field and kept in memory. Thread safety: any
+// do, for tests: new resources are checked field by field and kept in memory. Thread safety: any
 // thread.
 #pragma once
 
@@ -17,13 +17,13 @@ class StandInVertex {
 
   // "http://127.0.0.1:40123"
   std::string address() const;
-  // What was created last, as it came.
+  // The last created resource, as it came.
   nlohmann::json created() const;
-  // The method, path and query of what was asked, the last behind.
+  // The method, path and query of the requests, the latest at the end.
   std::vector<std::string> requests() const;
   // The Authorization of the last request.
   std::string authorization() const;
-  // What get answers of every job from now on, beside its name.
+  // Sets the fields of every job in answers to get from now on, in addition to its name.
   void set_state(const std::string& state, const std::string& error = {});
   // Answers every question from now on with this text.
   void set_answer(const std::string& text);

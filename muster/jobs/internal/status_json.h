@@ -10,11 +10,11 @@
 namespace muster::inline v0_1::jobs::internal {
 
 nlohmann::ordered_json to_json(const JobStatus& status);
-// Throws nlohmann::json::exception for what is no such JSON; other keys beside are nothing to it.
+// Throws nlohmann::json::exception for other JSON; it ignores additional keys.
 JobStatus status_from_json(const nlohmann::json& json);
 
 nlohmann::ordered_json to_json(const TaskError& error);
-// Throws nlohmann::json::exception for what is no such JSON.
+// Throws nlohmann::json::exception for other JSON.
 TaskError error_from_json(const nlohmann::json& json);
 
 }  // namespace muster::inline v0_1::jobs::internal

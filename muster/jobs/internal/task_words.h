@@ -13,7 +13,7 @@
 
 namespace muster::inline v0_1::jobs::internal {
 
-// The pool's image, else the one that --image names. Throws InvalidArgument where there is neither.
+// The pool's image, else the one that --image names. Throws InvalidArgument if there is neither.
 inline std::string image_of(const Pool& pool, const std::string& otherwise) {
   if (!pool.image.empty()) return pool.image;
   if (!otherwise.empty()) return otherwise;
@@ -24,12 +24,12 @@ inline std::string image_of(const Pool& pool, const std::string& otherwise) {
       "this folder");
 }
 
-// What is run in place of the image's entry point; empty: that itself.
+// The command that replaces the image's entry point; empty: the entry point itself.
 inline std::vector<std::string> command_of(const JobSpec& job, const Pool& pool) {
   return job.program.empty() ? pool.command : job.program;
 }
 
-// The words behind it.
+// The arguments after it.
 inline std::vector<std::string> arguments_of(const JobSpec& job, const Pool& pool) {
   const std::vector<std::string> words = words_of(job, pool);
   return {words.begin() + static_cast<std::ptrdiff_t>(command_of(job, pool).size()), words.end()};

@@ -1,6 +1,6 @@
-// What Muster asks of Vertex AI: create, get and cancel a job, read its log. By gcloud where it is,
-// which knows who is asking, or by REST with credentials of its own. Thread safety: one thread at a
-// time.
+// Requests to Vertex AI: create, get and cancel a job, read its log. They go through gcloud if it
+// exists, which knows the account, or through REST with credentials of its own. Thread safety: one
+// thread at a time.
 #pragma once
 
 #include <memory>
@@ -13,18 +13,17 @@
 
 namespace muster::inline v0_1::jobs::internal {
 
-// One service, by one way. What it answers in another form than is expected is Unavailable, with
-// what it said.
+// One service, by one way. An answer of unexpected form is Unavailable, with its text.
 class VertexApi {
  public:
   virtual ~VertexApi() = default;
 
-  // The project that the environment names, for a job where nothing else does; empty where there is
-  // none, or where the service's own tool finds it.
+  // The project that the environment names, for a job without another one; empty if there is none,
+  // or if the service's own tool finds it.
   virtual std::string own_project() const { return ""; }
 
   // Creates the job and returns its resource name: "projects/1/locations/us-central1/customJobs/2".
-  // Secrets in it are shown to nobody; `folder` is one that this account alone can enter.
+  // Secrets in it are never shown; only this account can enter `folder`.
   virtual std::string create(const VertexPlace& place, const VertexJob& job,
                              const std::string& folder) = 0;
   // Returns the resource names of the jobs, or of the tuning jobs, with that label.
@@ -38,13 +37,12 @@ class VertexApi {
                                                   const std::string& filter, int most) = 0;
 };
 
-// The commands of gcloud for this job, for people: what create() runs, but for the file, which is
-// called "job.json".
+// The commands of gcloud for this job, for people: the same as in create(), except for the file,
+// which is called "job.json".
 std::vector<std::string> gcloud_create_command(const VertexPlace& place, const VertexJob& job);
 
-// `gcloud` is a path, or a name in PATH. Every call throws NotFound when it is not there,
-// InvalidArgument with what it said when it refuses, Unavailable when the service cannot be
-// reached.
+// `gcloud` is a path, or a name in PATH. Every call throws NotFound if it does not exist,
+// InvalidArgument with its message if it refuses, Unavailable if the service cannot be reached.
 std::unique_ptr<VertexApi> gcloud_vertex_api(const std::string& gcloud = "gcloud");
 
 // Where Google's services are; empty: where they always are.
@@ -57,7 +55,7 @@ struct RestEndpoints {
 std::unique_ptr<VertexApi> rest_vertex_api(const Environment& environment,
                                            const RestEndpoints& endpoints = {});
 
-// gcloud's where that is installed, else the REST one.
+// gcloud's if that is installed, else the REST one.
 std::unique_ptr<VertexApi> vertex_api(const Environment& environment);
 
 }  // namespace muster::inline v0_1::jobs::internal
