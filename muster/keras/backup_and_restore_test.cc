@@ -1,4 +1,4 @@
-// Which run a backup of fit() is of: another one does not go on with it.
+// The run to which a backup of fit() belongs: another one does not continue it.
 #include "muster/keras/backup_and_restore.h"
 
 #include <gmock/gmock.h>
@@ -88,7 +88,7 @@ TEST(FitBackupsTest, ABackupOfAnotherRunIsRefusedAndStays) {
     const JobDir job("elsewhere/");
     EXPECT_THAT(refused(fits), HasSubstr("the job's directory: elsewhere, and was none"));
   }
-  // The same run goes on, and may have more epochs.
+  // The same run continues, and may have more epochs.
   Model same = compiled(), whole = compiled();
   FitOptions more = into(directory);
   more.epochs = 4;
@@ -166,7 +166,7 @@ TEST(FitBackupsTest, NoFolderStaysThatWasMadeForThem) {
   Model model = compiled();
   model.fit(data, into(folder / "a/b/backup"));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-  // Nor behind a run that was stopped.
+  // Nor after a run that was stopped.
   {
     Model stopped = compiled();
     EXPECT_THROW(stopped.fit(data, into(folder / "a/b/backup", 1)), std::exception);
@@ -174,7 +174,7 @@ TEST(FitBackupsTest, NoFolderStaysThatWasMadeForThem) {
   Model again = compiled();
   again.fit(data, into(folder / "a/b/backup"));
   EXPECT_TRUE(std::filesystem::is_empty(folder.path()));
-  // What was there stays, and so does what others put beside it.
+  // Existing files stay, and so do files that others put next to the backup.
   std::filesystem::create_directories(folder / "mine");
   struct Writes : Callback {
     explicit Writes(std::string path) : path(std::move(path)) {}

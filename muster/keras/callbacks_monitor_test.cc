@@ -34,7 +34,7 @@ struct Says : Callback {
   const std::vector<double> values;
 };
 
-// What a Monitor in mode auto takes for the better value behind the first batch.
+// The value that a Monitor in mode auto takes for the better one after the first batch.
 struct Learns : Callback {
   explicit Learns(std::vector<std::string> names) : names(std::move(names)) {}
   void on_train_batch_end(const BatchInfo& info) override {

@@ -1,4 +1,4 @@
-// What callbacks write into a store that fails now and then.
+// Files that callbacks write into a store that fails now and then.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -30,13 +30,13 @@ using testing::Told;
 using testing::Weights;
 using testing::weights_of;
 
-// What fails between the first save and the last is tried again.
+// A write that fails between the first save and the last is tried again.
 class StoreCallbacks : public ::testing::Test {
  protected:
   StoreCallbacks() { memory_store().clear(); }
   ~StoreCallbacks() override { memory_store().clear(); }
 
-  // Behind these epochs, from 0, nothing can be written whose name has this in it.
+  // After these epochs, from 0, no file can be written whose name contains this.
   struct Fails : Callback {
     Fails(std::vector<int64_t> in, std::string what, bool all_the_same)
         : epochs(std::move(in)), name(std::move(what)), done(all_the_same) {}
@@ -53,7 +53,7 @@ class StoreCallbacks : public ::testing::Test {
     const std::string name;
     const bool done;
   };
-  // Ends the program where fit() has made all epochs, before callbacks hear of it.
+  // Ends the program where fit() has made all epochs, before callbacks are notified.
   struct KilledAtTheEnd : Callback {
     void on_train_end(const Logs& /*logs*/) override {
       memory_store().set_plan({});
@@ -95,7 +95,7 @@ TEST_F(StoreCallbacks, ModelCheckpointTriesAgain) {
       Model model = compiled();
       fit(model, failing, "mem://keras", {saves()});
       EXPECT_THAT(said(), HasSubstr("1 of the 2 that may fail in a row"));
-      // Also where the last one failed: it is made at the end.
+      // Also if the last one failed: it is made at the end.
       Model other = compiled();
       other.build({4});
       weights_only ? (void)other.load_weights(path) : other.load(path);
@@ -112,7 +112,8 @@ TEST_F(StoreCallbacks, ModelCheckpointTriesAgain) {
   }
 }
 
-// What could not be saved is not the best that is there: a later one that beats what is, is saved.
+// An epoch that could not be saved is not the best: a later one that is better than the saved one
+// is saved.
 TEST_F(StoreCallbacks, TheBestIsThatOfThoseThatAreSaved) {
   const auto values = [] { return std::make_shared<Told>(std::vector<double>{5, 1, 4, 6, 6}); };
   const auto weights = std::make_shared<Weights>();
@@ -145,7 +146,7 @@ TEST_F(StoreCallbacks, CSVLoggerBringsAllLinesLater) {
   EXPECT_EQ(error.kind(), ErrorKind::kUnavailable);
 }
 
-// What was not saved at the end of a run that was killed there, is by the next.
+// A save that failed at the end of a run that was killed there is made by the next run.
 TEST_F(StoreCallbacks, WhatWasNotSavedIsByTheRunThatGoesOn) {
   const auto callbacks = [&](bool killed) {
     std::vector<std::shared_ptr<Callback>> all{
@@ -174,7 +175,7 @@ TEST_F(StoreCallbacks, WhatWasNotSavedIsByTheRunThatGoesOn) {
   EXPECT_EQ(difference(weights_of(other), last), 0);
 }
 
-// A backup may be there whose save failed: the answer got lost. It has all it needs.
+// A backup may exist although its save failed: the answer got lost. It is complete.
 TEST_F(StoreCallbacks, ABackupWhoseAnswerIsLostHasItsTensors) {
   const auto callbacks = [&](bool killed) {
     std::vector<std::shared_ptr<Callback>> all{
@@ -199,7 +200,7 @@ TEST_F(StoreCallbacks, ABackupWhoseAnswerIsLostHasItsTensors) {
   EXPECT_EQ(difference(weights_of(whole), weights_of(second)), 0);
 }
 
-// The run goes on without a backup; killed then, it continues from the one before.
+// The run continues without a backup; if it is killed then, it continues from the one before.
 TEST_F(StoreCallbacks, BackupAndRestoreTriesAgain) {
   struct Killed : Callback {
     void on_epoch_begin(int64_t epoch) override {
@@ -208,7 +209,7 @@ TEST_F(StoreCallbacks, BackupAndRestoreTriesAgain) {
   };
   const std::vector<double> told{5, 3, 2, 1, 1, 1};
   const auto callbacks = [&](bool killed) {
-    // EarlyStopping keeps tensors beside the backup.
+    // EarlyStopping keeps tensors next to the backup.
     std::vector<std::shared_ptr<Callback>> all{
         std::make_shared<Told>(told),
         std::make_shared<EarlyStopping>(EarlyStoppingOptions{

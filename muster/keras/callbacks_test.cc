@@ -52,7 +52,7 @@ TEST(EarlyStoppingTest, StopsBehindItsPatienceAndGivesTheBestWeightsBack) {
   }
 }
 
-// The best weights were those of an epoch before the run was stopped.
+// The best weights were from an epoch before the run was stopped.
 TEST(EarlyStoppingTest, GoesOnWhereItStood) {
   const TempDirectory directory;
   struct Killed : Callback {
@@ -94,7 +94,8 @@ TEST(ReduceLROnPlateauTest, LowersTheRateAfterItsPatience) {
                                                                         .patience = 2,
                                                                         .cooldown = 1,
                                                                         .min_lr = 0.03})}});
-  // Behind the fourth epoch, and of the two behind it the first cools down and counts, as in Keras.
+  // After the fourth epoch; of the two epochs after it, the first cools down and counts, as in
+  // Keras.
   EXPECT_THAT(
       history["learning_rate"],
       ::testing::Pointwise(::testing::DoubleEq(), {0.1, 0.1, 0.1, 0.1, 0.05, 0.05, 0.03, 0.03}));
@@ -147,7 +148,7 @@ TEST(CSVLoggerTest, WritesALineForEachEpoch) {
   EXPECT_EQ(local_file_system().read_file(directory / "log.csv").value(), history.to_csv());
 }
 
-// Keras writes "NA" where an epoch was not validated; a table's empty field says the same.
+// Keras writes "NA" if an epoch was not validated; a table's empty field says the same.
 TEST(CSVLoggerTest, HasTheColumnsOfWhatIsValidatedLaterFromTheFirstLine) {
   const TempDirectory directory;
   struct Adds : Callback {
@@ -173,7 +174,7 @@ TEST(CSVLoggerTest, HasTheColumnsOfWhatIsValidatedLaterFromTheFirstLine) {
   EXPECT_THAT(lines[1], EndsWith(",,,"));
   EXPECT_THAT(lines[2], AllOf(Not(HasSubstr(",,")), EndsWith(",")));
   EXPECT_THAT(lines[3], EndsWith(",,,0.5"));
-  // Who adds to a file keeps to its columns.
+  // A run that appends to a file keeps its columns.
   const std::vector<std::string> more = lines_of(",", true, 2);
   ASSERT_EQ(more.size(), 7u);
   EXPECT_EQ(more[0], lines[0]);

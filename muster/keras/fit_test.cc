@@ -1,5 +1,5 @@
-// What fit() promises: the numbers of an Estimator, of any number of replicas, and of a run that
-// was stopped.
+// The promises of fit(): the numbers of an Estimator, for any number of replicas, and for a run
+// that was stopped.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -38,7 +38,7 @@ TEST(FitTest, LearnsAndTellsOfItsEpochs) {
   const Logs result = model.evaluate(rows_of(60, 500).batch(25));
   EXPECT_THAT(result, UnorderedElementsAre(Pair("loss", history["val_loss"].back()),
                                            Pair("accuracy", history["val_accuracy"].back())));
-  // Of the same examples in other batches, and by hand.
+  // From the same examples in other batches, and by hand.
   const Logs others = model.evaluate(rows_of(60, 500).batch(7));
   EXPECT_NEAR(others.at("loss"), result.at("loss"), 1e-6);
   EXPECT_EQ(others.at("accuracy"), result.at("accuracy"));
@@ -49,7 +49,7 @@ TEST(FitTest, LearnsAndTellsOfItsEpochs) {
   EXPECT_NEAR(at::cross_entropy_loss(logits, some.y).item<double>(), result.at("loss"), 1e-6);
 }
 
-// A first epoch's loss is the mean over its examples of what each step saw.
+// A first epoch's loss is the mean over its examples of the losses of the steps.
 TEST(FitTest, TheLossOfAnEpochIsThatOfItsExamples) {
   Model model = compiled(nullptr, "sgd");
   const testing::Points some = testing::points(10);
@@ -151,7 +151,7 @@ TEST_P(FitLawTest, ARunThatWasKilledGoesOnWithTheSameBits) {
   }
 }
 
-// What is left of a run of three epochs, five steps each, that was killed behind `step`.
+// Leaves the files of a run of three epochs, five steps each, that was killed after `step`.
 void leave_backup(const std::string& directory, int64_t step, std::optional<int64_t> save_freq) {
   Model model = compiled();
   const auto backups = std::make_shared<BackupAndRestore>(
@@ -179,7 +179,7 @@ TEST(FitTest, ABackupBehindTheLastEpochLeavesNothingToTrain) {
                     directory, epochs)));
     EXPECT_THAT(history.epoch, ElementsAre(0, 1));
     EXPECT_EQ(model.step(), 10);
-    // Nobody told this model what it is called on, so it has its weights from the first call on.
+    // The input shape of this model was not given, so it has its weights from the first call on.
     const Tensor x = testing::points(20).x;
     EXPECT_TRUE(model.predict(x).equal(expected.predict(x)));
     EXPECT_EQ(difference(weights_of(model), weights_of(expected)), 0);
@@ -199,7 +199,7 @@ TEST(FitTest, ABackupInALaterEpochIsRefused) {
               }).what(),
               HasSubstr("stands in epoch 3, and epochs is 2"));
   EXPECT_TRUE(local_file_system().exists(directory).value()) << "it is not lost";
-  // Whoever goes on with it counts the steps that were made before.
+  // A continued run counts the steps that were made before.
   Model other = compiled();
   ::testing::internal::CaptureStderr();
   other.fit(rows_of(50).batch(10),

@@ -1,4 +1,4 @@
-// What holds for every layer: exported, it gives the numbers it gives here, at every batch size.
+// Invariant of every layer: exported, it gives the same numbers as here, at every batch size.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -182,7 +182,7 @@ Tensor rows_for(const Example& example, int64_t rows) {
                                            : numbers.abs().mul(4).floor().to(example.dtype);
 }
 
-// A layer behind a ServableSource.
+// A layer in a ServableSource.
 struct Exported {
   explicit Exported(const Example& example) {
     source.receiver = raw_serving_input_receiver({{"x", {example.dtype, example.shape}}});
@@ -244,7 +244,7 @@ TEST(EveryExportedLayer, AFunctionalModelGivesTheSameNumbers) {
   check({Functional({x}, {Add()({x, hidden})}), {4}});
 }
 
-// What it does with its values is no operation of LibTorch.
+// Its computation is no operation of LibTorch.
 TEST(EveryExportedLayer, ThatCannotBeExportedIsNamed) {
   const auto said = [](const Example& example) {
     const TempDirectory directory;

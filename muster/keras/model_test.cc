@@ -1,4 +1,4 @@
-// A Model beside fit(): its forms, its weights, and what it says of mistakes.
+// A Model apart from fit(): its forms, its weights, and its errors.
 #include "muster/keras/model.h"
 
 #include <gmock/gmock.h>
@@ -147,7 +147,7 @@ TEST(ModelTest, WeightsGoToAFileAndBack) {
   EXPECT_EQ(part.mismatched.size(), 2u);
 }
 
-// What a network learned of its data is among the weights it begins with.
+// Statistics that a network learned from its data are among its initial weights.
 TEST(ModelTest, FitGoesOnWithMovingStatisticsThatWereLoaded) {
   const TempDirectory directory;
   const auto normalized = [] {
@@ -208,7 +208,7 @@ TEST(ModelTest, AModelThatWasSavedGoesOnAsIfItHadNotStopped) {
   second.load(directory / "saved");
   EXPECT_EQ(second.step(), 4);
   EXPECT_EQ(second.get_weights().size(), 4u);
-  // What is saved again before it trains has the optimizer's slots as well.
+  // A model that is saved again before it trains has the optimizer's slots as well.
   second.save(directory / "again");
   Model third = compiled();
   third.build({4});
@@ -250,7 +250,7 @@ TEST(ModelTest, ExportsWhatItPredicts) {
   EXPECT_EQ(local_file_system().list_directory(directory / "export").value().size(), 1u);
 }
 
-// Without Input() a model takes what its first batch had.
+// Without Input() a model takes the inputs of its first batch.
 TEST(ModelTest, ExportsAndShowsWhatItWasTrainedOn) {
   const TempDirectory directory;
   const testing::Points some = points(7);

@@ -1,4 +1,4 @@
-// The weights of a Model in files, and what it is as a whole.
+// The weights of a Model in files, and the model as a whole.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -62,8 +62,8 @@ std::string misfits(const char* call, const std::string& file, const std::string
                      model, problems.size(), weights, list_lines(problems, kShown, "    "));
 }
 
-// The chief writes. All processes meet behind it: what it did is done for all of them. Returns
-// whether it wrote, as save_model() says.
+// The chief writes. All processes wait for each other after it: its result holds for all of them.
+// Returns whether it wrote, as save_model() says.
 bool write_on_chief(Model& model, const std::function<void()>& write, FailedSaves* failures,
                     bool must) {
   const distribute::Scope here = internal::ModelAccess::impl(model).scope();

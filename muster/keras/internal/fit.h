@@ -17,16 +17,16 @@
 
 namespace muster::inline v0_1::keras::internal {
 
-// Under which a backup holds what fit() has to remember.
+// The key of fit()'s note in a backup.
 constexpr const char* kFitNote = "keras_fit";
 
-// Where the model's replicas train it. On parameter servers a ServedFit overrides what differs.
+// fit() on the model's replicas. On parameter servers a ServedFit overrides the differences.
 class Fit {
  public:
   // The fit() of this model, on servers or not.
   static std::unique_ptr<Fit> make(Model& model, const FitOptions& options, int64_t number);
-  // `number`: which fit() of the model it is, from 0. Throws InvalidArgument for options that are
-  // not as FitOptions says, and for those that fit() on parameter servers does not have.
+  // `number`: which fit() of the model it is, from 0. Throws InvalidArgument for options outside of
+  // the ranges in FitOptions, and for options that fit() on parameter servers does not have.
   Fit(Model& model, const FitOptions& options, int64_t number);
 
   virtual ~Fit() = default;
@@ -36,15 +36,14 @@ class Fit {
   History run(const Dataset& data);
 
  protected:
-  // --- what servers change ---
-  // Finds a backup, and brings together what trains. False where there is nothing to train, or this
-  // task was through with its part.
+  // --- overridden for servers --- Finds a backup, and brings together the replicas. False if there
+  // is nothing to train, or this task was through with its part.
   virtual bool begin(const Dataset& data);
-  // Before the first epoch; `resumed`: a backup has said which that is.
+  // Called before the first epoch; `resumed`: a backup has determined the first epoch.
   virtual void begin_epochs(const Dataset& data, bool resumed);
   // False when the data was used up before the epoch's steps were made.
   virtual bool train_epoch(int64_t epoch);
-  // Trains one batch, or learns what one has brought.
+  // Trains one batch, or receives the result of one.
   virtual BatchResult next(int64_t epoch);
   // Whether the end of an epoch is backed up.
   virtual bool backs_up_epochs() const;
@@ -53,32 +52,32 @@ class Fit {
   virtual void take_place(const nlohmann::json& /*note*/) {}
   // The step of the model at which the epoch began that runs.
   virtual int64_t epoch_began() const { return 0; }
-  // Saves a backup with what callbacks keep; whether it is there, on all workers.
+  // Saves a backup with the callbacks' state; returns whether it exists, on all workers.
   virtual bool save(int64_t epoch, int64_t step, int64_t may_fail);
   virtual void end_steps() { distributed_.reset(); }
   virtual void end_saving();
 
   using Batches = distribute::DistributedDataset::Iterator;
 
-  // Where the run goes on that a backup is of; nothing where there is none of this fit().
+  // Finds the backup from which this fit() continues; false if there is none.
   bool find_backup();
-  // An earlier fit() than the one that was stopped is not trained again.
+  // A fit() before the stopped one is not trained again.
   bool belongs_to_later_fit() const { return found_fit_ > number_; }
   void resume();
   // It may fail, as BackupAndRestoreOptions::max_failed_saves says, unless it `must` not.
   void backup(int64_t epoch, int64_t step, bool must = false);
-  // Whether that of this step is the latest there, or nobody can tell.
+  // Whether the backup of this step is the latest one, or that is unknown.
   bool backup_may_be_there(int64_t step) const;
-  // What fit() has to remember there.
+  // The note that fit() saves there.
   std::string note(int64_t epoch, int64_t step) const;
-  // By what a run is known that a backup is of: what it is called with, as JSON of texts.
+  // The identity of a run in its backup: its arguments, as JSON of texts.
   nlohmann::json identity() const;
-  // Throws InvalidArgument where the backup that the note is in was begun by another run; of
-  // another fit() than the `same_fit`, by another program.
+  // Throws InvalidArgument if the backup that the note is in was begun by another run; of another
+  // fit() than the `same_fit`, by another program.
   void check_begun_alike(const std::string& note, bool same_fit = true) const;
-  // Of fit() on a cluster: the folder of its backups, where the program has one for its job.
+  // For fit() on a cluster: the folder of its backups, if the program has one for its job.
   void make_own_backups();
-  // Under which a backup knows a callback: its name, and its number among those of that name.
+  // The key of a callback in a backup: its name, and its number among the callbacks of that name.
   std::string key_of(const Callback& callback) const;
   // On the chief: the folders that a backup would make, the outermost first.
   void note_missing_folders();
@@ -87,7 +86,7 @@ class Fit {
   void end_backups();
   // For a checkpoint in the folder of the backups that is none.
   static Error no_backup(const std::string& found);
-  // The file of what callbacks keep beside the backup of that step.
+  // The file of the tensors that callbacks keep next to the backup of that step.
   std::string tensors_of_callbacks(int64_t step) const;
 
   void check_served() const;
@@ -118,7 +117,7 @@ class Fit {
   std::vector<std::shared_ptr<Callback>> callbacks_;
   std::shared_ptr<BackupAndRestore> backups_;
   std::string data_;                       // as it describes itself
-  std::vector<std::string> made_folders_;  // around that of the backups
+  std::vector<std::string> made_folders_;  // around the folder of the backups
   int64_t found_fit_ = -1;                 // of the backup that was found
   Tally tally_;
   History history_;
@@ -128,10 +127,10 @@ class Fit {
   bool fresh_ = false;  // the batch was not trained yet
   int64_t first_epoch_;
   int64_t step_ = 0;         // batches of the epoch so far
-  int64_t steps_ = -1;       // of an epoch, where that is known
+  int64_t steps_ = -1;       // of an epoch, if it is known
   int64_t saved_ = -1;       // the step of the model at the last backup
   int64_t waiting_ = 0;      // batches that wait for an update
-  int64_t tensors_at_ = -1;  // the step of the model at which those of callbacks were saved
+  int64_t tensors_at_ = -1;  // the step of the model at which the callbacks' tensors were saved
 };
 
 }  // namespace muster::inline v0_1::keras::internal

@@ -1,4 +1,4 @@
-// Backups of fit(): where they go, what they hold, and which run they are of.
+// Backups of fit(): their place, their content, and the run they belong to.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -29,20 +29,20 @@ using nlohmann::json;
 
 namespace {
 
-// What every fit() of a program has in common.
+// The key that every fit() of a program has in common.
 bool is_of_program(const std::string& key) {
   return key == "the job's directory" || key == "the model's name" || key == "the seed" ||
          key == "the layers";
 }
 
-// A list of files may be long; a digest stands for what is cut off.
+// A list of files may be long; a digest replaces the part that is cut off.
 std::string shortened_data(const std::string& text) {
   constexpr size_t kMost = 2000;
   if (text.size() <= kMost) return text;
   return fmt::format("{}... (crc32c {:08x})", text.substr(0, kMost), crc32c(bytes_of(text)));
 }
 
-// Between a callback's name and those of its tensors; no name of a variable has it.
+// Separates a callback's name from the names of its tensors; no name of a variable contains it.
 const char* const kOfCallback = "//";
 
 }  // namespace
@@ -58,7 +58,7 @@ void Fit::make_own_backups() {
         backups_->backup_dir()));
     return;
   }
-  // Who needs one says so when it is known that the rest is right.
+  // The message is printed only once the other arguments are known to be right.
   if (impl_.served() || !model_.is_chief()) return;
   log::info(
       "fit() makes no backups, since it knows no folder of this job: what is stopped begins anew; "
@@ -148,7 +148,7 @@ bool Fit::find_backup() {
         throw no_backup(loaded->prefix);
       }
       found = json::parse(note->second).at("fit").get<int64_t>();
-      // Of a later fit() its own call says whether the rest is the same.
+      // The call of a later fit() says itself whether the rest is the same.
       if (found >= number_) check_begun_alike(note->second, /*same_fit=*/found == number_);
     }
   }
@@ -237,7 +237,7 @@ std::string Fit::note(int64_t epoch, int64_t step) const {
   return note.dump();
 }
 
-// Before the backup, so that one that is there has all it needs.
+// Before the backup, so that an existing backup is complete.
 void Fit::save_tensors_of_callbacks() {
   std::map<std::string, Tensor> tensors;
   for (const auto& callback : callbacks_) {
@@ -259,8 +259,8 @@ void Fit::backup(int64_t epoch, int64_t step, bool must) {
   if (saved_ < 0) note_missing_folders();
   const int64_t tensors_before = std::exchange(tensors_at_, impl_.step());
   const bool saved = save(epoch, step, may_fail);
-  // The backup before is the good one where this one failed, and so are its tensors; unless this
-  // one is there all the same, where only an answer got lost.
+  // If this backup failed, the one before is the good one, and so are its tensors; unless this one
+  // exists anyway, because only an answer got lost.
   const int64_t gone = saved ? tensors_before : std::exchange(tensors_at_, tensors_before);
   if (scope_.is_chief() && gone >= 0 && gone != tensors_at_ &&
       (saved || !backup_may_be_there(gone)))
@@ -317,7 +317,7 @@ void Fit::end_backups() {
                              removed.error().message()));
     return;
   }
-  // Nor do the folders stay that were made for it, where nothing else came into them.
+  // The folders that were made for it are removed too, unless other files came into them.
   for (auto around = made_folders_.rbegin(); around != made_folders_.rend(); ++around) {
     const auto inside = files.list_directory(*around);
     if (!inside.ok() || !inside.value().empty()) break;

@@ -1,5 +1,5 @@
-// The layers that do not train, by regular expressions of their names.
-// Thread safety: immutable but for what it remembers, which it guards.
+// The layers that do not train, by regular expressions of their names. Thread safety: immutable
+// except for a cache, which it guards.
 #pragma once
 
 #include <map>
@@ -13,7 +13,7 @@ namespace muster::inline v0_1::keras::internal {
 
 class FrozenLayers {
  public:
-  // Throws InvalidArgument for what is no regular expression.
+  // Throws InvalidArgument for text that is no regular expression.
   explicit FrozenLayers(std::vector<std::string> patterns);
 
   // Whether the layer of that name is frozen: one of the patterns is all of the name.

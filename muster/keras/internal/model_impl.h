@@ -1,4 +1,4 @@
-// What a Model is made of. Thread safety: as Model.
+// The parts of a Model. Thread safety: as Model.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace muster::inline v0_1::keras {
 
-// What a step or an evaluation of one batch gives, by replica of this process.
+// The results of a step or an evaluation of one batch, by replica of this process.
 struct BatchResult {
   double loss = 0;  // over all replicas
   int64_t rows = 0;
@@ -31,7 +31,7 @@ struct BatchResult {
 struct Model::Impl {
   Impl(std::optional<Layer> of_layer, Model::Function of_function, ModelOptions of_options);
 
-  // What compile() made.
+  // The result of compile().
   struct Compiled {
     CompileOptions options{};
     internal::Objective objective;
@@ -49,12 +49,13 @@ struct Model::Impl {
   const distribute::Strategy& strategy() const { return *strategy_; }
   // As the program gave it.
   const distribute::StrategyPtr& given_strategy() const { return given_; }
-  // Whether fit() trains on parameter servers. The weights are there while it does. The chief alone
-  // has them behind it, and all else is its own business: strategy() is its one device.
+  // Whether fit() trains on parameter servers. The weights are on the servers while it does.
+  // Afterwards only the chief has them, and does everything else alone: strategy() is its one
+  // device.
   bool served() const { return served_; }
-  // A worker or a server then: it has no part in what is not fit().
+  // Whether this is a worker or a server then: it takes part only in fit().
   bool bystander() const { return served_ && !chief_; }
-  // Updates so far; 0 before the replicas came together.
+  // Updates so far; 0 before the replicas were brought together.
   int64_t step() const {
     if (elsewhere) return elsewhere->step;
     return session_ == nullptr ? 0 : session_->scope().step();
@@ -64,17 +65,16 @@ struct Model::Impl {
   const Compiled& compiled_for(const char* verb) const;
   // The outputs for a batch, in the context of the replica.
   std::vector<Tensor> outputs_of(const Features& features) const;
-  // Makes the variables where they are not there, by features of zero rows.
+  // Makes the variables if they do not exist, by features of zero rows.
   void build(const std::optional<Element>& features);
-  // Throws InvalidArgument that names `verb` where there are no weights yet.
+  // Throws InvalidArgument that names `verb` if there are no weights yet.
   void require_built(const char* verb);
-  // Throws InvalidArgument where one of the frozen layers is not in the model, which has its
-  // weights.
+  // Throws InvalidArgument if one of the frozen layers is not in the model, which has its weights.
   void require_frozen_layers(const internal::FrozenLayers& frozen);
-  // Before a step: lets the replicas begin again where other variables train now, or the optimizer
+  // Called before a step: begins the replicas again if other variables train now, or the optimizer
   // is another one.
   void prepare_to_train();
-  // What trains now: the optimizer, without what is frozen.
+  // The optimizer that trains now, without the frozen layers.
   optim::Optimizer training_optimizer() const;
 
   // They are called by all processes together, inside of a scope.
@@ -102,7 +102,7 @@ struct Model::Impl {
   int64_t fits = 0;  // calls of fit()
   // Which values of each metric are better, by its name in Logs; known from the first batch on.
   std::map<std::string, Better> better;
-  // The name of the backups that fit() makes by itself: that of the model, with a number where the
+  // The name of the backups that fit() makes by itself: the model's name, with a number if the
   // program has trained another one of this name.
   const std::string& backup_name();
   bool has_trained() const { return trained_; }
@@ -117,27 +117,28 @@ struct Model::Impl {
   void begin_again(const Checkpoint& state);
   // Weights, slots and step, as begin_again() takes them.
   Checkpoint state();
-  // The rows it was first called on, without examples: who begins again makes the weights by them.
+  // Notes the features of the first call, without examples: a run that begins again makes the
+  // weights with them.
   void note_rows(const Features& features);
-  // What it was first called on, without examples; nothing before.
+  // The features of the first call, without examples; nothing before.
   const std::optional<Element>& first_rows() const { return no_rows_; }
-  // The inputs of a layer: those that were given, else as its first batch was; empty where nobody
-  // knows them, and of a function.
+  // The inputs of a layer: the given ones, else those of its first batch; empty if they are
+  // unknown, and for a function.
   std::vector<SymbolicTensor> known_inputs() const;
   // Throws InvalidArgument that names `verb` while fit() trains on servers.
   void refuse_while_served(const char* verb) const;
 
   // While fit() trains on servers, on the chief: where they are.
   struct Elsewhere {
-    int64_t step = 0;                     // updates that were told so far
+    int64_t step = 0;                     // updates that were reported so far
     bool changed = true;                  // since the weights were brought here
-    std::function<Checkpoint()> state{};  // brings them
+    std::function<Checkpoint()> state{};  // returns them
   };
   std::optional<Elsewhere> elsewhere;
 
   std::shared_ptr<const internal::FrozenLayers> frozen;  // nullptr: none
   bool stop = false;                                     // stop_training() was called
-  bool built = false;                                    // the variables are there
+  bool built = false;                                    // the variables exist
 
  private:
   distribute::StrategyPtr strategy_;

@@ -42,7 +42,7 @@ bool ServedFit::begin(const Dataset& data) {
           }});
   if (servers_->serve()) {
     if (impl_.bystander()) return false;
-    // The weights that the program goes on with are nowhere any more.
+    // The weights with which the program would continue no longer exist.
     throw Error(ErrorKind::kUnavailable,
                 "fit() has ended in this job's run, and the servers with its weights are gone",
                 "start the whole run again, with a backup_dir, or a job, of another name");
@@ -71,13 +71,13 @@ bool ServedFit::train_epoch(int64_t epoch) {
 }
 
 void ServedFit::end_steps() {
-  (void)impl_.scope();  // which brings the weights
+  (void)impl_.scope();  // which copies the weights here
   servers_.reset();
   impl_.elsewhere.reset();
 }
 
 void ServedFit::begin_epochs(const Dataset& /*data*/, bool resumed) {
-  // Who is killed in the first epoch goes on from here.
+  // A chief that is killed in the first epoch continues from here.
   if (!resumed) backup(first_epoch_, 0);
 }
 
@@ -91,8 +91,8 @@ void ServedFit::take_place(const json& note) {
   auto began = note.at("began").get<int64_t>();
   const int64_t told = first_epoch_;
   int64_t made = servers_->step() - began;
-  // Epochs whose backups failed are in the weights all the same. The last one is not passed over:
-  // its end is still to come.
+  // Epochs whose backups failed are still in the weights. The last one is not skipped: its end is
+  // still to come.
   for (; made > steps_ && first_epoch_ + 1 < options_.epochs; made -= steps_) {
     ++first_epoch_;
     began += steps_;

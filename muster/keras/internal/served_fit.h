@@ -19,17 +19,17 @@ class ServedFit final : public Fit {
   using Fit::Fit;
 
  private:
-  // Begins the run, or goes on with it; a worker or server has served it then until it was over.
+  // Begins the run, or continues it; a worker or server has served it when this returns.
   bool begin(const Dataset& data) override;
   void begin_epochs(const Dataset& data, bool resumed) override;
   bool train_epoch(int64_t epoch) override;
   BatchResult next(int64_t epoch) override;
-  // Chief and servers that are started again tell by the last backup which epoch they are in.
+  // Restarted chiefs and servers find their epoch in the last backup.
   bool backs_up_epochs() const override { return true; }
   const std::map<std::string, std::string>& restored_notes() const override {
     return servers_->restored_notes();
   }
-  // The servers hold what was made since the backup.
+  // The servers hold the updates since the backup.
   void take_place(const nlohmann::json& note) override;
   int64_t epoch_began() const override { return place_.began; }
   bool save(int64_t epoch, int64_t step, int64_t may_fail) override;
@@ -41,7 +41,7 @@ class ServedFit final : public Fit {
   int64_t left_of(int64_t epoch) const;
 
   std::optional<ServedSteps> servers_;
-  // Where the run stands, and the step of the model at which its epoch began.
+  // The progress of the run, and the step of the model at which its epoch began.
   struct Place {
     int64_t epoch = 0, step = 0, began = 0;
   } place_;

@@ -1,5 +1,5 @@
 // The steps of a fit() whose weights live on parameter servers: workers make them, and the chief
-// hears of each. Thread safety: belongs to the thread of the model.
+// receives the result of each. Thread safety: belongs to the thread of the model.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ namespace muster::inline v0_1::keras::internal {
 struct ServedStepsOptions {
   std::vector<double> class_weight{};
   std::string backup_dir{};
-  // On the chief: what a backup is to hold beside the weights.
+  // On the chief: the notes that a backup holds in addition to the weights.
   std::function<std::map<std::string, std::string>()> notes{};
 };
 
@@ -27,23 +27,24 @@ class ServedSteps {
   // The model outlives it. All tasks make it, with the same data.
   ServedSteps(Model::Impl& model, const Dataset& data, ServedStepsOptions options);
 
-  // A worker makes steps, a server holds weights, both until the chief is through; then true. On
-  // the chief false: the run has begun, or goes on. From now on until end() the model brings the
-  // weights here whenever it is asked for them. Throws what ScheduledSteps::serve() throws.
+  // A worker makes steps, a server holds weights, both until the chief is through; then it returns
+  // true. On the chief it returns false: the run has begun, or continues. From now on until end()
+  // the model brings the weights here whenever it is asked for them. Throws the errors of
+  // ScheduledSteps::serve().
   bool serve();
 
-  // What notes() has given with the backup that the run goes on from; empty without one.
+  // The result of notes() in the backup from which the run continues; empty without one.
   const std::map<std::string, std::string>& restored_notes() const {
     return steps_->restored_notes();
   }
   // Updates so far, of all workers.
   int64_t step();
-  // What the next step has measured, in the order in which they were scheduled. `left`: how many
-  // are wanted, this one among them; so many may be under way. Throws what ScheduledSteps::fetch()
-  // throws, which saves where this task was told to stop.
+  // The measurements of the next step, in the order in which steps were scheduled. `left`: how many
+  // steps are wanted, this one included; that many may be under way. Throws the errors of
+  // ScheduledSteps::fetch(), which saves if this task was asked to stop.
   BatchResult next(int64_t left);
-  // Whether it has saved; so many saves in a row may fail. REQUIRES: no step is under way, but for
-  // those that next() was told of.
+  // Returns whether it has saved; up to `max_failed_saves` saves in a row may fail. REQUIRES: no
+  // step is under way, except those counted in `left` of next().
   bool save(int64_t max_failed_saves) { return steps_->save(max_failed_saves); }
 
  private:
@@ -53,7 +54,7 @@ class ServedSteps {
   const std::vector<double> class_weight_;
   const optim::Optimizer optimizer_;
   std::unique_ptr<distribute::ScheduledSteps> steps_;
-  std::vector<Metric> metrics_;  // of no rows: what states that workers send are states of
+  std::vector<Metric> metrics_;  // of no rows: the forms of the states that workers send
   int64_t under_way_ = 0;
 };
 
