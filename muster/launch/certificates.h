@@ -12,7 +12,7 @@ namespace muster::inline v0_1::launch {
 struct Certificates {
   std::string authority{};    // for all to trust; its key exists no more
   std::string certificate{};  // of every task of the job, as server and as client
-  std::string key{};          // of the certificate: whoever has it is a task of the job
+  std::string key{};          // of the certificate: a program that has it is a task of the job
 };
 
 // Makes certificates for tasks at `hosts`, names or numeric addresses, valid from a day ago (clocks
@@ -21,8 +21,8 @@ struct Certificates {
 Certificates make_certificates(const std::vector<std::string>& hosts, int days);
 
 // Writes ca.pem, cert.pem and key.pem into `folder`, which it makes; the key can be read by this
-// user alone. Returns the variables of the environment that name them. Throws InvalidArgument when
-// one of the files is there already, and what the file system says.
+// user alone. Returns the variables of the environment that name them. Throws InvalidArgument if
+// one of the files exists already, and the file system's errors.
 std::vector<std::pair<std::string, std::string>> write_certificates(
     const Certificates& certificates, const std::string& folder);
 

@@ -23,7 +23,7 @@ TEST(IdleWatch, ATaskIsIdleThatNeitherPrintsNorUsesTheProcessor) {
   EXPECT_NEAR(watch.idle().count(), 11, 1e-6);
   watch.look(3.505, at(12), kEvery);
   EXPECT_EQ(watch.idle().count(), 0);
-  // What worked a moment ago is not idle yet.
+  // A task that worked a moment ago is not idle yet.
   watch.look(3.505, at(13), kEvery);
   EXPECT_EQ(watch.idle().count(), 0);
   for (int second = 14; second <= 40; ++second) watch.look(3.505, at(second), kEvery);
@@ -35,8 +35,8 @@ TEST(IdleWatch, ATaskIsIdleThatNeitherPrintsNorUsesTheProcessor) {
   EXPECT_NEAR(watch.idle().count(), 0.75, 1e-6);
 }
 
-// The kernel counts processor time in hundredths of a second: what a task that waits uses in many
-// seconds comes all at once, in one of them.
+// The kernel counts processor time in hundredths of a second: the time that a waiting task uses in
+// many seconds appears all at once, in one of them.
 TEST(IdleWatch, AHeartbeatThatIsCountedInOneLookIsNoWork) {
   IdleWatch watch;
   for (int second = 0; second <= 60; ++second) watch.look(second / 4 * 0.01, at(second), kEvery);
@@ -47,14 +47,14 @@ TEST(IdleWatch, AHeartbeatThatIsCountedInOneLookIsNoWork) {
   EXPECT_EQ(watch.idle().count(), 0);
 }
 
-// Nobody looked while the machine was paused; the task was paused with it.
+// There was no look while the machine was paused; the task was paused with it.
 TEST(IdleWatch, AGapInWhichNobodyLookedCountsLittle) {
   IdleWatch watch;
   watch.look(3, at(0), kEvery);
   watch.look(3, at(1), kEvery);
   watch.look(3, at(3601), kEvery);
   EXPECT_NEAR(watch.idle().count(), 3, 1e-6);
-  // One after the other is late all the same, and ends.
+  // Looks that are late one after the other still end it.
   for (int look = 1; look <= 10; ++look) watch.look(3, at(3601 + 10 * look), kEvery);
   EXPECT_NEAR(watch.idle().count(), 23, 1e-6);
 }

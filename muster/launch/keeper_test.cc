@@ -13,7 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // Children of a task: in its own group, in one of its own, and in a session of its own. Their
-// numbers stand in files.
+// numbers are in files.
 constexpr const char* kStartsThree =
     "exec 2>/dev/null >/dev/null\n"
     "sleep 1000 & echo $! >in_group\n"
@@ -47,7 +47,7 @@ TEST_F(KeeperTest, WhatATaskLeftBehindEndsWithTheRun) {
   expect_all_gone();
 }
 
-// It ends what is ours, and not what runs beside it.
+// It ends our processes, but not others that run at the same time.
 TEST_F(KeeperTest, OthersGoOn) {
   const pid_t other = fork();
   if (other == 0) {

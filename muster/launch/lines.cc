@@ -8,7 +8,7 @@ namespace {
 // How much of a long line to pass on, so that no character of several bytes is cut.
 std::size_t whole_characters(std::string_view text) {
   std::size_t end = text.size();
-  // A character has at most three bytes behind its first one.
+  // A character has at most three bytes after its first one.
   for (int back = 0; back < 4 && end > 0; ++back) {
     const auto byte = static_cast<unsigned char>(text[--end]);
     if (byte < 0x80) return text.size();

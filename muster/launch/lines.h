@@ -9,10 +9,10 @@
 namespace muster::inline v0_1::launch {
 
 // A line that is longer is passed on in parts of this many bytes: a progress bar that never ends
-// its line, or a file of bytes, must not fill the memory of whoever follows a log.
+// its line, or a file of bytes, must not fill the memory of a process that follows a log.
 constexpr std::size_t kLongestLine = 64 * 1024;
 
-// Passes lines on as they end, and keeps the one that has begun.
+// Passes lines on as they end, and keeps the incomplete one.
 class Lines {
  public:
   // Gets a line without its end.
@@ -20,7 +20,7 @@ class Lines {
 
   // Returns how many lines it has passed on.
   int append(std::string_view bytes, const Emit& emit);
-  // Passes on what has no line end.
+  // Passes on a line without an end.
   void finish(const Emit& emit);
 
  private:

@@ -50,7 +50,7 @@ std::optional<std::string> nearest_program(const std::string& name,
                                            const std::vector<std::string>& folders) {
   std::vector<std::string> names;
   for (const std::string& folder : folders) {
-    std::error_code error;  // PATH names folders that are not there, or not to be read
+    std::error_code error;  // PATH may name folders that are missing or unreadable
     std::filesystem::directory_iterator entry(folder, error);
     for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
       names.push_back(entry->path().filename().string());
@@ -80,7 +80,7 @@ void check_count(int count, const Machine& machine) {
       "start fewer workers; one for each core is usual");
 }
 
-// What is wrong with the cores the user asked for; empty when nothing is.
+// The fault of the cores that the user asked for; empty if there is none.
 std::string too_many_cores(const RunOptions& options, const Machine& machine) {
   const int64_t asked = int64_t{options.cores_per_task} * task_count(options);
   if (asked <= machine.usable) return "";
@@ -101,7 +101,7 @@ std::vector<Role> roles_of(const RunOptions& options) {
   return roles;
 }
 
-// What tells this run's tasks from all others; the user's own words go first.
+// The identity of this run's tasks; the user's own variables have priority.
 std::vector<std::pair<std::string, std::string>> job_of(const RunOptions& options,
                                                         const Environment& environment) {
   std::vector<std::pair<std::string, std::string>> job;
@@ -116,7 +116,7 @@ std::vector<std::pair<std::string, std::string>> job_of(const RunOptions& option
   return job;
 }
 
-// How many threads a task is told to use, as the two environment variables say it.
+// How many threads a task should use, as the two environment variables say it.
 struct ThreadCounts {
   std::string muster;  // MUSTER_THREADS
   std::string openmp;  // OMP_NUM_THREADS
@@ -241,7 +241,7 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
                                    {"task", {{"type", role.type}, {"index", role.index}}}};
     return std::pair("TF_CONFIG", config.dump());
   };
-  // By this name an evaluator tells what an earlier run has left in model_dir.
+  // By this name an evaluator recognises files of an earlier run in model_dir.
   const std::string run_id = random_secret().substr(0, 16);
   for (int i = 0; i < count; ++i) {
     ProcessSpec spec;
@@ -250,7 +250,7 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
       spec.name = "evaluator";
       spec.beside = true;
       spec.restarts = options.restart;
-      // One that trains alone has no cluster; whoever evaluates for it needs to hear of a chief.
+      // A task that trains alone has no cluster, but its evaluator needs the address of a chief.
       const nlohmann::json alone = {{"chief", {plan.addresses.front()}}};
       spec.environment.push_back(config_of(in_cluster > 1 ? cluster : alone, roles[i]));
     } else {
@@ -263,8 +263,8 @@ RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::v
       if (in_cluster > 1) {
         spec.environment.push_back(config_of(cluster, roles[i]));
         spec.secrets = secrets;
-        // Whoever chose another launcher did not choose it for the tasks of this one, and the place
-        // in another one's run, of which this process is a child, is not theirs.
+        // A launcher that was chosen for this process does not hold for the tasks that it starts.
+        // The place of this process in another launcher's run does not hold either.
         for (const char* name : {"MUSTER_CLUSTER", "RANK", "WORLD_SIZE"}) {
           if (environment.has(name)) spec.without.emplace_back(name);
         }
@@ -304,7 +304,7 @@ std::string find_program(const std::string& program, std::string_view path,
   for (const std::string& folder : folders) {
     if (is_program(folder + "/" + program)) return folder + "/" + program;
   }
-  // Who forgets the path of a program means one of this folder, mostly.
+  // A program named without its path is mostly one in this folder.
   const std::string here = "./" + program;
   const auto own = is_program(here) ? program : nearest_program(program, {"."});
   const auto near = own ? "./" + *own : nearest_program(program, folders);

@@ -1,11 +1,11 @@
-// `muster run` starts the tasks of one cluster on this machine. plan_run() says as plain data what
-// will be started; run() starts and supervises it. Thread safety: plan_run() is a pure function;
-// for run() see supervise().
+// `muster run` starts the tasks of one cluster on this machine. plan_run() returns the processes to
+// start as plain data; run() starts and supervises them. Thread safety: plan_run() is a pure
+// function; for run() see supervise().
 //
 // Several tasks get a TF_CONFIG each, on loopback addresses with free ports: a worker-only cluster,
 // or with `chief` one of a chief and workers, and with `ps` of servers. A single task gets none and
 // runs locally, as under Kubeflow's TFJob. An evaluator is one more process with a TF_CONFIG of its
-// own; it is no part of the cluster, and listens nowhere.
+// own; it is outside the cluster, and listens on no port.
 #pragma once
 
 #include <functional>
@@ -26,23 +26,23 @@ struct RunOptions {
   int workers = 1;
   bool chief = false;      // one more task, of type chief
   int ps = 0;              // parameter servers; they need a chief
-  bool evaluator = false;  // one more task, of type evaluator, beside the cluster
+  bool evaluator = false;  // one more task, of type evaluator, outside the cluster
   int cores_per_task = 0;  // 0: the cores there are, divided by the tasks
   int threads = 0;         // per task; 0: its cores, unless the environment says
   bool pin = true;         // each task to cores of its own, when there are enough
   bool tls = false;        // the tasks talk to the coordinator over TLS, with certificates we make
   bool json = false;       // the tasks log as JSON, and so do we
-  // How often what was killed, or asks for it with 138, is started again: a task of a run with
-  // parameter servers, or the evaluator, by itself; of other runs all tasks together.
+  // How often a process that was killed, or asks for it with 138, is started again: a task of a run
+  // with parameter servers, or the evaluator, by itself; in other runs all tasks together.
   int restart = 0;
   std::vector<std::string> command{};
   SuperviseOptions supervise{};
-  // Changes what run() has planned, before it is started; also when it is started again.
+  // Changes the plan of run(), before it is started; also when it is started again.
   std::function<void(RunPlan&)> adjust = {};
 };
 
-// The cores that this process may use. Siblings of one physical core, and cores of one socket,
-// stand side by side.
+// The cores that this process may use. Siblings of one physical core, and cores of one socket, are
+// next to each other.
 struct Machine {
   std::vector<int> cores{};
   int usable = 1;  // fewer than cores where a container has a CPU quota; then nothing is pinned
@@ -54,7 +54,7 @@ Machine this_machine();
 struct RunPlan {
   std::vector<ProcessSpec> processes{};
   std::vector<std::string> addresses{};  // "127.0.0.1:40123", as in processes
-  // More cores were asked for than there are, with the numbers; empty: no.
+  // More cores were requested than there are, with the numbers; empty: no.
   std::string warning = {};
 };
 
@@ -68,9 +68,9 @@ void check_run_options(const RunOptions& options);
 RunPlan plan_run(const RunOptions& options, const Machine& machine, const std::vector<int>& ports,
                  const Environment& environment);
 
-// The number of tasks of the cluster: the workers, the chief where there is one, and the servers.
+// The number of tasks of the cluster: the workers, the chief if there is one, and the servers.
 int cluster_size(const RunOptions& options);
-// The number of processes: these, and the evaluator where there is one.
+// The number of processes: these, and the evaluator if there is one.
 int task_count(const RunOptions& options);
 
 // Returns the path of `program`: `program` itself when it has a slash, else the one in the folders
@@ -79,7 +79,7 @@ int task_count(const RunOptions& options);
 std::string find_program(const std::string& program, std::string_view path,
                          const std::string& beside = {});
 
-// Returns `text` as one word of a POSIX shell, in quotes where they are needed.
+// Returns `text` as one word of a POSIX shell, in quotes if needed.
 std::string shell_quoted(const std::string& text);
 
 // Returns a shell command for each task, ready to be pasted, for --dry-run.
@@ -87,7 +87,7 @@ std::string describe(const RunPlan& plan);
 
 // Plans and supervises a run; command[0] is a path. When a task exits with 138 after a line with
 // "address already in use", new ports are chosen and all tasks are started again, once. Returns the
-// group's exit code, of the last time where it was started several times.
+// group's exit code, of the last start if it was started several times.
 int run(const RunOptions& options, const std::function<std::vector<int>(int)>& ports = free_ports);
 
 }  // namespace muster::inline v0_1::launch

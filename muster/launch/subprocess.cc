@@ -28,7 +28,7 @@ using std::chrono::steady_clock;
 // Lists of a cluster's pods have some kilobytes for each.
 constexpr size_t kMostKept = 64'000'000;
 constexpr milliseconds kEndLook{2};
-// Who watches a program sees its end by its output.
+// A user who watches a program sees its end by its output.
 constexpr milliseconds kVisibleLook{20};
 
 class Pipe {
@@ -58,7 +58,7 @@ class Pipe {
 // Takes bytes that a program printed.
 using Bytes = std::function<void(std::string_view)>;
 
-// Reads what is there, and closes the pipe at its end.
+// Reads the available bytes, and closes the pipe at its end.
 void drain(Pipe& pipe, const Bytes& take) {
   std::array<char, 65536> bytes;
   const ssize_t count = read(pipe.end(0), bytes.data(), bytes.size());
@@ -100,11 +100,11 @@ class Session {
 
   // Whether the program itself has ended.
   bool ended() const { return internal::peek_exit(pid_).has_value(); }
-  // Kills it and what it has started. The program is still a zombie, so nobody else has its number.
+  // Kills it and its children. The program is still a zombie, so no other process has its number.
   void end_all() { internal::signal_group(pid_, SIGKILL); }
   // Waits for the end of the program itself.
   ExitStatus reap() {
-    forwarded_.reset();  // behind its end its number may be another's
+    forwarded_.reset();  // after its end its number may belong to another process
     int word = 0;
     while (waitpid(pid_, &word, 0) < 0 && errno == EINTR) {
     }
@@ -138,7 +138,7 @@ CompletedProcess run(const std::vector<std::string>& argv, const Bytes* out_byte
   // When its outputs are closed, the program is about to end, unless it closed them itself.
   for (; time.count() > 0 && !session.ended(); time = left()) std::this_thread::sleep_for(kEndLook);
   if (time.count() <= 0) {
-    // It may have ended, and what it left behind may hold the outputs.
+    // The program may have ended while processes that it left behind still hold the outputs.
     ran.timed_out = !session.ended();
     session.end_all();
   }

@@ -38,7 +38,7 @@ TEST(Subprocess, EndsAtTheDeadline) {
   }
 }
 
-// The program ends when it was told of.
+// The program ends when the notice was given.
 TEST(Subprocess, OneThatIsSlowIsToldOfOnce) {
   const TempDirectory directory;
   const std::string told = directory / "told";
@@ -52,7 +52,7 @@ TEST(Subprocess, OneThatIsSlowIsToldOfOnce) {
                  30s, {.after = 20ms, .tell = tell});
   EXPECT_TRUE(ran.status.ok());
   EXPECT_EQ(times, 1);
-  // Not one that has ended before, nor where the deadline comes first.
+  // Not for a program that has ended before, nor if the deadline comes first.
   run_to_end({"/bin/sh", "-c", "exit 0"}, 60s, {.after = 30s, .tell = tell});
   EXPECT_TRUE(run_to_end({"sleep", "60"}, 20ms, {.after = 30s, .tell = tell}).timed_out);
   EXPECT_EQ(times, 1);
@@ -63,16 +63,16 @@ bool goes(pid_t pid) {
   const auto end = std::chrono::steady_clock::now() + 30s;
   while (kill(pid, 0) == 0) {
     if (std::chrono::steady_clock::now() > end) return false;
-    std::this_thread::sleep_for(2ms);  // whoever adopted it has to take its exit status
+    std::this_thread::sleep_for(2ms);  // the process that adopted it has to take its exit status
   }
   return errno == ESRCH;
 }
 
-// A wrapper's child would do what the wrapper was asked for after its time was over.
+// A wrapper's child would continue its work after the wrapper's time was over.
 TEST(Subprocess, AtTheDeadlineWhatItStartedEndsToo) {
   // The second has ended itself, and its child holds the output.
   for (const char* script : {"sleep 600 & echo $!; wait", "sleep 600 & echo $!"}) {
-    // A busy machine gives the shell more time to say whom it has started.
+    // A busy machine gives the shell more time to name its children.
     CompletedProcess ran;
     for (auto time = 500ms; time < 60s && ran.out.find('\n') == std::string::npos; time *= 4)
       ran = run_to_end({"/bin/sh", "-c", script}, time);

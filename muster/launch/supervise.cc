@@ -25,10 +25,12 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kTick{100};         // the longest sleep: the bound of a lost SIGCHLD
-constexpr milliseconds kPipeTime{1000};    // for what a task left behind to finish writing
-constexpr milliseconds kKillTime{10'000};  // for the kernel to end what got SIGKILL
-constexpr milliseconds kIdleLook{1000};    // between looks whether those that remain do anything
-constexpr int kOnScreen = 10;              // what so many lines followed is quoted at the end
+constexpr milliseconds kPipeTime{1000};    // for processes that a task left behind to finish
+                                           // writing
+constexpr milliseconds kKillTime{10'000};  // for the kernel to end processes that got SIGKILL
+constexpr milliseconds kIdleLook{1000};    // between looks whether the remaining tasks do anything
+constexpr int kOnScreen = 10;              // an error that is followed by this many lines is quoted
+                                           // at the end
 constexpr std::string_view kAddressInUse = "address already in use";
 
 bool contains_ignoring_case(std::string_view text, std::string_view lower) {
@@ -200,8 +202,8 @@ void Supervisor::look_after(RunningTask& task) {
 void Supervisor::reap(RunningTask& task) {
   kill_session(task.process.pid);
   for (int stream = 0; stream < 2; ++stream) {
-    // A pipe holds 64 KiB. The bound is there because somebody outside the group may keep filling
-    // it.
+    // A pipe holds 64 KiB. The bound exists because a process outside the group may continue to
+    // fill it.
     for (int helping = 0; helping < 64 && read_some(task, stream); ++helping) {
     }
     task.lines[stream].finish(
@@ -320,7 +322,7 @@ Outcome Supervisor::conclude() {
     exits.push_back(task.exit);
     alike = alike && short_text(task.exit.status) == short_text(tasks_[0].exit.status);
   }
-  // The report says for all what one mistake in the command makes of each.
+  // All tasks ended alike, as after a mistake in the command: the report replaces the held lines.
   if (alike) held_.clear();
   say_held();
   Outcome outcome = judge(specs, std::move(exits), stop_signal_);

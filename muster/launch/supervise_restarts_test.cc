@@ -1,4 +1,4 @@
-// Tasks that are started again, and those that a run goes on without.
+// Tasks that are started again, and tasks without which a run continues.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -66,7 +66,7 @@ TEST_F(SuperviseRestartsTest, WhoIsStartedAgainWhenTheRunIsOverIsNoFailure) {
   }
 }
 
-// One notices by itself that nobody is there, the other has to be stopped.
+// One notices by itself that no other task is there, the other has to be stopped.
 TEST_F(SuperviseRestartsTest, TwoThatAreStartedAgainWhenTheRunIsOverAreNoFailure) {
   std::vector<ProcessSpec> processes = {
       process("chief 0", "as chief; wait_for again0; wait_for again1")};
@@ -97,7 +97,7 @@ TEST_F(SuperviseRestartsTest, AServerThatIsStartedAgainWhenTheRunIsOverIsNoFailu
   EXPECT_THAT(read("err"), HasSubstr("ps 0 was started again, and the run is over without it"));
 }
 
-// One that was started again while the chief trains is wanted.
+// A server that was started again while the chief trains is needed.
 TEST_F(SuperviseRestartsTest, AServerThatIsStartedAgainWhileTheChiefRunsStays) {
   std::vector<ProcessSpec> processes = {
       // Longer than the time after which the server would be stopped.

@@ -96,7 +96,7 @@ TEST_F(SuperviseTest, FailureStopsTheOthersAndIsTheRootCause) {
                                      "[muster]   hint: look\n"));
 }
 
-// Also where that one ends last; who keeps a record hears of it.
+// Also if that task ends last; a program that keeps a record is notified.
 TEST_F(SuperviseTest, WhoFollowsAnotherInTheLogsJsonFormIsNotToBlame) {
   std::optional<std::size_t> told;
   SuperviseOptions options{.survivor_time = seconds(20)};
@@ -114,7 +114,7 @@ TEST_F(SuperviseTest, WhoFollowsAnotherInTheLogsJsonFormIsNotToBlame) {
               ::testing::ElementsAre("InvalidArgument: no folder", "  hint: x"));
 }
 
-// One mistake in the command, and the words of each task stand above.
+// One mistake in the command; the errors of each task are above.
 TEST_F(SuperviseTest, TasksThatFailAlikeAtOnceNeedOneLine) {
   const auto one_line = [&](const Outcome& outcome) {
     const std::string text = read("err");
@@ -164,7 +164,7 @@ TEST_F(SuperviseTest, ATaskThatHangsIsTheRootCauseOfThoseThatLostItOrWaited) {
       {"wait_for ready; " + lost,
        "trap 'exit 143' TERM; touch ready; for i in {1..3000}; do sleep 0.01; done",
        "wait_for ready; echo 'E 12:03:45 Timeout: still missing: worker 1' >&2; exit 138"},
-      // The other two end one behind the other, and neither may be taken for the one that hangs.
+      // The other two end one after the other, and neither may be taken for the one that hangs.
       {.survivor_time = seconds(2), .grace = seconds(20)});
   EXPECT_EQ(outcome.exit_code, 138);
   EXPECT_EQ(outcome.root_cause, 1u);
@@ -204,7 +204,7 @@ TEST_F(SuperviseTest, AnEvaluatorThatFailsStopsNobodyAndIsTold) {
 TEST_F(SuperviseTest, AWorkerThatFailsIsBlamedAndAnEvaluatorLeftAloneIsStopped) {
   const std::string waits =
       "trap 'exit 143' TERM; touch ready; for i in {1..3000}; do sleep 0.01; done";
-  // Whoever asks for a restart would be waited for in vain.
+  // A task that asks for a restart would never get one.
   const Outcome lost = supervise_beside("wait_for ready; rm ready; exit 138", waits,
                                         {.survivor_time = seconds(20), .grace = seconds(20)});
   EXPECT_EQ(lost.exit_code, 138);
@@ -219,7 +219,7 @@ TEST_F(SuperviseTest, AWorkerThatFailsIsBlamedAndAnEvaluatorLeftAloneIsStopped) 
   EXPECT_EQ(failed.root_cause, 0u);
   EXPECT_FALSE(failed.tasks[1].after_our_signal);
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/evaluated"));
-  // One that stays is no task that hung.
+  // A server that stays is no task that hung.
   const Outcome late = supervise_beside("wait_for ready; exit 2", waits,
                                         {.survivor_time = milliseconds(50), .grace = seconds(20)});
   EXPECT_EQ(late.exit_code, 2);
@@ -239,7 +239,7 @@ TEST_F(SuperviseTest, SigtermReachesEveryTask) {
   EXPECT_THAT(read("out"), HasSubstr("[worker 1] saved\n"));
 }
 
-// A scheduler's word that the time is nearly over.
+// A scheduler's signal that the time is nearly over.
 TEST_F(SuperviseTest, Sigusr1ReachesEveryTaskAndAsksForARestart) {
   const std::string stay = "for i in {1..3000}; do sleep 0.01; done";
   const Outcome outcome = supervise_scripts(
@@ -274,7 +274,7 @@ TEST_F(SuperviseTest, WhoEndsTooEarlyIsNamedBesideThoseWhoLostIt) {
   EXPECT_THAT(read("err"), HasSubstr("worker 1 had ended before, with exit code 0"));
 }
 
-// Who is told of another task's mistake may be the first to end.
+// A task that receives another task's mistake may be the first to end.
 TEST_F(SuperviseTest, WhoRepeatsAnothersErrorIsNotTheCause) {
   const Outcome outcome = supervise_scripts(
       {"wait_for told; echo 'E 12:00:00 InvalidArgument: no such column' >&2; exit 2",
@@ -321,7 +321,7 @@ TEST_F(SuperviseTest, WhoHangsAfterTheOthersEndedIsNamedAndStopped) {
   EXPECT_TRUE(outcome.exit_code == 138 || outcome.exit_code == 0) << outcome.exit_code;
 }
 
-// One that computes, or prints, is left alone. It works for longer than the idle time, and does
+// A task that computes, or prints, is not stopped. It works for longer than the idle time, and does
 // nothing for a fifteenth of it, since a busy machine may give it its turn late.
 TEST_F(SuperviseTest, WhoWorksOnAfterTheOthersEndedIsNotStopped) {
   const Outcome outcome = supervise_until([](const Outcome& one) { return one.exit_code == 0; },

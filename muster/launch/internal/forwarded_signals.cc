@@ -11,11 +11,11 @@ namespace {
 
 constexpr std::array kForwarded = {SIGINT, SIGTERM, SIGHUP};
 
-// A signal handler can reach nothing but globals, and may take no lock.
+// A signal handler can use only globals, and may take no lock.
 std::array<std::atomic<pid_t>, 4096> leaders;
 std::array<struct sigaction, kForwarded.size()> former_actions;
 
-std::mutex installing;  // guards what follows, and former_actions
+std::mutex installing;  // guards the variables below, and former_actions
 int forwarding = 0;     // how many objects there are
 
 extern "C" void forward_signal(int number) {
@@ -27,7 +27,7 @@ extern "C" void forward_signal(int number) {
     if (kForwarded[i] != number) continue;
     const struct sigaction& former = former_actions[i];
     if (former.sa_handler == SIG_DFL) {
-      // Held back while this handler runs; it ends the process behind it.
+      // Held back while this handler runs; it ends the process afterwards.
       std::signal(number, SIG_DFL);
       std::raise(number);
     } else if (former.sa_handler != SIG_IGN) {
@@ -41,9 +41,9 @@ void install() {
   for (std::size_t i = 0; i < kForwarded.size(); ++i) {
     struct sigaction action {};
     action.sa_handler = forward_signal;
-    action.sa_flags = SA_RESTART;  // as std::signal() has it, whose handlers it stands before
+    action.sa_flags = SA_RESTART;  // as std::signal() has it, whose handlers this one calls
     sigaction(kForwarded[i], nullptr, &former_actions[i]);
-    // Handlers that want more than a number are nobody's of ours.
+    // Handlers that take more arguments than a number are not called.
     const bool plain = (former_actions[i].sa_flags & SA_SIGINFO) == 0;
     if (plain && former_actions[i].sa_handler != SIG_IGN)
       sigaction(kForwarded[i], &action, nullptr);
@@ -54,7 +54,7 @@ void restore() {
   for (std::size_t i = 0; i < kForwarded.size(); ++i) {
     struct sigaction now {};
     sigaction(kForwarded[i], nullptr, &now);
-    // Somebody may have set another one meanwhile.
+    // Another handler may have been set meanwhile.
     if (now.sa_handler == forward_signal) sigaction(kForwarded[i], &former_actions[i], nullptr);
   }
 }

@@ -8,8 +8,8 @@
 
 namespace muster::inline v0_1::launch::internal {
 
-// While an object is there, the signals also go to the group that `leader` leads, and then to
-// whoever handled them before; what was ignored stays ignored, as nohup wants it.
+// While an object of this class exists, the signals also go to the group that `leader` leads, and
+// then to the handlers that were installed before; ignored signals stay ignored, as nohup requires.
 class ForwardedSignals {
  public:
   explicit ForwardedSignals(pid_t leader);
@@ -30,7 +30,7 @@ class HeldSignals {
   HeldSignals(const HeldSignals&) = delete;
   HeldSignals& operator=(const HeldSignals&) = delete;
 
-  // The mask before: that of the process that is started meanwhile.
+  // The mask before: for the process that is started meanwhile.
   const sigset_t& former() const { return former_; }
 
  private:

@@ -1,5 +1,5 @@
-// Tells a task that does nothing from one that works: by its use of the processor and by what it
-// prints. Thread safety: none, the owner locks.
+// Distinguishes a task that does nothing from one that works: by its use of the processor and by
+// its output. Thread safety: none, the owner locks.
 #pragma once
 
 #include <chrono>
@@ -18,10 +18,10 @@ class IdleWatch {
   // Takes the processor time that the task has used so far, in seconds; call it about `every` so
   // often. A heartbeat alone, less than a hundredth of a core in the last ten looks, is no work:
   // the kernel counts in hundredths of a second, so that in one look alone a heartbeat may be one.
-  // Of a gap that is longer, twice that counts at most: who looks stood still too, as all of a
-  // machine that is paused.
+  // A longer gap counts as twice `every` at most: this process stood still too, as on a machine
+  // that is paused.
   void look(double seconds, TimePoint now, Seconds every);
-  // For how long it has done nothing, as far as looks can tell.
+  // How long it has done nothing, according to the looks.
   Seconds idle() const { return idle_; }
 
  private:

@@ -32,8 +32,8 @@ void pause_a_little() {
   nanosleep(&time, nullptr);
 }
 
-// What follows runs in a child of a process that may have had threads, so it allocates nothing,
-// takes no lock, and calls what signal handlers may call.
+// The following code runs in a child of a process that may have had threads, so it allocates
+// nothing, takes no lock, and calls only functions that signal handlers may call.
 
 // "/proc/12/stat"
 class ProcPath {
@@ -68,7 +68,7 @@ bool is_through(pid_t pid) {
          stat[name_end + 2] == 'Z' || stat.substr(name + 1, name_end - name - 1) == kName;
 }
 
-// Whether the environment with which a process began holds "name=value" and the zero behind it.
+// Whether the environment with which a process began holds "name=value" and the zero after it.
 bool has_mark(pid_t pid, std::string_view mark) {
   static std::array<char, 1 << 16> bytes;
   const int fd = ProcPath(pid, "environ").open();
@@ -86,8 +86,8 @@ bool has_mark(pid_t pid, std::string_view mark) {
   return found;
 }
 
-// Calls `is_meant` with each process there is, and kills those for which it holds. How many of
-// them have not ended yet; below 0 where the system does not say which processes there are.
+// Calls `is_meant` with each process there is, and kills those for which it holds. How many of them
+// have not ended yet; below 0 if the system does not say which processes there are.
 template <typename IsMeant>
 int kill_all(const IsMeant& is_meant) {
   struct Entry {  // linux_dirent64, which has no header
@@ -137,10 +137,10 @@ struct Leaders {
   }
 };
 
-// Is the process that waits for the end of the one before it, and of whom it hears by `pipe`.
+// Runs the process that waits for the end of its parent, which it notices by `pipe`.
 [[noreturn]] void keep(int pipe, std::string_view mark) {
   static Leaders leaders;
-  setsid();  // Ctrl-C and what ends a group of processes do not reach it
+  setsid();  // Ctrl-C and signals to a group of processes do not reach it
   sigset_t all;
   sigfillset(&all);
   sigprocmask(SIG_SETMASK, &all, nullptr);
@@ -179,7 +179,7 @@ Keeper::Keeper() : mark_(random_secret().substr(0, 16)) {
   std::array<int, 2> ends{-1, -1};
   if (pipe2(ends.data(), O_CLOEXEC) != 0)
     throw from_errno(errno, "cannot open a pipe", "raise the limit of open files: ulimit -n");
-  // With the zero behind it, which ends a variable.
+  // With the zero after it, which ends a variable.
   const std::string mark = std::string(kMark) + "=" + mark_ + std::string(1, '\0');
   pid_ = fork();
   if (pid_ == 0) {
@@ -213,14 +213,14 @@ std::pair<std::string, std::string> Keeper::mark() const { return {kMark, mark_}
 void Keeper::add(pid_t leader) { tell(leader); }
 void Keeper::remove(pid_t leader) { tell(-leader); }
 
-// A keeper that was killed is none; SIGPIPE is ignored or held back by whoever supervises.
+// A killed keeper is treated as none. The supervising process ignores or holds back SIGPIPE.
 void Keeper::tell(pid_t word) {
   while (write(pipe_, &word, sizeof word) < 0 && errno == EINTR) {
   }
 }
 
 void kill_session(pid_t leader) {
-  // What is in groups of its own, first: then nobody is left who could start more.
+  // Processes in groups of their own first: then none is left that could start more.
   kill(-leader, SIGKILL);
   (void)kill_all([&](pid_t pid) { return pid != leader && getsid(pid) == leader; });
 }

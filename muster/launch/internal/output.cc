@@ -24,7 +24,8 @@ constexpr std::array kColors = {36, 33, 35, 32, 34, 96, 93, 95, 92, 94};
 std::string as_json(int stream, std::string_view task, std::string_view text) {
   using nlohmann::ordered_json;
   ordered_json object{{"task", task}};
-  // parse_json() refuses what is nested so deeply that writing it again would overflow the stack.
+  // parse_json() refuses text that is nested so deeply that writing it again would overflow the
+  // stack.
   const auto said = parse_json(text, "a line");
   if (said.ok() && said.value().is_object()) {
     object.update(ordered_json::parse(text));
@@ -94,7 +95,7 @@ std::string Output::prefixed(const Stream& target, std::string_view prefix, int 
   return fmt::format("[{}] {}", prefix, text);
 }
 
-// The cursor stands behind the last line of the block.
+// The cursor is after the last line of the block.
 void Output::hide_block() {
   if (shown_ == 0) return;
   Stream& target = streams_[block_on_];
@@ -166,7 +167,7 @@ void Output::write_some(int index) {
   const ssize_t done = write(target.fd, target.queue.data() + target.written, count);
   if (done < 0) {
     if (errno != EINTR && errno != EAGAIN) {
-      // Nobody reads any more. Training goes on, because it is worth more than its log.
+      // The reader is gone. Training continues, because it is worth more than its log.
       target.closed = true;
       target.queue.clear();
       target.written = 0;

@@ -12,7 +12,7 @@
 namespace muster::inline v0_1::launch::internal {
 namespace {
 
-// Of those who were told to stop, one whose own words say that it failed.
+// A task that was asked to stop and whose own words say that it failed.
 std::optional<std::size_t> who_could_not_save(const std::vector<TaskExit>& exits) {
   for (std::size_t i = 0; i < exits.size(); ++i) {
     const TaskExit& exit = exits[i];
@@ -22,7 +22,7 @@ std::optional<std::size_t> who_could_not_save(const std::vector<TaskExit>& exits
     const auto says = [&](const char* words) {
       return exit.last_error.find(words) != std::string::npos;
     };
-    // The signal may have come to another task first, which took this one along.
+    // Another task may have received the signal first, and ended this one.
     const bool follows = says("PeerLost: ") || says("was asked to stop");
     if (!stopped && !exit.last_error.empty() && !follows) return i;
   }
@@ -55,7 +55,8 @@ Outcome judge(const std::vector<const ProcessSpec*>& specs, std::vector<TaskExit
       outcome.root_cause = i;
     }
   }
-  // A task that stood still, and ended well as soon as it was told to, is what the others lost.
+  // A task that stood still, and ended well as soon as it was asked to stop, is the task that the
+  // others lost.
   const auto stuck = std::ranges::find_if(outcome.tasks, &TaskExit::stuck);
   if (best == kBlamesAnother && stuck != outcome.tasks.end())
     outcome.root_cause = stuck - outcome.tasks.begin();
@@ -95,7 +96,7 @@ std::vector<std::string> reasons(const Outcome& outcome,
   lines.push_back(fmt::format("{} {} failed: {}",
                               spec.beside ? "the others ended well, but" : "stopped because",
                               spec.name, explain(exit.status)));
-  // Whoever ended too early did not fail, and yet the others lost it.
+  // A task that ended too early did not fail, and yet the others lost it.
   for (std::size_t i = 0; i < specs.size(); ++i) {
     const TaskExit& other = outcome.tasks[i];
     if (failure_rank(exit, spec) == kBlamesAnother && other.status.ok() && other.order < exit.order)

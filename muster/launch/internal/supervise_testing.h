@@ -30,7 +30,7 @@ class SuperviseTest : public ::testing::Test {
     close(err_);
   }
 
-  // "" where the file is not there.
+  // "" if the file does not exist.
   std::string read(const std::string& name) {
     return local_file_system().read_file(folder_ + "/" + name).value_or("");
   }
@@ -43,7 +43,7 @@ class SuperviseTest : public ::testing::Test {
       processes.push_back(process("worker " + std::to_string(i), scripts[i]));
     return supervise_here(processes, options);
   }
-  // One worker, and an evaluator beside it.
+  // One worker, and an evaluator outside the group.
   Outcome supervise_beside(const std::string& worker, const std::string& evaluator,
                            SuperviseOptions options = {}) {
     std::vector<ProcessSpec> processes = {process("worker 0", worker),
@@ -69,7 +69,8 @@ class SuperviseTest : public ::testing::Test {
   ProcessSpec process(const std::string& name, const std::string& script) {
     // wait_for: until a file is there. as: writes this process's number into a file. wait_for_end:
     // until a process that did so is gone, which is when its supervisor has seen its end: until
-    // then it answers signals. They give up in the end: no test may leave a loop behind.
+    // then it answers signals. All of them give up in the end, so that no test leaves a loop
+    // behind.
     return {.name = name,
             .argv = {"/bin/bash", "-c",
                      "cd " + folder_ +

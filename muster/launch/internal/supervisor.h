@@ -1,5 +1,5 @@
-// The tasks of one machine while they run: their output, their ends, and who stops or starts again
-// after whom. supervise() is its interface. Thread safety: one thread.
+// The tasks of one machine while they run: their output, their ends, and which tasks stop or start
+// again after which. supervise() is its interface. Thread safety: one thread.
 #pragma once
 
 #include <chrono>
@@ -17,7 +17,7 @@
 
 namespace muster::inline v0_1::launch::internal {
 
-// An address in use explains the end of a task that said so within its last lines of this number.
+// An address in use explains the end of a task that printed so within this number of last lines.
 inline constexpr int kRecentLines = 100;
 
 struct RunningTask {
@@ -30,7 +30,7 @@ struct RunningTask {
   bool reaped = false;
   int restarts = 0;  // made
   int line_count = 0;
-  int in_use_line = -kRecentLines;  // when it last said so
+  int in_use_line = -kRecentLines;  // when it last printed so
   IdleWatch activity;
   SaidError said[2];     // the last error in each of its streams
   int error_stream = 1;  // which of them came last
@@ -49,7 +49,7 @@ class Supervisor {
  private:
   using SteadyClock = std::chrono::steady_clock;
 
-  // A group goes through these phases in order. Each but the last has a deadline.
+  // A group passes through these phases in order. Each except the last has a deadline.
   enum class Phase { kRunning, kSurvivors, kStopping, kKilled };
 
   void say(std::string_view text);
@@ -59,18 +59,19 @@ class Supervisor {
   void begin(RunningTask& task);
   void wait_for_events();
   // Reads one portion, so that a task that writes much cannot keep us from the others. Returns
-  // false when nothing is there now.
+  // false if no bytes are available now.
   bool read_some(RunningTask& task, int stream);
   void take_line(RunningTask& task, int stream, std::string_view text, bool passing);
   void look_after(RunningTask& task);
-  // Ends what the task left running, reads the rest of its output, and frees its process id.
+  // Ends the left-over processes of the task, reads the rest of its output, and frees its process
+  // id.
   void reap(RunningTask& task);
 
-  // --- which task starts again, and who ends without it: supervise_restarts.cc ---
+  // --- which task starts again, and which ends without it: supervise_restarts.cc ---
   void on_exit(RunningTask& task);
   static bool was_lost(const RunningTask& task);
   void start_again(RunningTask& task, const std::string& what);
-  // Those beside the group wait for a restart that will not come.
+  // Tasks outside the group wait for a restart that will not come.
   void stop_those_left_alone();
   // Whether it was started again, and the run is over without it.
   bool is_too_late(const RunningTask& task) const;

@@ -1,5 +1,5 @@
-// Lines by which a task says that it waits for another one. Who only says so gets nowhere. Thread
-// safety: pure functions.
+// Lines by which a task says that it waits for another one. A task that prints only these makes no
+// progress. Thread safety: pure functions.
 #pragma once
 
 #include <string_view>
