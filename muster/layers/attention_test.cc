@@ -30,7 +30,7 @@ Matrix matrix_of(const Tensor& x) {
   return rows;
 }
 
-// Gives softmax(scores) of the columns that `counts` lets through, times value, in plain loops.
+// Returns softmax(scores) of the columns that `counts` lets through, times value, in plain loops.
 Matrix plain_attention(const Matrix& scores, const Matrix& value, const Matrix& counts) {
   Matrix result;
   for (size_t t = 0; t < scores.size(); ++t) {
@@ -147,7 +147,7 @@ TEST(Attention, LooksOnlyAtWhatCounts) {
   }
 }
 
-// What MultiHeadAttention computes, head by head, from the variables of the layer.
+// The computation of MultiHeadAttention, head by head, from the variables of the layer.
 Matrix plain_heads(const Fixture& fixture, const Tensors& x, int64_t b, const Matrix& counts) {
   const auto named = [&](const std::string& name) {
     return fixture.store.value("multi_head_attention/" + name).detach();
@@ -325,7 +325,7 @@ TEST(DotProductAttention, IsWhatLibTorchComputesInOneOperation) {
   EXPECT_TRUE(same(causal, true));
 }
 
-// Each place in the axes beside attends for itself.
+// Attention runs separately for each place of the other axes.
 TEST(AttentionAxes, AreAttendedOverOneByOne) {
   const Tensor query = numbers({2, 3, 4, 5}), value = numbers({2, 6, 4, 5}, 0.9);
   const Tensor mask = numbers({2, 4, 3, 6}, 0.2).gt(-0.5);
@@ -435,7 +435,7 @@ TEST(AttentionLayers, RefuseWhatDoesNotFit) {
       "was given bool[2, 2, 4]");
 }
 
-// Keras casts masks of any dtype. Here one that is not bool would be taken for a key.
+// Keras casts masks of any dtype. Here a mask that is not bool would be taken for a key.
 TEST(MultiHeadAttentionTest, TellsAMaskOfAnotherDtypeFromAKey) {
   const Tensors x;  // query [2, 3, 5], value [2, 4, 6], key [2, 4, 5]
   Fixture fixture;

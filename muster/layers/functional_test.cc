@@ -73,8 +73,8 @@ TEST(Functional, HasTheNamesValuesAndBitsOfASequential) {
   }
 }
 
-// The convolution and the pooling behind it run as one also where others are called in between,
-// unless somebody else needs what lies between them.
+// The convolution and the pooling after it run as one also if other layers are called in between,
+// unless another layer needs the value between the two.
 TEST(Functional, RunsPairsOfLayersAsOneWhereItMay) {
   const auto conv = Conv2D(16, 3, {.activation = activations::relu}), pool = MaxPooling2D();
   const SymbolicTensor image = Input({9, 12, 1}), between = conv(image);
@@ -168,7 +168,7 @@ class MaskZerosLayerImpl final : public LayerImpl {
   }
 };
 
-// Sums the steps that count, and goes on where it ended.
+// Sums the steps that count, and continues where it ended.
 class SumOfStepsImpl final : public LayerImpl {
  public:
   SumOfStepsImpl() : LayerImpl("sum_of_steps", "") {}
@@ -203,7 +203,7 @@ TEST(Functional, TakesMasksFromLayerToLayerAndStateWhereItIsTold) {
   ASSERT_EQ(out.masks.size(), 2u);
   EXPECT_FALSE(out.masks[0].defined());
   EXPECT_TRUE(torch::equal(out.masks[1], torch::tensor({{true, false, true}})));
-  // A mask that comes with an input goes along too.
+  // A mask that comes with an input is passed on too.
   const Tensor mask = torch::zeros({1, 5}, at::kBool);
   const LayerOutputs none =
       model({.tensors = {given, other}, .masks = {Tensor(), mask}}, fixture.context);
@@ -227,7 +227,7 @@ TEST(SymbolicTensor, KnowsShapesAndDtypes) {
   message_of([] { Input({3}, {.name = "a/b"}); });
 }
 
-// A graph is built without what costs most where weights are large.
+// A graph is built without the most expensive part of large weights.
 TEST(SymbolicTensor, DrawsNoInitialValues) {
   const auto calls = std::make_shared<int>(0);
   const Initializer counted = [calls](const Shape& shape, DType dtype, RandomKey) {

@@ -11,8 +11,8 @@
 namespace muster::inline v0_1::initializers {
 namespace {
 
-// A standard normal that is cut at two has this standard deviation. Dividing by it gives back what
-// the cut took away.
+// A standard normal that is cut at two has this standard deviation. Dividing by it restores the
+// part that the cut took away.
 constexpr double kTruncatedStddev = 0.87962566103423978;
 
 struct Fans {
@@ -101,7 +101,7 @@ double dot(const double* a, const double* b, int64_t n) {
   return sum;
 }
 
-// Makes `count` vectors of `length` numbers, one behind another, orthonormal, by the modified
+// Makes `count` vectors of `length` numbers, one after another, orthonormal, by the modified
 // Gram-Schmidt process. Unlike a library's QR its bits do not depend on the number of threads.
 void make_orthonormal(double* vectors, int64_t count, int64_t length) {
   for (int64_t i = 0; i < count; ++i) {

@@ -1,5 +1,5 @@
-// A convolution and the normalization behind it run as one where nothing trains, and give what they
-// give one after the other.
+// A convolution and the normalization after it run as one if nothing trains, and give the same as
+// one after the other.
 #include "muster/layers/internal/layer_run.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ using testing::numbers;
 
 Tensor seen_images() { return numbers({3, 7, 6, 4}).to(kFloat32); }
 
-// All weights away from what they begin with.
+// Moves all weights away from their initial values.
 void stir_weights(Fixture& fixture) {
   const torch::NoGradGuard no_grad;
   double phase = 0.1;
@@ -48,7 +48,7 @@ Tensor called_in_turn(const std::vector<Layer>& layers, Tensor x, CallContext& c
   return x;
 }
 
-// To 1e-5 of the largest number: what is added up in another order differs by that of its parts.
+// To 1e-5 of the largest number: a sum in another order differs by the size of its parts.
 void expect_near_all(const Tensor& a, const Tensor& b) {
   ASSERT_EQ(a.sizes(), b.sizes());
   EXPECT_LE((a - b).abs().max().item<double>(), 1e-5 * b.abs().max().item<double>());
@@ -187,7 +187,7 @@ TEST(LayerRun, OthersStayApart) {
       layer_run_of({Conv2D(5, 3, {.activity_regularizer = regularizers::l2(0.1)}), normalization}));
   EXPECT_FALSE(layer_run_of({Conv2D(5, 3), relu_layer()}));
   EXPECT_FALSE(layer_run_of({Conv2D(5, 3)}));
-  // Their own pairs they are all the same.
+  // They are still pairs of their own.
   EXPECT_EQ(layer_run_of({normalization, relu_layer()}).size(), 2U);
   EXPECT_EQ(layer_run_of({ZeroPadding2D(1), Conv2D(5, 3), relu_layer()}).size(), 2U);
 }

@@ -13,8 +13,8 @@ namespace {
 using internal::GraphLayer;
 using internal::GraphNode;
 
-// Rows of cells in columns of fixed width. A cell that is too long goes on in the next line, and so
-// does a list, behind each of its entries.
+// Rows of cells in columns of fixed width. A cell that is too long continues in the next line, and
+// so does a list, after each of its entries.
 class Table {
  public:
   // `ends` says where each column ends; the last one is the width.
@@ -72,7 +72,7 @@ std::string shapes_of(const GraphLayer& layer) {
   return shapes;
 }
 
-// Gives "['dense[0][0]']": the layer, which of its calls, and which of the tensors it gave.
+// Returns "['dense[0][0]']": the layer, which of its calls, and which of the tensors it gave.
 std::string connections_of(const GraphLayer& layer, const std::vector<GraphLayer>& layers) {
   std::vector<std::string> connections;
   const auto add = [&](const SymbolicTensor& value) {

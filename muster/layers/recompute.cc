@@ -16,7 +16,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// What backward needs to make a call again, but for its tensors, which autograd keeps.
+// The data that backward needs to make a call again, except for its tensors, which autograd keeps.
 struct RecomputedCall : torch::CustomClassHolder {
   RecomputedCall(Layer layer, const LayerInputs& inputs, CallContext& context)
       : layer(std::move(layer)),
@@ -34,16 +34,15 @@ struct RecomputedCall : torch::CustomClassHolder {
   variable_list results;  // on their way into autograd
 };
 
-// How the results of a call are divided: tensors, state, and behind them the losses that layers
-// added.
+// How the results of a call are divided: tensors, state, and then the losses that layers added.
 struct ResultParts {
   size_t tensors = 0;
   size_t states = 0;
   std::vector<Tensor> masks{};
 };
 
-// Calls the layer with `inputs` (tensors, then state) cut off from what made them. What its layers
-// add to the loss becomes a result, so that its gradient goes through this call too.
+// Calls the layer with `inputs` (tensors, then state) detached from their graph. The losses that
+// its layers add become results, so that their gradients go through this call too.
 variable_list call_apart(const RecomputedCall& call, const variable_list& inputs,
                          ResultParts* parts) {
   const auto states = inputs.begin() + static_cast<std::ptrdiff_t>(call.tensors);
@@ -80,7 +79,7 @@ variable_list call_again(const RecomputedCall& call, const variable_list& inputs
   return results;
 }
 
-// What goes into a call, cut off from what made it, and behind it the weights themselves.
+// The inputs of a call, detached from their graph, and after them the weights themselves.
 variable_list leaves_of(const RecomputedCall& call, const Tensor* arguments, size_t count) {
   const size_t inputs = call.tensors + call.states;
   variable_list leaves = cut_off(arguments, inputs);
@@ -88,7 +87,7 @@ variable_list leaves_of(const RecomputedCall& call, const Tensor* arguments, siz
   return leaves;
 }
 
-// Gives a gradient for each of `wanted` that has one.
+// Returns a gradient for each of `wanted` that has one.
 variable_list gradients_for(const variable_list& results, const variable_list& of_results,
                             const variable_list& wanted, bool create_graph) {
   variable_list roots, root_gradients, inputs;
@@ -110,7 +109,7 @@ variable_list gradients_for(const variable_list& results, const variable_list& o
   return all;
 }
 
-// Gives the gradients for `leaves` of a call, of those of its results.
+// Returns the gradients for `leaves` of a call, given the gradients of its results.
 variable_list call_backward(const RecomputedCall& call, const variable_list& leaves,
                             const variable_list& of_results, bool create_graph) {
   const auto inputs = leaves.begin() + static_cast<std::ptrdiff_t>(call.tensors + call.states);
@@ -118,8 +117,8 @@ variable_list call_backward(const RecomputedCall& call, const variable_list& lea
                        create_graph);
 }
 
-// One backward of a call that can be derived itself. Tensors that are undefined stand in no list
-// of autograd's; these say which ones do.
+// One backward of a call that can be derived itself. Undefined tensors are in no list of
+// autograd's; these flags say which ones are defined.
 struct RecomputedBackward : torch::CustomClassHolder {
   explicit RecomputedBackward(c10::intrusive_ptr<RecomputedCall> call) : call(std::move(call)) {}
 
@@ -130,7 +129,7 @@ struct RecomputedBackward : torch::CustomClassHolder {
     for (size_t i = 0; i < places.size(); ++i) all[places[i]] = tensors[i];
     return all;
   }
-  // Gives those that are defined, and notes their places.
+  // Returns the defined ones, and notes their places.
   static variable_list defined(const variable_list& tensors, std::vector<size_t>& places) {
     variable_list all;
     for (size_t i = 0; i < tensors.size(); ++i) {
@@ -148,8 +147,8 @@ struct RecomputedBackward : torch::CustomClassHolder {
   std::vector<size_t> of_arguments{};  // that get one
 };
 
-// Its arguments are those of the call, and the gradients of the call's results; it gives the
-// gradients of the call's arguments.
+// Its arguments are the arguments of the call, and the gradients of the call's results; it returns
+// the gradients of the call's arguments.
 struct RecomputeBackwardFunction : torch::autograd::Function<RecomputeBackwardFunction> {
   static variable_list forward(AutogradContext* context,
                                const c10::intrusive_ptr<RecomputedBackward>& backward,
@@ -188,7 +187,7 @@ struct RecomputeBackwardFunction : torch::autograd::Function<RecomputeBackwardFu
   }
 
  private:
-  // Cuts off the call's arguments, and the gradients of its results behind them.
+  // Returns the call's arguments, detached, and the gradients of its results.
   static std::pair<variable_list, variable_list> parts_of(const RecomputedBackward& backward,
                                                           const variable_list& tensors) {
     return {leaves_of(*backward.call, tensors.data(), backward.arguments),
@@ -196,7 +195,7 @@ struct RecomputeBackwardFunction : torch::autograd::Function<RecomputeBackwardFu
   }
 };
 
-// Its arguments are what goes into the call, and the weights the call used.
+// Its arguments are the inputs of the call, and the weights the call used.
 struct RecomputeFunction : torch::autograd::Function<RecomputeFunction> {
   static variable_list forward(AutogradContext* context,
                                const c10::intrusive_ptr<RecomputedCall>& call,

@@ -135,7 +135,7 @@ class HalvingCell final : public RNNCellImpl {
   }
 };
 
-// Gives another state than it takes.
+// Returns another state than it takes.
 class WrongCell final : public RNNCellImpl {
  public:
   WrongCell() : RNNCellImpl("wrong_cell", "") {}

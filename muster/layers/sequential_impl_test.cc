@@ -20,8 +20,8 @@ namespace {
 using testing::Fixture;
 using testing::numbers;
 
-// Sequential may reorder relu and pooling: values and gradients must be those of the layers called
-// one by one.
+// Sequential may reorder relu and pooling: values and gradients must equal those of the layers
+// called one by one.
 TEST(Sequential, IsTheLayersOneAfterAnother) {
   for (const Padding padding : {Padding::kValid, Padding::kSame}) {
     for (const Size2D pool : {Size2D(2), Size2D(3, 2)}) {
@@ -59,8 +59,8 @@ TEST(Sequential, IsTheLayersOneAfterAnother) {
   }
 }
 
-// The first layer of an image model runs in one pass of its own: values and gradients must be those
-// of the layers called one by one, whatever the number of threads.
+// The first layer of an image model runs in one pass of its own: values and gradients must equal
+// those of the layers called one by one, whatever the number of threads.
 TEST(Sequential, FirstLayerInOnePassAgreesWithTheLayers) {
   const int threads = at::get_num_threads();
   for (const int use : {1, 3}) {
@@ -98,7 +98,8 @@ TEST(Sequential, FirstLayerInOnePassAgreesWithTheLayers) {
   at::set_num_threads(threads);
 }
 
-// Which convolutions it is; the others are run by LibTorch, relu behind the pooling or not.
+// Lists the convolutions that run in one pass; LibTorch runs the others, with or without a relu
+// after the pooling.
 TEST(Sequential, RunsInOnePassWhatItCan) {
   const auto runs_in_one_pass = [](const Layer& conv) {
     Fixture fixture;

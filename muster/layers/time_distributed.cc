@@ -54,7 +54,7 @@ class TimeDistributedImpl final : public LayerImpl {
   LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
 
  private:
-  // The layer is given shapes that nobody made, so what it throws says where they are from.
+  // The layer is called with shapes that no caller made, so its errors name their origin.
   LayerOutputs call_on_steps(const LayerInputs& examples, const Tensor& input,
                              CallContext& context) const {
     try {
@@ -65,7 +65,7 @@ class TimeDistributedImpl final : public LayerImpl {
     }
   }
 
-  // `mask` is that of the input, `result` that of the layer's result; both may be undefined.
+  // `mask` belongs to the input, `result` to the layer's result; both may be undefined.
   static Tensor mask_of(const Tensor& mask, const Tensor& result, const Tensor& input) {
     if (!result.defined()) {
       Tensor steps = mask;

@@ -23,7 +23,7 @@ using internal::Window;
 // Which part of the whole transpose, (size - 1) * stride + span elements, is the result.
 struct Part {
   int64_t before = 0;  // elements that are cut off in front
-  int64_t length = 0;  // of the result; what lies behind the whole transpose is 0
+  int64_t length = 0;  // of the result; elements after the whole transpose are 0
   int64_t beyond = 0;  // how many elements of the result do
 };
 
@@ -61,7 +61,8 @@ class Conv2DTransposeImpl final : public UnaryLayerImpl {
     const Tensor whole = internal::multiplied(
         internal::ProductKind::kTransposedConvolution, /*multiplications=*/0, product,
         internal::to_channels_first(input), kernel.permute({3, 2, 0, 1}).contiguous(), bias);
-    // LibTorch cuts as much off behind as in front, TensorFlow may cut off one more.
+    // LibTorch cuts the same number off at the end as at the front, TensorFlow may cut off one
+    // more.
     Tensor output = internal::activated(
         options_.activation,
         internal::to_channels_last(whole.slice(2, 0, rows.length).slice(3, 0, columns.length)));

@@ -1,6 +1,6 @@
 // Attention over other axes than the steps of a sequence: the axes attended over are shown as the
-// steps of sequences, and all axes beside them as the batch.
-// Thread safety: immutable; functions with a context, of the thread it belongs to.
+// steps of sequences, and all other axes as the batch. Thread safety: immutable; functions with a
+// context, of the thread it belongs to.
 #pragma once
 
 #include <vector>
@@ -13,10 +13,10 @@ class AttentionAxes {
  public:
   // `inputs` are {query, value}, {query, value, key}, or these and a bool attention_mask, of shapes
   // [batch, axes..., features]. `axes` are counted from the batch; empty: all between the batch and
-  // the features. Throws InvalidArgument for axes that are not there, for tensors of several ranks,
+  // the features. Throws InvalidArgument for axes that do not exist, for tensors of several ranks,
   // for other axes that differ in size, for masks of the inputs and an attention_mask that does not
   // stretch to [batch, other axes..., axes of the query..., axes of the value...], where heads may
-  // stand behind the other axes.
+  // follow the other axes.
   AttentionAxes(const std::vector<int64_t>& axes, const LayerInputs& inputs, CallContext& context,
                 const LayerIdentity& layer, int64_t num_heads);
 

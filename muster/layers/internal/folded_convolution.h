@@ -1,5 +1,5 @@
-// A convolution and the normalization behind it, as one convolution with another kernel and bias.
-// Thread safety: FoldedKernel belongs to the thread of its context; functions are pure but for it.
+// A convolution and the normalization after it, as one convolution with another kernel and bias.
+// Thread safety: FoldedKernel belongs to the thread of its context; the other functions are pure.
 #pragma once
 
 #include <memory>
@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1::internal {
 
-// The kernel and the bias, and what they were made of. A context keeps one for each normalization.
+// The kernel and the bias, and their sources. A context keeps one for each normalization.
 class FoldedKernel {
  public:
   // The place of the context where the normalization keeps it: empty at first, and again after each
@@ -28,9 +28,9 @@ class FoldedKernel {
  private:
   struct Source {
     c10::weak_intrusive_ptr<c10::TensorImpl>
-        tensor;  // as long as it is held, no other has its place
+        tensor;  // as long as it is held, no other tensor has its address
     const void* memory;
-    int64_t version;  // of what was written so far
+    int64_t version;  // number of writes so far
   };
   bool made_of(const std::vector<const Tensor*>& tensors) const;
 
@@ -38,13 +38,13 @@ class FoldedKernel {
   Tensor kernel_, bias_;
 };
 
-// Whether the two may run as one, in some call: behind it stands nothing but the normalization that
-// needs what the convolution gives.
+// Whether the two may run as one, in some call: only the normalization that follows needs the
+// output of the convolution.
 bool may_fold(const ConvolutionImpl& conv);
 
-// Gives what conv and the normalization `behind` (an AffineNormalization) give one after the other,
-// but for rounding; an undefined tensor where this call needs both of them: in training, where
-// gradients are recorded, in mixed precision, in traces, for no rows. `margins` as
+// Returns the same as conv and then the normalization `behind` (an AffineNormalization), except for
+// rounding; an undefined tensor if this call needs both of them: in training, where gradients are
+// recorded, in mixed precision, in traces, for no rows. `margins` as
 // ConvolutionImpl::call_with_margins() takes them, or empty.
 Tensor call_folded(const ConvolutionImpl& conv, const AffineNormalization& norm,
                    const LayerIdentity& behind, const Tensor& input, const Sizes& margins,

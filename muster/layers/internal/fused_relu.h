@@ -1,6 +1,5 @@
-// Layers whose values no gradient needs let the relu behind them write over these: memory that is
-// not asked for costs no time.
-// Thread safety: immutable.
+// Layers whose output no gradient needs let the following relu overwrite it: memory that is not
+// allocated costs no time. Thread safety: immutable.
 #pragma once
 
 #include "muster/layers/layer.h"
@@ -17,11 +16,11 @@ class FusesRelu {
   ~FusesRelu() = default;
 };
 
-// Gives relu(values), which may stand where `values` stood. Nobody else has these, and no gradient
-// needs them.
+// Returns relu(values), perhaps in the memory of `values`. No other code holds these, and no
+// gradient needs them.
 Tensor relu_in_place(Tensor values);
 
-// What layer_pair.cc has to know of a layer: whether it is nothing but relu.
+// The part of a layer that layer_pair.cc needs: whether it is only a relu.
 class MayBeRelu {
  public:
   virtual bool is_relu() const = 0;

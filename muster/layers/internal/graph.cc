@@ -97,7 +97,7 @@ void Graph::collect() {
     for (const SymbolicTensor& value : node.inputs.tensors) add(value);
     for (const SymbolicTensor& value : node.inputs.state) add(value);
   }
-  // A node is made after those it needs.
+  // A node is made after the nodes it needs.
   std::sort(nodes_.begin(), nodes_.end(),
             [](const NodePtr& a, const NodePtr& b) { return a->order < b->order; });
   for (const NodePtr& node : nodes_) {
@@ -161,7 +161,7 @@ void Graph::plan() {
     step.output_tensors = last->tensors;
     steps_.push_back(std::move(step));
   }
-  // Whatever is needed last in a step is let go behind it.
+  // A value is released after the step that needs it last.
   std::vector<bool> needed(places_, false);
   for (const SymbolicTensor& output : outputs_) needed[place_of(output)] = true;
   for (size_t s = steps_.size(); s-- > 0;) {

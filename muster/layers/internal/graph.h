@@ -1,6 +1,5 @@
-// A Graph is what lies between symbolic inputs and outputs: the calls in the order they were made,
-// ready to run on tensors.
-// Thread safety: immutable; it may run in several contexts at once.
+// A Graph is the part between symbolic inputs and outputs: the calls in the order they were made,
+// ready to run on tensors. Thread safety: immutable; it may run in several contexts at once.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +38,7 @@ class Graph {
     LayerRun run{};  // runs the node and the nodes after it
     std::vector<size_t> tensors{}, state{}, outputs{};
     size_t output_tensors = 0;
-    std::vector<size_t> dead{};  // that nobody needs after this step
+    std::vector<size_t> dead{};  // that no later step needs
   };
   struct Values;
 
@@ -47,9 +46,9 @@ class Graph {
   void collect();
   void plan();
   std::vector<size_t> count_uses() const;
-  // Gives the node that alone needs what this one gives, and needs nothing else.
+  // Returns the only node that needs this one's output, and needs nothing else.
   const GraphNode* follower_of(const GraphNode& node, const std::vector<size_t>& uses) const;
-  // Gives the node and those that stand behind it in a row, as many as may run together.
+  // Returns the node and the nodes that directly follow it, as many as may run together.
   std::vector<const GraphNode*> row_from(const GraphNode& node,
                                          const std::vector<size_t>& uses) const;
   size_t place_of(const SymbolicTensor& value) const;
@@ -58,19 +57,19 @@ class Graph {
   std::vector<SymbolicTensor> inputs_;
   std::vector<SymbolicTensor> outputs_;
   std::vector<NodePtr> nodes_;
-  std::unordered_map<const GraphNode*, size_t> first_place_;  // of what the node gives
+  std::unordered_map<const GraphNode*, size_t> first_place_;  // of the node's outputs
   size_t places_ = 0;
   std::vector<Step> steps_;
 };
 
 struct ProbedGraph {
-  // By the id of the identity: those that layers have in a context where the graph runs alone, and
-  // "input_1", "input_2", ... for Inputs without one.
+  // By the id of the identity: the names that layers have in a context where the graph runs alone,
+  // and "input_1", "input_2", ... for Inputs without one.
   std::unordered_map<uint64_t, std::string> names{};
   std::vector<VariableSpec> variables{};  // each once
 };
 // Runs the graph on no rows, as probe() does. `also` gets the name of a layer that is called next.
-// Throws InvalidArgument where two have the same name.
+// Throws InvalidArgument if two have the same name.
 ProbedGraph probe_graph(const Graph& graph, const LayerIdentity* also = nullptr);
 
 }  // namespace muster::inline v0_1::internal

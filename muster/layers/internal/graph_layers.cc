@@ -15,7 +15,7 @@ namespace {
 // A walk from the outputs up to the Inputs.
 struct Walk {
   std::unordered_map<uint64_t, size_t> layers{};  // by id: the place in which it was met
-  std::vector<const GraphNode*> finished{};       // each behind those it needs
+  std::vector<const GraphNode*> finished{};       // each after the nodes that it needs
   std::unordered_set<const GraphNode*> known{};
 
   void visit(const GraphNode& node) {
@@ -27,7 +27,7 @@ struct Walk {
   }
 };
 
-// Gives how far each layer is from the outputs.
+// Returns how far each layer is from the outputs.
 std::unordered_map<uint64_t, size_t> depths_of(const std::vector<const GraphNode*>& finished) {
   std::unordered_map<const GraphNode*, size_t> nodes;
   std::unordered_map<uint64_t, size_t> layers;

@@ -16,11 +16,11 @@
 
 namespace muster::inline v0_1::internal {
 
-// What is known of a tensor before there is one.
+// The known facts about a tensor before there is one.
 struct SymbolicSpec {
   Shape shape{};  // -1: any size
   DType dtype = kFloat32;
-  int64_t mask_axes = 0;  // a mask of so many axes travels beside it; 0: none
+  int64_t mask_axes = 0;  // a mask of this many axes comes with it; 0: none
 
   std::string describe() const;
 };
@@ -31,24 +31,24 @@ struct GraphNode {
   LayerIdentity identity;        // of the layer, or of the Input
   SymbolicValues inputs{};
   std::vector<SymbolicSpec> outputs{};  // tensors, then state
-  size_t tensors = 0;                   // so many of them are tensors
+  size_t tensors = 0;                   // this many of them are tensors
   // All that the layer uses, named as if it stood alone.
   std::vector<VariableSpec> variables{};
 };
 
-// The tensor at `index` of what `node` gives; and, of such a tensor, its node and index.
+// The tensor at `index` of the outputs of `node`; and, for such a tensor, its node and index.
 SymbolicTensor symbolic_output(std::shared_ptr<const GraphNode> node, size_t index);
 const std::shared_ptr<const GraphNode>& node_of(const SymbolicTensor& tensor);
 size_t index_of(const SymbolicTensor& tensor);
 
-// Gives the next order: the calls of a program are numbered as they are made.
+// Returns the next order: the calls of a program are numbered as they are made.
 uint64_t next_order();
 
-// Gives "(None, 28, 28, 1)", as Keras writes it.
+// Returns "(None, 28, 28, 1)", as Keras writes it.
 std::string keras_shape(const Shape& shape);
 
-// Gives "float32[None, 3] from layer dense and float32[None, 4] from Input input_1". `names` are by
-// the id of the identity.
+// Returns "float32[None, 3] from layer dense and float32[None, 4] from Input input_1". `names` are
+// by the id of the identity.
 std::string describe_sources(const std::vector<SymbolicTensor>& values,
                              const std::unordered_map<uint64_t, std::string>& names);
 

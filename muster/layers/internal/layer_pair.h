@@ -1,7 +1,7 @@
-// A LayerPair is two layers that run as one, where that takes less work and gives the same values
-// and gradients: Conv2D with relu, and the MaxPooling2D behind it; zero padding that is alike on
-// both sides, and the convolution or the MaxPooling2D behind it; a sum or a normalization, and the
-// relu behind it. Thread safety: immutable.
+// A LayerPair is two layers that run as one, if that takes less work and gives the same values and
+// gradients: Conv2D with relu, and the MaxPooling2D after it; zero padding that is alike on both
+// sides, and the convolution or the MaxPooling2D after it; a sum or a normalization, and the relu
+// after it. Thread safety: immutable.
 #pragma once
 
 #include "muster/layers/internal/fused_relu.h"
@@ -23,7 +23,7 @@ class LayerPair {
 
  private:
   const ConvolutionImpl* conv_ = nullptr;
-  const MaxPoolingImpl* pool_ = nullptr;  // behind it, or behind the padding
+  const MaxPoolingImpl* pool_ = nullptr;  // after it, or after the padding
   const ZeroPaddingImpl* pad_ = nullptr;  // or in front of it
   const LayerImpl* first_ = nullptr;      // these three are set for a relu alone
   const FusesRelu* fuses_relu_ = nullptr;

@@ -1,7 +1,6 @@
-// A LayerRun is layers one behind another that run as one step: a LayerPair, or a convolution and
-// the BatchNormalization behind it, where nothing trains, with the zero padding in front and the
-// relu behind them.
-// Thread safety: immutable.
+// A LayerRun is layers one after another that run as one step: a LayerPair, or a convolution and
+// the BatchNormalization after it, if nothing trains, with the zero padding before and the relu
+// after them. Thread safety: immutable.
 #pragma once
 
 #include <span>
@@ -35,14 +34,14 @@ class LayerRun {
   };
   // Whether a convolution that may be folded begins `layers`, with its padding or without.
   bool take_convolution(std::span<const LayerImpl* const> layers);
-  // An undefined tensor where the call cannot be folded.
+  // An undefined tensor if the call cannot be folded.
   Tensor call_folded(const LayerInputs& inputs, CallContext& context) const;
 
   size_t size_ = 0;
   Part first_;   // the pair, or the convolution with its padding
   Part second_;  // the normalization with its relu
   // These are set where both parts may be folded.
-  const ZeroPaddingImpl* pad_ = nullptr;  // may be missing all the same
+  const ZeroPaddingImpl* pad_ = nullptr;  // may still be missing
   const ConvolutionImpl* conv_ = nullptr;
   const AffineNormalization* norm_ = nullptr;
   const LayerImpl* behind_ = nullptr;  // the same layer

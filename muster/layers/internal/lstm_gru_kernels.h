@@ -1,6 +1,7 @@
-// What one step of an LSTM or a GRU computes between its matrix products, forward and backward, in
-// one pass over memory. A row is an example; all arrays are contiguous. A row that does not count
-// keeps what it had. Thread safety: functions of the memory they are given; built without LibTorch.
+// The computation of one step of an LSTM or a GRU between its matrix products, forward and
+// backward, in one pass over memory. A row is an example; all arrays are contiguous. A row that
+// does not count keeps its state. Thread safety: functions of the memory that they receive; built
+// without LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -29,8 +30,8 @@ struct LstmBackward {
   const bool* counts{};
   // Both are added up; null means zero.
   const T* output_gradient{};
-  T* later_gradient{};  // from the step behind; afterwards what passes this step by
-  T* cell_gradient{};   // from that of `cell` to that of `cell_before`
+  T* later_gradient{};  // from the next step; afterwards the gradient that passes this step by
+  T* cell_gradient{};   // from the gradient of `cell` to the gradient of `cell_before`
   T* sum_gradients{};   // [rows, 4 * units]
 };
 

@@ -13,8 +13,8 @@
 namespace muster::inline v0_1::internal {
 namespace {
 
-// Brings the variables, which the first call creates. `axes` are those of the input but for the
-// last one, "batch, steps".
+// Brings the variables, which the first call creates. `axes` are the axes of the input except for
+// the last one, "batch, steps".
 void add_weights(const RecurrentSpec& spec, const Tensor& input, const char* axes,
                  CallContext& context, const RecurrentVariables& variables,
                  RecurrentSequence& sequence) {
@@ -97,7 +97,7 @@ RNNCellImpl::Step BuiltInCellImpl::begin(const Tensor& first, CallContext& conte
   if (first.dim() != 2) refuse_input(context, identity(), "[batch, features]", first);
   RecurrentSequence one;
   add_weights(spec_, first, "batch", context, {.layer = identity()}, one);
-  // What dropout makes of ones are the factors of every step.
+  // Dropout of ones gives the factors of every step.
   const Tensor ones = at::ones_like(first).unsqueeze(0);
   one.inputs = ones;
   add_dropout(spec_, context, identity(), one);

@@ -1,4 +1,4 @@
-// What SimpleRNN, LSTM, GRU and their cells are inside, and what Bidirectional makes two of.
+// The common implementation of SimpleRNN, LSTM, GRU and their cells; Bidirectional uses two of it.
 // Thread safety: immutable values.
 #pragma once
 
@@ -27,8 +27,8 @@ struct RecurrentSpec {
   SequenceOptions sequence{};  // of a layer
 };
 
-// Whose variables a recurrent layer uses: kSlots slots of a layer, from `first_slot`, with a
-// prefix to their names.
+// The variables of a recurrent layer: kSlots slots of a layer, from `first_slot`, with a prefix to
+// their names.
 struct RecurrentVariables {
   static constexpr int kWeights = 3;
   static constexpr int kSlots = kWeights + 2;  // and the state that is kept
@@ -36,10 +36,10 @@ struct RecurrentVariables {
   const LayerIdentity& layer;
   int first_slot = 0;
   std::string prefix{};
-  const LayerIdentity* reader = nullptr;  // who reads the sequence, where that is another one
+  const LayerIdentity* reader = nullptr;  // the layer that reads the sequence, if it is another one
 };
 
-// Computes a recurrent layer; recurrent.h says what that is.
+// Computes a recurrent layer, as recurrent.h defines it.
 LayerOutputs call_recurrent(const RecurrentSpec& spec, const LayerInputs& inputs,
                             CallContext& context, const RecurrentVariables& variables);
 
@@ -64,7 +64,7 @@ class RecurrentImpl final : public LayerImpl {
   RecurrentImpl(const char* class_name, RecurrentSpec spec, std::string name)
       : LayerImpl(class_name, std::move(name)), spec_(std::move(spec)) {}
 
-  // Reads with a cell, whose variables are its own. REQUIRES: it is a BuiltInCellImpl.
+  // Reads with a cell that has variables of its own. REQUIRES: it is a BuiltInCellImpl.
   RecurrentImpl(const Layer& cell, SequenceOptions sequence, std::string name);
 
   LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override;

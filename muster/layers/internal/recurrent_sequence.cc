@@ -48,8 +48,8 @@ class Steps {
   int64_t step_;
 };
 
-// What the forward of a sequence leaves behind. States have one step more: the first one is what
-// they begin with.
+// The values that the forward of a sequence keeps. States have one step more: the first one is the
+// initial state.
 struct Memory {
   Tensor gates{};      // [steps, batch, 4 * units]
   Tensor outputs{};    // [steps + 1, batch, units]
@@ -119,7 +119,7 @@ Memory gru_forward(const RecurrentSequence& s) {
   return memory;
 }
 
-// Gradients with respect to what goes into a sequence, in the order of the functions' arguments.
+// Gradients with respect to the inputs of a sequence, in the order of the functions' arguments.
 struct Wanted {
   bool inputs, kernel, recurrent_kernel, bias, state;
 };
@@ -129,12 +129,12 @@ struct Gradients {
   std::vector<Tensor> state{};
 };
 
-// Makes memory for the gradient of what a sequence ended with.
+// Makes memory for the gradient of a sequence's final state.
 Tensor gradient_from(const Tensor& gradient, const Tensor& state) {
   return gradient.defined() ? gradient.clone(at::MemoryFormat::Contiguous) : at::zeros_like(state);
 }
 
-// Makes the gradients of what the sums were made of.
+// Makes the gradients of the inputs of the sums.
 void finish(Gradients& gradients, const RecurrentSequence& s, const Memory& memory,
             const Tensor& input_sum_gradients, const Tensor& state_sum_gradients, Wanted wanted) {
   const Tensor of_inputs = input_sum_gradients.flatten(0, 1);
@@ -207,7 +207,7 @@ Gradients gru_backward(const RecurrentSequence& s, const Memory& memory,
 Gradients differentiable_gradients(const RecurrentCell& cell, RecurrentSequence s,
                                    const Tensor& output_gradient,
                                    const variable_list& state_gradients) {
-  // An input may be made of a kernel; what is derived is the sequence alone, so it gets its own.
+  // An input may be made of a kernel; only the sequence is derived here, so it gets its own.
   std::vector<Tensor*> all = {&s.inputs, &s.kernel, &s.recurrent_kernel, &s.bias};
   for (Tensor& state : s.state) all.push_back(&state);
   std::vector<size_t> places;
@@ -242,7 +242,7 @@ template <RecurrentCell::Kind kKind>
 struct Sequence : public torch::autograd::Function<Sequence<kKind>> {
   static constexpr bool kLstm = kKind == RecurrentCell::Kind::kLstm;
 
-  // Gives the outputs of all steps, and the state behind the last one.
+  // Returns the outputs of all steps, and the state after the last one.
   static variable_list forward(AutogradContext* context, const Tensor& inputs, const Tensor& kernel,
                                const Tensor& recurrent_kernel, const Tensor& state,
                                const Tensor& cell, const MaybeTensor& bias,
@@ -256,7 +256,7 @@ struct Sequence : public torch::autograd::Function<Sequence<kKind>> {
     const Memory memory = kLstm ? lstm_forward(s) : gru_forward(s);
     const at::AutoDispatchBelowADInplaceOrView plain;
     const Tensor outputs = memory.outputs.slice(0, 1);
-    // The outputs are saved as such, so that autograd notices who writes to them.
+    // The outputs are saved as such, so that autograd notices writes to them.
     context->save_for_backward(
         {inputs, kernel, recurrent_kernel, state, cell, s.bias, s.counts, outputs});
     context->saved_data["gates"] = memory.gates;

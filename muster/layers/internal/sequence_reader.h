@@ -1,6 +1,6 @@
 // How every recurrent layer reads its sequence: in which order, with which mask, from which state,
-// and what of it becomes the result. recurrent.h says what the options mean.
-// Thread safety: functions of the thread the context belongs to.
+// and which part becomes the result. recurrent.h says what the options mean. Thread safety:
+// functions of the thread the context belongs to.
 #pragma once
 
 #include <functional>
@@ -33,7 +33,7 @@ SequenceOptions sequence_options(const Options& options) {
           .activity_regularizer = options.activity_regularizer};
 }
 
-// Who reads, and which of its variables keep the state when it is stateful.
+// The layer that reads, and which of its variables keep the state when it is stateful.
 struct SequenceReader {
   const LayerIdentity& layer;
   int first_slot = 0;

@@ -15,13 +15,13 @@ class SequentialImpl final : public LayerImpl {
   LayerOutputs call(const LayerInputs& inputs, CallContext& context) const override;
   LayerPrecision precision() const override { return LayerPrecision::kAsGiven; }
 
-  // Those of a Sequential among them stand in its place.
+  // A Sequential among them is replaced by its layers.
   const std::vector<Layer>& layers() const { return layers_; }
 
  private:
   struct Step {
     const LayerImpl* layer = nullptr;
-    LayerRun run{};  // this layer and those behind it
+    LayerRun run{};  // this layer and those after it
   };
 
   std::vector<Layer> layers_;

@@ -13,7 +13,7 @@ namespace muster::inline v0_1::internal {
 
 namespace {
 
-// One feature in float64 makes all behind it float64: the names say where that began.
+// One feature in float64 makes all layers after it float64: the names say where that began.
 void warn_of_float64(const std::string& layer, const Tensor& input) {
   static std::mutex mutex;
   static auto& told = *new std::set<std::string>;  // models; "" for layers of none
