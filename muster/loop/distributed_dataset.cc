@@ -20,7 +20,7 @@ using nlohmann::json;
 
 class DistributedDataset::Pass {
  public:
-  // `resumed`: what save() gave.
+  // `resumed`: the result of save().
   Pass(std::shared_ptr<Loop> loop, const Dataset& dataset, bool for_this_process, int64_t number,
        std::weak_ptr<Progress> progress, const std::optional<json>& resumed)
       : loop_(std::move(loop)),
@@ -46,19 +46,20 @@ class DistributedDataset::Pass {
       if (resumed) resume(*part.input, resumed->at("data"));
       if (!part.input->by_process() || replica.place().processes == 1) return;
       part.any_data = part.input->agree_on_form();
-      // Where all processes can tell how many batches they have, nobody has to ask for each.
+      // If all processes know how many batches they have, they need not agree before each.
       part.left = part.input->remaining_over_all();
     });
   }
 
-  // The identity of what it reads, which positions must have; null where each process reads data of
-  // its own, whose files may be other ones now.
+  // The identity of its input, which positions must have; null if each process reads data of its
+  // own, whose files may differ now.
   const json& pipeline() const { return pipeline_; }
 
-  // Its number and the position behind the last batch. All replicas take part.
+  // Its number and the position after the last batch. All replicas take part.
   json save() const {
     json data;
-    // Of one at its own pace nobody else has to say anything: a step says it as it is committed.
+    // A replica at its own pace needs no answer of the others: a step is reported as it is
+    // committed.
     if (!loop_->first().place().in_sync)
       return {{"number", number_}, {"data", parts_.front().input->batches().save()}};
     loop_->each("Scope::save()", [&](Replica&, size_t local) {

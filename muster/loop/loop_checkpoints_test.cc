@@ -1,4 +1,4 @@
-// Who may write a loop's model_dir, and which data set gets which position.
+// Which programs may write a loop's model_dir, and which data set gets which position.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -108,8 +108,8 @@ void fail_saves() {
                            }});
 }
 
-// On any number of replicas, in a store that fails: the loop goes on, tries again until the limit,
-// and the last good one stays.
+// On any number of replicas, in a store that fails: the loop continues, tries again until the
+// limit, and the last good checkpoint stays.
 TEST(LoopCheckpointsTest, ASaveThatMayFailIsTriedAgain) {
   MemoryStore& store = memory_store();
   const std::string dir = "mem://loops/mine";
@@ -146,7 +146,7 @@ TEST(LoopCheckpointsTest, ASaveThatMayFailIsTriedAgain) {
   store.clear();
 }
 
-// While a save failed somebody else took the directory: no patience helps there.
+// While a save failed another program took the directory: trying again does not help there.
 TEST(LoopCheckpointsTest, WhoLostTheDirectoryDoesNotGoOn) {
   MemoryStore& store = memory_store();
   store.clear();
@@ -184,7 +184,7 @@ TEST(LoopCheckpointsTest, TheFirstSaveMustNotFail) {
   memory_store().clear();
 }
 
-// Whoever says nothing is told of each; so is a task that was told to stop.
+// Without an option each failed save is an error; so is one of a task that was asked to stop.
 TEST(LoopCheckpointsTest, WhatMustNotFailIsAnError) {
   MemoryStore& store = memory_store();
   const std::string dir = "mem://loops/mine";
@@ -229,7 +229,7 @@ TEST(LoopCheckpointsTest, SavingHoldsTheLockUntilTheScopeEnds) {
   const DirectoryLock free_again(temp.path(), std::chrono::seconds(0));
   const auto scope = strategy->scope(options);
   Line line(strategy);
-  EXPECT_TRUE(scope.restore(temp.path()));  // while another program has it
+  EXPECT_TRUE(scope.restore(temp.path()));  // while another program holds it
   line.train();
   cancelled = true;
   const Error error = error_of([&] { scope.save(temp.path()); });
@@ -243,7 +243,7 @@ void train_and_save(const std::string& model_dir, int steps) {
   const auto scope = strategy->scope(alone());
   Line line(strategy);
   auto data = strategy->distribute(points(8).shuffle(8).batch(4));
-  // Batches are counted before the next is read, so a pass ends when it has been asked for more.
+  // Batches are counted before the next is read, so a pass ends when one more is requested.
   for (int made = 0; made < steps;) {
     for (const auto& batch : data) {
       line.train(batch);

@@ -185,7 +185,7 @@ TEST(OwnTrainingTest, ALoopWithoutRunIsRefused) {
   EXPECT_THAT(error.message(), HasSubstr("calls backward() itself, and no run()"));
   EXPECT_THAT(error.hint(), HasSubstr("give it to run()"));
   EXPECT_EQ(train(one_device(), false), 4);
-  // Who brings gradients together knows what it does.
+  // A program that combines gradients by itself is not warned.
   EXPECT_EQ(train(mirrored({.replicas = 2}), true), 4);
 }
 

@@ -31,7 +31,7 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-// What a run leaves: weights, and the loss of each step.
+// The result of a run: weights, and the loss of each step.
 struct Trained {
   Tensor kernel;
   std::vector<double> losses;
@@ -74,7 +74,8 @@ TEST_P(LoopLawTest, ReplicasComputeWhatOneComputes) {
   }
 }
 
-// 48: full batches; 53: a ragged last one; 49: in the last step all replicas but one have no data.
+// 48: full batches; 53: a ragged last one; 49: in the last step all replicas except one have no
+// data.
 INSTANTIATE_TEST_SUITE_P(Rows, LoopLawTest, testing::Values(48, 53, 49));
 
 TEST(LoopTest, ABatchGoesToAFunctionOfFeaturesAlone) {
@@ -185,7 +186,7 @@ TEST(LoopTest, GradientsFlowThroughCollectives) {
     (r * total.sum() + mean.sum() + r * all.sum()).backward();
     return x.grad();
   });
-  // d/dx: 1 + 2 of the totals, 2 * 1/2 of the means, 1 + 2 of what was gathered.
+  // d/dx: 1 + 2 of the totals, 2 * 1/2 of the means, 1 + 2 of the gathered values.
   for (const Tensor& gradient : gradients) EXPECT_TRUE(gradient.eq(7).all().item<bool>());
 }
 
@@ -312,7 +313,8 @@ TEST(LoopTest, ABackwardOfTheFunctionsOwnChangesNothing) {
     EXPECT_TRUE(trained(strategy, true).equal(trained(strategy, false))) << strategy->name();
 }
 
-// Whoever forgets minimize(), or calls backward() alone, learns that nothing is trained; once.
+// A program that forgets minimize(), or calls backward() alone, is warned that nothing is trained;
+// once.
 TEST(LoopTest, ARunThatMakesNoStepSaysSo) {
   const auto said = [](const RunOptions& options, bool has_variables) {
     const auto strategy = mirrored({.replicas = 2});
@@ -338,7 +340,7 @@ TEST(LoopTest, ARunThatMakesNoStepSaysSo) {
   EXPECT_EQ(said({}, false).find("made no step"), std::string::npos);
 }
 
-// What the log says while `work` runs.
+// The log while `work` runs.
 std::string log_of(const std::function<void()>& work) {
   ::testing::internal::CaptureStderr();
   work();
@@ -451,7 +453,7 @@ TEST(LoopTest, CollectivesInBackwardStandBesideVariablesThatSomeReplicasUse) {
   };
   for (const int replicas : {2, 3}) {
     for (const int64_t accumulate : {1, 2}) {
-      // One bucket, which leaves last, is what many are compared with.
+      // Many buckets are compared with one bucket, which leaves last.
       const std::vector<Tensor> expected = train(replicas, 0, accumulate);
       EXPECT_EQ(expected.size(), 16u);
       for (const int64_t bytes : {4, 256}) {

@@ -1,5 +1,5 @@
-// The law of losses: whatever is added or averaged, weighted or not, n replicas compute what one
-// computes on the undivided batch.
+// Invariant of losses: added or averaged, weighted or not, n replicas compute what one computes on
+// the undivided batch.
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -20,7 +20,7 @@ namespace {
 
 using losses::Reduction;
 
-// A loss of labels [rows, 3] in {0, 1}, of which the first of a row is 1 where the second is not.
+// A loss of labels [rows, 3] in {0, 1}, of which the first of a row is 1 if the second is not.
 struct NamedLoss {
   const char* name{};
   std::function<Tensor(const Tensor& labels, const Tensor& outputs, const Tensor& weights,
@@ -82,7 +82,7 @@ std::vector<NamedLoss> every_loss() {
   };
 }
 
-// What a run leaves: weights, and the loss of each step.
+// The result of a run: weights, and the loss of each step.
 struct Trained {
   Tensor kernel;
   std::vector<double> losses;
@@ -101,7 +101,7 @@ Trained train(const StrategyPtr& strategy, const NamedLoss& each, Reduction redu
     const Tensor y = at::stack({1 - second, second, torch::zeros_like(second)}, 1);
     const Tensor weights = losses::class_weights(second, {0.5, 2}) * x.select(1, 1).abs();
     const Tensor loss = each.loss(y, model(x), weighted ? weights : Tensor(), reduction);
-    // Losses that are left apart are reduced by whoever asked for it.
+    // The caller reduces losses that are not reduced.
     sgd.minimize(reduction == Reduction::kNone ? losses::reduce(loss, Reduction::kMean) : loss);
   };
   const ReduceOp reduce_op =

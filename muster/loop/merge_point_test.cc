@@ -1,4 +1,4 @@
-// What replicas of one process bring together in the middle of their functions.
+// The exchange of replicas of one process in the middle of their functions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -98,7 +98,7 @@ TEST(MergeTest, TheStrategyIsNotCalledInside) {
       HasSubstr("called inside of merge()"));
 }
 
-// What the error says that three replicas get which run `body`.
+// The error of three replicas that run `body`.
 std::string message_of_three(const std::function<void(ReplicaContext&)>& body) {
   const StrategyPtr strategy = mirrored({.replicas = 3});
   ScopeOptions options = alone();
@@ -138,7 +138,7 @@ TEST(MergeTest, AReplicaThatDoesNotComeToMergeIsNamed) {
                 }
               }),
               HasSubstr("replica 1 did not come to merge() within 0.2 s"));
-  // What one throws before is what is thrown.
+  // An earlier exception of one replica is the one that is thrown.
   EXPECT_THAT(message_of_three([](ReplicaContext& context) {
                 if (context.replica_id() == 1) throw corrupt("the shard is damaged");
                 context.merge([] {});
@@ -152,7 +152,7 @@ TEST(MergeTest, WhoWaitsForTheFunctionOfMergeGivesUpAndTheRunWithIt) {
                 context.merge([] {});
                 const auto wait = [&](const PerReplica<std::string>& brought) {
                   await([&] { return over.load(); });
-                  // Who brought them has left.
+                  // The replicas that brought them have left.
                   EXPECT_THAT(std::vector<std::string>(brought.begin(), brought.end()),
                               ElementsAre(std::string(100, 'a'), std::string(100, 'b'),
                                           std::string(100, 'c')));

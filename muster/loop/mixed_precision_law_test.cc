@@ -1,6 +1,6 @@
-// The laws of mixed precision: bits depend neither on buckets nor on recomputation, n replicas
-// compute what one does but for bfloat16's rounding, training leads where float32 leads, and either
-// reads the other's checkpoints. They hold of the numbers, on any machine.
+// The invariants of mixed precision: bits depend neither on buckets nor on recomputation, n
+// replicas compute what one does except for bfloat16's rounding, training has the same result as in
+// float32, and either reads the other's checkpoints. They hold for the numbers, on any machine.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -97,7 +97,7 @@ TEST(MixedPrecisionLawTest, ReplicasComputeWhatOneDoesButForRounding) {
   const Tensor y = element->part(1).value().tensor().to(kFloat64);
   const Tensor outputs =
       x.to(kBFloat16).to(kFloat64).mm(torch::full({2, 1}, 0.7).to(kBFloat16).to(kFloat64));
-  // Outputs are rounded as well, which moves what the loss gives.
+  // Outputs are rounded as well, which changes the loss.
   const Tensor moved = 2 * outputs.abs() * kRounding / 13;
   const Tensor of_loss = (2 * (outputs - y) / 13).abs() + moved;
   const Tensor sizes = x.abs().t().mm(of_loss * (3 * kRounding + 1e-4) + moved);
@@ -127,7 +127,7 @@ class Network {
             policy, Sequential({Dense(16, {.activation = activations::tanh}),
                                 Dense(16, {.activation = activations::tanh}), Dense(1)}))) {}
 
-  // Gives the mean loss of the last ten steps.
+  // Returns the mean loss of the last ten steps.
   double train(int64_t steps) {
     double sum = 0;
     int64_t made = 0;
@@ -143,7 +143,7 @@ class Network {
     return sum;
   }
 
-  // Calls it without training, which gives variables what was restored.
+  // Calls it without training, which gives variables the restored values.
   void look() {
     for (const auto& batch : strategy_->distribute(noisy_points(20).batch(20)))
       strategy_->run(

@@ -1,4 +1,5 @@
-// Optimizers that take alternation, each with variables of its own: what rests stays as it is.
+// Optimizers in alternation, each with variables of its own: the variables of the others stay
+// unchanged.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

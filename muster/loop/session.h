@@ -1,5 +1,5 @@
-// The replicas of a strategy, kept together from one scope to the next: for what trains now and
-// then, and has its weights in memory meanwhile.
+// The replicas of a strategy, kept together from one scope to the next: for models that train now
+// and then, and keep their weights in memory meanwhile.
 //
 //   const Session session(strategy, {});
 //   {
@@ -24,36 +24,37 @@ namespace muster::inline v0_1::distribute {
 
 class Loop;
 
-// The strategy whose scope this thread is in; nullptr outside of all.
+// The strategy whose scope this thread is in; nullptr outside of all scopes.
 MUSTER_PART_EXPORT StrategyPtr entered_strategy();
 
 class MUSTER_PART_EXPORT Session {
  public:
   // Keeps the replicas of the scope of `strategy` that this thread is in, with the options of that
-  // scope; where it is in none, or another Session keeps these, brings others together. All
-  // processes make one together. Throws what Strategy::scope() throws; and InvalidArgument where
-  // another Session keeps the replicas of several workers, which cannot meet twice at a time.
+  // scope; if it is in none, or another Session keeps these, brings others together. All processes
+  // make one together. Throws the errors of Strategy::scope(); and InvalidArgument if another
+  // Session keeps the replicas of several workers, which cannot form two groups at a time.
   Session(StrategyPtr strategy, const ScopeOptions& options);
-  // Where nobody else keeps the replicas, it is a meeting of all processes, as the end of a scope.
+  // If the replicas are kept nowhere else, all processes wait for each other here, as at the end of
+  // a scope.
   ~Session();
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
 
-  // Gives the strategy whose replicas they are, and a scope of them, whatever scope the thread is
-  // in. It ends before that one does.
+  // Returns the strategy of the replicas, in a scope of theirs, whatever scope the thread is in.
+  // This scope ends before the thread's.
   const StrategyPtr& strategy() const { return strategy_; }
   Scope scope() const;
-  // Whether the replicas are those of a scope that the program entered.
+  // Whether the replicas belong to a scope that the program entered.
   bool shares_scope() const { return shares_scope_; }
 
   // As Scope::save(); on the chief `beside` is called when the checkpoint is about to be written,
-  // and what it throws fails the save. Returns on all processes whether it is there.
+  // and its error fails the save. Returns on all processes whether the checkpoint exists.
   bool save(const std::string& model_dir, const SaveOptions& options,
             const std::function<void()>& beside) const;
 
-  // Lets the replicas begin anew, with what `state` holds of the variables and slots they will
-  // have, and with `accumulate_steps`. So variables may be added that were not there in the first
-  // step that trained, and others may train. All processes call it together. Throws InvalidArgument
+  // Begins the replicas anew, with the values in `state` for the variables and slots they will
+  // have, and with `accumulate_steps`. So variables may be added that did not exist in the first
+  // training step, and others may train. All processes call it together. Throws InvalidArgument
   // while a data set of Strategy::distribute() is being read.
   void begin_again(const Checkpoint& state, int64_t accumulate_steps) const;
 

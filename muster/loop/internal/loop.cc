@@ -40,7 +40,7 @@ int64_t summary_steps(const ScopeOptions& options) {
   return options.summary_dir.empty() ? 0 : options.save_summary_steps;
 }
 
-// What all tasks must have alike; the strategy has compared its own options by then.
+// The settings that all tasks must share; the strategy has compared its own options by then.
 Settings settings_of(const ScopeOptions& options) {
   return {{"seed", std::to_string(options.seed)},
           {"accumulate_steps", std::to_string(options.accumulate_steps)},
@@ -116,7 +116,7 @@ void Loop::begin() {
 
 void Loop::start_replicas() {
   for (auto& replica : strategy_->start_replicas(start_)) {
-    // Who fails from now on is known to the servers.
+    // From now on the servers learn of a failing task.
     if (!replica->place().in_sync) note_joining();
     replicas_.push_back(std::make_unique<Member>(std::move(replica), options_.accumulate_steps,
                                                  summary_steps(options_)));
@@ -189,7 +189,7 @@ void Loop::end_if_left(bool by_exception) noexcept {
     }
   } catch (const std::exception& error) {
     log::warning(fmt::format("at the end of the scope of {}: {}", strategy_->name(), error.what()));
-    // The chief's exit code is that of the run, of which something may be lost.
+    // The chief's exit code is the run's, and a part of the run may be lost.
     if (chief) {
       for (const auto& member : replicas_) member->replica->group().fail(current_error());
       note_late_error(current_error());
@@ -205,7 +205,7 @@ void Loop::end_if_left(bool by_exception) noexcept {
 }
 
 void Loop::each(const char* own_call, const std::function<void(Replica&, size_t)>& fn) {
-  // Whichever call brings the replicas together: it may be another one on each worker.
+  // The call that brings the replicas together: it may differ between workers.
   const std::string call = own_call == kJoining ? own_call : NamedCall::current(own_call);
   if (ReplicaContext::inside()) {
     throw invalid_argument("a distributed data set was read inside of a replica function",
@@ -236,7 +236,8 @@ void Loop::each(const char* own_call, const std::function<void(Replica&, size_t)
             },
             failing, [&] { return fmt::format("after step {}", step_); });
       } catch (...) {
-        // The others know why by now; who waits for this one in merge() ends after that.
+        // The others know the reason by now; replicas that wait for this one in merge() end after
+        // that.
         merge_point_->fail(local);
         throw;
       }

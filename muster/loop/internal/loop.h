@@ -36,14 +36,14 @@ namespace muster::inline v0_1::distribute {
 
 class KeptBatch;
 
-// Throws InvalidArgument for what needs all workers, where they go at their own pace.
+// Throws InvalidArgument for calls that need all workers, if these go at their own pace.
 void check_meets(const Replica& replica, const char* what);
 
-// In step: all replicas make each call together. Where workers go at their own pace, a ServedLoop
-// overrides what is otherwise there.
+// In step: all replicas make each call together. If workers go at their own pace, a ServedLoop
+// overrides the differences.
 class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
  public:
-  // Enters the cluster that this process is in. Throws what Strategy::scope() throws.
+  // Enters the cluster of this process. Throws the errors of Strategy::scope().
   static std::shared_ptr<Loop> make(StrategyPtr strategy, const ScopeOptions& options);
   // `start`: this process in its cluster.
   Loop(StrategyPtr strategy, const ScopeOptions& options, StartOptions start);
@@ -54,11 +54,11 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
 
   // The one entered last on this thread; nullptr when there is none.
   static Loop* current();
-  // Makes it the one that is entered on this thread, until leave().
+  // Makes it the entered loop of this thread, until leave().
   void enter();
   void leave(bool by_exception) noexcept;
-  // Keeps the replicas together from one scope to the next, until release(). When nobody has
-  // entered or keeps it any more, the run ends: `by_exception` tells the others so.
+  // Keeps the replicas together from one scope to the next, until release(). When they are no
+  // longer entered or kept, the run ends: `by_exception` notifies the others.
   void keep() { ++keepers_; }
   bool kept() const { return keepers_ > 0; }
   void release(bool by_exception) noexcept;
@@ -78,37 +78,37 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   void run(const RunOptions& options, const std::function<void(size_t)>& body,
            const std::function<int64_t(size_t)>& rows,
            const std::function<const Batch*(size_t)>& batch) override;
-  // Throws InvalidArgument where the program trains between the calls, by itself, on what it reads
-  // from its distributed data.
+  // Throws InvalidArgument if the program trains between the calls, by itself, on batches from its
+  // distributed data.
   void check_own_training() const;
-  // Do what Scope::serve() and Scope::end_training() say.
+  // Implement Scope::serve() and Scope::end_training().
   virtual bool serve(const std::function<void(const Batch&)>& /*call*/) { return false; }
-  // `by_program`: not at the end of the scope, where what its functions refer to may be gone.
+  // `by_program`: not at the end of the scope, where the objects that its functions refer to may be
+  // gone.
   virtual void end_training(bool /*by_program*/) {}
   // Before the data of this process is read, where its position is not the chief's: takes it.
   virtual void find_place() {}
   // Whether the run had ended when this process joined it: there is no data to read.
   virtual bool over() const { return false; }
-  // Do what Scope::should_stop() and Scope::stop() say.
+  // Implement Scope::should_stop() and Scope::stop().
   bool should_stop() const;
   [[noreturn]] void stop();
   // The update of the batches that wait for one.
   void apply_accumulated();
-  // Do what Scope::assign(), Scope::state() and Session::begin_again() say.
+  // Implement Scope::assign(), Scope::state() and Session::begin_again().
   virtual void assign(const std::map<std::string, Tensor>& values);
   Checkpoint state();
   void begin_again(const Checkpoint& state, int64_t accumulate_steps);
-  // Do what Scope::save(), Scope::restore() and Scope::warm_start() say.
-  // Where `beside` is given, it is called on the chief when the checkpoint is about to be written:
-  // what it throws fails the save.
+  // Implement Scope::save(), Scope::restore() and Scope::warm_start(). If `beside` is given, it is
+  // called on the chief when the checkpoint is about to be written: its error fails the save.
   virtual Saved save(const std::string& model_dir, const SaveOptions& options,
                      const std::function<void()>& beside);
   void end_saving(const std::string& model_dir);
   virtual bool restore(const std::string& model_dir);
   void warm_start(const WarmStartSettings& settings);
-  // A copy of what a variable is now.
+  // A copy of a variable's present value.
   virtual Tensor value(const Variable& variable);
-  // Takes the position back that a data set got and that is another's: the next one that is
+  // Takes a position back that a data set got but that belongs to another: the next one that is
   // distributed in its place gets it.
   void give_back(const DistributedDataset::Progress& from, nlohmann::json state);
   const std::map<std::string, std::string>& restored_notes() const {
@@ -126,13 +126,13 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   DistributedDataset distribute(const Dataset& dataset, bool for_this_process);
 
  protected:
-  // A replica with what a loop needs of it.
+  // A replica with the loop's data for it.
   struct Member {
     std::unique_ptr<Replica> replica;
     Engine engine;
     StepContext calls;
     ReplicaContext context;
-    OwnTraining own_training;  // what the program trains by itself in its function
+    OwnTraining own_training;  // the program's own training in its function
     StepSummaries summaries;
     size_t restored = 0;  // variables that have a checkpoint's values, before the first step
 
@@ -140,22 +140,24 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
     Member(std::unique_ptr<Replica> started, int64_t accumulate_steps, int64_t summary_steps);
   };
 
-  // --- what another pace changes ---
-  // Before a call of run() or evaluation, before its replicas are called.
+  // --- overridden for another pace --- Called before run() or evaluation, before its replicas are
+  // called.
   virtual void before_run(bool /*training*/) {}
-  // Around the build, on a replica: `batch` is what it is built on, nullptr without one.
+  // Called around the build, on a replica: `batch` is the batch it is built on, nullptr without
+  // one.
   virtual void before_build(Member& /*member*/, const Batch* /*batch*/) {}
   virtual void after_build(Member& /*member*/) {}
-  // Before the function is called on a replica whose model is built or is not yet.
+  // Called before the function is called on a replica, whether its model is built or not.
   virtual void before_call(Member& /*member*/, bool /*training*/) {}
   // A replica leaves the run, which has no more steps.
   virtual void leave_run(Replica& /*replica*/) {}
-  // Where the data sets stand, as a checkpoint holds it; and the way back.
+  // The positions of the data sets, as a checkpoint holds them; and the way back.
   virtual nlohmann::json inputs_to_save() const;
   virtual void take_restored_inputs();
   // Before the replicas agree why the run stops.
   virtual void before_stop() {}
-  // Where the run was stopped: "after saving step 7"; and whether it goes on from something.
+  // The place where the run was stopped: "after saving step 7"; and whether it continues from a
+  // checkpoint.
   virtual std::string stopped_at() const;
   virtual bool goes_on_later() const { return saved_step_ >= 0 || restored_; }
 
@@ -175,16 +177,16 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
   const std::function<bool()> cancelled_;
   int64_t saved_step_ = -1;  // of the last save()
   bool restored_ = false;    // a checkpoint was found
-  // What run() was called for so far.
+  // The purposes of run() so far.
   enum class Called { kNever, kToEvaluate, kToTrain };
   Called called_ = Called::kNever;
 
  private:
   struct Call;
   void start_replicas();
-  // The run is over where nobody has entered or keeps it any more.
+  // The run is over when it is no longer entered or kept.
   void end_if_left(bool by_exception) noexcept;
-  // Throws where the loop is over, or its replicas are at work.
+  // Throws if the loop is over, or its replicas are at work.
   void check_ready() const;
   // The call that makes the variables, before the first step that trains. False when it did not
   // train.
@@ -206,22 +208,22 @@ class Loop : public EnteredLoop, public std::enable_shared_from_this<Loop> {
 
   std::unique_ptr<MergePoint> merge_point_;
   std::unique_ptr<ReplicaThreads> threads_;
-  // What the replicas do. An Error is what ended them.
+  // The state of the replicas. An Error is the error that ended them.
   struct Ready {};
   struct AtWork {};
   std::variant<Ready, AtWork, Error> doing_;
   StepResult last_step_;
-  bool stop_ = false;  // a step told all replicas to
+  bool stop_ = false;  // a step asked all replicas to
   bool told_of_no_step_ = false;
   bool reduced_ = false;                       // reduce() or gather() was called
-  std::unique_ptr<BackwardWatch> watch_;       // of what the program does between the calls
+  std::unique_ptr<BackwardWatch> watch_;       // of the program's actions between the calls
   std::unique_ptr<SummaryHook> summary_hook_;  // on the chief, from the first step on
-  // On the chief, by directory: who writes there, and the checkpoints that restore() saw there.
+  // On the chief, by directory: its writer, and the checkpoints that restore() saw there.
   std::map<std::string, CheckpointWriter> writers_;
-  // Of the directories that were saved to in this scope, on all processes.
+  // The failed saves of the directories that were saved to in this scope, on all processes.
   std::map<std::string, FailedSaves> failed_saves_;
   std::map<std::string, std::set<std::string>> seen_;
-  std::optional<std::string> warm_start_;  // what warm_start() was called with
+  std::optional<std::string> warm_start_;  // the argument of warm_start()
   nlohmann::json restored_data_;           // its positions that no data set has taken yet
   std::vector<std::weak_ptr<DistributedDataset::Progress>> data_;  // in the order they were made
   int scopes_ = 0, keepers_ = 0;

@@ -1,4 +1,4 @@
-// The calls of run(): what each replica does with its part, and what a loop learns of them.
+// The calls of run(): each replica's work on its part, and the results for the loop.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -26,17 +26,19 @@ Settings settings_of(const RunOptions& options) {
 
 }  // namespace
 
-// One call of run() and what the replicas bring to it.
+// One call of run() and the replicas' results.
 struct Loop::Call {
   const RunOptions& options;
   const std::function<void(size_t)>& body;
   const std::function<int64_t(size_t)>& rows;
   const std::function<const Batch*(size_t)>& batch;
   StepResult result{};                    // of the first replica here
-  std::atomic<int> training{0}, idle{0};  // replicas whose function called minimize(), and did not
+  std::atomic<int> training{0}, idle{0};  // replicas whose function called minimize(), and whose
+                                          // did not
   std::atomic<bool> own_backward{false};  // the function called backward() itself
 
-  // One that trains would wait for the others. Whoever comes later sees the difference.
+  // A replica that trains would wait for the others. The replica that comes later sees the
+  // difference.
   void compare(bool trains) {
     ++(trains ? training : idle);
     if (training == 0 || idle == 0) return;
@@ -92,8 +94,8 @@ void Loop::build_by(const std::function<void(size_t)>& body, const Batch* batch)
   });
 }
 
-// The batch of a replica, where no other one here has the same: what they changed in one they would
-// change together.
+// The batch of a replica, as a copy that no other one here has: changes to a shared batch would
+// affect all.
 const Batch* Loop::batch_of(const Call& call, size_t local) const {
   const Batch* mine = call.batch(local);
   for (size_t other = 0; other < num_local_replicas(); ++other) {
@@ -108,7 +110,7 @@ optim::TrainOp Loop::invoke(Member& member, size_t local, Call& call) {
   const StepContext::Current layers(member.calls);
   const ReplicaContext::Enter context(member.context);
   optim::Recording recording;
-  // Those of a function that did not train.
+  // The row uses of a function that did not train.
   for (const auto& variable : replica.variables().variables()) variable->take_row_uses();
   member.calls.begin_step(call.options.training, step_, replica.replica_id(),
                           replica.accumulated());
@@ -143,7 +145,7 @@ bool Loop::build(Member& member, Call& call, const KeptBatch& kept,
   member.replica->exchange().end_of_function();
   if (described.defined()) {
     check_same(*member.replica, settings_of(call.options));
-    // Those that train move together before they are used.
+    // Replicas that train move together before they are used.
     member.engine.build(described);
     after_build(member);
     if (summary_hook_ != nullptr && member.replica->is_chief())
@@ -186,8 +188,8 @@ void Loop::make(Member& member, size_t local, Call& call) {
   const KeptBatch kept(may_come_again ? batch_of(call, local) : nullptr);
   optim::TrainOp train_op = call_function();
   if (restored_ && !member.engine.built()) {
-    // A function that evaluates what was restored: where it made variables, it is called again with
-    // their values of the checkpoint.
+    // For a function that evaluates a restored state: if it made variables, it is called again with
+    // their values from the checkpoint.
     guard.reset();
     const bool again = restore_variables(member);
     guard.emplace(replica.variables(), examples);

@@ -70,8 +70,9 @@ CheckpointWriter& Loop::writer(const std::string& model_dir,
       writers_.try_emplace(key, model_dir, options, cancelled_).first->second;
   const auto seen = seen_.find(key);
   if (seen == seen_.end()) return writer;
-  // Nobody locks what is only read, so that checkpoints can be evaluated while others train. Who
-  // saves must not go back behind a program that trained in between.
+  // Directories that are only read are not locked, so that checkpoints can be evaluated while
+  // another program trains. A program that saves must not go back behind a program that trained in
+  // between.
   for (const std::string& prefix : writer.all()) {
     if (seen->second.contains(std::string(base_name(prefix)))) continue;
     writers_.erase(key);

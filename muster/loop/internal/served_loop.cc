@@ -32,7 +32,7 @@ std::string form_of(const Batch* batch) {
   return encode_batch_spec(Element::tuple(std::move(parts)));
 }
 
-// Whether this position of a worker has fewer passes behind it than the chief's.
+// Whether this position of a worker has completed fewer passes than the chief's.
 bool may_have_data(const json& chief, const std::string& position) {
   const json data = data_of(position);
   for (size_t d = 0; d < chief.size(); ++d) {
@@ -64,7 +64,7 @@ bool ServedLoop::serve(const std::function<void(const Batch&)>& call) {
   served_ = call;
   if (!serves()) return false;
   strategy_->serve(start_, [&](VariableStore& variables, const std::string& form) {
-    // What a function knows of its replica, there is none of here.
+    // A function may ask for its replica, which does not exist here.
     const auto replica = one_device()->start({.seed = start_.seed});
     StepContext calls(variables, start_.seed);
     calls.begin_step(/*training=*/true, /*step=*/0, /*replica=*/0);
@@ -119,7 +119,7 @@ void ServedLoop::before_run(bool training) {
     throw invalid_argument("run() was to train after end_training()",
                            "{.training = false} evaluates");
   }
-  // The weights of a run that goes on are on its servers.
+  // The weights of a run that continues are on its servers.
   if (!training && place_ == Place::kJoined) build_without_batch();
 }
 
@@ -177,9 +177,9 @@ void ServedLoop::before_call(Member& member, bool training) {
   if (!member.engine.built()) return;
   SharedRun& run = run_of(*member.replica);
   if (!training) return run.read_weights();
-  // Those of an update that is under way are those it began with.
+  // An update that is under way keeps the weights it began with.
   if (member.replica->accumulated() > 0) return;
-  // Whoever is told to stop hears so from should_stop(), and has this step behind it.
+  // A task that is asked to stop is notified by should_stop(), after this step.
   if (run.begin_step(/*also_when_told=*/true)) return;
   if (cancelled_()) {
     throw Error(ErrorKind::kCancelled,
@@ -207,8 +207,8 @@ void ServedLoop::end_training(bool by_program) {
   refuse_to_lose(has_read);
 }
 
-// Where it has no batch to build the model of, a chief can neither begin the run for the others nor
-// save what they have made.
+// Without a batch from which to build the model, a chief can neither begin the run for the others
+// nor save their updates.
 void ServedLoop::refuse_to_lose(bool has_read) const {
   if (built() || over() || first().place().processes == 1) return;
   const bool joined = place_ == Place::kJoined;
@@ -257,7 +257,7 @@ void ServedLoop::end_steps(SharedRun::End end) {
   each("Scope::end_training()", [&](Replica& replica, size_t) {
     replica.group().report(Phase::kWaiting, step_);
     step_ = run_of(replica).end_steps(end, {});
-    // Who had no data has no model either.
+    // A task that had no data has no model either.
     if (built()) replicas_.front()->engine.follow(step_);
   });
 }
@@ -267,7 +267,7 @@ Saved ServedLoop::save(const std::string& model_dir, const SaveOptions& options,
   // The others train on meanwhile.
   if (!first().is_chief()) return {};
   const LastSave asked{model_dir, options};
-  // A worker's place may be behind the last batch of a pass, which then ends without a step.
+  // A worker's position may be after the last batch of a pass, which then ends without a step.
   if (!built() && (restored_ || place_ == Place::kJoined)) {
     last_save_ = asked;
     return {};
@@ -289,7 +289,7 @@ void ServedLoop::save_last() {
   // The model was built without a batch.
   const bool unseen = built() && called_ != Called::kToTrain;
   if (unseen && made && !last_save_ && !restore_dir_.empty()) {
-    // How many checkpoints the program keeps, it has not said.
+    // The program has not said how many checkpoints it keeps.
     last_save_ = {options_.model_dir.empty() ? restore_dir_ : options_.model_dir,
                   {.keep_checkpoint_max = 0, .notes = first_engine().restored_notes()}};
   }
@@ -329,7 +329,7 @@ Tensor ServedLoop::value(const Variable& variable) {
 
 void ServedLoop::leave_run(Replica& replica) {
   // Others may still evaluate, for which they read the weights. Where there was nothing to train,
-  // they wait for this one to say so.
+  // they wait for this task's end of training.
   if (replica.is_chief() && takes_part()) run_of(replica).wait_for_leaving();
 }
 

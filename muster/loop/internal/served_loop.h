@@ -1,5 +1,5 @@
-// Loops written by hand on parameter servers, where each worker goes at its own pace: no call meets
-// the others, and each ends when its data does. Thread safety: as Loop.
+// Loops written by hand on parameter servers, where each worker goes at its own pace: no call waits
+// for the others, and each ends with its data. Thread safety: as Loop.
 #pragma once
 
 #include <functional>
@@ -35,7 +35,7 @@ class ServedLoop final : public Loop {
   void before_build(Member& member, const Batch* batch) override;
   // The run begins, or this worker joins it.
   void after_build(Member& member) override;
-  // Claims the step of the call, or brings the weights here as they are.
+  // Claims the step of the call, or copies the present weights here.
   void before_call(Member& member, bool training) override;
   void leave_run(Replica& replica) override;
   nlohmann::json inputs_to_save() const override;
@@ -47,13 +47,13 @@ class ServedLoop final : public Loop {
   static SharedRun& run_of(const Replica& replica) { return *replica.shared(); }
   // Whether this task is a server.
   bool serves() const { return start_.cluster.task.type == "ps"; }
-  // Builds the model on zero rows of the form of the run's batches, where this process has none
-  // left: of a run that it joined, or on the chief of a checkpoint of which others have some left.
-  // Nothing where it is built, where there is no such run, or no function that serve() was given.
+  // Builds the model on zero rows of the form of the run's batches, if this process has no batches
+  // left: for a run that it joined, or on the chief for a checkpoint in which others have some
+  // left. Does nothing if it is built, if there is no such run, or no function of serve().
   void build_without_batch();
   // The form for that.
   std::optional<std::string> form_of_others();
-  // Of the checkpoint that was found: other workers that had data left.
+  // Other workers that had data left in the checkpoint that was found.
   std::vector<int> unfinished_others() const;
   // Where the checkpoint that was found has the data of each worker.
   std::vector<std::string> positions_of_workers() const;
@@ -61,16 +61,16 @@ class ServedLoop final : public Loop {
   bool takes_part() const;
   // This worker makes no more steps.
   void end_steps(SharedRun::End end);
-  // The chief saves what was made since the program saved last, where it does; one that had no
-  // batch, where it restored from.
+  // The chief saves the updates since the program's last save, in the same directory; a chief that
+  // had no batch saves where it restored from.
   void save_last();
-  // Throws InvalidArgument where what the workers have made, or have left, is lost. `has_read`:
+  // Throws InvalidArgument if updates or remaining data of the workers are lost. `has_read`:
   // whether the program has looked for batches.
   void refuse_to_lose(bool has_read) const;
 
   std::function<void(const Batch&)> served_;  // the function that serve() was given
   std::string form_;                          // of the batches
-  std::string restore_dir_;                   // what restore() was called with
+  std::string restore_dir_;                   // the argument of restore()
   struct LastSave {
     std::string model_dir{};
     SaveOptions options{};

@@ -17,8 +17,8 @@ namespace muster::inline v0_1::distribute {
 
 using Values = std::map<std::string, Tensor>;
 
-// Gives all variables behind two epochs. 53 examples: in the last batch replicas are without any,
-// and with two batches for an update it waits for one.
+// Returns all variables after two epochs. 53 examples: in the last batch some replicas are without
+// any, and with two batches for an update it waits for one.
 inline Values train_tower(const StrategyPtr& strategy, int64_t accumulate, const Layer& model) {
   ScopeOptions options = alone(5);
   options.accumulate_steps = accumulate;
