@@ -1,4 +1,4 @@
-// Gradients of every loss, beside differences of its values.
+// Gradients of every loss, compared with differences of its values.
 #include <gtest/gtest.h>
 
 #include "muster/losses/internal/every_loss.h"

@@ -1,4 +1,4 @@
-// Values of every loss, beside numbers computed apart from Muster and those Keras documents.
+// Values of every loss, compared with numbers computed apart from Muster and those Keras documents.
 #include <gtest/gtest.h>
 
 #include "muster/losses/internal/every_loss.h"

@@ -1,5 +1,5 @@
-// What every loss does first: labels and predictions are checked, brought to the same shape and to
-// the dtype losses are computed in. Thread safety: pure functions.
+// The first part of every loss: labels and predictions are checked, brought to the same shape and
+// to the dtype losses are computed in. Thread safety: pure functions.
 #pragma once
 
 #include <limits>
@@ -34,18 +34,18 @@ Inputs inputs_of(const char* loss, const Tensor& labels, const Tensor& predictio
 // Throws InvalidArgument when one of the two is undefined.
 void check_defined(const char* loss, const Tensor& labels, const Tensor& predictions);
 
-// Gives float32 for bfloat16 and float16, whose few digits do not suffice for sums; others as they
-// are.
+// Returns float32 for bfloat16 and float16, whose few digits do not suffice for sums; others as
+// they are.
 Tensor wide(const Tensor& predictions);
 
 // Returns the error for labels and predictions that do not fit.
 Error shape_mismatch(const char* loss, const Tensor& labels, const Tensor& predictions,
                      std::string hint);
 
-// Gives the hint for labels and predictions that stand in each other's place.
+// Returns the hint for labels and predictions that are swapped.
 std::string swapped(const char* loss);
 
-// Gives "row 2", or "row 2, position 1," where rows have several labels: the place of label
+// Returns "row 2", or "row 2, position 1," where rows have several labels: the place of label
 // `index` among `count` of `rows` rows.
 std::string place_of(int64_t index, int64_t count, int64_t rows);
 
@@ -56,7 +56,7 @@ void check_probabilities(const char* loss, const Tensor& labels);
 // Throws InvalidArgument naming the first prediction that is more than 0.001 below 0 or above
 // `most`, and its place: logits that are taken for probabilities. It looks at the first 1024
 // numbers, among which logits show. On another device, where a look waits, it looks at the calls 1,
-// 2, 4, 8, ... of the process alone. What is no number passes, for the loss shows it.
+// 2, 4, 8, ... of the process alone. NaN passes, because the loss shows it.
 inline constexpr double kAnyScale = std::numeric_limits<double>::infinity();  // scaled to sum 1
 void check_predictions(const char* loss, const Tensor& predictions, double most);
 
@@ -64,7 +64,7 @@ void check_predictions(const char* loss, const Tensor& predictions, double most)
 void check_option(const char* loss, const char* option, double value, bool good,
                   std::string_view allowed);
 
-// Throws InvalidArgument unless `axis` is one of `predictions` behind that of the batch; returns it
+// Throws InvalidArgument unless `axis` is an axis of `predictions` after the batch; returns it
 // counted from the front.
 int64_t check_axis(const char* loss, int64_t axis, const Tensor& predictions);
 
@@ -72,7 +72,7 @@ int64_t check_axis(const char* loss, int64_t axis, const Tensor& predictions);
 Tensor weighted(const char* loss, const Tensor& losses, const Tensor& sample_weight,
                 Reduction reduction);
 
-// Gives the mean over `axis`.
+// Returns the mean over `axis`.
 Tensor mean_over(const Tensor& values, int64_t axis = -1);
 
 }  // namespace muster::inline v0_1::losses::internal
