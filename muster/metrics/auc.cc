@@ -18,8 +18,8 @@ using internal::ratio;
 
 constexpr const char* kAuc = "auc";
 constexpr double kOutside = 1e-7;         // how far the first and last threshold lie outside [0, 1]
-constexpr double kDividedAtLeast = 1e-6;  // what tf.metrics.auc adds
-constexpr double kUndecidedAtMost = 0.1;  // of the pairs, without a word
+constexpr double kDividedAtLeast = 1e-6;  // tf.metrics.auc adds this
+constexpr double kUndecidedAtMost = 0.1;  // of the pairs, without a warning
 
 const char* name_of(Curve curve) { return curve == Curve::kRoc ? "ROC" : "PR"; }
 
@@ -102,7 +102,7 @@ double weighted_mean_of(const std::vector<double>& areas, const std::vector<doub
   return ratio(sum, all);
 }
 
-// What has to be known beside the area of one histogram with its ranges.
+// The caution that belongs to the area of one histogram with its ranges.
 std::string caution_of(std::span<const double> histogram, const AucOptions& options) {
   const size_t buckets = histogram.size() / 4;
   double positive = 0, negative = 0;

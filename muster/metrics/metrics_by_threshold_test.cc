@@ -1,4 +1,4 @@
-// What is counted above thresholds, against plain counting of pairs and thresholds.
+// Counts above thresholds, compared with plain counting of pairs and thresholds.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -140,12 +140,12 @@ TEST(Auc, SaysWhereThresholdsDoNotSeeTheOrder) {
   const Metric fine = auc(last, rare, {}, {.num_thresholds = 20000});
   EXPECT_NEAR(fine.result(), 1, 2e-3);
   EXPECT_EQ(caution_of(fine), "");
-  // Whoever gives thresholds has seen the predictions.
+  // A user who gives thresholds has seen the predictions.
   EXPECT_EQ(caution_of(auc(last, rare, {}, {.thresholds = {0.5}})), "");
   // Equal predictions have no order that a threshold could miss.
   EXPECT_EQ(caution_of(auc(last, torch::full({1000}, 0.3))), "");
   EXPECT_EQ(caution_of(auc(last, last)), "");
-  // Nor has what was seen in batches another one than what was seen at once.
+  // Merged batches give the same warning as all rows at once.
   Metric merged = auc(last.slice(0, 0, 995), rare.slice(0, 0, 995));
   merged.merge(auc(last.slice(0, 995), rare.slice(0, 995)));
   EXPECT_EQ(merged.state(), coarse.state());
@@ -177,7 +177,8 @@ TEST(Auc, TakesThresholdsInAnyOrderAndPlace) {
   EXPECT_NEAR(auc(y, p, tensor_of({1, 0, 0, 1}, {4}), {.num_thresholds = 3}).result(), 1, 1e-7);
   const Metric near = auc(y, p, {}, {.thresholds = {0.899, 0.3, 0.898, 0.897, 0.29, 0.896}});
   EXPECT_EQ(near.state().size(), 36u);  // and the range of predictions of each
-  // Of the positives 0.9 is above all seven in [0, 1), 0.3 above -1e-7 and 0.29 alone: not above
+  // Among the positives, 0.9 is above all seven in [0, 1), 0.3 above -1e-7 and 0.29 alone: not
+  // above
   // 0.3.
   EXPECT_EQ(Row(near.state().begin(), near.state().begin() + 9), (Row{0, 0, 1, 0, 0, 0, 0, 1, 0}));
 }
@@ -252,7 +253,7 @@ TEST(Precision, OfTheLargestAndOfOneClass) {
   EXPECT_EQ(precision(y, p, {}, {.thresholds = {0.4}, .top_k = 3}).result(), 1.0);
   EXPECT_EQ(recall(y, p, {}, {.top_k = 3, .class_id = 1}).result(), 0.0);
   EXPECT_EQ(recall(y, p, {}, {.top_k = 3, .class_id = 2}).result(), 1.0);
-  // Of equal ones the first is among the largest two.
+  // Among equal ones the first is among the largest two.
   EXPECT_EQ(true_positives(tensor_of({1, 0, 0, 0, 1}, {1, 5}), p).result(), 0.0);
   EXPECT_EQ(precision(tensor_of({1, 0, 1, 0, 0}, {1, 5}), p, {}, {.top_k = 2}).result(), 1.0);
   EXPECT_EQ(precision(tensor_of({0, 0, 1, 0, 1}, {1, 5}), p, {}, {.top_k = 2}).result(), 0.5);

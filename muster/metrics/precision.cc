@@ -18,11 +18,11 @@ using internal::ConfusionCounts;
 // Reads a number for each threshold.
 using ReadCounts = std::vector<double> (*)(const ConfusionCounts& counts);
 
-// What a metric is beside its numbers.
+// The identity of a metric apart from its numbers.
 struct Meaning {
   ReadCounts read;
   Better better;
-  // What is divided by, and what is said where that is 0.
+  // The divisor, and the message if it is 0.
   ReadCounts divisor = nullptr;
   const char* undefined = "";
 };
@@ -32,7 +32,7 @@ std::vector<double> sums(std::vector<double> a, const std::vector<double>& b) {
   return a;
 }
 
-// The thresholds, and where each of those that were given stands among the sorted ones.
+// The thresholds, and the place of each given one among the sorted ones.
 struct Sorted {
   std::vector<double> thresholds{};
   std::vector<size_t> places{};
@@ -86,7 +86,8 @@ Metric counted(const char* metric, const Tensor& labels, const Tensor& predictio
                const Tensor& weights, const PrecisionOptions& options, const Meaning& meaning) {
   for (const double threshold : options.thresholds)
     internal::check_fraction(metric, "a threshold", threshold);
-  // Every probability is above -1, and what is not among the k largest is above nothing.
+  // Every probability is above -1, and a prediction that is not among the k largest is above
+  // nothing.
   const std::vector<double> given = !options.thresholds.empty() ? options.thresholds
                                     : options.top_k             ? std::vector<double>{-1}
                                                                 : std::vector<double>{0.5};

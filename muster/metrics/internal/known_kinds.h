@@ -10,8 +10,7 @@
 
 namespace muster::inline v0_1::metrics::internal {
 
-// Gives the kind of that name that somebody holds, or else the one that `make` gives, whose name it
-// sets.
+// Returns the existing kind of that name, or else the result of `make`, whose name it sets.
 std::shared_ptr<const MetricKind> known_kind(const std::string& name,
                                              const std::function<MetricKind()>& make);
 

@@ -17,8 +17,8 @@ inline Tensor tensor_of(const Row& numbers, const Shape& shape, DType dtype = kF
   return torch::tensor(numbers, kFloat64).reshape(shape).to(dtype);
 }
 
-// Gives `count` numbers in [0, 1) that are multiples of 1 / `grid`: exact in float32 where the grid
-// is a power of two.
+// Returns `count` numbers in [0, 1) that are multiples of 1 / `grid`: exact in float32 where the
+// grid is a power of two.
 inline Row numbers(uint64_t seed, int64_t count, int64_t grid = 1 << 20) {
   Random random(derive_key(seed, {id_of("metrics")}));
   Row all;
@@ -28,14 +28,14 @@ inline Row numbers(uint64_t seed, int64_t count, int64_t grid = 1 << 20) {
   return all;
 }
 
-// Gives `count` whole numbers from `least` to `least` + `kinds` - 1.
+// Returns `count` whole numbers from `least` to `least` + `kinds` - 1.
 inline Row whole_numbers(uint64_t seed, int64_t count, int64_t kinds, double least = 0) {
   Row all = numbers(seed, count);
   for (double& number : all) number = least + std::floor(number * static_cast<double>(kinds));
   return all;
 }
 
-// What has to be known beside the result.
+// The caution that belongs to the result.
 inline std::string caution_of(const Metric& metric) {
   return metric.definition()->caution(metric.state());
 }
