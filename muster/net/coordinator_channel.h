@@ -1,7 +1,7 @@
 // The client's end of the coordinator's protocol: one call per request, each with its own time
 // limit. Thread-safe. Network trouble is an Error in the Result: NotFound (the host has no
-// address), Unavailable (nobody listens there), PeerLost (the connection was closed), Timeout (no
-// answer in time), Cancelled (close() was called); InvalidArgument where the two ends belong to
+// address), Unavailable (no process listens there), PeerLost (the connection was closed), Timeout
+// (no answer in time), Cancelled (close() was called); InvalidArgument if the two ends belong to
 // different jobs or versions.
 #pragma once
 
@@ -18,7 +18,7 @@ class CoordinatorChannel {
  public:
   virtual ~CoordinatorChannel() = default;
 
-  // One request each: what CoordinatorHandler's method of that name answers.
+  // One request each: the answer is that of CoordinatorHandler's method of the same name.
   virtual Result<Reply> join(const JoinRequest& request, double timeout_seconds) = 0;
   virtual Result<Reply> beat(const BeatRequest& request, double timeout_seconds) = 0;
   virtual Result<Reply> declare_model(const ModelRequest& request, double timeout_seconds) = 0;

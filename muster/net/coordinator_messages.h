@@ -1,6 +1,6 @@
-// The coordinator's messages: what travels between CoordinatorChannel and CoordinatorHandler, in
-// the words of plan. A change that adds, removes or moves a field raises kProtocolVersion. Values;
-// no thread has to care.
+// The coordinator's messages: the data between CoordinatorChannel and CoordinatorHandler, in the
+// terms of plan. A change that adds, removes or moves a field raises kProtocolVersion. Values:
+// thread safety does not matter.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct JoinRequest {
   plan::Caller who{};
   int rank = -1;
   int world_size = 0;
-  std::vector<std::string> addresses = {};  // of the group in rank order, where the task knows them
-  double wait_seconds = 0;                  // hold the call for at most so long
+  std::vector<std::string> addresses = {};  // of the group in rank order, if the task knows them
+  double wait_seconds = 0;                  // hold the call for at most this long
   static auto fields(auto& m) {
     return std::tie(m.who, m.rank, m.world_size, m.addresses, m.wait_seconds);
   }
@@ -47,7 +47,7 @@ struct ModelRequest {
   static auto fields(auto& m) { return std::tie(m.who, m.signature); }
 };
 
-// A task has come to a barrier.
+// A task has reached a barrier.
 struct BarrierRequest {
   plan::Caller who{};
   std::string name{};
@@ -56,7 +56,7 @@ struct BarrierRequest {
   static auto fields(auto& m) { return std::tie(m.who, m.name, m.generation, m.wait_seconds); }
 };
 
-// What a StoreRequest asks for.
+// The operation of a StoreRequest.
 enum class StoreOperation { kSet, kAdd, kErase, kCheck, kWait };
 template <>
 inline constexpr StoreOperation kLastOf<StoreOperation> = StoreOperation::kWait;
@@ -79,8 +79,8 @@ struct FailRequest {
   plan::Caller who{};
   ErrorKind kind = ErrorKind::kInternal;
   std::string reason{};
-  // Of a task that has not joined: its place, as in a JoinRequest, so that tasks of another cluster
-  // are not believed. A member leaves them empty.
+  // For a task that has not joined: its place, as in a JoinRequest, so that tasks of another
+  // cluster are refused. A member leaves them empty.
   int rank = -1;
   int world_size = 0;
   std::vector<std::string> addresses{};
@@ -96,17 +96,17 @@ struct GoodbyeRequest {
   static auto fields(auto& m) { return std::tie(m.who, m.leaving); }
 };
 
-// A task wants to hear of the group's failures and epochs, in any number of replies.
+// A task asks for the group's failures and epochs, in any number of replies.
 struct WatchRequest {
   plan::Caller who{};
   static auto fields(auto& m) { return std::tie(m.who); }
 };
 
-// What a task asks of the coordinator.
+// A request of a task to the coordinator.
 using CoordinatorRequest = std::variant<JoinRequest, WatchRequest, BeatRequest, ModelRequest,
                                         BarrierRequest, StoreRequest, FailRequest, GoodbyeRequest>;
 
-// What every call answers; only the fields its answer needs are filled.
+// The answer to every call; only the fields its answer needs are filled.
 struct Reply {
   plan::Verdict verdict{.state = plan::Verdict::State::kReady};
   int64_t epoch = 0;

@@ -16,11 +16,12 @@
 namespace muster::inline v0_1::net {
 namespace {
 
-// A member watches, beats, and makes a call or two beside that, each on a connection of its own.
+// A member watches, beats, and makes a call or two at the same time, each on a connection of its
+// own.
 constexpr int kConnectionsOfOne = 8;
-// What is being answered when the service stops may still be sent.
+// Answers under way when the service stops may still be sent.
 constexpr auto kLastAnswers = std::chrono::milliseconds(50);
-// Of one wait for the next request; then it waits again.
+// The length of one wait for the next request; then it waits again.
 constexpr double kNextRequestSeconds = 3600;
 
 // All tasks may come at once, and from one address.
@@ -77,7 +78,7 @@ struct CoordinatorService::Impl {
     }
   }
 
-  // What the handler throws becomes a refusal that the client can rethrow.
+  // An exception of the handler becomes a refusal that the client can rethrow.
   std::string answer_to(const CoordinatorRequest& request, const Call& call) {
     Reply reply;
     try {
@@ -122,7 +123,7 @@ struct CoordinatorService::Impl {
   std::mutex mutex{};
   std::condition_variable answered{};
   int answering = 0;
-  MessageServer server;  // last: its threads use what is above
+  MessageServer server;  // last: its threads use the members above
 };
 
 CoordinatorService::CoordinatorService(CoordinatorHandler& handler, const std::string& address,

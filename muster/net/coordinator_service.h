@@ -1,4 +1,4 @@
-// The coordinator's server: it carries requests to a handler and knows nothing of what they mean.
+// The coordinator's server: it carries requests to a handler and does not interpret them.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,9 @@ class CoordinatorService {
   // host, and a numeric address of this machine, binds only that; any other name binds all
   // interfaces, because the name of a task in TF_CONFIG often belongs to a load balancer or a NAT
   // and is not an address of this machine. Tasks that do not prove that they belong to `job` are
-  // refused before the handler hears of them. `tasks`, the size of the group, scales how many
+  // refused before they reach the handler. `tasks`, the size of the group, scales how many
   // connections there may be (see docs/security.md). Throws Unavailable when the port is in use,
-  // InvalidArgument for certificates that cannot be used, and where other machines can connect and
+  // InvalidArgument for certificates that cannot be used, and if other machines can connect and
   // nothing keeps unauthenticated peers out.
   CoordinatorService(CoordinatorHandler& handler, const std::string& address,
                      const cluster::Job& job = {}, int tasks = 1);
@@ -26,7 +26,7 @@ class CoordinatorService {
   CoordinatorService& operator=(const CoordinatorService&) = delete;
 
   int port() const;
-  // Whom it refused last and why, as the log says it; "" when it refused nobody.
+  // The last peer that it refused and why, as the log says it; "" if it refused none.
   std::string last_refusal() const;
   // Ends all calls (the handler sees them cancelled) and closes the port. Idempotent.
   void stop();

@@ -94,8 +94,8 @@ TEST(CoordinatorFields, RepliesKeepEveryField) {
   EXPECT_EQ(waiting.verdict.missing[0].where, "at step 3");
 }
 
-// What is cut, longer, or has a number that names nothing is Corrupt, and takes no memory for what
-// it promises.
+// Bytes that are cut, too long, or contain an undefined number are Corrupt, and take no memory for
+// a length that they only announce.
 TEST(MessageFields, WhatEncodeDoesNotWriteIsCorrupt) {
   const Reply reply{.verdict = {.state = State::kRefused,
                                 .refusal = Error(ErrorKind::kNotFound, "message", "hint"),

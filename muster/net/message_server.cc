@@ -61,7 +61,7 @@ struct MessageServer::Impl {
     acceptor->start();
   }
 
-  // One that has been taken in.
+  // An accepted connection.
   struct Connection {
     std::thread thread{};
     MessageSocket* socket = nullptr;  // while the thread has one
@@ -84,7 +84,7 @@ struct MessageServer::Impl {
   void take(FileDescriptor connection, const Peer& peer) {
     join_those_that_are_over();
     const std::lock_guard lock(mutex);
-    // Those that the acceptor has ended may not have noticed it yet.
+    // The threads of connections that the acceptor has ended may not have noticed it yet.
     if (stopping ||
         connections.size() >= options.max_connections + 2 * options.max_unproved_connections)
       return;
@@ -152,7 +152,7 @@ struct MessageServer::Impl {
       turn_away(socket, why);
       return;
     }
-    // One that took too long was closed.
+    // A connection that took too long was closed.
     if (!acceptor->proved(peer)) return;
     socket.set_options(
         {.peer = task->empty()
@@ -169,7 +169,7 @@ struct MessageServer::Impl {
     }
   }
 
-  // Tasks go when they are done, and the server closes what is left at its end.
+  // Tasks leave when they are done, and the server closes the remaining connections at its end.
   static void tell_of_end(const std::string& who, const std::exception& error) {
     const auto* const known = dynamic_cast<const Error*>(&error);
     const bool usual = known != nullptr && (known->kind() == ErrorKind::kPeerLost ||
@@ -178,7 +178,7 @@ struct MessageServer::Impl {
     usual ? log::debug(text) : log::warning(text);
   }
 
-  // The task at the other end; nothing for an unauthenticated peer, of whom the log tells.
+  // The task at the other end; nothing for an unauthenticated peer, which is logged.
   std::optional<std::string> meet(MessageSocket& socket, const Peer& peer) {
     const auto tell = [&](std::string_view why) {
       log.tell(fmt::format("refused a connection from {}: {}", peer.host, why));
@@ -189,14 +189,14 @@ struct MessageServer::Impl {
       if (proved.refusal.empty()) return std::move(proved.task);
       tell(proved.refusal);
     } catch (const Error& error) {
-      // Of those that took too long or were too many, the acceptor tells.
+      // The acceptor reports connections that took too long or were too many.
       switch (error.kind()) {
         case ErrorKind::kCorrupt:
           tell("it sent what no task of a job sends");
           break;
         case ErrorKind::kInvalidArgument:
           tell(error.message());
-          // It hears why, too.
+          // The peer receives the reason, too.
           socket.part(patience());
           break;
         case ErrorKind::kPeerLost:
@@ -209,7 +209,7 @@ struct MessageServer::Impl {
     return std::nullopt;
   }
 
-  // It is the acceptor that ends what takes too long, and tells of it.
+  // The acceptor ends connections that take too long, and reports them.
   double patience() const { return 2 * options.unproved_seconds + 1; }
 
   std::string next_message(MessageSocket& socket) const {
@@ -248,7 +248,7 @@ struct MessageServer::Impl {
       }
     }
     acceptor->stop();
-    // Nobody is taken in any more.
+    // No connection is taken in any more.
     for (Connection& connection : connections) {
       if (connection.thread.joinable()) connection.thread.join();
     }
@@ -265,7 +265,7 @@ struct MessageServer::Impl {
   bool stopping = false;
   Connections connections;
   std::once_flag stopped{};
-  std::optional<Acceptor> acceptor{};  // last: its thread uses what is above
+  std::optional<Acceptor> acceptor{};  // last: its thread uses the members above
 };
 
 MessageServer::MessageServer(MessageServerOptions options, Serve serve)

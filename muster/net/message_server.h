@@ -1,6 +1,5 @@
 // Waits at an address for tasks of the job that connect with connect_messages(), and gives each a
-// thread. Who has not proved yet that it belongs to the job is bounded in number, bytes and time.
-// Thread-safe.
+// thread. The number, bytes and time of unauthenticated peers are bounded. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -15,14 +14,14 @@
 
 namespace muster::inline v0_1::net {
 
-// Where a server listens, for whom, and how much it takes.
+// The address of a server, its job, and its limits.
 struct MessageServerOptions {
   std::string address{};  // "host:port"; port 0 takes a free one
   cluster::Job job{};
-  std::string task{};                // who serves: "ps:0"; clients hear it
-  size_t max_connections = 1024;     // of tasks of the job; beyond that, who comes is asked to wait
-  double idle_timeout_seconds = 60;  // as MessageSocketOptions has it
-  // What connections may be that are not proved yet.
+  std::string task{};                // name of the server: "ps:0"; clients receive it
+  size_t max_connections = 1024;     // of tasks of the job; further tasks are asked to wait
+  double idle_timeout_seconds = 60;  // as in MessageSocketOptions
+  // The limit for connections that are not proved yet.
   size_t max_unproved_connections = 64;
   double unproved_seconds = 5;
   bool same_host_shortcut = true;  // a Unix socket for tasks on this host
@@ -32,7 +31,7 @@ struct MessageServerOptions {
 class MUSTER_PART_EXPORT MessageServer {
  public:
   // Called on a thread of its own for each task that connects. The connection ends when it returns
-  // or throws; what it throws stands in the log.
+  // or throws; its error is logged.
   using Serve = std::function<void(MessageSocket&)>;
 
   // Listens from now on. A loopback host, and a numeric address of this machine, is all it listens
@@ -49,7 +48,7 @@ class MUSTER_PART_EXPORT MessageServer {
   int port() const;
   // "host:port", as the options say it, with the port that was taken.
   std::string address() const;
-  // Whom it refused last and why, as the log says it; "" when it refused nobody.
+  // The last peer that it refused and why, as the log says it; "" if it refused none.
   std::string last_refusal() const;
   // Closes the port and all connections, and waits for `serve` to return on all threads.
   // Idempotent. Not from `serve`.

@@ -1,4 +1,4 @@
-// Who may not connect to a message server, and what it hears.
+// The peers that may not connect to a message server, and the reason that it gives them.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -97,7 +97,7 @@ TEST(MessageServerSecurity, CertificatesOfAnotherAuthorityAreRefused) {
   MessageServer server(here(job), echo);
   EXPECT_THAT(message_of([&] { connect_messages(to(server, other)); }),
               HasSubstr("certificate was not accepted"));
-  // One that trusts the server, and is not trusted.
+  // A peer that trusts the server, and is not trusted.
   cluster::Job half = other;
   half.tls->authority = job.tls->authority;
   EXPECT_THAT(message_of([&] { connect_messages(to(server, half)); }), HasSubstr(server.address()));
@@ -186,7 +186,7 @@ TEST(MessageServerSecurity, ManyUnauthenticatedPeersAreBounded) {
 }
 
 TEST(MessageServerSecurity, AnotherUserIsRefused) {
-  // A peer of another user is a process that gave up root; nobody else can make one.
+  // A peer of another user is a process that gave up root; only root can make one.
   if (::geteuid() != 0) GTEST_SKIP() << "only root can start a process of another user";
   constexpr uid_t kNobody = 65534;
   MessageServer server(here(), echo);

@@ -98,7 +98,7 @@ TEST(MessageServer, WhoConnectsGivesUp) {
   EXPECT_EQ(error_of([&] { connect_messages(options); }).kind(), ErrorKind::kCancelled);
 }
 
-// A port that somebody holds without saying a word.
+// A port that a process holds without answering.
 TEST(MessageServer, WhoConnectsGivesUpOnWhoIsSilent) {
   Listener listener("127.0.0.1", 0, "here", "");
   ConnectOptions options{
@@ -241,7 +241,7 @@ class Child {
   pid_t pid_ = -1;
 };
 
-// What the server sees of a task that gets a signal in the middle of a payload.
+// The server's error for a task that gets a signal in the middle of a payload.
 Error error_after(int signal, bool same_host) {
   Child child(same_host);
   std::promise<Error> seen;

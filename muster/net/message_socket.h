@@ -1,5 +1,5 @@
 // Messages over one connection between two tasks of a job that have proved to each other that they
-// belong to it: a short head, which says what the message is, and a payload of raw bytes, which is
+// belong to it: a short head, which identifies the message, and a payload of raw bytes, which is
 // read straight into the receiver's memory and written straight from the sender's. Thread safety:
 // one thread sends and one receives at a time; close() from any thread.
 #pragma once
@@ -25,25 +25,25 @@ class Stream;
 // The longest head that a message may have.
 inline constexpr size_t kMaxHeadBytes = 1 << 20;
 
-// A message's beginning: what it says, and how many bytes of payload follow.
+// A message's beginning: its head, and how many bytes of payload follow.
 struct MessageHead {
   std::string text{};
   int64_t payload_bytes = 0;
 };
 
-// What a socket's owner says of it.
+// The options that a socket's owner sets.
 struct MessageSocketOptions {
-  std::string peer{};                // who is at the other end, for messages
-  std::string peer_task{};           // what it said it is: "worker:1"
-  double idle_timeout_seconds = 60;  // that a message may stand still in
+  std::string peer{};                // the peer at the other end, for messages
+  std::string peer_task{};           // the name that the peer gave: "worker:1"
+  double idle_timeout_seconds = 60;  // the longest standstill within a message
   size_t most_head_bytes = kMaxHeadBytes;
 };
 
 // One end of a connection. After an error in the middle of a message the connection is at its end:
-// what has come whole can still be received, nothing else.
+// complete messages can still be received, nothing else.
 class MUSTER_PART_EXPORT MessageSocket {
  public:
-  // For those who make connections: connect_messages() and MessageServer.
+  // For the code that makes connections: connect_messages() and MessageServer.
   MessageSocket(std::unique_ptr<Stream> stream, MessageSocketOptions options);
   // close()
   ~MessageSocket();
@@ -52,33 +52,33 @@ class MUSTER_PART_EXPORT MessageSocket {
   // Before others know of the socket.
   void set_options(MessageSocketOptions options);
 
-  // Sends a message whose payload is the pieces, one behind another, and returns when all of it is
-  // with the system. Throws PeerLost when the other side is gone, Timeout when nothing moves for
-  // the idle time (one that moves is never cut), Cancelled after close(), and InvalidArgument,
-  // having sent nothing, for a head that is too long.
+  // Sends a message whose payload is the pieces, one after another, and returns when all of it is
+  // with the system. Throws PeerLost when the other side is gone, Timeout when no byte moves for
+  // the idle time (a message that moves is never cut), Cancelled after close(), and
+  // InvalidArgument, having sent nothing, for a head that is too long.
   void send(std::string_view head, std::span<const Bytes> payload = {});
-  // Waits for the next message; nothing when none begins within the time. One that has begun is
-  // waited for as long as it moves. Throws as send(), and Corrupt when what comes is no message.
-  // REQUIRES: nothing is left of the payload of the message before; else Internal.
+  // Waits for the next message; nothing if none begins within the time. A message that has begun is
+  // waited for as long as it moves. Throws as send(), and Corrupt if the bytes are no message.
+  // REQUIRES: the payload of the message before is read; else Internal.
   std::optional<MessageHead> receive(double timeout_seconds);
   // Reads the next bytes of the payload of the message received last, until `out` is full. Throws
-  // as receive(). REQUIRES: so many are left; else Internal.
+  // as receive(). REQUIRES: enough bytes are left; else Internal.
   void receive_payload(MutableBytes out);
-  // Reads and drops what is left of it. Throws as receive().
+  // Reads and drops the rest of it. Throws as receive().
   void skip_payload();
   // How many bytes of that payload were not read yet.
   int64_t payload_left() const;
 
-  // Whether open files can travel beside messages: between tasks of one host that talk over a Unix
-  // socket, without TLS.
+  // Whether open files can be sent with messages: between tasks of one host that use a Unix socket,
+  // without TLS.
   bool carries_files() const;
-  // Sends a message without payload, with an open file beside it; `file` stays the caller's. Throws
-  // as send(), and Internal where the connection carries no files.
+  // Sends a message without payload, with an open file; `file` stays the caller's. Throws as
+  // send(), and Internal if the connection carries no files.
   void send_with_file(std::string_view head, const FileDescriptor& file);
-  // From now on a file that comes beside a message is kept, the last one that came; before, the
-  // system closes what comes. For who asks the other side for files, before it does.
+  // From now on the last file that comes with a message is kept; before, the system closes such
+  // files. For callers that ask the other side for files, before they ask.
   void keep_files();
-  // The file that came beside the message received last; closed when none did. For the thread that
+  // The file that came with the message received last; closed if none did. For the thread that
   // receives.
   FileDescriptor take_file();
 
@@ -87,14 +87,14 @@ class MUSTER_PART_EXPORT MessageSocket {
   // Whether nothing more can come: the other side has closed the connection, or close() was called.
   // From any thread.
   bool is_over() const;
-  // Sends no more, and waits until the other side has closed the connection, or for so long. What
-  // was sent last is heard then: a connection that is closed with bytes unread takes back what is
-  // on its way. For the thread that receives.
+  // Sends no more, and waits until the other side has closed the connection, or the time is over.
+  // The last message is then received: a connection that is closed with unread bytes drops the
+  // bytes on their way. For the thread that receives.
   void part(double timeout_seconds);
 
-  // Who is at the other end, for messages: "worker 1 (10.0.0.3)".
+  // The peer at the other end, for messages: "worker 1 (10.0.0.3)".
   const std::string& peer() const;
-  // What it said it is: "worker:1"; "" when it did not say.
+  // The name that the peer gave: "worker:1"; "" if it gave none.
   const std::string& peer_task() const;
 
  private:
@@ -102,26 +102,26 @@ class MUSTER_PART_EXPORT MessageSocket {
   std::unique_ptr<Impl> impl_;
 };
 
-// Where a message server is, and who connects to it.
+// The address of a message server, and the connecting task.
 struct ConnectOptions {
   std::string address{};              // of the server: "host:port"
   cluster::Job job{};                 // that both belong to
-  std::string task{};                 // who connects: "worker:1"
+  std::string task{};                 // the connecting task: "worker:1"
   double timeout_seconds = 10;        // for all tries together
-  double idle_timeout_seconds = 60;   // as MessageSocketOptions has it
+  double idle_timeout_seconds = 60;   // as in MessageSocketOptions
   std::function<bool()> cancelled{};  // asked now and then; nothing means never
   bool same_host_shortcut = true;     // a Unix socket where the server is on this host
   bool tries_again = true;            // false: the first try decides
 };
 
-// Connects to a server, and tries again, with short pauses, while nobody listens there or it has no
-// room. Both sides prove that they know the job's token, and neither sends it; with certificates
-// the connection is TLS, and both check the other's. Throws Timeout, naming the address and what
-// happened last (where it does not try again: NotFound for a host without an address, Unavailable
-// where nobody listens or there is no room, PeerLost where the server closes the connection before
-// it has let this task in), InvalidArgument when the server belongs to another job, one side does
-// not accept the other's certificate, or nothing would keep unauthenticated peers out, and
-// Cancelled.
+// Connects to a server, and tries again, with short pauses, while no process listens there or the
+// server accepts no more connections. Both sides prove that they know the job's token, and neither
+// sends it; with certificates the connection is TLS, and both check the other's. Throws Timeout,
+// naming the address and the last failure (if it does not try again: NotFound for a host without an
+// address, Unavailable if no process listens or the server is full, PeerLost if the server closes
+// the connection before it has let this task in), InvalidArgument when the server belongs to
+// another job, one side does not accept the other's certificate, or nothing would keep
+// unauthenticated peers out, and Cancelled.
 MUSTER_PART_EXPORT std::unique_ptr<MessageSocket> connect_messages(const ConnectOptions& options);
 
 }  // namespace muster::inline v0_1::net

@@ -50,7 +50,7 @@ Ends connected_pair() {
   return {.here = FileDescriptor(ends[0]), .there = FileDescriptor(ends[1])};
 }
 
-// Two sockets that are connected to each other, with what carries them.
+// Two sockets that are connected to each other, with their connection.
 class Sockets {
  public:
   enum class Carrier { kPlain, kTls };
@@ -237,11 +237,11 @@ TEST_P(MessageSocketOver, WhoDoesNotReadIsGivenUpAfterTheIdleTime) {
   const Error error = error_of([&] { sockets.here().send("much", {&piece, 1}); });
   EXPECT_EQ(error.kind(), ErrorKind::kTimeout);
   EXPECT_THAT(error.message(), HasSubstr("nothing moved for 0.1 s while sending to ps 0"));
-  // Half a message was sent: nothing else makes sense behind it.
+  // Half a message was sent, so nothing may follow it.
   EXPECT_EQ(error_of([&] { sockets.here().send("more"); }).message(), error.message());
 }
 
-// --- open files beside messages ---
+// --- open files with messages ---
 
 // A file with this text.
 FileDescriptor file_of(const std::string& text) {
@@ -283,7 +283,7 @@ TEST(MessageSocket, FilesThatNobodyAskedForAreClosed) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(sockets.there().receive(kLong)->text, "a file");
   EXPECT_FALSE(sockets.there().take_file().is_open());
   EXPECT_EQ(open_files(), before);
-  // Of many, one is kept.
+  // Of several files, one is kept.
   sockets.there().keep_files();
   for (int i = 0; i < 3; ++i) sockets.here().send_with_file("a file", file);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(sockets.there().receive(kLong)->text, "a file");
@@ -291,7 +291,7 @@ TEST(MessageSocket, FilesThatNobodyAskedForAreClosed) {
   EXPECT_EQ(text_of(sockets.there().take_file()), "text");
 }
 
-// Several in one letter: there is room for one.
+// Several files in one control message: the buffer holds one.
 TEST(MessageSocket, MoreFilesThanOneAreClosed) {
   HalfRaw half;
   half.socket.keep_files();
@@ -364,12 +364,12 @@ TEST(MessageSocket, AMessageThatMovesIsNotGivenUp) {
     std::thread slow([&] {
       auto last = Steady::now();
       for (size_t at = 0; at < bytes.size(); at += 3) {
-        // Where a pause was too long nobody reads any more.
+        // After too long a pause the bytes are not read any more.
         const std::string piece = bytes.substr(at, 3);
         (void)!::send(half.raw.get(), piece.data(), piece.size(), MSG_NOSIGNAL);
         longest = std::max(longest, std::chrono::duration<double>(Steady::now() - last).count());
         last = Steady::now();
-        // Slower than the idle time for all of it, and quicker for each piece, is what is tested.
+        // The test sends slower than the idle time for all of it, and quicker for each piece.
         std::this_thread::sleep_for(std::chrono::milliseconds(100));
       }
     });

@@ -1,8 +1,8 @@
-// The messages of parameter servers, and of a chief that gives calls to workers: the coordinator's
-// stand in coordinator_messages.h. A connection begins with a Handshake; then one side asks, and
-// each request has one answer: what its `Answer` says, or an Error. Raw bytes of tensors follow a
-// message as its payload, in the order in which it names them. Whoever adds, removes or moves a
-// field raises kProtocolVersion. Values.
+// The messages of parameter servers, and of a chief that gives calls to workers. The coordinator's
+// messages are in coordinator_messages.h. A connection begins with a Handshake; then one side asks,
+// and each request has one answer: its `Answer`, or an Error. Raw bytes of tensors follow a message
+// as its payload, in the order in which it names them. A change that adds, removes or moves a field
+// must raise kProtocolVersion. Values.
 #pragma once
 
 #include <cstdint>
@@ -27,26 +27,25 @@ template <>
 inline constexpr plan::StepLedger::Commit::State kLastOf<plan::StepLedger::Commit::State> =
     plan::StepLedger::Commit::State::kLost;
 
-// What a connection is for.
+// The purpose of a connection.
 enum class Purpose { kData, kRows, kLedger, kBeat, kCalls };
 template <>
 inline constexpr Purpose kLastOf<Purpose> = Purpose::kCalls;
 
-// An answer that says that it is done, and one that says whether.
+// An answer that it is done, and one with yes or no.
 struct Done {};
 struct Truth {
   bool holds = false;
   static auto fields(auto& m) { return std::tie(m.holds); }
 };
 
-// What the other side has to tell of itself: the form of the batches, where it is a chief that
-// gives calls.
+// The facts that the other side gives: the form of the batches, if it is a chief that gives calls.
 struct Welcome {
   std::string form{};
   static auto fields(auto& m) { return std::tie(m.form); }
 };
 
-// Who comes, and what both sides must have alike.
+// The connecting task, and the settings that both sides must share.
 struct Handshake {
   using Answer = Welcome;
   std::string task{};  // "worker 1"
@@ -62,7 +61,7 @@ struct Handshake {
   }
 };
 
-// What answers a request: its `Answer`, or that it is done.
+// The answer to a request: its `Answer`, or that it is done.
 template <typename Operation>
 struct AnswerOf {
   using Type = Done;
@@ -75,7 +74,7 @@ struct AnswerOf<Operation> {
 template <typename Operation>
 using AnswerTo = typename AnswerOf<Operation>::Type;
 
-// What is asked, and in which generation of the run the asker believes to be.
+// The requested operation, and the generation of the run that the sender believes to be current.
 template <typename... Operations>
 struct Request {
   int64_t generation = 0;
@@ -90,8 +89,8 @@ struct TensorForm {
   static auto fields(auto& m) { return std::tie(m.shape, m.dtype); }
 };
 
-// To the ledger of a run, which the first server keeps. A `wait` is for how many seconds, a few at
-// most, the answer may take where there is nothing to say yet.
+// To the ledger of a run, which the first server keeps. A `wait` is the time in seconds, a few at
+// most, that the answer may take if there is no news yet.
 namespace ledger {
 
 // The worker takes part from now on.
@@ -121,8 +120,8 @@ struct Begin {
 struct Claimed {
   plan::StepLedger::Claim::State state = plan::StepLedger::Claim::State::kWait;
   int64_t ticket = 0;
-  int64_t step = 0;                                // of the run, where that is over
-  std::string waits_for{};                         // a task; "": nobody in particular
+  int64_t step = 0;                                // of the run, if that is over
+  std::string waits_for{};                         // a task; "": no particular one
   std::optional<plan::StepLedger::Round> round{};  // the last update of several workers
   static auto fields(auto& m) { return std::tie(m.state, m.ticket, m.step, m.waits_for, m.round); }
 };
@@ -149,7 +148,7 @@ struct Commit {
   int64_t ticket = 0;
   std::string position{};           // of the worker's data, after this step
   int64_t rows = 0;                 // examples
-  std::optional<int64_t> looked{};  // so many steps were in the weights it had
+  std::optional<int64_t> looked{};  // this many steps were in its weights
   bool next = false;                // it wants to make another step
   double wait = 0;
   static auto fields(auto& m) {
@@ -157,11 +156,11 @@ struct Commit {
   }
 };
 
-// The worker gives back what it claimed.
+// The worker gives back its claim.
 struct Abandon {};
 // Its data is used up.
 struct EndInput {};
-// Nobody makes another step.
+// No worker makes another step.
 struct Stop {
   std::string why{};
   static auto fields(auto& m) { return std::tie(m.why); }
@@ -172,7 +171,7 @@ struct LetGo {};
 // Whether all steps are made.
 struct Standing {
   bool settled = false;
-  bool over = false;  // no step is under way, though the chief may not have said so
+  bool over = false;  // no step is under way, though the chief may not have reported it
   int64_t step = 0;
   std::string why{};
   std::vector<std::string> unfinished{}, awaited{};  // tasks
@@ -186,7 +185,7 @@ struct Settled {
   static auto fields(auto& m) { return std::tie(m.wait); }
 };
 
-// Which other workers are there.
+// Which other workers are present.
 struct Present {
   std::vector<std::string> tasks{};
   static auto fields(auto& m) { return std::tie(m.tasks); }
@@ -202,7 +201,7 @@ struct Cut {
   int64_t step = 0;
   int64_t commits = 0;
   std::vector<std::string> positions{};            // of each worker
-  std::vector<bool> ended{};                       // whose data is used up
+  std::vector<bool> ended{};                       // workers whose data is used up
   std::optional<plan::StepLedger::Round> round{};  // the last update of several workers
   static auto fields(auto& m) { return std::tie(m.step, m.commits, m.positions, m.ended, m.round); }
 };
@@ -214,7 +213,7 @@ struct Resume {
   using Answer = Truth;
 };
 
-// How old the weights were that tasks had, and how many gradients came too late.
+// How old the tasks' weights were, and how many gradients came too late.
 struct Measured {
   std::map<std::string, plan::StalenessSummary> tasks{};
   int64_t dropped = 0;
@@ -269,7 +268,7 @@ struct Finish {
   int64_t step = 0;
   static auto fields(auto& m) { return std::tie(m.step); }
 };
-// The worker goes, and says so: before the end, and at it.
+// The worker leaves, with notice: before the end, and at it.
 struct Part {};
 struct Bye {};
 
@@ -279,7 +278,7 @@ using Request =
 
 }  // namespace ledger
 
-// To a server, about what it holds.
+// To a server, about its contents.
 namespace shards {
 
 // A part of a variable.
@@ -293,7 +292,7 @@ struct Shard {
 struct Named {
   std::string name{};
   TensorForm form{};
-  std::optional<int64_t> begin{};  // its first row, where it is not all of it
+  std::optional<int64_t> begin{};  // its first row, if it is not all of it
   static auto fields(auto& m) { return std::tie(m.name, m.form, m.begin); }
 };
 struct Tensors {
@@ -309,7 +308,7 @@ struct Held {
 struct State {
   using Answer = Held;
 };
-// What the server is to hold, of the model that it builds.
+// The part of the model, which the server builds, that it is to hold.
 struct Define {
   std::string form{};                // of the batches
   std::vector<std::string> model{};  // a line for each variable and optimizer
@@ -317,7 +316,7 @@ struct Define {
   std::vector<Shard> shards{};
   static auto fields(auto& m) { return std::tie(m.form, m.model, m.leads, m.shards); }
 };
-// Whether the model is that of the chief.
+// Whether the model equals the chief's.
 struct Compare {
   std::vector<std::string> model{};
   static auto fields(auto& m) { return std::tie(m.model); }
@@ -326,7 +325,7 @@ struct Compare {
 struct Form {
   using Answer = Welcome;
 };
-// What it holds, by name.
+// Its contents, by name.
 struct Specs {
   using Answer = Tensors;
 };
@@ -367,7 +366,7 @@ struct Pushed {
 struct Push {
   using Answer = Pushed;
   int64_t ticket = 0;
-  double weight = 1;  // among those of other workers
+  double weight = 1;  // compared with gradients of other workers
   bool mean = true;   // they are averaged, and not added
   double loss = 0;
   std::vector<bool> updates{};    // by optimizer; empty: all make one
@@ -387,8 +386,8 @@ struct Apply {
   static auto fields(auto& m) { return std::tie(m.ticket, m.factors); }
 };
 
-// Memory of weights that workers of the same host read, as a file beside the answer; 0 bytes: there
-// is none.
+// Memory of weights that workers of the same host read, as a file that comes with the answer; 0
+// bytes: there is none.
 struct Shared {
   struct Place {
     uint64_t group = 0;
@@ -403,7 +402,7 @@ struct Shared {
 struct Share {
   using Answer = Shared;
 };
-// Memory for gradients, as a file beside the answer, with room for `row_bytes` of rows.
+// Memory for gradients, as a file that comes with the answer, with space for `row_bytes` of rows.
 struct Area {
   int64_t bytes = 0;
   int64_t dense_bytes = 0;        // of gradients that are not of rows
@@ -416,8 +415,8 @@ struct MakeArea {
   static auto fields(auto& m) { return std::tie(m.row_bytes); }
 };
 
-// A copy of all weights after so many steps: the answer comes when it is made. Then follow the
-// tensors, or where the server is to write a `part` of a checkpoint, what became of that.
+// A copy of all weights after this many steps: the answer comes when it is made. Then follow the
+// tensors, or, if the server is to write a `part` of a checkpoint, the result of that.
 struct Snapshot {
   int64_t commits = 0;
   std::optional<plan::StepLedger::Round> round{};  // the update that is made before
@@ -426,9 +425,9 @@ struct Snapshot {
 };
 // `non_finite` and `failed` say why nothing was written.
 struct Written {
-  std::string table{};            // of the part, as SafetensorsParts has it
-  std::string non_finite{};       // what is no number; "": all are
-  std::optional<Error> failed{};  // what the file system answered
+  std::string table{};            // of the part, as in SafetensorsParts
+  std::string non_finite{};       // the variable with NaN or infinity; "": none
+  std::optional<Error> failed{};  // the file system's error
   static auto fields(auto& m) { return std::tie(m.table, m.non_finite, m.failed); }
 };
 // Takes the tensors that follow.
@@ -436,7 +435,7 @@ struct Write {
   std::vector<Named> tensors{};
   static auto fields(auto& m) { return std::tie(m.tensors); }
 };
-// Slots that begin as the weights become what those are now.
+// Slots that begin as the weights get the weights' present values.
 struct BeginSlots {};
 // Whether it sees the text that the chief has written into its directory of checkpoints.
 struct Sees {
@@ -450,19 +449,19 @@ struct Verify {
   uint64_t share = 0, shares = 1;
   static auto fields(auto& m) { return std::tie(m.checkpoint, m.share, m.shares); }
 };
-// Reads what it holds out of a checkpoint.
+// Reads its own part out of a checkpoint.
 struct Restore {
   struct Tensor {
-    std::string name{};              // what the server calls it
+    std::string name{};              // the server's name for it
     std::string from{};              // the checkpoint's name
-    std::optional<int64_t> begin{};  // the first row there; all of it where that is unset
+    std::optional<int64_t> begin{};  // the first row there; all of it if unset
     static auto fields(auto& m) { return std::tie(m.name, m.from, m.begin); }
   };
   std::string checkpoint{};
   std::vector<Tensor> tensors{};
   static auto fields(auto& m) { return std::tie(m.checkpoint, m.tensors); }
 };
-// Keeps what no server has for workers that come, and gives it.
+// Keeps state that no server has for workers that come, and returns it.
 struct Keep {
   std::vector<Named> tensors{};
   static auto fields(auto& m) { return std::tie(m.tensors); }

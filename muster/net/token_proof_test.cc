@@ -17,9 +17,10 @@
 namespace muster::inline v0_1::net {
 namespace {
 
-// What each side heard, in the order of the proof: hello, challenge, proof, welcome.
+// The messages that each side received, in the order of the proof: hello, challenge, proof,
+// welcome.
 using Heard = std::vector<std::string>;
-// Changes what is heard as message `number`.
+// Changes message `number` as it is received.
 using Tamper = std::function<void(size_t number, std::string& message)>;
 
 struct Meeting {
@@ -99,7 +100,7 @@ TEST(MessageProof, TheTokenIsNotSent) {
   }
 }
 
-// Whoever changes what two tasks say to each other does not go unseen.
+// A change of the bytes between two tasks is always detected.
 TEST(MessageProof, NoByteCanBeChanged) {
   const Heard whole = meet(kMember, kMember).heard;
   for (size_t number = 0; number < whole.size(); ++number) {
@@ -108,13 +109,13 @@ TEST(MessageProof, NoByteCanBeChanged) {
         if (heard == number) message[at] = static_cast<char>(message[at] ^ 1);
       });
       EXPECT_FALSE(meeting.client_is_sure) << "byte " << at << " of message " << number;
-      // The welcome is the server's last word.
+      // The welcome is the server's last message.
       EXPECT_EQ(meeting.server_is_sure, number == 3) << "byte " << at << " of message " << number;
     }
   }
 }
 
-// What was said in one meeting proves nothing in another.
+// Messages of one session prove nothing in another.
 TEST(MessageProof, NothingCanBePlayedBack) {
   const Heard before = meet(kMember, kMember).heard;
   const cluster::Job intruder = job_with("no token of that job");
@@ -129,7 +130,7 @@ TEST(MessageProof, NothingCanBePlayedBack) {
   EXPECT_FALSE(as_server.client_is_sure);
 }
 
-// A task of another version hears which one runs where, on both sides.
+// A task of another version receives both versions and their places, on both sides.
 TEST(MessageProof, AnotherVersionIsRefusedByName) {
   std::string client_says, server_says;
   int ends[2] = {-1, -1};

@@ -25,16 +25,16 @@
 namespace muster::inline v0_1::net {
 namespace {
 
-// What an event is about; the others are ids of connections.
+// The source of an event; other numbers are ids of connections.
 constexpr uint64_t kWake = 0;
 constexpr uint64_t kListener = 1;
 constexpr uint64_t kFirstConnection = 2;
 
-// What a connection without TLS begins with where gRPC or a browser speaks HTTP/2: RFC 9113,
-// section 3.4.
+// The first bytes of a connection without TLS if gRPC or a browser speaks HTTP/2: RFC 9113, section
+// 3.4.
 constexpr std::string_view kHttp2Opening = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-// What a connection speaks, after its first bytes. kOurs is what the server speaks without TLS.
+// The protocol of a connection, after its first bytes. kOurs is the server's own without TLS.
 enum class Speech { kNotKnownYet, kTls, kOurs, kHttp1, kHttp2, kOther };
 
 Speech speech_of(std::string_view first) {
@@ -52,7 +52,7 @@ Speech speech_of(std::string_view first) {
   return Speech::kOther;
 }
 
-// Why a connection that speaks so is closed; nothing where it may go on.
+// Why a connection with this protocol is closed; "" if it may continue.
 std::string objection(Speech speech, bool tls, const std::string& host) {
   switch (speech) {
     case Speech::kTls:
@@ -141,7 +141,7 @@ void Acceptor::stop() {
   if (thread_.joinable()) thread_.join();
   listener_.close();
   const std::lock_guard lock(mutex_);
-  // What was taken is closed by who took it.
+  // A connection that was taken is closed by its taker.
   while (!connections_.empty()) forget(connections_.begin());
 }
 
@@ -244,7 +244,7 @@ Acceptor::Taken Acceptor::look_at_first_bytes(Connections::iterator at) {
   if (bytes < 0 && (errno == EAGAIN || errno == EINTR)) return {};
   const Speech speech = speech_of({first.data(), static_cast<size_t>(std::max<ssize_t>(0, bytes))});
   if (bytes > 0 && speech == Speech::kNotKnownYet) return {};
-  // Whoever goes without a word only asked whether the port is open.
+  // A connection that closes without a byte only tested whether the port is open.
   const std::string why = bytes > 0 ? objection(speech, tls_, at->second.peer.host) : "";
   const int copy = bytes > 0 && why.empty() ? ::fcntl(at->second.fd, F_DUPFD_CLOEXEC, 0) : -1;
   if (copy < 0) {
@@ -298,7 +298,7 @@ void Acceptor::endure_no_descriptors(int listener) {
     const std::lock_guard lock(mutex_);
     if (end_one_of_most()) return;
   }
-  // The one who waits longest is turned away, and may come again.
+  // The oldest waiting connection is turned away, and may come again.
   if (reserve_ >= 0) ::close(std::exchange(reserve_, -1));
   const int fd = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
   if (fd >= 0) ::close(fd);
@@ -309,7 +309,7 @@ void Acceptor::endure_no_descriptors(int listener) {
 void Acceptor::open_reserve() { reserve_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC); }
 
 void Acceptor::drop(Connections::iterator at, const std::string& why) {
-  // Who took it sees the end as well.
+  // The owner of the duplicate sees the end as well.
   ::shutdown(at->second.fd, SHUT_RDWR);
   if (!why.empty()) log_.tell(why);
   forget(at);
@@ -317,7 +317,7 @@ void Acceptor::drop(Connections::iterator at, const std::string& why) {
 
 void Acceptor::forget(Connections::iterator at) {
   const Connection& connection = at->second;
-  // Closing alone would not do: who took the connection has another descriptor of it.
+  // Closing alone would not do: the taker of the connection has another descriptor of it.
   ::epoll_ctl(epoll_, EPOLL_CTL_DEL, connection.fd, nullptr);
   ::close(connection.fd);
   if (const auto place = per_place_.find(connection.neighbourhood); --place->second == 0)

@@ -1,5 +1,5 @@
-// Lets connections in, and bounds what those may cost that have not shown yet that they belong to
-// the job: their number, what they send, and the time they take. Thread-safe.
+// Accepts connections, and bounds the cost of those that have not shown yet that they belong to the
+// job: their number, their bytes, and their time. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -17,9 +17,10 @@
 
 namespace muster::inline v0_1::net {
 
-// What connections may be that no call has proved yet.
+// Limits for connections that no call has proved yet.
 struct AcceptorLimits {
-  size_t connections = 36;   // at once; beyond that, the oldest of who has most of them is closed
+  size_t connections = 36;   // at once; beyond that, the oldest connection of the peer with the
+                             // most is closed
   int64_t bytes = 16 << 10;  // that one may send
   double seconds = 5;        // until its first call that proves it
 };
@@ -39,7 +40,7 @@ class Acceptor {
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
-  // A thread lets connections in from now on. Call it once, when proved() may be called: the first
+  // A thread accepts connections from now on. Call it once, when proved() may be called: the first
   // connection may have proved itself before this returns.
   void start();
   // This peer has shown that it belongs to the job: nothing bounds its connection any more. False
@@ -51,7 +52,7 @@ class Acceptor {
  private:
   using Time = std::chrono::steady_clock::time_point;
   struct Connection {
-    int fd{};  // ours; who took the connection has another one
+    int fd{};  // ours; the taker of the connection has another one
     Peer peer{};
     std::string neighbourhood{};
     Time deadline{};
@@ -62,10 +63,10 @@ class Acceptor {
   void run();
   int wait_ms();
   void accept_from(int listener);
-  // Who is at the other end of a Unix socket; nothing, and the log says so, for another user.
+  // The user at the other end of a Unix socket; nothing, and the log says so, for another user.
   std::optional<Peer> local_peer(int fd);
   void admit(int fd, const Peer& peer);
-  // What goes to `take_`.
+  // The arguments of `take_`.
   struct Taken {
     int fd = -1;  // none
     Peer peer{};
@@ -73,10 +74,10 @@ class Acceptor {
   Taken look_at(uint64_t id, uint32_t events);
   Taken look_at_first_bytes(Connections::iterator at);
   void end_late_ones();
-  // Of those who have most connections; false when there are none.
+  // Ends one connection of the peers with the most; false if there are none.
   bool end_one_of_most();
   void endure_no_descriptors(int listener);
-  // Ends the connection; why stands in the log, where it says something.
+  // Ends the connection; the log gives the reason, if there is one.
   void drop(Connections::iterator at, const std::string& why);
   void forget(Connections::iterator at);
   void open_reserve();
@@ -89,7 +90,7 @@ class Acceptor {
   const Take take_;
   int epoll_ = -1;
   int wake_ = -1;
-  int reserve_ = -1;  // a descriptor to turn somebody away with when there are no others
+  int reserve_ = -1;  // a descriptor for turning a peer away when there are no others
   bool told_of_descriptors_ = false;
   std::mutex mutex_;
   bool stopping_ = false;

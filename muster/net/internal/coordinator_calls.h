@@ -17,7 +17,7 @@ namespace muster::inline v0_1::net {
 // variable.
 inline constexpr int kMaxMessageBytes = 16 << 20;
 
-// InvalidArgument: `what` would have so many bytes, and kMaxMessageBytes are allowed.
+// InvalidArgument: `what` would have `bytes` bytes, and kMaxMessageBytes are allowed.
 inline Error too_large(const std::string& what, size_t bytes) {
   return invalid_argument(
       fmt::format("{} would have {} bytes; {} are allowed", what, bytes, kMaxMessageBytes),
@@ -29,7 +29,7 @@ inline void send_fields(MessageSocket& socket, std::string_view fields) {
   socket.send("", {&payload, 1});
 }
 
-// The payload of the message received last. Throws Corrupt for one that is too long.
+// The payload of the message received last. Throws Corrupt if it is too long.
 inline std::string receive_fields(MessageSocket& socket) {
   if (socket.payload_left() > kMaxMessageBytes)
     throw corrupt(

@@ -34,7 +34,7 @@ bool is_connected_to_itself(int socket) {
          own_bytes == other_bytes && std::memcmp(&own, &other, own_bytes) == 0;
 }
 
-// Why the connection does not stand; "" when it does.
+// Why the connection was not made; "" if it was.
 std::string wait_for(int socket, Steady::time_point until, const std::function<bool()>& cancelled) {
   for (;;) {
     const auto left = std::chrono::ceil<milliseconds>(until - Steady::now());
@@ -48,7 +48,8 @@ std::string wait_for(int socket, Steady::time_point until, const std::function<b
   socklen_t bytes = sizeof code;
   if (::getsockopt(socket, SOL_SOCKET, SO_ERROR, &code, &bytes) != 0) code = errno;
   if (code != 0) return text_of(code);
-  // Where nobody listens at a port that the system may give to who connects, it may give just that.
+  // If no process listens at a port that the system may give to connecting sockets, it may give
+  // this very port.
   return is_connected_to_itself(socket) ? text_of(ECONNREFUSED) : "";
 }
 
@@ -98,7 +99,7 @@ void prepare_for_data(int socket) {
   socklen_t bytes = sizeof domain;
   ::getsockopt(socket, SOL_SOCKET, SO_DOMAIN, &domain, &bytes);
   if (domain == AF_UNIX) {
-    // The system's own choice is a few pages; that of TCP it raises by itself.
+    // The system's default is a few pages; for TCP it raises its default by itself.
     constexpr int kLocalBytes = 4 << 20;
     set(SOL_SOCKET, SO_SNDBUF, kLocalBytes);
     return;

@@ -7,7 +7,7 @@
 
 namespace muster::inline v0_1::net {
 
-// What every frame, and so every connection without TLS, begins with.
+// The first bytes of every frame, and so of every connection without TLS.
 inline constexpr std::string_view kFrameMagic = "MuM1";
 
 // In front of the head, which the payload follows. Numbers are little-endian.
@@ -23,7 +23,7 @@ struct FrameHeader {
     std::memcpy(header.magic, kFrameMagic.data(), sizeof header.magic);
     return header;
   }
-  // Whether it is one, with a head of at most so many bytes.
+  // Whether it is one, with a head of at most `most_head_bytes`.
   bool is_valid(size_t most_head_bytes) const {
     constexpr int64_t kMostPayload = int64_t{1} << 48;
     return std::string_view(magic, sizeof magic) == kFrameMagic && head_bytes <= most_head_bytes &&

@@ -10,13 +10,14 @@ namespace muster::inline v0_1::net {
 
 class Listener {
  public:
-  // Listens at `host` (a numeric address or localhost; "0.0.0.0" means all interfaces, of IPv6
-  // too) and `port`; 0 takes a free one. Throws Unavailable, naming `shown_as`, the system's reason
-  // and, where the port is taken, `hint`.
+  // Listens at `host` (a numeric address or localhost; "0.0.0.0" means all interfaces, of IPv6 too)
+  // and `port`; 0 takes a free one. Throws Unavailable, naming `shown_as`, the system's reason and,
+  // if the port is taken, `hint`.
   Listener(const std::string& host, int port, const std::string& shown_as, const std::string& hint);
-  // Listens at the address of a task, "host:port". A loopback host, and a numeric address of this
-  // machine, is all it listens on; any other name means all interfaces, because it often belongs to
-  // a load balancer or a NAT. Throws as above, and InvalidArgument for what is no address.
+  // Listens at the address of a task, "host:port". For a loopback host, and a numeric address of
+  // this machine, it listens only there; any other name means all interfaces, because it often
+  // belongs to a load balancer or a NAT. Throws as above, and InvalidArgument for text that is no
+  // address.
   static Listener at(const std::string& address);
   // Closes the sockets.
   ~Listener();
@@ -27,7 +28,7 @@ class Listener {
   int port() const { return port_; }
   // Takes in a socket that listens elsewhere.
   void adopt(FileDescriptor socket) { sockets_.push_back(socket.release()); }
-  // Nobody can connect any more. Idempotent.
+  // No peer can connect any more. Idempotent.
   void close();
 
  private:

@@ -1,4 +1,4 @@
-// What tests of message servers share. Thread safety: none.
+// Helpers that tests of message servers share. Thread safety: none.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ inline cluster::Job job_of(const std::string& id, const std::string& token) {
 }
 inline const cluster::Job kJob = job_of("resnet", "a token of sixteen");
 
-// Says what it is told, until the other side goes.
+// Sends back each message, until the other side closes.
 inline void echo(MessageSocket& socket) {
   while (auto head = socket.receive(kLong)) {
     std::vector<std::byte> payload(static_cast<size_t>(head->payload_bytes));
@@ -62,8 +62,8 @@ inline void expect_talk(MessageSocket& socket) {
   sends.get();
 }
 
-// What somebody hears who cannot connect within a short time. On a busy machine that may be over
-// before it has heard the reason it is about; then it is given more.
+// The error of a client that cannot connect within a short time. On a busy machine the time may be
+// over before the client has received the expected reason; then it is given more time.
 inline Error error_within(double seconds, const std::string& reason, ConnectOptions options) {
   for (;; seconds *= 2) {
     options.timeout_seconds = seconds;
@@ -72,7 +72,7 @@ inline Error error_within(double seconds, const std::string& reason, ConnectOpti
   }
 }
 
-// Whom it refused last. Its threads learn that a moment after the other side does.
+// The last peer that it refused. Its threads learn that a moment after the other side does.
 inline std::string refusal_of(const MessageServer& server) {
   for (int i = 0; i < kSoon && server.last_refusal().empty(); ++i)
     std::this_thread::sleep_for(std::chrono::milliseconds(1));

@@ -16,12 +16,12 @@
 namespace muster::inline v0_1::net {
 namespace {
 
-// Room for one file beside the bytes.
+// A control message with space for one file.
 class Attachment {
  public:
   void attach_to(msghdr& message) {
     message.msg_control = bytes_;
-    // Not CMSG_SPACE: its padding has room for a second file, which would stay open unseen.
+    // Not CMSG_SPACE: its padding has space for a second file, which would stay open unnoticed.
     message.msg_controllen = CMSG_LEN(sizeof(int));
   }
   static void put(msghdr& message, int file) {

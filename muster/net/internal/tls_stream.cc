@@ -32,7 +32,7 @@ int descriptor_of(BIO* bio) {
   return static_cast<int>(reinterpret_cast<intptr_t>(BIO_get_data(bio)));
 }
 
-// What a call of the socket returned, as OpenSSL wants it.
+// The return value of a call of the socket, as OpenSSL wants it.
 template <typename Call>
 int try_on(BIO* bio, int retry, Call call) {
   BIO_clear_retry_flags(bio);
@@ -100,8 +100,8 @@ class TlsStream final : public Stream {
     return done;
   }
 
-  // A record for each call; who writes again after nothing has moved writes the same, as OpenSSL
-  // demands.
+  // A record for each call; a caller that writes again after no progress writes the same bytes, as
+  // OpenSSL demands.
   StreamStep write(std::span<const iovec> pieces) override {
     const void* data = pieces.front().iov_base;
     size_t bytes = std::min(pieces.front().iov_len, kRecordBytes);
@@ -223,8 +223,8 @@ TlsContext::TlsContext(const cluster::TlsIdentity& identity)
   if (!context_) throw internal_error("OpenSSL has no memory for TLS");
   SSL_CTX* const context = context_.get();
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  // Sessions are not resumed, keys not agreed on anew, and a connection that just ends is one that
-  // ended: the frames tell whether a message is whole.
+  // Sessions are not resumed, keys are not renegotiated, and a connection that just ends counts as
+  // ended: the frames show whether a message is whole.
   SSL_CTX_set_options(context,
                       SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
   SSL_CTX_set_num_tickets(context, 0);

@@ -13,9 +13,9 @@ namespace {
 
 using Fields = std::vector<std::string>;
 
-// First words of the messages. A hello says: protocol, version of Muster, job, whether there is a
-// token, task, nonce. A challenge says the same of the server, and its proof follows. A server of
-// another protocol says which in place of the challenge.
+// The first field of the messages. A hello contains: protocol, version of Muster, job, whether
+// there is a token, task, nonce. A challenge contains the same for the server, and its proof
+// follows. A server of another protocol names its protocol in place of the challenge.
 constexpr const char* kHello = "hello";
 constexpr const char* kAnotherProtocol = "protocol";
 constexpr const char* kChallenge = "challenge";
@@ -31,7 +31,7 @@ struct Side {
   std::string task{};
 };
 
-// A number used once stands in it, so that no proof can be played back.
+// It contains a number used once, so that no proof can be replayed.
 Fields describe(const char* word, const cluster::Job& job, const std::string& task) {
   return {word,           std::to_string(kProtocolVersion), MUSTER_VERSION,
           job.id,         job.token.empty() ? "" : "token", task,
@@ -42,9 +42,9 @@ Side side_of(const Fields& fields) {
   return {.job_id = fields[3], .has_token = !fields[4].empty(), .task = fields[5]};
 }
 
-// What `peer` and `own_task` have to hear when a first message, of whatever version, names another
-// protocol; nothing where it names this one, or is none. The task that it names stands after
-// `peer`, in the field that it had in all versions.
+// The error for `peer` and `own_task` when a first message, of whatever version, names another
+// protocol; nothing if it names this one, or is none. The name of its task is after `peer`, in the
+// field that it had in all versions.
 std::optional<Error> version_error(const std::string& text, std::string_view word,
                                    const std::string& peer, const std::string& own_task) {
   const auto fields = split_fields(text);
@@ -62,7 +62,7 @@ std::optional<Error> version_error(const std::string& text, std::string_view wor
       "the tasks of a job must run the same version of Muster: install one on all machines");
 }
 
-// The message as fields, of which the first is `word`; nothing for another.
+// The message as fields, of which the first is `word`; nothing for another message.
 std::optional<Fields> fields_of(const std::string& text, std::string_view word, size_t count) {
   auto fields = split_fields(text);
   if (!fields || fields->size() != count || fields->front() != word) return std::nullopt;
@@ -76,7 +76,7 @@ std::string proof(const cluster::Job& job, const char* role, const std::string& 
 
 const char* words_of(bool shows_token) { return shows_token ? kShowsAnotherToken : kShowsNoToken; }
 
-// Without a token the name alone tells jobs apart; it keeps nobody out who wants in.
+// Without a token the name alone distinguishes jobs; it keeps no attacker out.
 bool is_of_another_job(const cluster::Job& job, const Side& other) {
   return job.token.empty() && !other.has_token && !job.id.empty() && !other.job_id.empty() &&
          other.job_id != job.id;
@@ -165,7 +165,7 @@ ProvedClient prove_to_client(MessageSocket& socket, const cluster::Job& job,
       !is_of_another_job(job, other)) {
     return {.task = other.task, .refusal = {}};
   }
-  // Who found out from the challenge says that it goes, and waits for nothing.
+  // A peer that detected this from the challenge says that it leaves, and waits for nothing.
   if (!shown && !fields_of(answer, kRefused, 1)) throw not_muster();
   const char* const why = is_of_another_job(job, other) ? kAnotherJob : words_of(other.has_token);
   if (shown) socket.send(join_fields({kRefused, why}));
