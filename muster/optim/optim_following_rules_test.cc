@@ -1,4 +1,4 @@
-// Moving averages and look-ahead, beside their formulas for one weight.
+// Moving averages and look-ahead, compared with their formulas for one weight.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ void step(const Optimizer& optimizer, Segment& segment, int64_t begin, int64_t i
 struct Averages {
   std::string label{};
   MovingAverageOptions options;
-  // The decay of the update with so many before it, and whether it ends in the average.
+  // The decay of the update, given the number of earlier ones, and whether it ends in the average.
   std::function<double(int64_t)> decay{};
   int64_t overwrite_frequency = 0;
 };
@@ -110,7 +110,7 @@ TEST(FollowingRules, BitsDoNotDependOnWhereSegmentsBegin) {
   }
 }
 
-// Norms are those of whole variables, however long they are.
+// Norms are taken over whole variables, however long they are.
 TEST(FollowingRules, TheInnerRuleComputesWhatItDoesAlone) {
   constexpr int64_t kLength = 70'001;
   for (const Optimizer& alone : {lamb({.weight_decay = 0.1}), adam()}) {

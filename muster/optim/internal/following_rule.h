@@ -1,5 +1,5 @@
-// An update rule that works behind another one, on the weights that one has just written, with one
-// slot of its own. Thread safety: as UpdateRule.
+// An update rule that runs after another one, on the weights that the first has just written, with
+// one slot of its own. Thread safety: as UpdateRule.
 #pragma once
 
 #include <memory>
@@ -17,8 +17,8 @@ class FollowingRule : public WrappedRule {
 
   std::vector<SlotSpec> slots() const final;
   std::vector<SlotSpec> slots_of(const VariableSpec& variable) const final;
-  // A long segment is updated piece by piece, where the inner rule allows that: what follows finds
-  // the weights in the cache, and memory is passed over once.
+  // A long segment is updated piece by piece, if the inner rule allows that: the following rule
+  // finds the weights in the cache, and memory is read once.
   void update(const Segment& segment, int64_t iterations) const final;
 
  protected:

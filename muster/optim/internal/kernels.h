@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1::optim::internal {
 
-// The slots of a formula, in its order; nullptr behind them.
+// The slots of a formula, in its order; nullptr after them.
 template <typename T>
 using SlotPointers = std::array<T*, 3>;
 

@@ -1,7 +1,7 @@
 // NamePatterns chooses variables by name: regular expressions, one of which is found somewhere in
-// the name ("bias", "^encoder/", "layer_normalization.*/gamma$").
-// Thread safety: an immutable value. Optimizers are made anew in every step, so expressions and
-// what they matched are remembered for the life of the process.
+// the name ("bias", "^encoder/", "layer_normalization.*/gamma$"). Thread safety: an immutable
+// value. Optimizers are made anew in every step, so expressions and their matches are remembered
+// for the life of the process.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ class NamePatterns {
 
   bool empty() const { return patterns_.empty(); }
   bool match(const std::string& name) const;
-  // Tells which variables decay where those that match are left out of a decay.
+  // Returns which variables decay if the matching ones are left out of a decay.
   WeightDecay weight_decay(double weight_decay) const;
   std::string describe() const;  // "[bias, ^encoder/]"
   // Each of them, with `owner` and `field`.

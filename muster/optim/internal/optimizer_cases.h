@@ -1,5 +1,5 @@
-// The optimizers beside their formulas for one weight, computed in double from what is documented
-// and from nothing of ours. Tests share them. Thread safety: values.
+// The optimizers and their formulas for one weight, computed in double from the documentation and
+// independently of Muster. Tests share them. Thread safety: values.
 #pragma once
 
 #include <algorithm>
@@ -204,7 +204,7 @@ inline std::vector<OptimizerCase> ada_cases() {
            }}};
 }
 
-// By cases, as McMahan's paper has it.
+// By cases, as in McMahan's paper.
 inline ScalarStep ftrl_step(double power, double l1, double l2, double shrinkage, double beta) {
   return [=](Scalar& s, double g, int step) {
     if (step == 0) s.squares = 0.3;

@@ -1,4 +1,4 @@
-// The numbers of one update, beside weights, gradients and slots. Thread safety: values.
+// The numbers of one update, in addition to weights, gradients and slots. Thread safety: values.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ struct DecayStep {
 
 template <typename T>
 struct AverageStep {
-  T part{};  // of the way to the weight that the average goes
+  T part{};  // of the way to the weight, the average's step
 };
 
 template <typename T>
@@ -115,8 +115,8 @@ struct LarsStep {
   T gradient_scale{};
 };
 
-// Gives the same numbers as another type: cast<float>(AdamStep<double>{...}). A step has members of
-// its one type alone.
+// Returns the same numbers as another type: cast<float>(AdamStep<double>{...}). A step has members
+// of its one type alone.
 template <typename U, template <typename> class Step, typename T>
 Step<U> cast(const Step<T>& step) {
   constexpr size_t kCount = sizeof(Step<T>) / sizeof(T);
