@@ -1,9 +1,9 @@
-// Calls that a chief schedules on workers: which ones wait, which worker makes which, and what
-// becomes of a call when its worker is lost. A state machine that does nothing by itself and waits
-// for nobody: `now` is in seconds, of one clock. Thread safety: one thread at a time.
+// Calls that a chief schedules on workers: which ones wait, which worker makes which, and where a
+// call goes when its worker is lost. A state machine that does nothing by itself and never waits:
+// `now` is in seconds, of one clock. Thread safety: one thread at a time.
 //
-// A call ends once: done, failed or cancelled. It may begin more often, for one whose worker is
-// lost is given to another; what the lost one has to say later counts for nothing.
+// A call ends once: done, failed or cancelled. It may begin more often, because a call whose worker
+// is lost is given to another; a later answer of the lost one does not count.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +20,30 @@ namespace muster::inline v0_1::plan {
 
 class MUSTER_PART_EXPORT ClosureQueue {
  public:
-  // How many workers there are, and what is too much.
+  // The number of workers, and the limits.
   struct Options {
     int workers = 1;            // they are numbered from 0
     int64_t capacity = 262144;  // calls that have not ended
-    // So often a call begins at most. One that takes its workers down with it would have them all.
+    // A call begins at most this often. Otherwise a call that kills its workers would kill all of
+    // them.
     int max_attempts = 5;
   };
-  // Nobody is there at `now`.
+  // No worker is present at `now`.
   ClosureQueue(Options options, double now);
 
   // --- the program's side ---
   // Whether as many calls wait and run as may.
   bool full() const { return unfinished() >= options_.capacity; }
-  // Puts a call at the end of the queue and gives its number: 1 for the first. REQUIRES: !full(),
-  // and no failure() stands.
+  // Puts a call at the end of the queue and returns its number: 1 for the first. REQUIRES: !full(),
+  // and failure() is empty.
   int64_t schedule(std::string name);
   // Calls that have not ended.
   int64_t unfinished() const { return static_cast<int64_t>(calls_.size()); }
-  // The first failure since the last take_failure(). While it stands nothing begins.
+  // The first failure since the last take_failure(). While it is set no call begins.
   const std::optional<Error>& failure() const { return failure_; }
-  // Gives and forgets it.
+  // Returns and forgets it.
   std::optional<Error> take_failure();
-  // Those that have not begun end, as cancelled; those that have go on, and none begins again.
+  // Cancels closures that have not begun. Closures that have begun continue, and none begins again.
   void cancel(const Error& why);
 
   // kFailed: it threw, or every worker that began it was lost.
@@ -53,31 +54,31 @@ class MUSTER_PART_EXPORT ClosureQueue {
     Outcome outcome = Outcome::kDone;
     std::optional<Error> error{};
   };
-  // Those that have ended since the last time, in the order in which they did.
+  // The closures that have ended since the last call, in the order of their ends.
   std::vector<Ended> take_ended();
 
   // --- the workers' side ---
   // The worker has come, or has come again: the call of its earlier process goes to another one.
   void join(int worker, double now);
-  // It is gone; its call begins again elsewhere, before those that have not begun yet.
+  // It is gone; its call begins again elsewhere, before calls that have not begun yet.
   void leave(int worker, double now);
   // Whether it has come and is not gone.
   bool present(int worker) const { return at(worker).present; }
-  // Seconds since the last worker went, or since the beginning; nothing while one is there.
+  // Seconds since the last worker left, or since the beginning; nothing while one is present.
   std::optional<double> without_workers(double now) const;
 
-  // What a worker is to do.
+  // The work for a worker.
   struct Assignment {
     int64_t call = 0;
     int64_t ticket = 0;  // of this attempt; no two have the same
     int attempt = 1;     // of the call
   };
-  // Gives the worker the next call; nothing where none waits, or it is not there. One that has a
-  // call is given the same again.
+  // Gives the worker the next call; nothing if none waits, or it is not present. A worker that has
+  // a call gets the same again.
   std::optional<Assignment> next(int worker);
-  // The call is made. False where it is this worker's no more: its result counts for nothing.
+  // The call is made. False if it is no longer this worker's: its result does not count.
   bool finish(int worker, int64_t ticket);
-  // It threw: it ends as failed, and those that have not begun as cancelled. False as above.
+  // The call threw: it ends as failed, and calls that have not begun as cancelled. False as above.
   bool fail(int worker, int64_t ticket, const Error& error);
 
  private:
@@ -94,7 +95,7 @@ class MUSTER_PART_EXPORT ClosureQueue {
   const Worker& at(int worker) const;
   void end(int64_t call, Outcome outcome, std::optional<Error> error = {});
   void note_failure(int64_t call, const Error& error);
-  // What the worker had is without one.
+  // The call of the worker goes back to the queue.
   void take_from(Worker& worker);
 
   const Options options_;

@@ -172,7 +172,7 @@ Verdict CoordinatorState::join(const Caller& caller, int rank, int world_size, d
   if (running_ && !failure_) {
     if (auto verdict = wait_as_twin(members_, caller, now)) return *verdict;
     // A group whose members are all done is over: a newcomer begins the next one, it breaks
-    // nothing. Until then one that comes back when it was done waits for the others.
+    // nothing. Until then a member that comes back after it was done waits for the others.
     if (!all_done()) {
       if (members_.find(caller.task)->state == Membership::State::kLeft)
         return {.missing = missing(now)};
@@ -273,7 +273,7 @@ void CoordinatorState::find_stuck(double now) {
   }
 }
 
-// --- what members do ---
+// --- actions of members ---
 
 std::optional<Verdict> CoordinatorState::turn_away(const Caller& caller) const {
   if (members_.find(caller) == nullptr || failure_) return verdict_of_failure(caller);
@@ -313,8 +313,8 @@ Verdict CoordinatorState::barrier(const Caller& caller, const std::string& name,
   barrier.arrived.insert(rank_of(caller.task));
   if (barrier.arrived.size() == options_.roster.size()) {
     barrier.complete = true;
-    // A member that asks for the next generation has heard of the one before; two back nobody asks
-    // any more.
+    // A member that asks for the next generation knows the one before; the generation before that
+    // is not asked for any more.
     barriers_.erase({name, generation - 2});
   }
   if (barrier.complete) return {.state = Verdict::State::kReady};
@@ -367,8 +367,8 @@ void CoordinatorState::fail(const Caller& caller, ErrorKind kind, const std::str
 
 void CoordinatorState::fail_to_join(const Caller& caller, const Seat& seat, ErrorKind kind,
                                     const std::string& reason, double now) {
-  // A task of another cluster, or a second process of that name, must not end what goes on without
-  // it.
+  // A task of another cluster, or a second process of that name, must not end a group that runs
+  // without it.
   const bool awaited = !running_ || failure_ || all_done();
   if (!awaited || seat.rank < 0 || refuse_join(caller, seat)) return;
   (void)joiners_.find_lost(now);
@@ -410,7 +410,7 @@ bool CoordinatorState::all_done() const {
 }
 
 bool CoordinatorState::drained() const {
-  // Who joins when all are done wants the next group, and may have to find it elsewhere.
+  // A task that joins when all are done wants the next group, and may have to find it elsewhere.
   return (joiners_.here() == 0 || all_done()) && members_.here() == 0;
 }
 

@@ -1,12 +1,12 @@
-// The coordinator's decisions as a state machine: who belongs to the group, who is alive, which
-// barrier is complete, what failed first. Pure: no clock, no thread, no network; `now` is seconds
-// on any clock that only moves forward. Thread safety: none, the owner locks.
+// The coordinator's decisions as a state machine: which tasks belong to the group, which are alive,
+// which barrier is complete, which failure was first. Pure: no clock, no thread, no network; `now`
+// is seconds on any clock that only moves forward. Thread safety: none, the owner locks.
 //
 // A group is formed when every task of the roster has joined; each group has an epoch, higher than
-// the one before. The first failure of a group is recorded once and told to every member. After it,
+// the one before. The first failure of a group is recorded once and sent to every member. After it,
 // tasks that join again (with a new incarnation) gather for the next epoch. Tasks outside of the
-// roster (evaluator, parameter servers) may join as observers: they hear of failures and of the
-// end, their loss fails nobody, no barrier waits for them.
+// roster (evaluator, parameter servers) may join as observers: they are notified of failures and of
+// the end, their loss does not fail the group, and no barrier waits for them.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ struct CoordinatorOptions {
   int64_t first_epoch = 1;
 };
 
-// What a task learns from its heartbeat.
+// The content of the answer to a heartbeat.
 struct HeartbeatReply {
   std::optional<Failure> failure{};
   bool all_done = false;  // every member reported done
@@ -66,61 +66,58 @@ class CoordinatorState {
   // positive.
   CoordinatorState(CoordinatorOptions options, double now);
 
-  // --- the group ---
-  // Observers beside a group of `tasks`, and barriers of a group that may be open or were used
-  // last: no run comes near to them.
+  // --- the group --- Limits of observers of a group of `tasks`, and of barriers of a group that
+  // may be open or were used last: no run comes near to them.
   static constexpr int most_observers(int tasks) { return 16 + tasks; }
   static constexpr size_t kMostBarriers = 10'000;
   // Called again and again until kReady; a joiner that stops asking for heartbeat_timeout is
   // forgotten. `rank` must be the task's place in the roster, or -1 for an observer; `world_size`
-  // must be the roster's size, and `addresses`, where the caller knows them, the roster's. A second
+  // must be the roster's size, and `addresses`, if the caller knows them, the roster's. A second
   // process with the name of a live one is refused after heartbeat_timeout; of one that is gone, it
-  // fails the running group ("restarted"), but for one that was done: it waits for the others.
+  // fails the running group ("restarted"), except for one that was done: it waits for the others.
   Verdict join(const Caller& caller, int rank, int world_size, double now,
                const std::vector<std::string>& addresses = {});
   // The joiner's call ended without an answer: it is missing again.
   void abandon_join(const Caller& caller) { (void)joiners_.lose(caller, {}); }
-  // Who has not joined yet, in rank order.
+  // The tasks that have not joined yet, in rank order.
   std::vector<MissingTask> missing(double now) const;
   int64_t epoch() const { return epoch_; }
 
-  // --- liveness ---
-  // Notes that the caller lives and where it is.
+  // --- liveness --- Notes that the caller lives, and its phase and step.
   HeartbeatReply heartbeat(const Caller& caller, Phase phase, int64_t step, double now);
   // The long-lived connection of a member came up or broke.
   void connected(const Caller& caller) { members_.connected(caller); }
   void disconnected(const Caller& caller, double now) { members_.disconnected(caller, now); }
   // How many members have one: of these, a killed process is noticed at once.
   int connections() const;
-  // Finds lost and stuck members. Call a few times per heartbeat_timeout; after a long gap (this
-  // process itself was stopped) nobody is blamed for the silence.
+  // Finds lost and stuck members. Call it a few times per heartbeat_timeout; after a long gap (this
+  // process itself was stopped) no member is blamed for the silence.
   void tick(double now);
   const std::optional<Failure>& first_failure() const { return failure_; }
-  // What this caller must know: its group's failure, also after a newer group was formed.
+  // The failure that this caller must know: its group's, also after a newer group was formed.
   std::optional<Failure> failure_for(const Caller& caller) const;
 
-  // --- what members do ---
-  // `signature`: one line per variable ("name shape dtype"), in any order. Differing from what the
-  // first member declared fails the group with a message naming both tasks and the lines that
-  // differ.
+  // --- actions of members --- `signature`: one line per variable ("name shape dtype"), in any
+  // order. Differing from what the first member declared fails the group with a message naming both
+  // tasks and the lines that differ.
   Verdict declare_model(const Caller& caller, std::vector<std::string> signature);
   // The `generation`-th use of `name` by this caller. It is complete when all members have come.
   Verdict barrier(const Caller& caller, const std::string& name, int64_t generation, double now);
   // The caller, a member, ends the group, for this reason.
   void fail(const Caller& caller, ErrorKind kind, const std::string& reason);
-  // A task of the roster says that it will not join: whoever waits for the group learns why, until
-  // that task joins. It is not believed when its cluster is another one, when the group does not
-  // wait for it, or while another process of its name is joining.
+  // A task of the roster says that it will not join: tasks that wait for the group receive the
+  // reason, until that task joins. The message is ignored when its cluster is another one, when the
+  // group does not wait for it, or while another process of its name is joining.
   void fail_to_join(const Caller& caller, const Seat& seat, ErrorKind kind,
                     const std::string& reason, double now);
-  // Whether nobody of the roster is left who would wait in vain: each said that it will not join,
-  // or asked, and heard that another will not.
+  // Whether no task of the roster is left that would wait in vain: each said that it will not join,
+  // or asked, and was notified that another will not.
   bool all_know_of_start_failure() const;
   // The caller has made its last step.
   void done(const Caller& caller);
-  // Goodbye. Before the caller is done, and without an earlier failure, this fails the group. Of a
-  // task that is only joining it fails nobody, since another process may come in its place: whoever
-  // waits for the group learns that it went.
+  // Goodbye. Before the caller is done, and without an earlier failure, this fails the group. If
+  // the caller is only joining, nothing fails, since another process may join in its place; tasks
+  // that wait for the group are notified that it left.
   void leave(const Caller& caller);
   bool all_done() const;
   // No member or observer is left to talk to.
@@ -136,7 +133,7 @@ class CoordinatorState {
   Verdict may_use_store(const Caller& caller) const {
     return turn_away(caller).value_or(Verdict{.state = Verdict::State::kReady});
   }
-  // kReady when all keys are there, kFailed when the group failed.
+  // kReady if all keys exist, kFailed if the group failed.
   Verdict wait(const Caller& caller, const std::vector<std::string>& keys) const;
 
  private:
@@ -153,20 +150,20 @@ class CoordinatorState {
 
   // -1 for an observer.
   int rank_of(const std::string& task) const;
-  // Whom these calls are not for: who is no member, or whose group has failed.
+  // Refuses callers that are not members, or whose group has failed.
   std::optional<Verdict> turn_away(const Caller& caller) const;
-  // Nothing where no earlier process of the caller's task is in its way.
+  // Nothing if no earlier process of the caller's task is in its way.
   std::optional<Verdict> wait_as_twin(Membership& others, const Caller& caller, double now);
   Verdict verdict_of_failure(const Caller& caller) const;
   void form_group(double now);
   void record(const std::string& task, ErrorKind kind, std::string reason);
-  // What keeps the caller from a place in the group, whatever the others do.
+  // The reason why the caller cannot get a place in the group, whatever the others do.
   std::optional<Verdict> refuse_join(const Caller& caller, const Seat& seat) const;
   Verdict join_as_observer(const Caller& caller, double now);
-  // What those at the barrier wait for; kRefused when it can never be complete.
+  // The tasks that the barrier waits for; kRefused if it can never be complete.
   Verdict wait_at(const Barrier& barrier, const Caller& caller, const std::string& name,
                   double now) const;
-  // The open barrier a member stands at.
+  // The open barrier at which a member waits.
   std::optional<std::string> stands_at(int rank) const;
   Patience patience() const;
   std::string task_at(int rank) const;  // as messages name it
@@ -177,13 +174,14 @@ class CoordinatorState {
   int64_t epoch_ = 0;    // 0: no group yet
   bool running_ = false;
   Membership members_;                            // the present group and its observers
-  Membership joiners_;                            // who gathers for the next group
+  Membership joiners_;                            // tasks that gather for the next group
   std::map<std::string, Awaited> roster_;         // by task
   std::map<std::string, Failure> failed_starts_;  // tasks that said that they will not join
-  std::set<std::string> heard_;                   // tasks that asked, and heard of these
+  std::set<std::string> heard_;                   // tasks that asked, and were notified of these
   std::optional<Failure> failure_;
-  std::optional<Failure> last_failure_;  // of an earlier group, for members who have not heard yet
-  std::pair<std::string, std::vector<std::string>> model_;  // declared first: by whom, lines
+  std::optional<Failure> last_failure_;  // of an earlier group, for members that have not been
+                                         // notified yet
+  std::pair<std::string, std::vector<std::string>> model_;  // declared first: task, lines
   std::map<BarrierKey, Barrier> barriers_;
   KeyValueStore store_;
 };

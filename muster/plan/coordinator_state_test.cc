@@ -59,7 +59,7 @@ TEST(Join, AnAbandonedJoinIsForgottenAtOnce) {
   EXPECT_EQ(state.join(caller(0), 0, 2, 0.2).state, State::kReady);
 }
 
-// A task failed before it could join; the others learn why, and not by a time-out.
+// A task failed before it could join; the others receive the reason at once, without a time-out.
 TEST(Join, WhoWillNotComeTellsThoseWhoWait) {
   CoordinatorState state(options(3), 0);
   EXPECT_EQ(state.join(caller(0), 0, 3, 0).state, State::kWaiting);
@@ -91,7 +91,7 @@ TEST(Join, WhoWillNotComeTellsThoseWhoWait) {
   EXPECT_EQ(state.join(caller(2, 2), 2, 3, 5).state, State::kReady);
 }
 
-// A chief that cannot start need not wait for anybody then.
+// A chief that cannot start need not wait for any task then.
 TEST(Join, AllKnowOfAStartFailureWhenEachToldOfItsOwnOrHeardOfOne) {
   CoordinatorState state(options(3), 0);
   const auto will_not_come = [&](int rank, double now) {

@@ -1,23 +1,25 @@
-// Who takes part in a run, and who of them lives: joining, incarnations, heartbeats, silence,
-// broken connections, goodbyes and restarts. Tasks in step, workers of parameter servers and
-// workers that make scheduled calls go by these rules; each of their hosts adds what a member means
-// to it: a place at barriers, a claim on a step, a call. Pure: no clock, no thread, no network;
-// `now` is seconds on any clock that only moves forward. Thread safety: none, the owner locks.
+// Decides which tasks take part in a run and which of them are alive: joining, incarnations,
+// heartbeats, silence, broken connections, goodbyes and restarts. Tasks in step, workers of
+// parameter servers and workers that make scheduled calls follow these rules; each of their hosts
+// adds what a member means to it: a place at barriers, a claim on a step, a call. Pure: no clock,
+// no thread, no network; `now` is seconds on any clock that only moves forward. Thread safety:
+// none, the owner locks.
 //
-// - A task joins: its process is here. The same process may ask again, and was heard of.
-// - Another process of the task joins while the first is here: it takes the place at once, or, by
-//   MembershipRules::twins_wait, it waits while the first one lives, for heartbeat_timeout, and
-//   then it is refused. The first one is lost where the other takes its place.
+// - A task joins: its process is present. The same process may ask again, which counts as a sign of
+//   life.
+// - Another process of the task joins while the first is present: it takes the place at once, or,
+//   by MembershipRules::twins_wait, it waits while the first one lives, for heartbeat_timeout, and
+//   then it is refused. The first one is lost if the other takes its place.
 // - A heartbeat counts for the process that sends it, and for no other of its task.
 // - Silence of more than heartbeat_timeout, a connection that is broken for more than
 //   reconnect_timeout, and the end of its process that its host sees: a member is lost, once.
-// - Goodbye: it has left, which is no loss. Nor is the end of one that is done.
-// - Who has left or was lost joins again as anybody who was never here.
+// - Goodbye: it has left, which is no loss. The end of a task that is done is no loss either.
+// - A task that has left or was lost joins again like a new task.
 //
-// Every wait for a peer has its time-out by one of these names, here and elsewhere: join_timeout,
-// until all who are wanted have come; heartbeat_timeout, silence; reconnect_timeout, a broken
-// connection; restart_timeout, until one that is gone was started again; answer_timeout, one
-// answer; goodbye_timeout, goodbyes at the end.
+// Every wait for a peer has a timeout with one of these names, here and elsewhere: join_timeout,
+// until all expected tasks have joined; heartbeat_timeout, silence; reconnect_timeout, a broken
+// connection; restart_timeout, until a lost task was started again; answer_timeout, one answer;
+// goodbye_timeout, goodbyes at the end.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +41,8 @@ struct MembershipRules {
   double heartbeat_timeout = 6;  // seconds of silence after which a member is lost
   // Seconds a member's broken connection may take to come back; unset: members hold none.
   std::optional<double> reconnect_timeout{};
-  // Whether a second process with the name of a live one waits, because it would end what all
-  // others do. Unset: what the first process held is free again, and costs the others nothing.
+  // Whether a second process with the name of a live one waits, because it would end the work of
+  // all others. Unset: the first process's resources are free again, at no cost for the others.
   bool twins_wait = false;
 };
 
@@ -49,14 +51,14 @@ struct MUSTER_PART_EXPORT Pulse {
   double heard = 0;
   std::optional<double> disconnected_since{};
 
-  // Nothing where it is not lost.
+  // Nothing if it is not lost.
   std::optional<std::string> why_lost(const MembershipRules& rules, double now) const;
-  // Whoever looks stood still itself for so many seconds: they are none of the other's silence.
+  // The host itself stood still for this many seconds: they do not count as the members' silence.
   void forgive(double seconds, double now);
 };
 
 // For how many seconds a process that looks at others now and then stood still itself, since its
-// last look, which this one replaces; 0 where that was `longest_gap` ago at most.
+// last look, which this one replaces; 0 if that was `longest_gap` ago at most.
 MUSTER_PART_EXPORT double standstill(double* last_look, double now, double longest_gap);
 
 // Where a member is, as it says.
@@ -85,33 +87,34 @@ class MUSTER_PART_EXPORT Membership {
     bool here() const { return state == State::kHere || state == State::kDone; }
   };
 
-  // What a process hears that wants to take part. kKnown: it does already. kRestarted: an earlier
-  // process of its task was here, and is gone with this. kTooEarly: ask again. kRefused: the
+  // The answer to a process that wants to take part. kKnown: it already does. kRestarted: an
+  // earlier process of its task was here, and is now gone. kTooEarly: ask again. kRefused: the
   // earlier one lives.
   enum class Admission { kAdmitted, kKnown, kRestarted, kTooEarly, kRefused };
   Admission join(const Caller& caller, double now);
   // The same, but the caller does not come in: its host wants it elsewhere.
   Admission knock(const Caller& caller, double now);
 
-  // A sign of life. False, and nothing, where the process is not here.
+  // A sign of life. False, and nothing, if the process is not here.
   bool heartbeat(const Caller& caller, double now, std::optional<MemberPlace> place = {});
   // A connection of the process came up or broke.
   void connected(const Caller& caller);
   void disconnected(const Caller& caller, double now);
   void done(const Caller& caller);
-  // The state it had; nothing where the process is not here.
+  // The state it had; nothing if the process is not here.
   std::optional<State> goodbye(const Caller& caller);
-  // Its process is gone, and said nothing. What to say of it; nothing where it is no loss.
+  // Its process is gone without a goodbye. Returns the failure to report; nothing if it is no loss.
   std::optional<Failure> lose(const Caller& caller, std::string reason);
-  // Who is lost by now; each loss is found once. Called a few times per heartbeat_timeout: a gap of
-  // more than half of it was a standstill of this process, and is nobody's silence.
+  // The members that are lost by now; each loss is reported once. Called a few times per
+  // heartbeat_timeout: a gap of more than half of it was a standstill of this process, and does not
+  // count as silence of any member.
   std::vector<Failure> find_lost(double now);
   // Seconds for which this process stood still since the last time this was asked.
   double take_standstill() { return std::exchange(stood_still_, 0); }
   // The task is as if it had never come.
   void forget(const std::string& task);
 
-  // Nothing where no process of the task came, or not this one.
+  // Nothing if no process of the task came, or not this one.
   const Member* find(const std::string& task) const;
   const Member* find(const Caller& caller) const;
   bool is_here(const std::string& task) const { return is_here(find(task)); }

@@ -1,6 +1,6 @@
 // Random histories of tasks whose processes die, stand still, lose connections, come twice and come
-// again, while their words are late and their host stands still now and then. What a member may
-// count on is checked against a record of what really happened, for the rules of each host.
+// again, while their messages are late and their host stands still now and then. The guarantees for
+// a member are checked against a record of the true events, for the rules of each host.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,16 +22,16 @@ using Admission = Membership::Admission;
 
 constexpr double kTimeout = 6, kLook = 0.25, kEnd = 100;
 
-// A process of a task: what is true of it, whatever its host believes.
+// A process of a task: its true state, whatever its host believes.
 struct Process {
   Caller who{};
   bool lives = true;
   int64_t admissions = 0;  // the last time it came in; 0: never
   int64_t lost = 0;        // the same number, when that has ended
-  bool ended = false;      // it was done, or said goodbye, and its host heard so
+  bool ended = false;      // it was done, or said goodbye, and its host was notified
   double asked = -1;       // to come in, first
   double still_until = 0;
-  double heard = 0;  // when a word of it came
+  double heard = 0;  // when a message of it arrived
 };
 using ProcessPtr = std::shared_ptr<Process>;
 
@@ -62,13 +62,13 @@ class History {
   void after(double seconds, std::function<void()> event) {
     events_.emplace(std::pair(now_ + seconds, next_++), std::move(event));
   }
-  // What a process does while it lives and does not stand still.
+  // The actions of a process while it lives and does not stand still.
   void act(const ProcessPtr& process, const std::function<void()>& what) {
     if (!process->lives) return;
     const double still = process->still_until - now_;
     still > 0 ? after(still, [=, this] { act(process, what); }) : what();
   }
-  // A word on its way to the host, which hears nothing while it stands still.
+  // A message on its way to the host, which receives nothing while it stands still.
   void send(const std::function<void()>& word) {
     after(delay(), [=, this] { at_host(word); });
   }
@@ -111,7 +111,7 @@ class History {
     if (in) process->heard = now_;
     if (answer == Admission::kKnown) return answer;
     if (before != nullptr && rules_.twins_wait) {
-      // Nobody takes the place of one that lives, and somebody does of one that is gone.
+      // No process takes the place of a live one, and one does take the place of a dead one.
       if (answer == Admission::kRefused) {
         EXPECT_GT(awake_since(process->asked), kTimeout) << where(*process);
       }
@@ -147,7 +147,7 @@ class History {
     });
   }
 
-  // It hears that it was taken for lost: its task comes again, in another life.
+  // It learns that it was taken for lost: its task comes again, as a new process.
   void come_again(const ProcessPtr& process) {
     act(process, [=, this] {
       process->lives = false;
@@ -180,7 +180,7 @@ class History {
       last_look_ = now_;
       for (const Failure& lost : members_.find_lost(now_)) note_loss(lost, /*seen=*/false);
       for (const auto& [task, member] : members_.all()) {
-        // Whoever is silent is found.
+        // A silent member is found.
         const double silent = now_ - std::max(of(member.incarnation)->heard, woke_);
         EXPECT_TRUE(!member.here() || silent <= kTimeout) << task;
       }
@@ -202,8 +202,7 @@ class History {
     EXPECT_TRUE(seen || cut || silence(process) > kTimeout) << where(process);
   }
 
-  // For how long nothing came of it, and for how long the host has run since a time: without what
-  // is forgiven.
+  // How long it was silent, and how long the host has run since a time: without forgiven times.
   double silence(const Process& process) const { return awake_since(process.heard); }
   double awake_since(double time) const {
     double seconds = now_ - time;
@@ -277,9 +276,9 @@ class History {
   std::vector<std::pair<double, double>> host_stills_;
 };
 
-// Silence of less than the time-out loses nobody, and more of it is always found; the words of an
-// earlier process keep no later one alive; a process that came in is lost once at most, and never
-// after its goodbye; nobody takes the place of one that lives, where twins wait.
+// Silence of less than the timeout loses no process, and longer silence is always found; messages
+// of an earlier process keep no later one alive; a process that came in is lost once at most, and
+// never after its goodbye; no process takes the place of a live one if twins wait.
 void holds_for(const MembershipRules& rules) {
   int losses = 0, restarts = 0, refusals = 0, standstills = 0;
   for (uint64_t seed = 1; seed <= 1000; ++seed) {

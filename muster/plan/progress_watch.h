@@ -1,8 +1,8 @@
 // Finds the member of a group that keeps the others waiting for too long. Processes and threads are
-// judged by the same rules: who trains must take steps, who saves has a limit of its own, and who
-// builds or evaluates a long one; while somebody does one of these, nobody is blamed for taking no
-// step. Pure: `now` is seconds on any clock that only moves forward. Thread safety: none, the owner
-// locks.
+// judged by the same rules: a member that trains must take steps, one that saves has a limit of its
+// own, and one that builds or evaluates a long limit; while any member does one of these, no member
+// is blamed for taking no step. Pure: `now` is seconds on any clock that only moves forward. Thread
+// safety: none, the owner locks.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ class ProgressWatch {
   void set_away(int member, bool away, double now);
   // The member will do no more: it is neither busy nor stuck.
   void remove(int member);
-  // The owner itself did not run for the last `gap` seconds: they count against nobody.
+  // The owner itself did not run for the last `gap` seconds: they count against no member.
   void forgive(double gap, double now);
 
   // A member the others have waited for too long.
@@ -47,7 +47,7 @@ class ProgressWatch {
     std::string complaint() const;
   };
   // `arrived` have waited for all others since `opened`. The owner asks again and again while they
-  // wait: this is also how the watch learns until when somebody was busy.
+  // wait: this is also how the watch learns until when a member was busy.
   std::optional<Stuck> find_stuck(const std::set<int>& arrived, double opened, double now);
 
  private:
@@ -64,7 +64,7 @@ class ProgressWatch {
 
   Patience patience_;
   std::vector<Member> members_;
-  double last_busy_;  // when somebody was last known to build, save, evaluate or be away
+  double last_busy_;  // when a member was last known to build, save, evaluate or be away
 };
 
 }  // namespace muster::inline v0_1::plan

@@ -61,7 +61,8 @@ void StepLedger::begin(Start start, double now) {
 void StepLedger::join(int worker, double /*now*/) {
   Worker& w = at(worker);
   w.present = false;
-  // Who comes later is not behind: it would hold up all others until it had caught up.
+  // A worker that comes later starts at the slowest clock: otherwise it would hold up all others
+  // until it had caught up.
   const int slow = slowest();
   if (slow >= 0) w.clock = std::max(w.clock, at(slow).clock);
   w.present = true;
@@ -92,7 +93,7 @@ StepLedger::Claim StepLedger::claim(int worker, double now) {
   abandon(worker);
   if (!begun()) return {};
   if (over(now) || w.ended || !w.present) return {.state = Claim::State::kOver};
-  // What is claimed by others may yet come to nothing, and then a step is left to make.
+  // Claims of others may still fail, and then a step is left to make.
   if (options_.aggregate == 0 && last_step_ && step_ + claims() >= *last_step_) return {};
   if (options_.max_staleness) {
     const int slow = slowest();
@@ -154,7 +155,7 @@ StepLedger::Commit StepLedger::commit_to_round(Worker& w, int64_t ticket,
 }
 
 int64_t StepLedger::needed(double now) const {
-  // Where nobody begins a step any more, those that were begun are all there will be.
+  // When no worker begins a step any more, the steps that were begun are the last ones.
   if (!stopped_.empty()) return std::max<int64_t>(1, claims());
   const int64_t expected =
       std::ranges::count_if(workers_, [&](const Worker& w) { return has_more(w, now); });
@@ -200,7 +201,7 @@ bool StepLedger::over(double now) const {
 }
 
 bool StepLedger::has_more(const Worker& w, double now) const {
-  // Whoever is gone may come back for the rest of its data, within limits.
+  // A lost worker may come back for the rest of its data, within limits.
   return !w.ended && (w.present || now - w.absent_since < options_.rejoin_timeout);
 }
 

@@ -1,11 +1,11 @@
-// The course of a run in which workers train at their own pace: who may begin a step, which steps
-// count, who holds whom up, and when all is over. One parameter server keeps it. A state machine
-// that does nothing by itself and waits for nobody: `now` is in seconds, of one clock.
-// Thread safety: one thread at a time.
+// The course of a run in which workers train at their own pace: which worker may begin a step,
+// which steps count, which worker holds up which, and when all is over. One parameter server keeps
+// it. A state machine that does nothing by itself and never waits: `now` is in seconds, of one
+// clock. Thread safety: one thread at a time.
 //
 // A worker claims a step before it reads the weights, and commits it when every server has its
 // gradients. A step counts when it is committed, for all servers or for none. So the run makes
-// exactly as many steps as it was asked for, and where a worker is in its data is known to the
+// exactly as many steps as it was asked for, and each worker's position in its data is exact to the
 // example.
 #pragma once
 
@@ -31,14 +31,15 @@ struct StalenessSummary {
 
 class MUSTER_PART_EXPORT StepLedger {
  public:
-  // What a run is made of.
+  // The parameters of a run.
   struct Options {
     int workers = 1;  // the chief and the workers, by rank
-    // A worker may be so many steps ahead of the slowest one that takes part; unset: any number.
+    // The most steps that a worker may be ahead of the slowest one that takes part; unset: any
+    // number.
     std::optional<int64_t> max_staleness{};
-    // So many gradients make an update together, at most one of each worker; who comes later with
-    // one of the same update is dropped, and counted. 0: each makes its own. It is less where fewer
-    // workers are to be expected.
+    // This many gradients make an update together, at most one of each worker; a later gradient of
+    // the same update is dropped, and counted. 0: each makes its own. The number is less if fewer
+    // workers are expected.
     int aggregate = 0;
     // Seconds a worker that is not there is waited for at the end, when all others have used up
     // their data.
@@ -46,58 +47,58 @@ class MUSTER_PART_EXPORT StepLedger {
   };
   // How a run begins, or begins again.
   struct Start {
-    int64_t generation = 1;  // higher than that of the run before
+    int64_t generation = 1;  // higher than in the run before
     int64_t step = 0;        // updates made so far
     std::optional<int64_t> last_step{};
     std::vector<std::string> positions{};  // of each worker in its data; "" at the beginning
   };
   explicit StepLedger(Options options);
 
-  // From now on claims are answered. What was before is forgotten, but for who is there.
+  // From now on claims are answered. The earlier state is forgotten, except for the workers that
+  // are present.
   void begin(Start start, double now);
   bool begun() const { return generation_ > 0; }
   int64_t generation() const { return generation_; }
   int64_t step() const { return step_; }
-  // Where the worker's data stands behind its last step that counts.
+  // The worker's iterator state after its last step that counts.
   const std::string& position(int worker) const { return at(worker).position; }
-  // Of each worker, whether its data is used up.
+  // For each worker, whether its data is used up.
   std::vector<bool> ended() const;
 
-  // --- who is there ---
-  // The worker has come, or has come again: what its earlier process held is free.
+  // --- present workers --- The worker has come, or has come again: the claim of its earlier
+  // process is free.
   void join(int worker, double now);
-  // It is gone, and holds nobody up.
+  // The worker is gone, and holds up no other.
   void leave(int worker, double now);
 
-  // --- steps ---
-  // What a worker that wants to make a step hears.
+  // --- steps --- The answer to a worker that wants to make a step.
   struct Claim {
     // kOver: there is nothing more to do for this worker.
     enum class State { kGranted, kWait, kOver };
     State state = State::kWait;
     int64_t ticket = 0;
-    // kWait: of whom; -1: of nobody in particular.
+    // kWait: for which worker; -1: for no particular one.
     int waits_for = -1;
   };
   // Asks for a step. A worker holds one claim at most: a second one replaces the first.
   Claim claim(int worker, double now);
 
-  // What became of a step.
+  // The result of a step.
   struct Commit {
     // kWait: a checkpoint is being cut, or the update lacks gradients of others: ask again.
     // kDropped: the update was made without it. kLost: the claim is no longer this worker's, since
     // it was taken for lost; it has to join again.
     enum class State { kAccepted, kWait, kDropped, kLost };
     State state = State::kLost;
-    int64_t step = 0;  // this one's number; kDropped: that of the last one
+    int64_t step = 0;  // this step's number; kDropped: the number of the last one
     int64_t staleness = 0;
   };
-  // Makes the claimed step count; `position` is where the worker's data stands behind it, and
-  // `looked` how many commits were in the weights it had, where it says so; else those that had
-  // been made when it claimed the step.
+  // Makes the claimed step count. `position` is the iterator state after it. `looked` is the number
+  // of commits that the weights contained, if the worker says so; otherwise the commits at the time
+  // of the claim.
   Commit commit(int worker, int64_t ticket, const std::string& position, double now,
                 std::optional<int64_t> looked = {});
-  // Makes the update that lacks nothing but workers who do not come. commit() does it as well.
+  // Makes the update that lacks only workers that do not come. commit() does it as well.
   void close_round(double now);
   // The gradients of an update that several workers make: which step of which worker.
   struct Round {
@@ -112,19 +113,19 @@ class MUSTER_PART_EXPORT StepLedger {
     std::vector<Part> parts{};  // by worker
     static auto fields(auto& m) { return std::tie(m.generation, m.number, m.parts); }
   };
-  // The last one. Each goes into the weights once, in order.
+  // The last round. Each goes into the weights once, in order.
   const Round& last_round() const { return last_round_; }
   // Gradients that came too late, since begin().
   int64_t dropped() const { return dropped_; }
-  // Whether this step of the worker is its last one that counts: what a server asks that has the
-  // step's gradients, and whose worker is gone. Those of an earlier one are on no server any more,
-  // or came late from a process that is gone, and count for nothing.
+  // Whether this step of the worker is its last one that counts. A server asks this if it has the
+  // step's gradients and the worker is gone. Gradients of an earlier step are on no server any
+  // more, or came late from a process that is gone, and do not count.
   bool committed(int worker, int64_t ticket) const { return at(worker).committed == ticket; }
-  // The worker gives its claim back; with a ticket, only where it is the one it holds.
+  // The worker gives its claim back; with a ticket, only if that is its claim.
   void abandon(int worker, int64_t ticket = 0);
   // Its data is used up.
   void end_input(int worker);
-  // Nobody gets a claim any more.
+  // No worker gets a claim any more.
   void stop(std::string why);
 
   // --- the end ---
@@ -132,11 +133,11 @@ class MUSTER_PART_EXPORT StepLedger {
   bool over(double now) const;
   // And no claim is under way.
   bool settled(double now) const;
-  // Why: "max_steps", "end of input", or what stop() was told; "" before.
+  // The reason: "max_steps", "end of input", or the argument of stop(); "" before.
   std::string why(double now) const;
-  // Workers that are not there and whose data is not used up.
+  // Workers that are absent and whose data is not used up.
   std::vector<int> unfinished() const;
-  // Workers for which it is not settled: whose data is not used up, and when it is over, those that
+  // Workers that are not finished: whose data is not used up, and when the run is over, those that
   // are making a step.
   std::vector<int> awaited(double now) const;
 
@@ -150,7 +151,7 @@ class MUSTER_PART_EXPORT StepLedger {
   int64_t commits() const { return commits_; }
   std::vector<std::string> positions() const;
 
-  // Of the worker's steps since begin().
+  // Summary of the worker's steps since begin().
   StalenessSummary staleness(int worker) const;
   // How many of them there are.
   int64_t steps_of(int worker) const { return at(worker).steps; }
@@ -163,7 +164,7 @@ class MUSTER_PART_EXPORT StepLedger {
     int64_t ticket = 0;     // claimed; 0: none
     int64_t committed = 0;  // the last ticket that counted
     int64_t committed_step = 0;
-    bool contributed = false;  // its claim's gradients wait for those of others
+    bool contributed = false;  // its claim's gradients wait for other workers' gradients
     int64_t round = 0;         // updates at its claim
     std::string pending{};     // its position then
     int64_t commits_at_look = 0;
@@ -179,8 +180,8 @@ class MUSTER_PART_EXPORT StepLedger {
   int64_t claims() const;
   // Whether it takes part: others may have to wait for it.
   static bool active(const Worker& worker) { return worker.present && !worker.ended; }
-  // The slowest active worker; -1 without any.
-  // Whether it has data left, and is there or may come back for that.
+  // The slowest active worker; -1 without any. Whether it has data left, and is present or may come
+  // back for that.
   bool has_more(const Worker& worker, double now) const;
   int slowest() const;
   Commit commit_to_round(Worker& worker, int64_t ticket, const std::string& position, double now);

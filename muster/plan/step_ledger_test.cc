@@ -49,7 +49,7 @@ TEST(StepLedger, MakesExactlyTheStepsItWasAskedFor) {
   EXPECT_EQ(last.state, Claimed::kGranted);
   EXPECT_EQ(ledger.claim(1, 0).state, Claimed::kWait);
   EXPECT_FALSE(ledger.over(0));
-  // The one that has the last step dies: the other makes it.
+  // The worker that has the last step dies: the other makes it.
   ledger.leave(0, 0);
   EXPECT_EQ(ledger.commit(0, last.ticket, "", 0).state, Committed::kLost);
   EXPECT_EQ(step(ledger, 1), 3);
@@ -113,7 +113,7 @@ TEST(StepLedger, NobodyRunsAwayFromTheSlowest) {
   step(ledger, 1);
   step(ledger, 0);
   EXPECT_EQ(ledger.claim(0, 0).state, Claimed::kWait);
-  // Who is gone, or has no data, holds nobody up.
+  // A worker that is gone, or has no data, holds up no other.
   ledger.leave(1, 0);
   step(ledger, 0);
   ledger.join(1, 0);
@@ -148,7 +148,7 @@ TEST(StepLedger, MeasuresStaleness) {
   EXPECT_EQ(ledger.staleness(1).max, 0);
 }
 
-// Of weights that were fetched before the step was claimed, or behind that.
+// The staleness of weights that were fetched before the step was claimed, or after that.
 TEST(StepLedger, StalenessCountsFromTheLookAtTheWeights) {
   StepLedger ledger = begun({.workers = 2});
   for (int i = 0; i < 3; ++i) step(ledger, 1);
@@ -158,7 +158,7 @@ TEST(StepLedger, StalenessCountsFromTheLookAtTheWeights) {
   for (int i = 0; i < 3; ++i) step(ledger, 1);
   EXPECT_EQ(ledger.commit(0, late.ticket, "", 0, /*looked=*/6).staleness, 1);
   EXPECT_EQ(ledger.staleness(0).max, 2);
-  // Nobody has seen what was not made.
+  // A step that was not made is in no worker's weights.
   const auto odd = ledger.claim(0, 0);
   EXPECT_EQ(ledger.commit(0, odd.ticket, "", 0, /*looked=*/99).staleness, 0);
 }
@@ -205,7 +205,7 @@ TEST(StepLedger, AnUpdateDoesNotWaitForWhoWillNotCome) {
   EXPECT_EQ(ledger.commit(0, ticket[0], "", 0).state, Committed::kWait);
   ledger.end_input(1);
   EXPECT_EQ(ledger.commit(0, ticket[0], "", 0).state, Committed::kWait);
-  // What a lost worker had brought goes with it.
+  // The gradients that a lost worker had brought are dropped with it.
   EXPECT_EQ(ledger.claim(2, 0).state, Claimed::kGranted);
   ledger.leave(2, 5);
   EXPECT_EQ(ledger.commit(0, ticket[0], "", 14).state, Committed::kWait);
@@ -236,7 +236,7 @@ TEST(StepLedger, WhenAllIsStoppedTheUpdateUnderWayIsMade) {
 }
 
 // Workers at random paces that die and come back, whose data has known sizes: every seed ends, no
-// step is lost or made twice, and nobody is further ahead than it may be.
+// step is lost or made twice, and no worker is further ahead than allowed.
 TEST(StepLedger, EveryRandomRunEnds) {
   for (uint32_t seed = 1; seed <= 1000; ++seed) {
     std::mt19937 random(seed);
@@ -274,7 +274,7 @@ TEST(StepLedger, EveryRandomRunEnds) {
         ledger.join(w, now);
         const std::string at = ledger.position(w);
         const int64_t next = at.empty() ? 0 : std::stoll(at);
-        // It may have died before it heard that its last step counts.
+        // It may have died before it learned that its last step counts.
         for (int64_t row = process.next; row < next; ++row) trained[w].insert(row);
         process = {.alive = true, .next = next};
       } else if (draw(100) == 0) {
