@@ -18,7 +18,7 @@ namespace muster::inline v0_1 {
 // One image is changed at a time, so that its bits depend on no other.
 class ImageAugmentation::Impl : public UnaryLayerImpl {
  public:
-  // `keras_name` is what errors call it.
+  // `keras_name` is its name in errors.
   Impl(const char* keras_name, const char* class_name, std::string name)
       : UnaryLayerImpl(class_name, std::move(name)), keras_name_(keras_name) {}
 
@@ -254,7 +254,7 @@ ImageAugmentation RandomFlip(FlipMode mode, std::string name) {
 }
 
 ImageAugmentation RandomRotation(RandomFactor factor, RandomRotationOptions options) {
-  constexpr double kMost = 1e6;  // turns, behind which a float64 has few digits for the angle
+  constexpr double kMost = 1e6;  // turns, beyond which a float64 has few digits for the angle
   check_factor("RandomRotation", "factor", factor, -kMost, kMost);
   check_interpolation("RandomRotation", options.interpolation);
   check_fill_value("RandomRotation", options.fill_value);

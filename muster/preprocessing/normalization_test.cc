@@ -61,7 +61,7 @@ TEST(NormalizationTest, KeepsTheAxesItIsTold) {
   const Tensor y = rows(images);
   expect_close(y[0][1][0][0], torch::tensor((2 - 4.5) / std::sqrt(4.25)));
   expect_close(y.mean(at::IntArrayRef({0, 2})), torch::zeros({2, 2}), 1e-5);
-  // One element of the pipeline has no batch axis, so its channels are the last axis all the same.
+  // One element of the pipeline has no batch axis, but its channels are still the last axis.
   expect_close(channels(images[1]), channels(images)[1]);
 }
 
@@ -72,7 +72,7 @@ TEST(NormalizationTest, InvertGoesBack) {
   expect_close(back(there(x)), x, 1e-5);
 }
 
-// The law: what a data set is cut into leaves no trace, not even in the last bit.
+// Invariant: the division of a data set into batches leaves no trace, not even in the last bit.
 TEST(NormalizationTest, AnySplitIntoBatchesGivesTheSameBits) {
   const Tensor all =
       torch::sin(torch::arange(1200, kFloat64) * 12.9898).reshape({200, 2, 3}) * 5 + 1e4;

@@ -15,9 +15,9 @@ std::string name_of(OutputMode mode);
 // Throws InvalidArgument "Hashing: output_mode is kTfIdf" unless the mode is among those.
 void check_output_mode(const char* layer, OutputMode mode, std::initializer_list<OutputMode> known);
 
-// Encodes int64 numbers as OutputMode says, in float32 but for kInt; numbers outside of [0, depth)
-// count for nothing. A scalar gives [depth]. Of one axis kOneHot makes rows, also when it has one
-// number alone. With `weights`, of the shape of `ids`, kCount adds these instead of ones.
+// Encodes int64 numbers as OutputMode says, in float32 except for kInt; numbers outside of [0,
+// depth) do not count. A scalar gives [depth]. From one axis kOneHot makes rows, also when it has
+// one number alone. With `weights`, of the shape of `ids`, kCount adds these instead of ones.
 Tensor encode(const Tensor& ids, OutputMode mode, int64_t depth, const Tensor& weights = {});
 
 }  // namespace muster::inline v0_1::internal
