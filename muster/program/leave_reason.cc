@@ -10,10 +10,10 @@ namespace {
 
 using nlohmann::json;
 
-// Kubernetes keeps so many bytes of a message.
+// Kubernetes keeps this many bytes of a message.
 constexpr size_t kMostBytes = 4096;
 
-// The error of the process that failed first, by this time, is the one that torchrun shows.
+// torchrun shows the error of the process that failed first, by this time.
 std::string for_torchrun(const Error& error) {
   const auto now = std::chrono::system_clock::now().time_since_epoch();
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
@@ -35,7 +35,7 @@ void leave_reason(const Error& error, const Environment& environment) noexcept {
     if (const std::string path = environment.get_or("TORCHELASTIC_ERROR_FILE", ""); !path.empty())
       write(path, for_torchrun(error));
     const std::string text = std::string(error.what()).substr(0, kMostBytes);
-    // Only folders and files that the service has made: elsewhere nobody looks.
+    // Only folders and files that the service has made: elsewhere they are not read.
     const std::string output = environment.get_or("SM_OUTPUT_DIR", "/opt/ml/output");
     if ((environment.has("SM_HOSTS") || environment.has("TRAINING_JOB_NAME")) &&
         std::filesystem::is_directory(output))

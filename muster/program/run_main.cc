@@ -88,7 +88,7 @@ bool has_flag(const ProgramOptions& options, const std::string& name) {
   return std::ranges::any_of(options.flags, [&](const Flag& flag) { return flag.name == name; });
 }
 
-// What the program calls the directory of its job: the shared flag, or one of its own.
+// The program's flag for the directory of its job: the shared flag, or one of its own.
 std::string job_dir_of(const CLI::Option* model_dir, const Flags& flags,
                        const ProgramOptions& options) {
   for (const char* name : {"job-dir", "job_dir", "model_dir", "model-dir"}) {
@@ -101,9 +101,9 @@ std::string job_dir_of(const CLI::Option* model_dir, const Flags& flags,
 }
 
 // GNU OpenMP reads its environment before main(), and by default a thread that waits for the others
-// spins for milliseconds. Beside a busy neighbour that makes a program of two threads twenty times
-// slower, so the program is started once more with a short spin. Whoever sets either variable knows
-// better.
+// spins for milliseconds. On cores shared with another busy process that makes a program of two
+// threads twenty times slower, so the program is started once more with a short spin. If the user
+// sets either variable, it stays.
 void spin_briefly() {
   if (std::getenv("GOMP_SPINCOUNT") != nullptr || std::getenv("OMP_WAIT_POLICY") != nullptr) return;
   if (set_threads(0) <= 1 || dlsym(RTLD_DEFAULT, "GOMP_parallel") == nullptr) return;
@@ -133,7 +133,7 @@ int report_current() {
   } catch (const std::exception& error) {
     const Error foreign = foreign_error(error);
     if (!foreign.hint().empty()) return report(foreign);
-    // The user's own: no word of ours on what kind it is.
+    // The user's own exception: without a kind of ours.
     log::error(foreign.message());
     leave_reason(foreign, Environment::process());
     tell_others(foreign);
@@ -147,9 +147,10 @@ int report_current() {
 // Before anything is printed.
 void prepare_process() {
   open_standard_streams();
-  // Whole lines at once also into a pipe or a file, so that they stand among those of the log.
+  // Line-buffered also into a pipe or a file, so that the lines keep their place among the lines of
+  // the log.
   std::setvbuf(stdout, nullptr, _IOLBF, BUFSIZ);
-  // A log nobody reads any more is not worth the run.
+  // A log without a reader must not end the run.
   std::signal(SIGPIPE, SIG_IGN);
   install_last_words(report_current);
 }
@@ -169,9 +170,10 @@ int run_main(int argc, char** argv, const std::function<void(const Flags&)>& pro
     std::string job_dir;
     CLI::Option* model_dir = app.get_option_no_throw("--model_dir");
     if (model_dir != nullptr && !has_flag(options, "job-dir")) {
-      // What clusters call it: they add it to the arguments of every program. Help has one name.
+      // The flag's name in clusters: they add it to the arguments of every program. The help shows
+      // one name.
       command::add_flag(app, {"job-dir", &job_dir, "Another name of --model_dir"})->group("");
-      // Either of them will do where one must be given.
+      // One of them suffices if one must be given.
       if (std::any_of(argv + std::min(argc, 1), argv + argc, [](const std::string& word) {
             const std::string name = word.substr(0, word.find('='));
             return name == "--job-dir" || name == "--job_dir";
@@ -210,7 +212,7 @@ void print_result(const std::map<std::string, double>& metrics) {
   for (const auto& [name, value] : metrics) {
     if (name != "global_step" && name != "loss") result[name] = value;
   }
-  // Line by line what is printed is written at once, so errno is that of these lines.
+  // Printed lines are written at once, so errno belongs to these lines.
   errno = 0;
   if (std::printf("result: %s\n", result.dump().c_str()) >= 0 && std::fflush(stdout) == 0) return;
   if (errno != 0 && errno != EPIPE) {
