@@ -24,11 +24,11 @@ struct Closure {
   std::vector<Tensor> arguments{};  // on the CPU, contiguous
 };
 
-// What becomes of a call. Thread safety: ended() from any thread; the rest once that is true.
+// The result of a call. Thread safety: ended() from any thread; the rest once that is true.
 class ClosureResult {
  public:
   bool ended() const { return ended_.load(std::memory_order_acquire); }
-  // Why it has no result; nothing where it has one.
+  // Why it has no result; nothing if it has one.
   const std::optional<Error>& error() const { return error_; }
   const std::vector<Tensor>& tensors() const { return tensors_; }
   // Once.
@@ -40,7 +40,7 @@ class ClosureResult {
   std::optional<Error> error_;
 };
 
-// What the chief and the workers must know of each other.
+// The settings that the chief and the workers must share.
 struct ClosureOptions {
   distribute::StartOptions start{};
   distribute::ParameterServerOptions servers{};
@@ -53,19 +53,20 @@ class ClosureHost {
  public:
   virtual ~ClosureHost() = default;
 
-  // Puts a call into the queue. Throws what took_failure() would give, and forgets it. Nothing, and
-  // nothing is scheduled, where the queue is full.
+  // Puts a call into the queue. Throws the error of take_failure(), and forgets it. Returns
+  // nothing, and schedules nothing, if the queue is full.
   virtual std::shared_ptr<const ClosureResult> schedule(Closure closure) = 0;
   // The first call that failed since the last time, as its error; and forgets it.
   virtual std::optional<Error> take_failure() = 0;
   // Calls that have not ended.
   virtual int64_t unfinished() = 0;
-  // Ends those that no worker has begun, as cancelled.
+  // Cancels the calls that no worker has begun.
   virtual void cancel(const Error& why) = 0;
-  // Waits until something has changed since this returned `seen`, or for so many seconds; gives
-  // what to wait for next. 0 returns at once.
+  // Waits until something has changed since this returned `seen`, or until the time is over;
+  // returns the next value of `seen`. 0 returns at once.
   virtual uint64_t wait_for_change(uint64_t seen, double seconds) = 0;
-  // Seconds since there was a worker, and whether one ever came; nothing while one is there.
+  // Seconds since the last worker was present, and whether one ever came; nothing while one is
+  // present.
   struct Lonely {
     double seconds = 0;
     bool came = false;
@@ -73,12 +74,14 @@ class ClosureHost {
   virtual std::optional<Lonely> without_workers() = 0;
   // The state that came last; see ClosureHostOptions.
   virtual std::vector<Tensor> state() = 0;
-  // The run is over, as workers that ask hear; waits for their goodbyes, within so many seconds.
+  // The run is over, and workers that ask are notified; waits for their goodbyes, within the given
+  // seconds.
   virtual void close(double seconds) = 0;
 };
-// What a host gives its workers and how much it takes: `form` is that of the batch with which they
-// build the model. `state` is what workers keep beside the weights: each gets it with its first
-// call, and with each call of a function of `refreshed`, and may bring another one with its result.
+// The data that a host gives its workers, and its limits: `form` is the form of the batch with
+// which they build the model. `state` is the state of workers besides the weights: each gets it
+// with its first call, and with each call of a function of `refreshed`, and may bring another one
+// with its result.
 struct ClosureHostOptions {
   ClosureOptions common{};
   std::string form{};
@@ -87,29 +90,29 @@ struct ClosureHostOptions {
   int64_t capacity = 262144;
   int max_attempts = 5;
 };
-// Serves at the chief's address of TF_CONFIG. Throws what net::MessageServer() throws.
+// Serves at the chief's address of TF_CONFIG. Throws the errors of net::MessageServer().
 std::unique_ptr<ClosureHost> host_closures(ClosureHostOptions options);
 
 // A worker's side. Thread safety: belongs to its thread.
 class ClosureClient {
  public:
-  // Without a word, as a task that is lost.
+  // Leaves without a goodbye, like a task that is lost.
   virtual ~ClosureClient() = default;
 
-  // As ClosureHostOptions has it.
+  // As in ClosureHostOptions.
   virtual const std::string& form() const = 0;
-  // What this worker is to do.
+  // The work for this worker.
   struct Call {
     int64_t ticket = 0;
     Closure closure{};
-    std::vector<Tensor> state = {};  // as ClosureHostOptions has it; empty where it goes without
+    std::vector<Tensor> state = {};  // as in ClosureHostOptions; empty if it is not sent
   };
-  // Waits for a call for so many seconds; nothing when there was none, or the run is over(). Throws
-  // PeerLost when the chief is gone, or has taken this worker for lost.
+  // Waits for a call for the given seconds; nothing if there was none, or the run is over(). Throws
+  // PeerLost if the chief is gone, or has taken this worker for lost.
   virtual std::optional<Call> next(double seconds) = 0;
   virtual bool over() const = 0;
-  // The call is made; `state` is empty where it brings none. False where another worker makes it,
-  // so that this counts for nothing.
+  // The call is made; `state` is empty if it brings none. False if another worker makes it, so that
+  // this result does not count.
   virtual bool finish(const Call& call, const std::vector<Tensor>& results,
                       const std::vector<Tensor>& state = {}) = 0;
   // It threw.
@@ -117,7 +120,7 @@ class ClosureClient {
   // This worker leaves.
   virtual void leave() noexcept = 0;
 };
-// Connects to the chief. Throws what net::connect_messages() throws, and InvalidArgument when the
+// Connects to the chief. Throws the errors of net::connect_messages(), and InvalidArgument if the
 // chief has another cluster, other options or other functions.
 std::unique_ptr<ClosureClient> connect_closures(ClosureOptions options);
 

@@ -112,7 +112,7 @@ class Host final : public ClosureHost {
     std::shared_ptr<const Closure> closure;
     std::shared_ptr<ClosureResult> result;
   };
-  using Peer = net::Handshake;  // who is at the other end of a connection
+  using Peer = net::Handshake;  // the process at the other end of a connection
 
   static double now() { return to_seconds(system_clock().now().time_since_epoch()); }
   const cluster::ResolvedCluster& cluster() const { return options_.common.start.cluster; }
@@ -135,7 +135,7 @@ class Host final : public ClosureHost {
     changed_.notify_all();
   }
 
-  // What has ended gets its result; `tensors` are those of a call that is done.
+  // Ended calls get their results; `tensors` belong to a call that is done.
   void settle(std::vector<Tensor> tensors = {}) {
     for (auto& ended : queue_.take_ended()) {
       const auto found = pending_.find(ended.call);
@@ -166,7 +166,7 @@ class Host final : public ClosureHost {
     release(rank);
   }
 
-  // Who is silent holds nobody up.
+  // A silent worker holds up no other.
   void look() {
     for (const plan::Failure& lost : members_.find_lost(now())) {
       int rank = 0;
@@ -314,7 +314,7 @@ class Host final : public ClosureHost {
   // A worker may make a call for as long as it lives.
   static constexpr double kRequestTimeout = 3600;
   static constexpr double kLongestWait = 5;
-  // A worker has two, and for a moment those of a process of it that is gone.
+  // A worker has two, and for a moment those of an earlier process of it.
   static constexpr size_t kConnectionsEach = 4;
   static constexpr size_t kUnproved = 32;
 

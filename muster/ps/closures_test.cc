@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr double kLong = 20;  // seconds; what is waited for comes at once
+constexpr double kLong = 20;  // seconds; the awaited event comes at once
 
 // A chief with two workers, and no servers: those know nothing of calls.
 class ClosuresTest : public ::testing::Test {
@@ -80,7 +80,7 @@ TEST_F(ClosuresTest, WhatALostWorkerHadIsGivenToTheOther) {
   auto lost = worker(1);
   const auto other = worker(2);
   const auto result = chief->schedule({.function = "f"});
-  // Whoever asks first has it; the other one has nothing to do until that one is gone.
+  // The first worker that asks has it; the other one has nothing to do until the first is gone.
   const auto first = next(*lost);
   EXPECT_FALSE(other->next(0));
   lost.reset();
@@ -109,7 +109,7 @@ TEST_F(ClosuresTest, AProcessThatWasReplacedIsToldSo) {
   EXPECT_EQ(result->tensors().at(0).item<int64_t>(), 2);
 }
 
-// What workers keep beside the weights: each begins with what the others have made of it.
+// The workers' state besides the weights: each begins with the others' results.
 TEST_F(ClosuresTest, TheStateGoesToWhoeverHasItNotAndToThoseThatLook) {
   const auto chief = host({.state = {torch::tensor(1), torch::tensor(2)}, .refreshed = {"look"}});
   const auto one = worker(1);
@@ -166,7 +166,7 @@ TEST_F(ClosuresTest, WhoIsSilentLosesItsCall) {
   const auto silent = connect_closures(quiet);
   const auto result = chief->schedule({.function = "f"});
   const auto call = next(*silent);
-  // So much time has to pass without a heartbeat, in which the chief looks who is silent.
+  // This much time has to pass without a heartbeat, in which the chief looks for silent workers.
   for (int look = 0; look < 5; ++look) {
     std::this_thread::sleep_for(std::chrono::milliseconds(460));
     (void)chief->wait_for_change(0, 0);

@@ -1,6 +1,6 @@
-// A whole run on parameter servers in simulated time: the ledger as it is, with the protocol of
+// A whole run on parameter servers in simulated time: the real ledger, with the protocol of
 // workers, servers and the chief around it, as worker_run.cc, shard_server.cc and server.cc have
-// it. Words are late, overtake those of other connections, or are lost with their connection;
+// it. Messages are late, overtake messages of other connections, or are lost with their connection;
 // processes die, stand still and come back; checkpoints are cut all the while.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -52,17 +52,17 @@ class Simulation {
  private:
   // --- connections ---
 
-  // What a worker knows until it loses somebody.
+  // A worker's state until it loses a peer.
   struct Session : SimulatedServers::Caller {
     int64_t generation = 0;
     int64_t ticket = 0;
     int64_t next = 0;                          // row
     std::optional<StepLedger::Round> round{};  // the last update of several workers
-    // Of steps that overlap.
+    // For steps that overlap.
     int64_t looked = 0;                 // steps in the weights it has
-    std::optional<int64_t> fetched{};   // and in those of the next step, where they are here
+    std::optional<int64_t> fetched{};   // and in the weights of the next step, if they are here
     bool on_its_way = false;            // the one before
-    std::function<void()> on_return{};  // what waits for that
+    std::function<void()> on_return{};  // the function that waits for that
   };
   using SessionPtr = std::shared_ptr<Session>;
   template <typename Operation>
@@ -71,7 +71,7 @@ class Simulation {
   template <typename Operation>
   using All = std::function<void(const std::vector<net::AnswerTo<Operation>>&)>;
 
-  // What the worker does when words come: not while it stands still, nor after its session.
+  // The worker's reaction to a message: none while it stands still, nor after its session.
   void wake(const SessionPtr& session, const std::function<void()>& act) {
     if (session->over) return;
     const double still = processes_[static_cast<size_t>(session->rank)].still_until - agenda_.now();
@@ -80,7 +80,7 @@ class Simulation {
   }
 
   // A request of the session to a server's data, or to the ledger. The server answers it when the
-  // worker is gone as well, but nobody hears it.
+  // worker is gone as well, but the answer is lost.
   template <typename Operation>
   void ask(const SessionPtr& session, size_t s, const Operation& asked,
            const Next<Operation>& next) {
@@ -128,7 +128,7 @@ class Simulation {
   // Its connections end, one after another.
   void part(const SessionPtr& session) {
     session->over = true;
-    // What waits holds the session, which would hold itself.
+    // The waiting function holds the session, which would hold itself.
     session->on_return = nullptr;
     for (size_t s = 0; s < servers_.size(); ++s) {
       agenda_.after(agenda_.delay(), [=, this] {
@@ -176,7 +176,7 @@ class Simulation {
     });
   }
 
-  // The chief looks what servers and ledger hold.
+  // The chief looks at the contents of servers and ledger.
   void find_state(const SessionPtr& session) {
     ask(session, 0, ledger::Status(), [=, this](const ledger::Place& place) {
       if (place.finished) return end(session);
@@ -272,7 +272,7 @@ class Simulation {
     });
   }
 
-  // Weights come beside those that a step is computed with.
+  // New weights are stored next to those that a step is computed with.
   void fetch(const SessionPtr& session, const std::function<void()>& next) {
     ask_all(session, shards::Pull(), [=](const std::vector<shards::Looked>& pulled) {
       session->fetched = pulled.front().applied;
@@ -310,7 +310,7 @@ class Simulation {
       const auto applied = [=, this] {
         if (--*left > 0) return;
         session->ticket = told.next;
-        // The weights of the step behind the next one.
+        // The weights of the step after the next one.
         session->ticket != 0 ? fetch(session, [=, this] { come_back(session); })
                              : come_back(session);
       };
@@ -326,7 +326,7 @@ class Simulation {
     if (const auto next = std::exchange(session->on_return, nullptr)) next();
   }
 
-  // --- steps one behind another ---
+  // --- steps one after another ---
 
   void look_at_servers(const SessionPtr& session, const std::function<void()>& next) {
     ask_all(session, shards::State(), [=, this](const std::vector<shards::Held>& states) {

@@ -20,7 +20,7 @@ namespace muster::inline v0_1 {
 namespace ps {
 namespace {
 
-// The group of a worker that trains at its own pace: it meets nobody but the servers.
+// The group of a worker that trains at its own pace: it connects only to the servers.
 class ServersGroup final : public distribute::Group {
  public:
   ServersGroup(std::shared_ptr<ServerConnections> connections, WorkerRun& run)
@@ -40,7 +40,8 @@ class ServersGroup final : public distribute::Group {
   void report(distribute::Phase phase, int64_t step) override { connections_->report(phase, step); }
   void fail(const Error& error) noexcept override {
     const ErrorKind kind = error.kind();
-    // Whoever lost the others may come back, and who was told to stop may be started again.
+    // A task that lost the others may come back, and a task that was asked to stop may be started
+    // again.
     const bool may_return = kind == ErrorKind::kPeerLost || kind == ErrorKind::kTimeout ||
                             kind == ErrorKind::kUnavailable || kind == ErrorKind::kCancelled;
     run_.stop_push();

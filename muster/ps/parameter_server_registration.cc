@@ -1,7 +1,7 @@
 #include "muster/distribute/register_strategy.h"
 #include "muster/ps/parameter_server.h"
 
-// Whoever links the part refers to this name, so that the linker takes this file out of the
+// A program that links the part refers to this name, so that the linker takes this file out of the
 // archive.
 extern "C" {
 extern const int muster_servers_linked;

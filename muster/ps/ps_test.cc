@@ -52,7 +52,7 @@ optim::TrainOp sgd(double rate) {
   return {.entries = {{.optimizer = optim::sgd({.learning_rate = rate}), .filter = {}}}};
 }
 
-// The shards of variables that are cut into so many parts, all on one server.
+// The shards of variables that are cut into `parts` parts, all on one server.
 std::vector<ShardOf> cut(const std::vector<VariableSpec>& variables, int64_t parts) {
   std::vector<plan::PlacedVariable> placed;
   for (const auto& variable : variables)
@@ -96,7 +96,7 @@ TEST(ShardStore, UpdatesWhatHasAGradientAndNothingElse) {
   store.apply(*staged, 1);
   const Tensor change = torch::cat(store.read_dense(&memory)) - before;
   EXPECT_TRUE(change.equal(torch::tensor({0.F, 0.F, -1.F, -1.F, 0.F, 0.F}))) << change;
-  // What was staged is used up.
+  // The staged gradients are used up.
   store.apply(*staged, 0);
   EXPECT_TRUE((torch::cat(store.read_dense(&memory)) - before).equal(change));
   EXPECT_EQ(store.copy().at("SGD/iterations").item<int64_t>(), 2);
@@ -184,7 +184,8 @@ TEST(ShardStore, RowsAreWrittenByName) {
               HasSubstr("b is not on this server"));
 }
 
-// What one server wrote, two others read, of tables that are longer than what is read at a time.
+// Two other servers read the parts that one server wrote, of tables that are longer than the amount
+// read at a time.
 TEST(PartFiles, AreReadByOtherServersInPieces) {
   TempDirectory directory;
   const std::vector<VariableSpec> variables = {spec_of("a", {5, 3 << 20}), spec_of("b", {3})};
@@ -267,7 +268,7 @@ TEST(ThreadPool, DoesAllAndTellsTheFirstError) {
               HasSubstr("member 1"));
 }
 
-// The run goes on where a connection of heartbeats has ended, and nothing else.
+// The run continues if only a connection of heartbeats has ended.
 TEST(ServerConnections, BeatsGoOnOverAnotherConnection) {
   std::promise<void> goes_on;
   std::atomic<int> beating = 0;
@@ -404,7 +405,7 @@ TEST_F(LedgerHostTest, ItsOwnStandstillIsNoSilenceOfTheOthers) {
   clock_.advance(from_seconds(600));
   host_.look();
   EXPECT_EQ(ask(ledger::Claim(), worker(1)).state, Claim::kGranted);
-  // Who stays silent then is lost in the usual time.
+  // A task that stays silent then is lost in the usual time.
   for (int second = 1; second <= 7; ++second) {
     clock_.advance(from_seconds(1));
     ask(ledger::Beat());
@@ -457,7 +458,7 @@ TEST_F(LedgerHostTest, WhatAnEarlierProcessAskedForSpeaksForNobody) {
   EXPECT_EQ(refusal_of_claim(worker(1)), ErrorKind::kPeerLost);
   clock_.advance(from_seconds(4));
   ask(ledger::Beat(), worker(1));
-  // Nor does it end what the later one does.
+  // Its requests do not end the later one's work.
   ask(ledger::Abandon(), worker(1));
   ask(ledger::Bye(), worker(1));
   EXPECT_EQ(error_of([&] { ask(ledger::EndInput(), worker(1)); }).kind(), ErrorKind::kPeerLost);
@@ -475,8 +476,8 @@ TEST_F(LedgerHostTest, AnEarlierProcessOfTheChiefEndsNoCutOfTheLaterOne) {
   EXPECT_TRUE(ask(ledger::Resume(), later(0)).holds);
 }
 
-// It commits again what counts already, and claims nothing: that would take away the later one's
-// step.
+// It commits a step again that counts already, and claims nothing: that would take away the later
+// one's step.
 TEST_F(LedgerHostTest, AnEarlierProcessClaimsNothingWithItsCommit) {
   begin();
   const ledger::Commit commit{.ticket = claim(worker(1)), .next = true};
@@ -487,7 +488,7 @@ TEST_F(LedgerHostTest, AnEarlierProcessClaimsNothingWithItsCommit) {
   EXPECT_EQ(ask(ledger::Commit{.ticket = of_later}, later(1)).state, Commit::kAccepted);
 }
 
-// The clock stands still: only the other worker's commit ends the wait.
+// The clock does not move: only the other worker's commit ends the wait.
 TEST(LedgerHostWait, EndsWithWhatIsWaitedFor) {
   ManualClock clock;
   LedgerHost host(
@@ -509,7 +510,7 @@ TEST(LedgerHostWait, EndsWithWhatIsWaitedFor) {
   EXPECT_EQ(first.get().state, StepLedger::Commit::State::kAccepted);
 }
 
-// Tickets of a run that was lost with its server have the numbers of those of the next one.
+// Tickets of a run that was lost with its server have the same numbers as those of the next one.
 TEST_F(LedgerHostTest, AServerThatAsksAboutAnotherRunTakesNoStepAway) {
   begin();
   const int64_t ticket = claim(worker(1));

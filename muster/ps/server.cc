@@ -29,7 +29,7 @@ using distribute::StartOptions;
 constexpr double kGoodbyeTimeout = 10;
 constexpr double kLastAnswerTimeout = 2;
 constexpr double kStopGraceSeconds = 600;
-// A worker has three or four, and for a moment those of a process of it that is gone.
+// A worker has three or four, and for a moment those of an earlier process of it.
 constexpr size_t kConnectionsEach = 8;
 constexpr size_t kConnections = 1024;
 constexpr size_t kUnproved = 32;
@@ -37,8 +37,8 @@ constexpr size_t kUnproved = 32;
 constexpr double kRequestTimeout = 3600;
 constexpr double kResolveTimeout = 5;
 
-// By how many steps a worker may be ahead when it claims one. Weights that come while a step is
-// computed are those of the claim before.
+// By how many steps a worker may be ahead when it claims one. Weights that arrive while a step is
+// computed belong to the claim before.
 std::optional<int64_t> staleness_at_claims(const ParameterServerOptions& options) {
   if (!options.max_staleness) return std::nullopt;
   return *options.max_staleness - (options.overlap ? 1 : 0);
@@ -88,7 +88,7 @@ class Server {
       wait_for_clients(ledger_ ? kLastAnswerTimeout : kGoodbyeTimeout);
       log::info(fmt::format("{}: the run is over", name_));
     } else if (ledger_) {
-      // Whoever asks within this time learns why.
+      // Tasks that ask within this time receive the reason.
       ledger_->fail(*end);
       wait_for_clients(kLastAnswerTimeout);
     }
@@ -131,7 +131,7 @@ class Server {
                  "run the same command again to continue from the last checkpoint");
   }
 
-  // The chief, if it was told to stop as well, saves what is here.
+  // The chief, if it was asked to stop as well, saves the values of this server.
   bool may_stop() {
     if (told_at_ == 0) told_at_ = now();
     const std::lock_guard lock(mutex_);
@@ -203,7 +203,8 @@ class Server {
       ledger_->leave(peer->rank, peer->incarnation);
   }
 
-  // Who connects must be of the same cluster, with the same options. Throws InvalidArgument.
+  // A peer that connects must be of the same cluster, with the same options. Throws
+  // InvalidArgument.
   std::optional<net::Handshake> welcome(net::MessageSocket& socket) const {
     auto peer = receive_message<net::Handshake>(socket, options_.idle_timeout.count());
     if (!peer) return std::nullopt;
@@ -268,7 +269,7 @@ class Server {
     return told;
   }
 
-  // Here the step counts and is made at once; the others hear of it from the worker.
+  // Here the step counts and is made at once; the other servers receive it from the worker.
   void note_accepted(const LedgerHost::Asker& who, const ledger::Commit& commit,
                      ledger::Committed& told) {
     if (options_.replicas_to_aggregate == 0) {
@@ -303,7 +304,8 @@ class Server {
     const std::pair process(peer.rank, peer.incarnation);
     const int left = per_process_[process] += change;
     if (left == 0) per_process_.erase(process);
-    // One that stood still connects again to say that it lives, and may have a successor by now.
+    // A process that stood still connects again to say that it lives, and may have a successor by
+    // now.
     if (change > 0 && peer.purpose != net::Purpose::kBeat) newest_[peer.rank] = peer.incarnation;
     if (peer.rank != 0) return left;
     chief_connections_ += change;

@@ -26,7 +26,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr double kPatience = 60;  // s, for what must not be waited for in vain
+constexpr double kPatience = 60;  // s, for events that must come
 
 FileDescriptor copy_of(const FileDescriptor& file) {
   return FileDescriptor(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0));
@@ -34,7 +34,7 @@ FileDescriptor copy_of(const FileDescriptor& file) {
 
 // --- weights ---
 
-// Two groups, each with one shard of so many floats.
+// Two groups, each with one shard of this many floats.
 constexpr int64_t kFloats = 4096;
 struct TwoGroups {
   SharedWeights weights{2, 2 * kFloats * 4};
@@ -145,7 +145,7 @@ ShardOf whole(const VariableSpec& variable) {
   return {.variable = variable, .shard = {.part = 0, .parts = 1, .end = variable.shape[0]}};
 }
 
-// A worker that reads meanwhile has to read again, whoever changes them.
+// A worker that reads meanwhile has to read again, whatever changes them.
 TEST(ShardStore, WhateverChangesSharedWeightsTellsWhoReadsThem) {
   ShardStore store({whole(ones_of("dense", {8}, false)), whole(ones_of("table", {4, 2}, true))},
                    {.entries = {{.optimizer = optim::sgd({.learning_rate = 1}), .filter = {}}}},
@@ -178,9 +178,10 @@ TEST(ShardStore, WhateverChangesSharedWeightsTellsWhoReadsThem) {
   }
 }
 
-// --- a server and what comes to it ---
+// --- a server and the messages to it ---
 
-// One with a variable float32[8] and a table float32[10, 2], and what a worker of this host says.
+// A server with a variable float32[8] and a table float32[10, 2], and messages of a worker of this
+// host.
 class SharingServerTest : public ::testing::Test {
  protected:
   explicit SharingServerTest(bool shared = true, bool local = true,
@@ -272,7 +273,7 @@ TEST_F(SharingServerTest, GradientsGoIntoItsMemoryAndWeightsComeOutOfIt) {
   EXPECT_TRUE(rows.equal(torch::tensor({{-2.F, -2.F}, {1.F, 1.F}, {-2.F, -2.F}}))) << rows;
 }
 
-// How old weights are is told by a worker that knows how many updates are in them.
+// A worker that knows how many updates are in the weights reports their age.
 TEST_F(SharingServerTest, UpdatesOfSeveralWorkersAreCountedToo) {
   ServerMemory memory = shared();
   make_area(memory, 4096);
@@ -287,7 +288,7 @@ TEST_F(SharingServerTest, UpdatesOfSeveralWorkersAreCountedToo) {
   EXPECT_TRUE(weights[0].equal(torch::full({8}, -1.0F))) << weights[0];
 }
 
-// Makes no update before it is let.
+// Makes no update before the test allows it.
 class HeldRule final : public optim::UpdateRule {
  public:
   std::string name() const override { return "Held"; }
@@ -324,7 +325,7 @@ class HeldServerTest : public SharingServerTest {
       : SharingServerTest(true, true, optim::Optimizer(rule)), rule_(rule) {}
 
   // The first step's update is under way when this returns, made by another thread than the one
-  // that the worker talks to: a checkpoint's, or that of a connection which has ended.
+  // that serves the worker: a checkpoint's, or the thread of a connection which has ended.
   std::future<void> begin_first_update(const ServerMemory& memory) {
     memory.write(0, torch::ones({8}));
     push();
@@ -332,13 +333,14 @@ class HeldServerTest : public SharingServerTest {
     EXPECT_TRUE(rule_->wait_until_begun());
     return update;
   }
-  // Time in which what does not wait would be done.
+  // Time in which an operation that does not wait would be done.
   static void give_time() { std::this_thread::sleep_for(std::chrono::milliseconds(100)); }
 
   const std::shared_ptr<HeldRule> rule_;
 };
 
-// Who hears that its step is made writes the next gradients where those of this step lie.
+// A worker that learns that its step is made writes the next gradients where those of this step
+// lie.
 TEST_F(HeldServerTest, AStepIsMadeWhenItsUpdateIs) {
   ServerMemory memory = shared();
   make_area(memory, 0);
@@ -407,7 +409,7 @@ TEST_F(SharingServerTest, AWorkerThatLiesAboutPlacesIsRefused) {
   EXPECT_EQ(said(1, at), ErrorKind::kInvalidArgument);
   EXPECT_EQ(error_of([&] { ask(shards::MakeArea{INT64_MAX}); }).kind(),
             ErrorKind::kInvalidArgument);
-  // It goes on serving.
+  // It continues to serve.
   push();
 }
 

@@ -29,7 +29,7 @@ struct BackgroundTask::Impl {
         thrown = std::current_exception();
       }
       lock.lock();
-      // What it holds is let go before anybody goes on.
+      // Its resources are released before the waiting threads continue.
       task = nullptr;
       failed = thrown;
       changed.notify_all();

@@ -80,7 +80,7 @@ std::vector<net::shards::Shard> Layout::shards_on(size_t server) const {
 }
 
 Layout::Named Layout::logical(const std::string& name) const {
-  // "Adam/m/dense/kernel/part_1": the shard's name stands behind that of its slot.
+  // "Adam/m/dense/kernel/part_1": the shard's name follows that of its slot.
   for (size_t begin = 0; begin != std::string::npos;) {
     const auto found = cut_.find(name.substr(begin));
     if (found != cut_.end())

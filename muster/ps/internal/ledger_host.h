@@ -1,5 +1,5 @@
 // The ledger of a run as its first parameter server keeps it: answers the tasks, lets them wait
-// within limits, and notices who is silent. Thread safety: any thread.
+// within limits, and notices silent ones. Thread safety: any thread.
 #pragma once
 
 #include <condition_variable>
@@ -29,14 +29,15 @@ class LedgerHost {
   };
   explicit LedgerHost(Options options);
 
-  // Who asks: a process of a worker, or a server (-1), and in which generation it believes to be.
+  // The process that asks: of a worker, or of a server (-1), and the generation that it believes to
+  // be current.
   struct Asker {
     int rank = -1;
     uint64_t incarnation = 0;
     int64_t generation = 0;
   };
   // Each answers one request; it may wait for as long as the request says, a few seconds. Throws
-  // what the asker is to be told.
+  // the error to be sent to the asker.
   net::ledger::Joined answer(const Asker& who, const net::ledger::Join& join);
   net::Done answer(const Asker& who, const net::ledger::Begin& begin);
   net::ledger::Claimed answer(const Asker& who, const net::ledger::Claim& claim);
@@ -63,15 +64,15 @@ class LedgerHost {
   bool committed(int rank, int64_t ticket);
   // The process `incarnation` of the worker is gone.
   void leave(int rank, uint64_t incarnation);
-  // The run has failed, as everybody who asks is told.
+  // The run has failed; every later request gets this error.
   void fail(const Error& error);
   std::optional<Error> failure() const;
 
   // The chief has ended the run.
   bool finished() const;
-  // Waits until every worker that came has said goodbye or is gone, within so many seconds.
+  // Waits until every worker that came has said goodbye or is gone, within this many seconds.
   void wait_for_goodbyes(double seconds);
-  // Looks who is silent, as Membership::find_lost().
+  // Finds silent workers, as Membership::find_lost().
   void look();
   // Ends all waits.
   void close();
@@ -80,30 +81,32 @@ class LedgerHost {
   double now() const { return to_seconds(options_.clock->now().time_since_epoch()); }
   const std::string& task(int rank) const;
   plan::Caller caller(const Asker& who) const { return {task(who.rank), who.incarnation}; }
-  // Whether this process of its task takes part: what an earlier one left behind does not speak for
-  // one that came later.
+  // Whether this process of its task takes part: messages of an earlier process do not speak for a
+  // later one.
   bool is_here(const Asker& who) const { return members_.is_here(caller(who)); }
-  // Held while one asker is answered; whoever waits looks again after it.
+  // Held while one request is answered; requests that wait look again after it.
   struct Lock : std::unique_lock<std::mutex> {
     explicit Lock(LedgerHost& of) : unique_lock(of.mutex_), host(of) {}
     Lock(Lock&&) = default;
     ~Lock() { host.changed_.notify_all(); }
     LedgerHost& host;
   };
-  // Takes the lock for an answer of a run that has not failed; the asker was heard of.
+  // Takes the lock for an answer of a run that has not failed, and notes a sign of life of the
+  // asker.
   Lock enter(const Asker& who);
-  // The same for who must be in the run's generation; and for who must take part as well.
+  // The same for callers that must be in the run's generation; and for callers that must take part
+  // as well.
   Lock enter_run(const Asker& who);
   Lock enter_part(const Asker& who);
   void check_failure() const;
   void check_generation(const Asker& who) const;
-  // What is said of the others where one is gone; nothing where there are none.
+  // The part of a message about the others if one is gone; "" if there are none.
   const char* others_go_on() const { return members_.here() > 0 ? "; the others go on" : ""; }
-  // The worker is gone, and holds nobody up.
+  // The worker is gone, and holds up no other.
   void release(const std::string& task);
   void release_lost(const plan::Failure& lost);
   Error taken_for_lost(int rank) const;
-  // Waits for a change until `ready` holds, for so many seconds at most.
+  // Waits for a change until `ready` holds, for at most the given seconds.
   void wait(Lock& lock, double seconds, const std::function<bool()>& ready);
   std::optional<plan::StepLedger::Round> round() const;
   std::vector<std::string> names(const std::vector<int>& ranks) const;
@@ -117,7 +120,7 @@ class LedgerHost {
   int64_t rows_ = 0;     // examples of all steps that counted
   bool let_go_ = false;  // the chief has saved for the last time
   bool finished_ = false;
-  int64_t finished_at_ = 0;  // the step of the run then, as the chief said
+  int64_t finished_at_ = 0;  // the step of the run then, as the chief reported it
   bool closed_ = false;
 };
 

@@ -1,6 +1,6 @@
-// What a worker's connections to servers and to a chief have in common: how they are made, how an
+// The common part of a worker's connections to servers and to a chief: how they are made, how an
 // answer is waited for, and the heartbeats. Thread safety: a socket belongs to one thread at a
-// time; Heartbeats are of any thread.
+// time; Heartbeats may be used by any thread.
 #pragma once
 
 #include <condition_variable>
@@ -17,25 +17,25 @@
 
 namespace muster::inline v0_1::ps {
 
-// Whom a worker asks.
+// The peer that a worker asks.
 struct Peer {
   std::string name{};           // for messages: "ps 0 (127.0.0.1:4000)"
   double answer_timeout = 600;  // seconds; after these it counts as lost
-  // Both throw what is known to have ended the run: asked each second while an answer is waited
+  // Both throw the known error that ended the run: called each second while an answer is waited
   // for, and when the peer is lost.
   std::function<void()> check{}, cause{};
 };
 
-// Connects, and says in the log that it waits; an error says so where this task was told to stop
-// meanwhile. Throws what net::connect_messages() throws.
+// Connects, and says in the log that it waits; an error says so if this task was asked to stop
+// meanwhile. Throws the errors of net::connect_messages().
 std::unique_ptr<net::MessageSocket> connect_to(const Peer& peer, net::ConnectOptions options,
                                                const std::function<bool()>& told_to_stop);
 
-// Does `work` with the peer. Throws PeerLost, naming it, where it is gone.
+// Does `work` with the peer. Throws PeerLost, naming it, if it is gone.
 void naming_who_is_lost(const Peer& peer, const std::function<void()>& work);
 
-// Sends by `send`, and gives the fields of the answer to `take`, which may read its payload. Throws
-// what the peer answers in place of it, and as above.
+// Sends by `send`, and passes the fields of the answer to `take`, which may read its payload.
+// Throws the error that the peer answers instead, and as above.
 void answer_to(const Peer& peer, net::MessageSocket& socket, const std::function<void()>& send,
                const std::function<void(std::string_view fields)>& take);
 
@@ -58,18 +58,18 @@ net::AnswerTo<Operation> ask_peer(const Peer& peer, net::MessageSocket& socket,
   return answer;
 }
 
-// Says again and again, on a thread and a connection of its own, that this task lives. Whoever asks
-// a peer that is gone finds that out by itself.
+// Sends heartbeats for this task, on a thread and a connection of its own. A task that asks a dead
+// peer finds that out by itself.
 class Heartbeats {
  public:
   struct Options {
     std::string peer{};  // for messages
     double interval = 1;
     double heartbeat_timeout = 6;         // for an answer
-    std::function<std::string()> word{};  // what to send
+    std::function<std::string()> word{};  // the message to send
     std::function<void(std::string_view answer)> heard{};
-    // Another connection, where that one alone was lost; throws where nobody is there, and soon
-    // after `closing` says true. Unset: then it is silent.
+    // Makes another connection if only that one was lost; throws if the peer is gone, and soon
+    // after `closing` returns true. Unset: then it is silent.
     std::function<std::unique_ptr<net::MessageSocket>(const std::function<bool()>& closing)>
         reconnect{};
   };
@@ -81,7 +81,7 @@ class Heartbeats {
  private:
   bool closing() const;
   void run();
-  // Returns at the end, and throws what ended the connection.
+  // Returns at the end, and throws the error that ended the connection.
   void beat();
 
   const Options options_;

@@ -69,10 +69,10 @@ ServerConnections::ServerConnections(distribute::StartOptions start,
 ServerConnections::~ServerConnections() {
   if (finished_) return;
   try {
-    // Nobody waits for the answer.
+    // The answer is not waited for.
     send_message(*ledger_, ledger::Request{.operation = ledger::Part()});
   } catch (const std::exception&) {
-    // The first server is gone, and is what this task leaves for.
+    // The first server is gone, and is the reason why this task leaves.
   }
 }
 
@@ -168,13 +168,13 @@ void ServerConnections::fail(const Error& error) noexcept {
     for (size_t server = 1; server < servers(); ++server)
       tell(*data_[server], shards::Request{.operation = shards::Finish{error}});
   } catch (const std::exception&) {
-    // Those that were not told find out by themselves.
+    // Servers that were not notified find out by themselves.
   }
 }
 
 void ServerConnections::finish() {
   if (is_chief()) {
-    // Where one is gone all come back to the last checkpoint, and end then: nobody may have left.
+    // If one is gone all return to the last checkpoint, and end then: no server may have left.
     for (size_t server = 0; server < servers(); ++server) ask(server, 0, shards::State());
     ask_ledger(0, ledger::Finish{step_});
     for (size_t server = 1; server < servers(); ++server) {

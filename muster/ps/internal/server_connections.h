@@ -1,6 +1,6 @@
 // A worker's connections to the parameter servers: requests and their answers, and a thread that
 // says that the worker is alive. Thread safety: belongs to the worker's thread, or to the
-// background task it has sent; but for report(), and for rows, which are the worker's.
+// background task it has sent; except for report(), and for rows, which belong to the worker.
 #pragma once
 
 #include <atomic>
@@ -27,8 +27,8 @@ namespace muster::inline v0_1::ps {
 
 class ServerConnections {
  public:
-  // Connects to all servers. Throws Timeout naming one that is not there in the time, Cancelled
-  // when this task is told to stop, InvalidArgument when they belong to another job or cluster.
+  // Connects to all servers. Throws Timeout naming a server that does not answer in time, Cancelled
+  // when this task is asked to stop, InvalidArgument when they belong to another job or cluster.
   ServerConnections(distribute::StartOptions start, distribute::ParameterServerOptions options,
                     double timeout_seconds);
   // Without finish(): this task is at its end, or joins again, and the others need not miss it.
@@ -51,8 +51,8 @@ class ServerConnections {
   bool told_to_stop() const { return start_.cancelled && start_.cancelled(); }
 
   // Makes a request of a generation of the run to a server, and returns its answer; `receive` reads
-  // the payload. Throws what the server answers in place of it, and PeerLost naming the server when
-  // it is gone.
+  // the payload. Throws the error that the server answers instead, and PeerLost naming the server
+  // if it is gone.
   template <typename Operation>
   net::AnswerTo<Operation> ask(size_t server, int64_t generation, const Operation& asked,
                                std::span<const Tensor> tensors = {},
@@ -61,7 +61,7 @@ class ServerConnections {
                                net::encode(net::shards::Request{generation, asked}), tensors,
                                receive);
   }
-  // What ask() and at_all_servers() do, for rows that are read while a step is computed: with
+  // As ask() and at_all_servers(), for rows that are read while a step is computed: with
   // ParameterServerOptions::overlap on connections and threads of their own, since another thread
   // uses the others meanwhile.
   net::shards::Looked ask_for_rows(size_t server, int64_t generation,
@@ -74,7 +74,7 @@ class ServerConnections {
     return ask_peer<Operation>(peers_[0], *ledger_,
                                net::encode(net::ledger::Request{generation, asked}));
   }
-  // Receives what follows the answer to the request that was made last.
+  // Receives the message after the answer to the request that was made last.
   template <typename Message>
   void receive_more(size_t server,
                     const std::function<void(net::MessageSocket&, const Message&)>& receive) {
@@ -97,7 +97,7 @@ class ServerConnections {
   // Calls `work` for all servers at the same time.
   void at_all_servers(const std::function<void(size_t server)>& work) { pool_.run(work); }
 
-  // What this worker is doing, for whoever asks.
+  // Reports the phase of this worker.
   void report(plan::Phase phase, int64_t step);
   // Why the run is over, as the ledger says it; nothing while it is not known to be.
   std::optional<Error> failure() const;
@@ -109,11 +109,12 @@ class ServerConnections {
   void finish();
 
  private:
-  // Throws Cancelled where `in_vain`, asked now and then, says that nobody will be there.
+  // Throws Cancelled if `in_vain`, called now and then, says that the server will not come.
   std::unique_ptr<net::MessageSocket> connect(size_t server, net::Purpose purpose,
                                               double timeout_seconds,
                                               const std::function<bool()>& in_vain = {}) const;
-  // Nothing for a server that is gone because the run is over, as a worker hears when it joins.
+  // Returns nothing for a server that is gone because the run is over; a worker learns this when it
+  // joins.
   std::unique_ptr<net::MessageSocket> connect_unless_over(size_t server, net::Purpose purpose,
                                                           double timeout_seconds) const;
   void note_answer(std::string_view answer);

@@ -33,7 +33,7 @@ ServerMemory::ServerMemory(std::string server, std::vector<Shard> shards,
         fmt::format("{} parts of variables, and {} are there", places_.size(), shards_.size()));
   for (size_t s = 0; s < shards_.size(); ++s) {
     const auto& place = places_[s];
-    // Groups stand one behind another.
+    // Groups lie one after another.
     if (place.group >= weights_->groups() || (s > 0 && place.group < places_[s - 1].group) ||
         !lies_in(place.begin, shards_[s].rows * shards_[s].row_bytes, 0, told.bytes))
       throw wrong(fmt::format("part {} at byte {} of {}", s, place.begin, told.bytes));

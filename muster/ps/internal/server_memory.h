@@ -1,7 +1,7 @@
 // The memory of a parameter server on the same host, as a worker reads and writes it: weights are
-// copied out of it, gradients are copied into it, and nothing goes through a socket but a word that
-// they are there. What the server says of it is checked once. Thread safety: one thread at a time;
-// weights are read by any.
+// copied out of it, gradients are copied into it, and only a notice that they are there goes
+// through a socket. The server's description of it is checked once. Thread safety: one thread at a
+// time; weights are read by any.
 #pragma once
 
 #include <cstdint>
@@ -20,29 +20,29 @@ namespace muster::inline v0_1::ps {
 
 class ServerMemory {
  public:
-  // What is on the server, in the order of the places there.
+  // The shards on the server, in the order of their places.
   struct Shard {
     int64_t rows = 0;       // axis 0
     int64_t row_bytes = 0;  // of each
     bool row_sparse = false;
   };
   // `told` and `file` are the server's answer to Share; messages call it `server`. Throws Corrupt
-  // where what it says cannot be, and Unavailable.
+  // if the answer is impossible, and Unavailable.
   ServerMemory(std::string server, std::vector<Shard> shards, const net::shards::Shared& told,
                FileDescriptor file);
 
   // How many steps are in the weights.
   int64_t steps() const { return weights_->steps(); }
   // Copies the weights of shards that are not row-sparse into `weights`, contiguous, by place;
-  // undefined ones are left out. False where the server has to be asked for them: see
+  // undefined ones are left out. False if they have to be requested from the server: see
   // SharedWeightsReader.
   bool read(std::span<const Tensor> weights) const;
   // Copies rows of a row-sparse shard, int64 [n] numbers of its own rows, into `rows`.
   bool read_rows(size_t shard, const Tensor& ids, const Tensor& rows) const;
 
-  // Whether gradients of rows of so many bytes have room, with the numbers of the rows.
+  // Whether gradients of rows of this many bytes fit, with the numbers of the rows.
   bool has_room(int64_t row_bytes) const;
-  // The answer to MakeArea; and what the worker does before it asks for another one.
+  // The answer to MakeArea; and the worker's action before it asks for another one.
   void drop_area() { area_.reset(); }
   void set_area(const net::shards::Area& told, FileDescriptor file);
   // Copies the gradient of a shard, or a part of it, there. REQUIRES: set_area() was called.
@@ -50,7 +50,7 @@ class ServerMemory {
   // Copies the gradient of rows there, numbers less `first`; returns where they are. `*used` is how
   // much of the area those before have taken.
   int64_t write_rows(const Tensor& ids, int64_t first, const Tensor& values, int64_t* used) const;
-  // What write_rows() takes of the area.
+  // The bytes that write_rows() takes of the area.
   static int64_t room_of(const Tensor& ids, const Tensor& values);
 
  private:

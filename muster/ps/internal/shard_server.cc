@@ -34,7 +34,8 @@ std::vector<std::string> lines_of(const VariableTable& table, const optim::Train
   return lines;
 }
 
-// Behind the optimizers stands what workers alone do, as how many batches they make an update of.
+// After the optimizers follow the lines that concern only workers, such as the number of batches of
+// an update.
 std::vector<std::string> without_workers_own(std::vector<std::string> chiefs) {
   const auto last = std::find_if(chiefs.rbegin(), chiefs.rend(), [](const std::string& line) {
     return line.starts_with("optimizer ");
@@ -64,8 +65,8 @@ int64_t bytes_of(const TensorSpec& spec) {
   return bytes;
 }
 
-// The gradient of so many rows of a shard, whose numbers begin in the area at `at`, and its values
-// behind them.
+// The gradient of rows of a shard, whose numbers begin in the area at `at`, with the values after
+// them.
 distribute::RowGradient rows_in_area(const ShardStore& store,
                                      const std::shared_ptr<const SharedMemory>& area, size_t shard,
                                      int64_t rows, int64_t at) {
@@ -81,7 +82,7 @@ distribute::RowGradient rows_in_area(const ShardStore& store,
   }
   const std::byte* const begin = area->data() + at;
   distribute::RowGradient gradient{torch::empty({rows}, at::kLong), {}};
-  // Numbers are checked, and so must not change behind that.
+  // Numbers are checked, and so must not change after that.
   if (rows > 0)
     std::memcpy(gradient.ids.data_ptr(), begin, static_cast<size_t>(rows) * sizeof(int64_t));
   gradient.values = torch::from_blob(
@@ -199,7 +200,7 @@ void ShardServer::define(net::MessageSocket& socket, int64_t generation,
   made->generation = generation;
   made->form = request.form;
   made->model = request.model;
-  // Of updates that several workers make together, every server sees all in one order.
+  // If several workers make updates together, every server sees all of them in one order.
   made->store = std::make_unique<ShardStore>(held, train_op, seed_, kGroups, shared_,
                                              together_ || request.leads);
   {
@@ -275,7 +276,7 @@ void ShardServer::answer(Client& client, const shards::Push& request, Defined& h
   if (in_area && (!client.area || client.area->bytes() < here.store->dense_bytes()))
     throw invalid_argument(
         fmt::format("{} was told of gradients in memory it does not share", name_));
-  // What lies in an area of another process of the worker is nobody's any more.
+  // Gradients in an area of another process of the worker no longer count.
   const auto& area = in_area ? client.area : nullptr;
   if (!staged || staged->area != area) staged = here.store->stage(area);
   ShardStore::forget(*staged);  // of a step that never counted
@@ -301,7 +302,7 @@ void ShardServer::answer(Client& client, const shards::Push& request, Defined& h
   staged->updates = request.updates;
   {
     const std::lock_guard lock(mutex_);
-    // What comes late of a process that is gone must not take the place of its successor's.
+    // Late gradients of a process that is gone must not replace its successor's.
     if (!client.is_newest()) {
       throw Error(ErrorKind::kPeerLost,
                   fmt::format("another process of this task has come to {} meanwhile", name_));
@@ -410,7 +411,7 @@ void ShardServer::settle(int rank, bool gone) {
     generation = defined_->generation;
   }
   const auto counts = resolve_(generation, {.rank = rank, .ticket = ticket, .gone = gone});
-  if (!counts) return;  // nobody knows: it stays
+  if (!counts) return;  // unknown: it stays
   {
     const std::lock_guard lock(mutex_);
     const auto found = waiting_.find(rank);
@@ -423,7 +424,7 @@ void ShardServer::settle(int rank, bool gone) {
       return;
     }
   }
-  // Of an update of several workers the others know.
+  // The other servers know of an update of several workers.
   if (!together_) apply(rank, ticket, counts->factors);
 }
 

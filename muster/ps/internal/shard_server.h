@@ -23,13 +23,13 @@ namespace muster::inline v0_1::ps {
 
 class ShardServer {
  public:
-  // `name` is how messages call it: "ps 0". `resolve` asks the ledger whether the step of a worker
-  // counts; nothing where it does not answer.
+  // `name` is its name in messages: "ps 0". `resolve` asks the ledger whether the step of a worker
+  // counts; nothing if it does not answer.
   using Resolve = std::function<std::optional<net::ledger::Resolved>(
       int64_t generation, const net::ledger::Resolve& asked)>;
-  // `together`: updates are those of several workers, as apply_round() is told.
+  // `together`: updates are made of several workers' gradients, as apply_round() receives them.
   // Weights and gradients travel as `wire_dtype`; with `shared`, to workers of this host through
-  // memory where they can. Checkpoints are read and written by `files`.
+  // memory if they can. Checkpoints are read and written by `files`.
   ShardServer(std::string name, uint64_t seed, distribute::BuildModel build, Resolve resolve,
               bool together, DType wire_dtype, bool shared, PartFiles files);
 
@@ -38,23 +38,23 @@ class ShardServer {
     net::MessageSocket& socket;
     int rank = 0;
     std::function<bool()> is_newest{};  // whether no later process of the worker has come
-    std::vector<Tensor> memory = {};    // of what it reads
-    // Of a worker on this host: where it writes its gradients.
+    std::vector<Tensor> memory = {};    // of its reads
+    // For a worker on this host: where it writes its gradients.
     std::shared_ptr<const SharedMemory> area = {};
   };
-  // Answers a request, the payload of which is still to be read. Throws what the asker is to be
-  // told, and what the socket throws. Of a Push it does all but answer.
+  // Answers a request, the payload of which is still to be read. Throws the error to be sent to the
+  // asker, and the socket's errors. For a Push it does all except answer.
   void answer(Client& client, const net::shards::Request& request);
-  // The step counts: its gradients go into the weights. Nothing where that is done. Learning rates
-  // are reduced by `factors`, which the first server finds itself, and gives.
+  // The step counts: its gradients go into the weights. Does nothing if that is done. Learning
+  // rates are reduced by `factors`, which the first server determines itself, and returns.
   std::vector<double> apply(int rank, int64_t ticket, std::vector<double> factors = {});
-  // Those of the next step; empty where no rate is reduced.
+  // The factors of the next step; empty if no rate is reduced.
   std::vector<double> factors();
   // The last update that several workers made together: their gradients go into the weights, once.
   void apply_round(const plan::StepLedger::Round& round);
   // A connection of this worker has ended.
   void worker_left(int rank);
-  // Those of the last update that come from a schedule.
+  // The learning rates of the last update that come from a schedule.
   std::map<std::string, double> learning_rates();
   // Ends all waits.
   void close();
@@ -63,7 +63,7 @@ class ShardServer {
   std::string describe();
 
  private:
-  // What the chief has defined, and all that belongs to it.
+  // The model that the chief has defined, and its state.
   struct Defined {
     int64_t generation = 0;
     std::string form{};                // of the batches
@@ -74,15 +74,15 @@ class ShardServer {
   struct Waiting {
     int64_t ticket = 0;  // 0: none
     std::unique_ptr<StagedGradients> staged;
-    bool under_way = false;  // those of the step before are on their way into the weights
+    bool under_way = false;  // the gradients of the step before are on their way into the weights
   };
 
   // How many steps are in the weights.
   int64_t applied();
-  // Throws PeerLost unless the weights are those of that generation.
+  // Throws PeerLost unless the weights belong to that generation.
   std::shared_ptr<Defined> defined(int64_t generation);
   void define(net::MessageSocket& socket, int64_t generation, const net::shards::Define& request);
-  // Requests about what is defined: each answers, but for a Push.
+  // Requests about the defined model: each answers, except for a Push.
   void answer(Client& client, const net::shards::Compare& request, Defined& here);
   void answer(Client& client, const net::shards::Form&, Defined& here);
   void answer(Client& client, const net::shards::Specs&, Defined& here);
@@ -99,10 +99,11 @@ class ShardServer {
   void answer(Client& client, const net::shards::Restore& request, Defined& here);
   void answer(Client& client, const net::shards::Keep& request, Defined& here);
   void answer(Client& client, const net::shards::Kept&, Defined& here);
-  // Applies what counts, or drops it, of a worker that will not say itself.
+  // Applies or drops the pending step of a worker that will not answer itself.
   void settle(int rank, bool gone);
-  // Waits until no thread makes an update of the worker's gradients: whoever is told that it is
-  // made writes the next ones where those lie. An update waits for nothing but other updates.
+  // Waits until no thread makes an update of the worker's gradients: a worker that learns that the
+  // update is made writes the next gradients into the same memory. An update waits only for other
+  // updates.
   void wait_for_update_of(std::unique_lock<std::mutex>& lock, int rank);
   // One more update is in the weights. REQUIRES: mutex_ is held.
   void count_update(Defined& defined);

@@ -1,6 +1,6 @@
-// What one parameter server holds: parts of variables, their optimizers' slots, and the updates.
-// Thread safety: any thread. A reader sees a shard before an update or after it, never in between;
-// updates of several workers go on at the same time where they are at different shards.
+// The contents of one parameter server: parts of variables, their optimizers' slots, and the
+// updates. Thread safety: any thread. A reader sees a shard before an update or after it, never in
+// between; updates of several workers run at the same time if they are at different shards.
 #pragma once
 
 #include <cstdint>
@@ -23,30 +23,30 @@ namespace muster::inline v0_1::ps {
 struct ShardOf {
   VariableSpec variable{};  // the whole one
   plan::Shard shard{};
-  Tensor initial = {};  // of the whole variable; where it is undefined, the initializer makes it
+  Tensor initial = {};  // of the whole variable; if undefined, the initializer makes it
 };
 
-// The gradients of one worker's step, on their way into the weights. What it holds is kept from one
+// The gradients of one worker's step, on their way into the weights. Its memory is kept from one
 // step to the next.
 class StagedGradients;
 class SharedWeights;
 
 class ShardStore {
  public:
-  // `train_op` names the optimizer of each variable; its losses do not matter. What transforms
-  // gradients, and regularizers, are the worker's business: they need all of the model. Shards are
-  // kept in at most `groups` groups, each with a lock of its own. With `shared`, the weights lie in
-  // memory that other processes can read, where the system has such memory. Of the servers one
-  // `leads`: it sees all losses in an order, and reduces learning rates for all.
+  // `train_op` names the optimizer of each variable; its losses do not matter. The worker
+  // transforms gradients and adds regularizers: these need all of the model. Shards are kept in at
+  // most `groups` groups, each with a lock of its own. With `shared`, the weights lie in memory
+  // that other processes can read, if the system has such memory. One of the servers `leads`: it
+  // sees all losses in an order, and reduces learning rates for all.
   ShardStore(const std::vector<ShardOf>& shards, const optim::TrainOp& train_op, uint64_t seed,
              int groups, bool shared = false, bool leads = true);
   ~ShardStore();
 
-  // --- by the shard's place among those it was made of ---
+  // --- by the shard's place in the list it was made from ---
   size_t size() const { return places_.size(); }
   bool row_sparse(size_t shard) const;
   // A copy of the weights of all shards that are not row-sparse, in order; each is contiguous.
-  // `*memory` keeps what it needs from one call to the next.
+  // `*memory` keeps the buffers from one call to the next.
   std::vector<Tensor> read_dense(std::vector<Tensor>* memory);
   // The rows `ids`, int64 [n], of a row-sparse shard; numbers are of the shard's own rows.
   Tensor read_rows(size_t shard, const Tensor& ids);
@@ -59,7 +59,7 @@ class ShardStore {
   int64_t dense_bytes() const;
   // Where in an area the gradient of a shard that is not row-sparse lies.
   int64_t dense_place(size_t shard) const;
-  // Takes away what was written there.
+  // Drops the gradients that were written there.
   static void forget(StagedGradients& staged);
   // Gradients of rows: ids are sorted, each once.
   void set_rows(StagedGradients& staged, size_t shard, distribute::RowGradient gradient);
@@ -68,17 +68,16 @@ class ShardStore {
   // Memory for that many rows of a row-sparse shard.
   Tensor rows_like(size_t shard, int64_t rows) const;
   TensorSpec rows_spec(size_t shard, int64_t rows) const;
-  // Makes of the gradients of several workers those of one update, in the first of them.
+  // Combines the gradients of several workers to those of one update, in the first of them.
   void merge(const std::vector<std::unique_ptr<StagedGradients>>& staged);
-  // Makes the update; shards that got no gradient stay as they are. `turn` chooses where to begin,
-  // so that workers do not wait for each other. Learning rates are reduced by `factors`, which the
-  // one that leads finds itself. Gives them.
+  // Makes the update; shards without a gradient stay unchanged. `turn` chooses where to begin, so
+  // that workers do not wait for each other. Learning rates are reduced by `factors`, which the
+  // leading server determines itself. Returns them.
   std::vector<double> apply(StagedGradients& staged, size_t turn, std::vector<double> factors = {});
-  // Those of the next update; empty where no rate is reduced.
+  // The factors of the next update; empty if no rate is reduced.
   std::vector<double> factors();
 
-  // --- what other processes read ---
-  // nullptr where weights are not shared.
+  // --- memory that other processes read --- nullptr if weights are not shared.
   const SharedWeights* shared() const { return shared_.get(); }
   SharedWeights* shared() { return shared_.get(); }
   size_t groups() const { return groups_.size(); }
@@ -86,8 +85,8 @@ class ShardStore {
   size_t group_of(size_t shard) const { return places_[shard].group; }
   int64_t shared_place(size_t shard) const;
 
-  // --- all of it ---
-  // Weights, slots and counters by checkpoint name, of parts with "/part_<k>" behind it.
+  // --- all of it --- Weights, slots and counters by checkpoint name; names of parts end in
+  // "/part_<k>".
   std::map<std::string, TensorSpec> specs();
   std::map<std::string, Tensor> copy();
   // Describes the first weight that is not finite in `copy`, which copy() has made; nothing when
@@ -97,7 +96,7 @@ class ShardStore {
   void write(const std::map<std::string, Tensor>& tensors);
   // The same for rows of one of them, from `begin` on.
   void write_rows(const std::string& name, int64_t begin, const Tensor& rows);
-  // Slots that begin as the weights become what those are now, before the first update.
+  // Slots that begin as the weights get the weights' present values, before the first update.
   void begin_slots();
   std::map<std::string, double> learning_rates();
   int64_t bytes() const { return bytes_; }
@@ -114,8 +113,7 @@ class ShardStore {
   std::vector<double> follow(const StagedGradients& staged);
   // Throws InvalidArgument unless the shard is row-sparse.
   const Variable& table(size_t shard) const;
-  // Makes shared_, with room for the shards; leaves it as it is where the system has no such
-  // memory.
+  // Makes shared_, with memory for the shards; leaves it as it is if the system has no such memory.
   void share(const std::vector<ShardOf>& shards, size_t groups);
   Tensor allocate(int64_t bytes);
 

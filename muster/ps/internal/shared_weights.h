@@ -1,7 +1,7 @@
 // The weights of a parameter server in memory that the workers of its host read in place of asking
-// for them. They lie in groups, and of a group a reader has what was there before an update or
-// behind it: a counter beside the weights is odd while one is under way, and another one when it
-// is over. No lock is held by a reader, so none is left behind by one that is killed.
+// for them. They lie in groups. A reader gets the state of a group before an update or after it: a
+// counter next to the weights is odd while an update is under way, and has a new value when it is
+// over. A reader holds no lock, so a killed reader leaves none behind.
 #pragma once
 
 #include <atomic>
@@ -29,13 +29,13 @@ class SharedWeights {
   // One more step is in the weights.
   void count_step();
 
-  // uint8 [bytes], zeroed. Throws Internal when there is no room left.
+  // uint8 [bytes], zeroed. Throws Internal when no memory is left.
   Tensor allocate(int64_t bytes);
   // Where in the file memory lies that allocate() has given.
   int64_t place_of(const Tensor& tensor) const;
   const SharedMemory& memory() const { return *memory_; }
 
-  // While it lives, the group is changed. A store whose weights are not shared has nullptr.
+  // While it lives, the group is being changed. A store whose weights are not shared has nullptr.
   class Change {
    public:
     Change(SharedWeights* weights, size_t group);
@@ -55,15 +55,15 @@ class SharedWeights {
 // A worker's side. Thread safety: any thread.
 class SharedWeightsReader {
  public:
-  // Maps the file of a server's SharedWeights. Throws Unavailable, and Corrupt for what is none.
+  // Maps the file of a server's SharedWeights. Throws Unavailable, and Corrupt for another file.
   SharedWeightsReader(FileDescriptor file, int64_t bytes, size_t groups);
 
   size_t groups() const { return groups_; }
   int64_t bytes() const { return memory_.bytes(); }
-  // How many steps are in the weights: what is read behind this call has at least as many.
+  // How many steps are in the weights: weights that are read after this call have at least as many.
   int64_t steps() const;
-  // Calls `copy` with the beginning of the file, to copy weights of one group out of it. False when
-  // updates came in between again and again, or one under way did not end: what was copied is torn
+  // Calls `copy` with the beginning of the file, to copy weights of one group out of it. False if
+  // updates came in between again and again, or one under way did not end: the copy is inconsistent
   // then.
   bool read(size_t group, const std::function<void(const std::byte* file)>& copy) const;
 

@@ -1,6 +1,6 @@
-// Parameter servers in simulated time: the ledger as it is, and what shard_server.cc and server.cc
-// do around it. Processes and their words are the caller's, who says when they come and go. Thread
-// safety: one thread.
+// Parameter servers in simulated time: the real ledger, with the same steps around it as in
+// shard_server.cc and server.cc. Processes and messages belong to the caller, which decides when
+// they come and go. Thread safety: one thread.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ namespace muster::inline v0_1::ps {
 // How often each example of a worker is in the weights.
 using Weights = std::map<std::pair<int, int64_t>, int>;
 
-// What is wrong with the protocol: thrown.
+// A fault of the protocol: thrown.
 struct Broken {
   std::string what;
 };
@@ -51,7 +51,7 @@ class Agenda {
   }
   int draw(int n) { return static_cast<int>(random_() % static_cast<uint32_t>(n)); }
   double uniform(double from, double to) { return from + (to - from) * draw(1000) / 1000; }
-  // How long words are on their way; now and then they are late.
+  // How long messages are on their way; now and then they are late.
   double delay() { return draw(20) == 0 ? uniform(0, 2) : uniform(0, 0.02); }
 
  private:
@@ -61,7 +61,7 @@ class Agenda {
   std::map<std::pair<double, uint64_t>, std::function<void()>> events_;
 };
 
-// What a run is made of.
+// The parameters of a run.
 struct Setting {
   int workers = 1;
   int servers = 1;
@@ -79,7 +79,7 @@ struct SimulatedCheckpoint {
   Weights weights{};
 };
 
-// The gradients of an example; its number stands for them.
+// The gradients of an example, represented by its number.
 inline shards::Push push_of(int64_t ticket, int64_t example) {
   return {.ticket = ticket, .dense = {static_cast<uint64_t>(example)}};
 }
@@ -92,7 +92,7 @@ inline int64_t row_of(const std::string& position) {
   return position.empty() ? 0 : std::stoll(position);
 }
 
-// What the ledger answers.
+// The answer of the ledger.
 template <typename Operation>
 concept OfLedger = requires(LedgerHost& host, const LedgerHost::Asker& who,
                             const Operation& asked) {
@@ -101,7 +101,7 @@ concept OfLedger = requires(LedgerHost& host, const LedgerHost::Asker& who,
 
 class SimulatedServers {
  public:
-  // The servers are up from the beginning. `saved` is what the chief writes to them.
+  // The servers are up from the beginning. The chief writes `saved` to them.
   SimulatedServers(const Setting& setting, Agenda& agenda, ManualClock& clock,
                    const SimulatedCheckpoint& saved)
       : setting_(setting),
@@ -117,12 +117,12 @@ class SimulatedServers {
   struct Caller {
     int rank = 0;
     uint64_t incarnation = 0;
-    bool over = false;            // the process has let them go, or is dead
+    bool over = false;            // the process has released them, or is dead
     std::vector<int> life{};      // of the servers it has met
     std::vector<bool> at_work{};  // [server]: a request of its is being answered
   };
   using CallerPtr = std::shared_ptr<Caller>;
-  // Takes an answer; nothing where the asker learns that something is lost.
+  // Takes an answer; nothing if the asker learns that something is lost.
   template <typename Operation>
   using Next = std::function<void(const std::optional<net::AnswerTo<Operation>>&)>;
 
@@ -158,18 +158,18 @@ class SimulatedServers {
     if (newest_[{s, caller->rank}] == caller->incarnation) settle(s, caller->rank, true);
     if (s == 0) servers_[0].host->leave(caller->rank, caller->incarnation);
   }
-  // What the last snapshot has copied that it asked for.
+  // The copy of the last snapshot that it asked for.
   const Weights& copy(const Caller& caller, size_t s) const {
     return copies_.at({s, caller.incarnation});
   }
-  // Its process dies, and another one takes its place. False where it is dead already.
+  // Its process dies, and another one takes its place. False if it is dead already.
   bool strike(size_t s) {
     if (!servers_[s].up) return false;
     servers_[s].up = false;
     agenda_.after(agenda_.uniform(0.3, 10), [=, this] { start(s); });
     return true;
   }
-  // Of the ledger's host.
+  // The host of the ledger.
   LedgerHost& ledger() { return *servers_[0].host; }
 
  private:
@@ -351,14 +351,15 @@ class SimulatedServers {
     if (const auto last = ledger().last_round()) apply_round(servers_[0], *last);
   }
 
-  // Asks the ledger about the step of a worker that will not say itself, and goes on with `then`.
+  // Asks the ledger about the step of a worker that will not answer itself, and continues with
+  // `then`.
   void settle(
       size_t s, int rank, bool gone, const std::function<void()>& then = [] {}) {
     const Server& server = servers_[s];
     const auto found = server.waiting.find(rank);
     if (found == server.waiting.end() || found->second.ticket == 0) return then();
     const ledger::Resolve asked{.rank = rank, .ticket = found->second.ticket, .gone = gone};
-    // It tries for a while where the first server is not there.
+    // It tries for a while if the first server is not up.
     const double until = agenda_.now() + 5;
     resolve(s, server.life, server.generation, asked, until, then);
   }

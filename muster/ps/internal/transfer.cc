@@ -49,7 +49,7 @@ void Transfer::share_memory() {
 
 void Transfer::share_memory_of(size_t server) {
   memory_[server].reset();
-  // What is rounded on its way has to have one.
+  // Rounded weights need a copy.
   if (!connections_.options().shared_memory || connections_.options().wire_dtype != kFloat32 ||
       !connections_.carries_files(server))
     return;
@@ -95,7 +95,7 @@ bool Transfer::makes_room(size_t server, int64_t row_bytes) {
     make_area(server, 2 * row_bytes);
     return true;
   } catch (const Error& error) {
-    // This step goes over the socket.
+    // This step uses the socket.
     if (error.kind() != ErrorKind::kUnavailable && error.kind() != ErrorKind::kInvalidArgument)
       throw;
     log::debug(fmt::format("gradients go to {} over a socket: {}", connections_.server_name(server),
@@ -161,7 +161,7 @@ std::vector<Tensor> Transfer::weights_here() const {
 }
 
 void Transfer::note_new_weights() const {
-  // Whoever keeps something made of the weights must notice, as after an update.
+  // Code that caches results of the weights must notice, as after an update.
   for (const auto& buffer : parameters_.buffers())
     buffer.weights.unsafeGetTensorImpl()->bump_version();
 }
@@ -181,7 +181,7 @@ void Transfer::fetch() {
 }
 
 void Transfer::take_fetched() {
-  // What stays is as old as it was.
+  // Weights that stay keep their age.
   if (!std::exchange(has_fetched_, false)) return;
   torch::NoGradGuard no_grad;
   const std::vector<Tensor> here = weights_here();
@@ -200,7 +200,7 @@ Tensor Transfer::read_rows(int table, const Tensor& ids) {
   Tensor rows = torch::empty(shape, at::dtype(variable.spec().dtype));
   if (ids.numel() == 0) return rows;
   const int64_t* numbers = ids.data_ptr<int64_t>();
-  // Ids are sorted, and a part has consecutive rows: so what one server has is one piece.
+  // Ids are sorted, and a part has consecutive rows: so each server's share is one piece.
   struct Piece {
     size_t part{};
     int64_t begin{};

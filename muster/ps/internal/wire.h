@@ -37,12 +37,12 @@ void send_answer(net::MessageSocket& socket, const Answer& answer,
 inline void send_error(net::MessageSocket& socket, const Error& error) {
   send_head(socket, net::encode_error(error));
 }
-// The same where perhaps nobody is there to hear it.
+// The same if the peer may be gone already.
 void refuse(net::MessageSocket& socket, const Error& error);
-// Does what answers a request; what it throws is the answer then.
+// Answers a request; an exception becomes the answer.
 void answer_or_error(net::MessageSocket& socket, const std::function<void()>& answer);
 
-// Receives the next message, whose payload is still to be read. Nothing when none came in time.
+// Receives the next message, whose payload is still to be read. Nothing if none came in time.
 // Throws Corrupt for another message.
 template <typename Message>
 std::optional<Message> receive_message(net::MessageSocket& socket, double timeout_seconds) {
@@ -61,11 +61,13 @@ std::optional<Answer> receive_answer(net::MessageSocket& socket, double timeout_
 // Reads the next bytes of the payload into the memory of `tensor`, contiguous and on the CPU.
 void receive_tensor(net::MessageSocket& socket, const Tensor& tensor);
 
-// What travels of a tensor where float32 is rounded to `dtype` on the way; and its other end.
+// The form in which a tensor is sent if float32 is rounded to `dtype` on the way; and its other
+// end.
 Tensor rounded(const Tensor& tensor, DType dtype);
 void receive_rounded(net::MessageSocket& socket, const Tensor& tensor, DType dtype);
 
-// How a tensor looks, and memory for one that looks so. Throws Corrupt for what no tensor is.
+// The form of a tensor, and memory for a tensor of this form. Throws Corrupt for a form that no
+// tensor has.
 net::TensorForm form_of(const TensorSpec& spec);
 net::TensorForm form_of(const Tensor& tensor);
 std::vector<net::TensorForm> forms_of(const std::vector<Tensor>& tensors);
