@@ -17,14 +17,14 @@ struct Batcher::Job {
   int64_t rows = 0;
   bool joins = false;
   TimePoint arrived{};
-  bool given_up = false;  // its deadline has passed, and nobody waits
+  bool given_up = false;  // its deadline has passed, and its client waits no more
   std::optional<Result<Arrays>> result{};
   std::condition_variable answered{};
 };
 
 namespace {
 
-// What must agree for requests to share a batch.
+// The properties that must agree for requests to share a batch.
 std::string key_of(const std::string& signature, const Arrays& inputs) {
   std::string key = signature;
   for (const auto& [name, array] : inputs) {
@@ -138,7 +138,7 @@ bool Batcher::gather(Jobs& batch, int64_t& rows) {
       ++at;
       continue;
     }
-    // One that does not fit is the first of the next batch, before those behind it.
+    // A request that does not fit is the first of the next batch, before the requests after it.
     if (rows + (*at)->rows > options_.max_rows) return true;
     rows += (*at)->rows;
     batch.push_back(std::move(*at));

@@ -1,9 +1,9 @@
-// Joins requests that come together into one batch of the model, and gives each its rows of the
-// answer. Thread safety: any thread may ask.
+// Joins simultaneous requests into one batch of the model, and gives each its rows of the answer.
+// Thread safety: any thread may ask.
 //
-// A request waits in a queue. A runner takes the oldest and those behind it that fit: the same
-// signature, the same lengths of all axes but the batch, at most max_rows rows together. While it
-// computes, the next ones gather.
+// A request waits in a queue. A runner takes the oldest and the requests after it that fit: the
+// same signature, the same lengths of all axes except the batch, at most max_rows rows together.
+// While it computes, the next ones gather.
 #pragma once
 
 #include <condition_variable>
@@ -40,7 +40,7 @@ class Batcher {
   // outlive the batcher.
   Batcher(Run run, const BatcherOptions& options, ServingMetrics& metrics,
           Clock& clock = system_clock());
-  // REQUIRES: nobody asks any more.
+  // REQUIRES: no thread asks any more.
   ~Batcher();
 
   // Throws Unavailable when the queue is full. answer() does so too; asked before, a request that
@@ -48,9 +48,9 @@ class Batcher {
   void check_room() const;
 
   // Returns the outputs for `inputs`, which have `rows` rows each. `joins` says that each output
-  // has as many. Throws what the run throws: when a batch of several fails, each of its requests is
-  // run by itself, so that only the one that is to blame fails. Throws Unavailable when the queue
-  // is full, and Timeout when there is no answer at `deadline`; what is then computed is dropped.
+  // has as many. Throws the errors of the run: if a batch of several fails, each of its requests is
+  // run by itself, so that only the faulty one fails. Throws Unavailable if the queue is full, and
+  // Timeout if there is no answer at `deadline`; a later result is dropped.
   Arrays answer(const std::string& signature, Arrays inputs, int64_t rows, bool joins,
                 TimePoint deadline);
 
@@ -61,8 +61,8 @@ class Batcher {
   void run_batches();
   // Waits for a batch; none when the batcher ends.
   Jobs take_batch();
-  // Moves what fits `batch`, of `rows` rows, out of the queue into it. Returns whether it takes no
-  // more. REQUIRES: locked.
+  // Moves the requests that fit `batch`, of `rows` rows, out of the queue into it. Returns whether
+  // it takes no more. REQUIRES: locked.
   bool gather(Jobs& batch, int64_t& rows);
   void check_room_locked() const;
   // The outputs of the batch's requests, in their order.
@@ -77,7 +77,7 @@ class Batcher {
   Clock& clock_;
   mutable std::mutex mutex_;
   std::condition_variable arrived_;  // wakes a runner that has nothing to do
-  std::condition_variable joined_;   // wakes those that wait for more of their batch
+  std::condition_variable joined_;   // wakes runners that wait for more of their batch
   std::deque<std::shared_ptr<Job>> queue_;
   int64_t requests_ = 0;  // that wait or are being answered
   bool ending_ = false;

@@ -39,7 +39,7 @@ class BatcherTest : public ::testing::Test {
     });
   }
 
-  // Waits until so many requests wait for their answer and all runners for more.
+  // Waits until `requests` requests wait for their answer and all runners for more.
   void wait_for(int64_t requests, int sleepers) {
     await([&] { return metrics_.waiting.load() == requests && clock_.sleepers() == sleepers; });
   }

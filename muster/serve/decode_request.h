@@ -6,7 +6,7 @@
 //   {"inputs": {"x": [[1, 2], [3, 4]]}}                  columns
 //   {"examples": [{"x": [1, 2]}], "context": {"y": 3}}   for classify and regress
 //
-// "signature_name" may stand beside them. Bytes are a text, or {"b64": "..."}.
+// "signature_name" may be given with them. Bytes are a text, or {"b64": "..."}.
 #pragma once
 
 #include <cstdint>
@@ -23,13 +23,13 @@ struct DecodedRequest {
   std::string signature{};
   Arrays inputs{};
   int64_t rows = 0;            // the length of axis 0, which all inputs share
-  std::string examples_key{};  // under which serialized tf.Examples came; "" where none did
-  bool columnar = false;       // whether it came as columns: the answer goes back in the same form
+  std::string examples_key{};  // the key of serialized tf.Examples; "" if there are none
+  bool columnar = false;       // whether it came as columns: the answer has the same form
 };
 
-// Reads `body`. For classify and regress without a name, the default signature is meant where it is
-// for that, else the only one that is. Throws InvalidArgument, which names the place and says what
-// was expected, for a body that is no JSON or nested too deeply, a missing or unknown key, an
+// Reads `body`. For classify and regress without a name, the default signature is meant if it has
+// that verb, else the only one that has. Throws InvalidArgument, which names the place and the
+// expected value, for a body that is no JSON or nested too deeply, a missing or unknown key, an
 // unknown signature or one for something else, a value of another type, a number that is not finite
 // in its dtype, lists of unequal length, and no rows at all.
 DecodedRequest decode_request(Verb verb, std::string_view body,

@@ -1,4 +1,4 @@
-// Bodies of requests: what is taken, and what is said of those that are wrong.
+// Bodies of requests: accepted ones, and the errors of wrong ones.
 #include "muster/serve/decode_request.h"
 
 #include <gmock/gmock.h>

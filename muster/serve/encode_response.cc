@@ -69,7 +69,7 @@ void write_element(std::string& out, const Array& array, int64_t index, bool bin
   out += "{\"b64\": \"" + to_base64(bytes) + "\"}";
 }
 
-// Writes what lies below `axis`, from element `first` on; returns the element behind it.
+// Writes the elements below `axis`, from element `first` on; returns the element after them.
 int64_t write_axis(std::string& out, const Array& array, size_t axis, int64_t first, bool binary) {
   if (axis >= array.shape.size()) {
     write_element(out, array, first, binary);

@@ -1,11 +1,12 @@
 // HTTP/1.1 on one port: connections, their threads and their limits. Thread safety: stop() may come
 // from any thread; the rest from the one that made the server.
 //
-// A connection has a thread while it is open. Beyond max_connections one is told 503 and closed.
-// What a client sends is bounded in size (max_body_bytes: 413; 16 KiB of a head: 431) and in time
-// (request_time: 408); all bytes of a request count, those of its head and between its chunks too.
-// What is no request by the letter of RFC 9112 is refused, and whoever is refused is closed: what
-// follows on the connection might be taken for another request than the client, or a proxy, sent.
+// A connection has a thread while it is open. Beyond max_connections a connection gets a 503 and is
+// closed. The data from a client is bounded in size (max_body_bytes: 413; 16 KiB of a head: 431)
+// and in time (request_time: 408); all bytes of a request count, those of its head and between its
+// chunks too. Bytes that are no request by the letter of RFC 9112 are refused, and their connection
+// is closed: the bytes that follow might be taken for another request than the client, or a proxy,
+// sent.
 #pragma once
 
 #include <cstddef>
@@ -18,10 +19,10 @@
 
 namespace muster::inline v0_1::serve {
 
-// Where a server listens, and the limits of what it takes.
+// The address of a server, and its limits.
 struct HttpServerOptions {
   std::string host = "127.0.0.1";    // the address to listen at
-  int port = 8501;                   // 0: one that is free
+  int port = 8501;                   // 0: a free one
   int max_connections = 512;         // open at the same time
   size_t max_body_bytes = 32 << 20;  // of a request, as it comes and unpacked
   // From the first byte of a request to its answer; as much again for the client to take that.
@@ -35,13 +36,13 @@ class HttpServer {
   // for an address that is not one of this machine. `metrics` must outlive the server. `handler`
   // throws nothing.
   HttpServer(HttpHandler handler, const HttpServerOptions& options, ServingMetrics& metrics);
-  // Stops, and waits for what is being answered.
+  // Stops, and waits for the answers in progress.
   ~HttpServer();
 
   int port() const;
 
-  // Takes no more connections; what is open gets its answers, with "Connection: close". Returns
-  // whether all was closed within `time`.
+  // Takes no more connections; open ones get their answers, with "Connection: close". Returns
+  // whether all were closed within `time`.
   bool stop(Duration time);
 
  private:

@@ -1,5 +1,5 @@
-// What unauthenticated peers send to the server, over the loopback interface: requests inside of
-// requests, requests that never end, and what has no end in size.
+// Attacks of unauthenticated peers on the server, over the loopback interface: requests inside of
+// requests, requests that never end, and sizes without end.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -33,7 +33,7 @@ size_t most_memory() {
 constexpr size_t kLargeAnswer = 64 << 20;
 constexpr const char* kSmuggled = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n";
 
-// A server that notes which paths it was asked for, and proxies in front of it.
+// A server that notes the paths of requests, and proxies in front of it.
 class HttpServerSecurityTest : public ::testing::Test {
  protected:
   void start(HttpServerOptions options = {}) {
@@ -88,7 +88,7 @@ TEST_F(HttpServerSecurityTest, NoRequestIsFoundInsideOfAnother) {
   const std::string packed = formats::gzip(bytes_of(std::string_view("{}")));
   const std::string cut = packed.substr(0, packed.size() - 4);
   struct Case {
-    std::string bytes;   // what stands in front of the smuggled request
+    std::string bytes;   // the bytes in front of the smuggled request
     std::string status;  // of the answer
   };
   const Case cases[] = {
@@ -111,7 +111,7 @@ TEST_F(HttpServerSecurityTest, NoRequestIsFoundInsideOfAnother) {
       {"POST /" + std::string(70000, 'a') + " HTTP/1.1\r\nHost: a\r\n" + length + "\r\n\r\n",
        "414"},
       {post + "X: " + std::string(70000, 'a') + "\r\n" + length + "\r\n\r\n", "431"},
-      // A body where none may be.
+      // A body in a request that must have none.
       {"GET /second HTTP/1.1\r\nHost: a\r\n" + length + "\r\n\r\n", "400"},
       {"GET /second HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", "400"},
       {"HEAD /second HTTP/1.1\r\nHost: a\r\n" + length + "\r\n\r\n", "400"},
@@ -146,12 +146,12 @@ TEST_F(HttpServerSecurityTest, NoRequestIsFoundInsideOfAnother) {
       {post + "X: a\n" + length + "\r\n\r\n", "400"},
       {post + "X: a\r" + length + "\r\n\r\n", "400"},
       {post + std::string("X: \0\r\n", 6) + length + "\r\n\r\n", "400"},
-      // Fields that may stand once.
+      // Fields that may occur once.
       {"POST /second HTTP/1.1\r\n" + length + "\r\n\r\n", "400"},
       {post + "Host: b\r\n" + length + "\r\n\r\n", "400"},
       {post + "Content-Type: a/b\r\nContent-Type: c/d\r\n" + length + "\r\n\r\n", "400"},
       {post + gzip + gzip + length + "\r\n\r\n", "400"},
-      // Bodies of another form than was said.
+      // Bodies of another form than the declared one.
       {post + "Content-Type: multipart/form-data; boundary=a\r\n" + length + "\r\n\r\n", "415"},
       {post + "Content-Encoding: br\r\n" + length + "\r\n\r\n", "415"},
       {post + "Expect: 200-ok\r\n" + length + "\r\n\r\n", "417"},
@@ -197,8 +197,8 @@ TEST_F(HttpServerSecurityTest, WhatTheStandardAllowsIsTaken) {
   }
 }
 
-// Old clients send an empty line after a body. An answer to it would be taken for that of the next
-// request.
+// Old clients send an empty line after a body. An answer to it would be taken for the answer to the
+// next request.
 TEST_F(HttpServerSecurityTest, AnEmptyLineAfterABodyHasNoAnswer) {
   start();
   const std::string post = "POST /second HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n";
@@ -215,13 +215,14 @@ TEST_F(HttpServerSecurityTest, AnAnswerToHeadHasNoBody) {
               AllOf(StartsWith("HTTP/1.1 400 "), ::testing::EndsWith("\r\n\r\n")));
 }
 
-// All that comes counts, not what is kept alone.
+// All received bytes count, not only the kept ones.
 TEST_F(HttpServerSecurityTest, NothingIsReadWithoutAnEnd) {
   start({.max_body_bytes = 1 << 20});
   const std::string post = "POST /second HTTP/1.1\r\nHost: a\r\n";
   const std::string chunked = post + "Transfer-Encoding: chunked\r\n\r\n";
   const std::string many(1 << 16, 'x');
-  // What the system holds in the buffers of both ends, and what the server drops behind its answer.
+  // Bytes that the system holds in the buffers of both ends, and that the server drops after its
+  // answer.
   constexpr size_t kInFlight = 48 << 20;
   constexpr size_t kMost = 256 << 20;
   const size_t before = most_memory();
@@ -271,7 +272,7 @@ TEST_F(HttpServerSecurityTest, AByteNowAndThenDoesNotKeepAConnection) {
   EXPECT_TRUE(asked().empty());
 }
 
-// Nor does an answer that nobody takes.
+// An answer that the client does not read holds no connection for long either.
 TEST_F(HttpServerSecurityTest, AClientThatDoesNotReadIsCut) {
   start({.request_time = 2s});
   RawConnection connection(server_->port());

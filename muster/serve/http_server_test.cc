@@ -163,7 +163,7 @@ TEST_F(HttpServerTest, BodiesHaveALimit) {
   EXPECT_EQ(
       asking.Post(kPredict, {{"Content-Encoding", "gzip"}}, packed, "application/json")->status,
       413);
-  // Who asks first is told before the body is sent.
+  // A client that asks first gets its answer before it sends the body.
   EXPECT_THAT(raw("POST /v1/models/m:predict HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000000\r\n"
                   "Expect: 100-continue\r\n\r\n"),
               AllOf(StartsWith("HTTP/1.1 413 "), HasSubstr("more than 1000 bytes")));
@@ -196,7 +196,7 @@ TEST_F(HttpServerTest, WhoAsksFirstIsToldToGoOn) {
   EXPECT_THAT(connection.until("]]}"), StartsWith("HTTP/1.1 200 OK\r\n"));
 }
 
-// A request behind another that is answered is a request of the client's own.
+// A request after another that is answered is a request of the client's own.
 TEST_F(HttpServerTest, RequestsMayComeBeforeTheirAnswers) {
   start();
   const std::string one =

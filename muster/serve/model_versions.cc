@@ -64,7 +64,7 @@ void ModelVersions::poll() {
   if (!found.ok() || found.value().empty()) {
     const std::string why =
         found.ok() ? fmt::format("there is no version in {}", directory_) : found.error().message();
-    // Before anything is loaded, whoever starts the server says it.
+    // Before anything is loaded, the code that starts the server reports it.
     if (!warned_ && newest() != nullptr) log::warning(why + "; what is loaded goes on");
     warned_ = true;
     return;
@@ -110,7 +110,7 @@ Result<bool> ModelVersions::is_there(int64_t version) const {
     const auto info = files_.info(folder);
     return info.ok() && info.value().is_directory;
   }
-  // What was served was whole.
+  // A version that is served was whole.
   if (find(version) != nullptr) return true;
   return files_.exists(join_path(folder, "signatures.json"));
 }

@@ -1,6 +1,6 @@
-// The versions of a model that a server has: it looks into their folder from time to time, takes a
-// newer one up, and lets an older one finish what it has.
-// Thread safety: any thread may ask; one thread at a time polls.
+// The versions of a model that a server has: it looks into their folder from time to time, loads a
+// newer one, and lets an older one finish its requests. Thread safety: any thread may ask; one
+// thread at a time polls.
 #pragma once
 
 #include <condition_variable>
@@ -22,8 +22,8 @@
 
 namespace muster::inline v0_1::serve {
 
-// One loaded version. Whoever answers a request holds it by a shared pointer; it goes with the
-// last.
+// One loaded version. Each request in progress holds it by a shared pointer; the last one deletes
+// it.
 struct ServedVersion {
   ServedVersion(int64_t number, std::shared_ptr<Model> loaded, const BatcherOptions& options,
                 ServingMetrics& metrics);
@@ -33,10 +33,10 @@ struct ServedVersion {
   Batcher batcher;
 };
 
-// What became of a version, in the words of TensorFlow Serving.
+// The state of a version, in the terms of TensorFlow Serving.
 struct VersionStatus {
   int64_t version = 0;
-  std::string state{};  // "LOADING", "AVAILABLE", or "END" for one that could not be loaded
+  std::string state{};  // "LOADING", "AVAILABLE", or "END" for a version that could not be loaded
   std::string error{};  // why it could not be loaded; else empty
 };
 
@@ -46,26 +46,26 @@ class ModelVersions {
   using Load = std::function<std::shared_ptr<Model>(const std::string& folder)>;
 
   // `directory` holds a folder for each version, called by a decimal number: the greatest is the
-  // newest. The newest `keep` that can be loaded are served. What is given must outlive this.
+  // newest. The newest `keep` that can be loaded are served. The arguments must outlive this.
   ModelVersions(std::string directory, Load load, int keep, const BatcherOptions& options,
                 ServingMetrics& metrics, FileSystem& files = local_file_system());
   ~ModelVersions();
 
-  // Looks once: loads what is new, then lets go of what is no longer among the newest. A version
-  // whose folder is gone gives way to the newest there is; while there is none, what is loaded
-  // stays. One that cannot be loaded is said in the log and tried again later, ever more rarely.
+  // Looks once: loads new versions, then releases versions that are no longer among the newest. A
+  // version whose folder is gone gives way to the newest existing one; if there is none, the loaded
+  // version stays. A version that cannot be loaded is logged and tried again later, ever more
+  // rarely.
   void poll();
-  // Polls from now on, on a thread of its own, until this object goes.
+  // Polls from now on, on a thread of its own, until this object is destroyed.
   void poll_every(Duration period);
 
   // The newest version; null while none is loaded.
   std::shared_ptr<ServedVersion> newest() const;
   // The loaded version of that number; null when there is none.
   std::shared_ptr<ServedVersion> find(int64_t version) const;
-  // What there is, the newest first.
+  // The versions, the newest first.
   std::vector<VersionStatus> status() const;
-  // Why the last poll could not tell which versions there are; nothing when it could. A folder that
-  // is not there has none.
+  // Why the last poll could not list the versions; nothing if it could. A missing folder has none.
   std::optional<Error> trouble() const;
 
  private:
@@ -76,7 +76,7 @@ class ModelVersions {
   };
 
   // Whether there is a folder of that number; in a store, whose folders are not made in one step,
-  // whether it is whole: the file that is written last is there.
+  // whether it is whole: the file that is written last exists.
   Result<bool> is_there(int64_t version) const;
   // The numbers of the folders, the newest first.
   Result<std::vector<int64_t>> versions() const;

@@ -66,7 +66,7 @@ TEST_F(ModelVersionsTest, TheNewestIsServedAndOthersAreNotLoaded) {
   EXPECT_THAT(polled(*served), ElementsAre("11 AVAILABLE"));
   EXPECT_THAT(polled(*served), ElementsAre("11 AVAILABLE"));
   EXPECT_EQ(loads_, 2);
-  // Who has the old one can go on with it.
+  // A holder of the old version can continue to use it.
   EXPECT_EQ(before->version, 10);
   EXPECT_EQ(served->find(10), nullptr);
 }

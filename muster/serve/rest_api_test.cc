@@ -56,7 +56,7 @@ TEST_F(RestApiTest, Verbs) {
             "{\"predictions\": [[2.0, 2.0]]}\n");
 }
 
-// Whatever the model calls its examples, who sent them reads where they stand in the request.
+// Whatever the model calls its examples, the error shows the client their place in the request.
 TEST_F(RestApiTest, AnErrorNamesTheExampleByItsPlaceInTheRequest) {
   const auto body_of = [&](const char* path, const char* body) {
     const HttpAnswer answer = ask("POST", path, body);

@@ -22,10 +22,10 @@ namespace {
 
 using State = RequestParser::State;
 
-// What is read at once.
+// The bytes read at once.
 constexpr size_t kPiece = 16 << 10;
-// So much of what still comes behind the last answer is read and dropped, and for so long: a client
-// that is writing would not see the answer if the connection were cut.
+// How many bytes after the last answer are read and dropped, and for how long: a client that is
+// writing would not see the answer if the connection were cut.
 constexpr size_t kDroppedBytes = 16 << 20;
 constexpr Duration kDropTime = std::chrono::seconds(2);
 
@@ -39,7 +39,7 @@ bool wait_for(int socket, short events, TimePoint deadline) {
         poll(&entry, 1, static_cast<int>(std::clamp<decltype(left)>(left, 0, 1'000'000)));
     if (ready > 0) return true;
     if (ready == 0 && left <= 0) return false;
-    if (ready < 0 && errno != EINTR) return true;  // the next call says what is wrong
+    if (ready < 0 && errno != EINTR) return true;  // the next call reports the error
   }
 }
 
@@ -69,7 +69,7 @@ class Connection {
   }
 
  private:
-  // Reads until a request is there; false when there is none to answer any more.
+  // Reads until a request is complete; false if there is none to answer any more.
   bool read_request() {
     begin_ = system_clock().now();
     bool begun = parser_.has_begun() || parser_.state() == State::kWhole;
@@ -133,7 +133,7 @@ class Connection {
     return true;
   }
 
-  // Says that nothing follows, and waits a little until the client has heard it.
+  // Sends the end, and waits a little until the client has received it.
   void part() {
     if (shutdown(socket_, SHUT_WR) != 0) return;
     const TimePoint deadline = system_clock().now() + kDropTime;

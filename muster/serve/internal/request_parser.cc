@@ -22,12 +22,12 @@ using BeastError = boost::beast::error_code;
 
 constexpr std::string_view kEndOfLine = "\r\n";
 constexpr std::string_view kEndOfHead = "\r\n\r\n";
-// What is read is moved to the front of the buffer when so much before it is used up.
+// The unused part is moved to the front of the buffer when this much before it is used up.
 constexpr size_t kUsedUp = 64 << 10;
 
 std::string string_of(BeastText text) { return {text.data(), text.size()}; }
 
-// Hands on what Beast finds. Fields behind the last chunk are read, and dropped.
+// Hands on the findings of Beast. Fields after the last chunk are read, and dropped.
 class Grammar : public http::basic_parser<true> {
  public:
   std::string method, target;
@@ -67,7 +67,7 @@ class Grammar : public http::basic_parser<true> {
   bool head_ended_ = false;
 };
 
-// The path of a request's target; nothing for one that has none.
+// The path of a request's target; nothing if it has none.
 std::optional<std::string> path_of(const std::string& method, std::string target) {
   if (method == "OPTIONS" && target == "*") return target;
   for (const std::string_view scheme : {"http://", "https://"}) {
@@ -95,7 +95,7 @@ std::optional<std::string> path_of(const std::string& method, std::string target
   return path;
 }
 
-// What is wrong with bytes that Beast refuses.
+// The fault of bytes that Beast refuses.
 Refusal refusal_of(const BeastError& error, std::string_view head) {
   const std::vector<std::string> words = split(head.substr(0, head.find('\r')), ' ');
   if (error == http::error::bad_version && words.size() == 3 && words[2].starts_with("HTTP/"))
@@ -120,12 +120,12 @@ struct RequestParser::Impl {
   void read_head();
   void read_body();
   void end_body();
-  // Each looks at a part of the head, and refuses, or sets what is known.
+  // Each looks at a part of the head, and refuses it, or sets the known fields.
   bool check_request_line();
   bool check_fields();
   bool check_length();
   bool check_body_form();
-  // The value of a field; nothing where it is not there.
+  // The value of a field; nothing if it is missing.
   std::optional<std::string> field(std::string_view name) const;
   std::string_view unread() const { return std::string_view(buffer).substr(used); }
   // Whether there is something of a request; half of an empty line in front of it is nothing.
@@ -146,9 +146,9 @@ struct RequestParser::Impl {
 
   const ParserLimits limits;
   State state = State::kHead;
-  std::string buffer{};      // what has come
+  std::string buffer{};      // received bytes
   size_t used = 0;           // bytes of it that are read
-  size_t searched = 0;       // bytes behind these that are known to hold no end of the head
+  size_t searched = 0;       // bytes after these that are known to hold no end of the head
   bool has_skipped = false;  // an empty line in front of the request
   size_t body_bytes = 0;     // of the body, as they came
   std::optional<Grammar> grammar{};
@@ -183,7 +183,7 @@ void RequestParser::Impl::read_head() {
   }
   if (!has_begun()) return;
   const std::string_view text = unread();
-  // What speaks another protocol would wait for an answer as long as a request may take.
+  // A client of another protocol would wait for an answer as long as a request may take.
   if (const char first = text.front();
       (first < 'A' || first > 'Z') && (first < 'a' || first > 'z')) {
     refuse(400, "what came is no HTTP/1.1 (https is not spoken here)");
@@ -211,7 +211,7 @@ void RequestParser::Impl::read_head() {
   BeastError error;
   const size_t read = grammar->put({lines.data(), lines.size()}, error);
   head.method = grammar->method;
-  // A line that goes on in the next one: some read it as one value, others as two fields.
+  // A line that continues in the next one: some read it as one value, others as two fields.
   if (lines.find("\r\n ") != std::string_view::npos ||
       lines.find("\r\n\t") != std::string_view::npos) {
     refuse(400, "a line of the head begins with a space");
@@ -227,7 +227,7 @@ void RequestParser::Impl::read_head() {
   }
   used += read;
   if (!check_request_line() || !check_fields() || !check_length() || !check_body_form()) return;
-  // Who speaks HTTP/1.0 is told where an answer ends by the end of the connection.
+  // A client of HTTP/1.0 recognises the end of an answer by the end of the connection.
   head.closes = grammar->version < 11 || !grammar->keep_alive();
   grammar->eager(true);
   state = State::kBody;

@@ -1,9 +1,8 @@
-// Reads requests of HTTP/1.1 from the bytes of one connection. It takes what a request is by the
-// letter of RFC 9112 and refuses everything else: a program on the way here that reads such bytes
-// in another way would take a part of a body for a request, or the other way round. The grammar is
-// Boost.Beast's; what is refused beside it stands in the source. One empty line in front of a
-// request is skipped, as the RFC advises: old clients send one after a body. Thread safety: one
-// thread.
+// Reads requests of HTTP/1.1 from the bytes of one connection. It accepts requests by the letter of
+// RFC 9112 and refuses everything else: a program on the way here that reads such bytes in another
+// way would take a part of a body for a request, or the other way round. The grammar is
+// Boost.Beast's; the additional refusals are in the source. One empty line in front of a request is
+// skipped, as the RFC advises: old clients send one after a body. Thread safety: one thread.
 //
 //   parser.feed(bytes);
 //   if (parser.state() == RequestParser::State::kWhole) {
@@ -19,21 +18,21 @@
 
 namespace muster::inline v0_1::serve::internal {
 
-// What a request may have. All bytes that come count, not those alone that are kept.
+// The limits of a request. All received bytes count, not only those that are kept.
 struct ParserLimits {
-  // The line of the request and its fields; as well a line between chunks, and the fields behind
-  // the last chunk.
+  // The line of the request and its fields; as well a line between chunks, and the fields after the
+  // last chunk.
   size_t head_bytes = 16 << 10;
   size_t path_bytes = 1024;  // path and query
   // The body as it comes, with the lines between its chunks; and once more when it is unpacked.
   size_t body_bytes = 32 << 20;
 };
 
-// What a request says in front of its body.
+// The head of a request, before its body.
 struct RequestHead {
   std::string method;             // GET, HEAD, POST, PUT, PATCH, DELETE or OPTIONS
   std::string path;               // percent signs decoded, without a query
-  bool closes = false;            // the client reads nothing behind the answer
+  bool closes = false;            // the client reads nothing after the answer
   bool expects_continue = false;  // the client waits for "100 Continue" before it sends the body
 };
 
@@ -46,29 +45,28 @@ struct Refusal {
 class RequestParser {
  public:
   enum class State {
-    kHead,     // the head is not there yet
-    kBody,     // the head is there, the body is not
-    kWhole,    // a request is there
+    kHead,     // the head is incomplete
+    kBody,     // the head is complete, the body is not
+    kWhole,    // a request is complete
     kRefused,  // nothing that follows on this connection can be understood
   };
 
   explicit RequestParser(const ParserLimits& limits);
   ~RequestParser();
 
-  // Takes the next bytes of the connection. Those behind the end of a request wait for next().
+  // Takes the next bytes of the connection. Bytes after the end of a request wait for next().
   void feed(std::string_view bytes);
   State state() const;
-  // Whether some bytes of a request are there that is not whole yet. An empty line in front of it
-  // is none of them.
+  // Whether some bytes of an incomplete request have arrived. An empty line before it does not
+  // count.
   bool has_begun() const;
-  // REQUIRES: kBody or kWhole. When a request is refused, what is known of it: the method may be
-  // there.
+  // REQUIRES: kBody or kWhole. For a refused request, the known part: perhaps the method.
   const RequestHead& head() const;
   // The body, unpacked; the caller may move it away. REQUIRES: kWhole.
   std::string& body();
   // REQUIRES: kRefused.
   const Refusal& refusal() const;
-  // Lets go of the request and begins with the one behind it. REQUIRES: kWhole.
+  // Releases the request and begins with the one after it. REQUIRES: kWhole.
   void next();
 
  private:
