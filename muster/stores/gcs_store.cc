@@ -19,7 +19,7 @@ std::unique_ptr<FileSystem> make_gcs_store(GcsOptions options) {
   while (options.endpoint.ends_with('/')) options.endpoint.pop_back();
   if (!options.endpoint.empty() && options.endpoint.find("://") == std::string::npos)
     options.endpoint = "http://" + options.endpoint;
-  // The service takes parts of whole units alone, but for the last.
+  // The service takes only parts of whole units, except for the last.
   constexpr size_t kUnit = size_t{256} << 10;
   options.limits.part_bytes = (options.limits.part_bytes + kUnit - 1) / kUnit * kUnit;
   const StoreOptions limits = options.limits;

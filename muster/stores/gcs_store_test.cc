@@ -57,7 +57,7 @@ TEST_F(GcsStoreTest, FaultsOfTheServerAndTheNetworkAreSurvived) {
   }
 }
 
-// Where the service has uploads by parts, they go beside each other.
+// If the service has uploads by parts, the parts are sent in parallel.
 TEST_F(GcsStoreTest, PartsGoBesideEachOther) {
   service_.set_parts(true);
   const std::string content = random_bytes(3'000'000);
@@ -84,9 +84,9 @@ TEST_F(GcsStoreTest, AnUploadByPartsSurvivesFaultsToo) {
   // The answer to the end gets lost, and the second one finds no such upload.
   service_.server().fail({.only = "POST /bucket/f?uploadId", .lie = nullptr, .cut_after = 0});
   EXPECT_EQ(what(files_->write_atomically("gs://bucket/f", content)), "");
-  // Somebody has given it up, and what lies there is another object of the same size.
+  // The upload was aborted, and the existing object is another one of the same size.
   service_.put("f", random_bytes(1'500'000, 2));
-  const size_t lost = service_.open_uploads();  // whose begin was answered in vain
+  const size_t lost = service_.open_uploads();  // the answer to whose begin was lost
   service_.server().fail({.only = "POST /bucket/f?uploadId", .status = 404});
   EXPECT_THAT(what(files_->write_atomically("gs://bucket/f", content)), HasSubstr("NotFound"));
   EXPECT_EQ(service_.open_uploads(), lost);
@@ -104,7 +104,7 @@ TEST_F(GcsStoreTest, APartThatIsRefusedIsAnErrorInTheServicesWords) {
   EXPECT_EQ(service_.open_uploads(), 0u);
 }
 
-// Who may write objects need not be one who may write parts.
+// An identity that may write objects may lack permission to write parts.
 TEST_F(GcsStoreTest, WhereNoPartsAreTakenAnUploadIsResumable) {
   service_.set_parts(true);
   const std::string content = random_bytes(1'500'000);
@@ -114,7 +114,7 @@ TEST_F(GcsStoreTest, WhereNoPartsAreTakenAnUploadIsResumable) {
   EXPECT_FALSE(service_.server().requests("PUT /session/").empty());
 }
 
-// Whoever does not know them says so in one way or another, and is asked once.
+// A service that does not know parts refuses them in one way or another, and is asked once.
 TEST_F(GcsStoreTest, AServiceWithoutPartsIsAskedOnce) {
   service_.set_parts(true);
   const std::string content = random_bytes(1'500'000);
@@ -128,7 +128,7 @@ TEST_F(GcsStoreTest, AServiceWithoutPartsIsAskedOnce) {
   }
 }
 
-// Who may write objects need not be one who may look at them.
+// An identity that may write objects may lack permission to look at them.
 TEST_F(GcsStoreTest, WhoMayOnlyWriteWritesByParts) {
   service_.set_parts(true);
   const std::string content = random_bytes(1'500'000);
@@ -137,11 +137,11 @@ TEST_F(GcsStoreTest, WhoMayOnlyWriteWritesByParts) {
   EXPECT_TRUE(service_.objects().at("f").content == content);
 }
 
-// Of each chunk the service may keep a part, and say so.
+// The service may keep a part of each chunk, and say so.
 TEST_F(GcsStoreTest, AnUploadGoesOnWhereTheServiceIs) {
   const std::string content = random_bytes(3'000'000);
   service_.keep_at_most(256 << 10);
-  // The answer to a chunk gets lost: the store asks what arrived, and sends nothing twice.
+  // The answer to a chunk gets lost: the store asks how much arrived, and sends nothing twice.
   service_.server().fail({.only = "PUT /session/", .status = 503}, 2);
   EXPECT_EQ(what(files_->write_atomically("gs://bucket/f", content)), "");
   EXPECT_EQ(service_.objects().at("f").content, content);
@@ -159,7 +159,7 @@ TEST_F(GcsStoreTest, AnUploadWhoseLastAnswerIsLostIsFound) {
   EXPECT_EQ(what(written), "");
 }
 
-// A proxy that passes questions but no bytes: whoever waits must not wait for ever.
+// A proxy passes requests but no bytes: the upload must not wait for ever.
 TEST_F(GcsStoreTest, AnUploadThatGetsNowhereIsGivenUp) {
   GcsOptions options = GcsOptions::from(service_.environment());
   options.limits = internal::quick_limits();
@@ -231,7 +231,7 @@ TEST_F(GcsStoreTest, ChecksumsAreCompared) {
   ASSERT_FALSE(read.ok());
   EXPECT_EQ(read.error().kind(), ErrorKind::kCorrupt);
   EXPECT_THAT(read.error().what(), HasSubstr("CRC-32C"));
-  // What the service says of an upload is not what was sent.
+  // The service's statement about an upload contradicts the sent bytes.
   service_.server().fail({.only = "PUT /session/"});
   service_.server().fail({.only = "PUT /session/", .lie = [](httplib::Response& response) {
                             response.body = R"({"size": "7", "generation": "1"})";
@@ -240,7 +240,7 @@ TEST_F(GcsStoreTest, ChecksumsAreCompared) {
   EXPECT_THAT(what(written), HasSubstr("the service has 7 bytes"));
 }
 
-// 200 is no success where the body is an error, in the words of either of the two APIs.
+// 200 is no success if the body is an error, in the form of either of the two APIs.
 TEST_F(GcsStoreTest, ABodyThatIsAnErrorIsNoSuccess) {
   service_.set_parts(true);
   const std::string large = random_bytes(1'000'000);
@@ -261,7 +261,7 @@ TEST_F(GcsStoreTest, ABodyThatIsAnErrorIsNoSuccess) {
     EXPECT_EQ(what(files_->rename("gs://bucket/from", "gs://bucket/to")), "");
     EXPECT_EQ(files_->read_file("gs://bucket/to").value(), "x");
   }
-  // Whoever may not look at what it wrote has nothing but this answer.
+  // A client that may not look at the object has only this answer.
   service_.server().fail({.only = "POST /bucket/f?uploadId",
                           .status = 200,
                           .body = "<Error><Code>AccessDenied</Code></Error>"});

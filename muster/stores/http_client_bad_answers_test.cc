@@ -1,4 +1,4 @@
-// Answers that are no good HTTP: an error, and never another file than the one that is there.
+// Bad HTTP answers: each gives an error, and never another file than the existing one.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Says the same to whoever connects, whatever was asked, and hangs up.
+// Sends the same answer to every client, for every request, and closes the connection.
 class Parrot {
  public:
   explicit Parrot(std::string answer) : answer_(std::move(answer)) {
@@ -73,7 +73,7 @@ std::string with_headers(const std::string& status, const std::string& headers,
   return "HTTP/1.1 " + status + "\r\nConnection: close\r\n" + headers + "\r\n" + body;
 }
 
-// What reading by each store says of such an answer; both must say something.
+// The error of each store for such an answer; both must give one.
 void expect_refused(const std::string& answer, const std::string& word) {
   const Parrot server(answer);
   HttpOptions options = HttpOptions::from({});
@@ -117,8 +117,8 @@ TEST(HttpLies, RangesThatAreNone) {
                  "but was asked for bytes from 0");
 }
 
-// It sends the whole file when it is opened, which has a limit; what is announced to be more is
-// refused before it comes.
+// It sends the whole file when it is opened, which has a limit; a larger announced size is refused
+// before it comes.
 TEST(HttpLies, AServerWithoutRangesMaySend256MiB) {
   const Parrot server(with_headers(
       "200 OK", "Content-Length: " + std::to_string((size_t{256} << 20) + 1) + "\r\n", "x"));
@@ -132,7 +132,7 @@ TEST(HttpLies, AServerWithoutRangesMaySend256MiB) {
   EXPECT_EQ(server.asked(), 1);
 }
 
-// Those that succeeded in something else than giving bytes: an object is not empty for that.
+// Statuses of success that deliver no bytes: the object must not count as empty.
 TEST(HttpLies, StatusesThatAreNoAnswerToARead) {
   for (const char* status : {"201 Created", "202 Accepted", "204 No Content"}) {
     expect_refused(with_headers(status, "Content-Length: 0\r\n"),
@@ -146,7 +146,7 @@ TEST(HttpLies, HeadersWithoutEnd) {
   expect_refused(with_headers("200 OK", headers + "Content-Length: 5\r\n", "bytes"), "of headers");
 }
 
-// What is read into a tree takes a multiple of its bytes.
+// An answer that is read into a tree takes a multiple of its bytes.
 TEST(HttpLies, AnAnswerThatIsNoPage) {
   std::string body = "<ListBucketResult>";
   while (body.size() < (9u << 20)) body += "<a/>";
@@ -159,7 +159,7 @@ TEST(HttpLies, AnAnswerThatIsNoPage) {
   EXPECT_EQ(server.asked(), 1);
 }
 
-// A length that is not given is no size of 0, by which a file that is there would be written anew.
+// A missing length is not a size of 0, by which an existing file would be written anew.
 TEST(HttpLies, ASizeThatIsNotGivenIsNotNothing) {
   const Parrot server(with_headers("200 OK", "ETag: \"1\"\r\n"));
   const auto looked = internal::quick_s3_store({{"AWS_ENDPOINT_URL", server.url()},

@@ -15,9 +15,9 @@ namespace {
 
 using namespace internal;
 
-// What the request that opens a file fetches: short files are read with it.
+// The bytes that the request which opens a file fetches: short files are read with it.
 constexpr size_t kFirstBytes = size_t{256} << 10;
-// What a server without ranges may send at most.
+// The most bytes that a server without ranges may send.
 constexpr size_t kMostWhole = size_t{256} << 20;
 
 // The parts of a URL in which ObjectName::uri() gives it back.
@@ -28,8 +28,8 @@ ObjectName name_of_url(const std::string& url) {
           url.substr(std::min(slash + 1, url.size()))};
 }
 
-// The URL as messages show it: what stands before the host, and behind the question mark, may be a
-// secret.
+// The URL as messages show it: the part before the host, and the part after the question mark, may
+// be secret.
 std::string shown(const std::string& url) {
   const size_t host = url.find("://") + 3;
   const size_t path = std::min(url.find_first_of("/?", host), url.size());
@@ -39,7 +39,7 @@ std::string shown(const std::string& url) {
   return url.substr(0, host) + url.substr(begin, end - begin) + (end < url.size() ? "?..." : "");
 }
 
-// What the server says of the file; where it gives no ETag, a change shows in its date.
+// The server's facts about the file; if it gives no ETag, a change shows in its date.
 ObjectInfo info_of_file(const HttpResponse& response) {
   ObjectInfo info;
   info.version = response.header("etag");

@@ -90,7 +90,7 @@ TEST_P(HttpStoreTest, TheTimeForRetriesBeginsWithTheFirstFailure) {
   EXPECT_EQ(files->read_file(server_.url() + "/f").value(), content_);
 }
 
-// Who waits for a server that hangs is told within the time for retries, not within twice that.
+// A request to a server that hangs fails within the time for retries, not within twice that.
 TEST_P(HttpStoreTest, ATryThatHungCountsFromWhereItStoodStill) {
   HttpOptions options = HttpOptions::from({});
   options.limits = internal::quick_limits();
@@ -123,7 +123,7 @@ TEST_P(HttpStoreTest, WhatCannotBeDoneSaysWhatToDo) {
   EXPECT_THAT(what(files_->remove(url)), HasSubstr("are only read"));
 }
 
-// What signs an address is as good as a password.
+// The signature in an address is as good as a password.
 TEST_P(HttpStoreTest, ErrorsShowNoSecretsOfAnAddress) {
   const std::string url = "http://me:TOPSECRET@" + server_.host() + "/none?key=TOPSECRET";
   for (const std::string& told :

@@ -1,4 +1,4 @@
-// Lists of services that are wrong or lie: what they name does not become a path, and they end.
+// Lists of services that are wrong or lie: their names do not become paths, and the lists end.
 #include "muster/stores/internal/listing.h"
 
 #include <gmock/gmock.h>
@@ -24,14 +24,14 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// What a server says lies in "data/".
+// A server's answer for "data/".
 struct Lie {
   std::vector<std::string> keys{};
   std::vector<std::string> prefixes{};
   std::string size = "1";
 };
 
-// A bucket of each service, whose lists lie.
+// A bucket of each service, with false lists.
 struct Liars {
   S3StandIn s3;
   GcsStandIn gcs;
@@ -100,7 +100,7 @@ TEST(Listing, WhatDoesNotLieInTheFolderIsRefused) {
   const std::pair<std::string, std::string> prefixes[] = {
       {"other/", "does not lie in it"},
       {"data/a/b/", "lies in a folder below"},
-      {"data//", ""},  // an empty name: left out, and said
+      {"data//", ""},  // an empty name: left out, and reported
       {"data/a", "is no folder"},
       {"/", "does not lie in it"}};
   for (const auto& [prefix, fault] : prefixes) {
@@ -134,7 +134,7 @@ TEST(Listing, NobodyCopiesWhatLeadsUpwards) {
               HasSubstr("zero byte"));
 }
 
-// Only what lies in it is removed with a folder.
+// Only the objects in it are removed with a folder.
 TEST(Listing, NothingElseIsRemovedWithAFolder) {
   Liars liars;
   liars.lie({.keys = {"data/a", "precious"}});
@@ -239,7 +239,7 @@ TEST(Listing, AListThatDoesNotEndIsAnError) {
       [](const std::string& next) { return page_of({"data/x" + next}, after(next)); });
   EXPECT_THAT(list(ever_more), HasSubstr("has no end"));
   EXPECT_EQ(ever_more.pages(), 100'000);
-  // Empty pages are no end, and none is asked for behind one that is enough.
+  // Empty pages are no end, and no page is requested after one that is enough.
   PagesService late([](const std::string& next) {
     return next == "900" ? page_of({"data/a"}, "x") : page_of({}, after(next));
   });

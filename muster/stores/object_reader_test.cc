@@ -1,4 +1,4 @@
-// What reading asks a service for, as docs/buckets.md says it.
+// The requests of a reader to a service, as docs/buckets.md documents them.
 #include "muster/stores/internal/object_reader.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,7 @@ using internal::RangeRead;
 using ::testing::ElementsAre;
 using ::testing::Pair;
 
-// Gives zeros, and keeps what it was asked for. While it is held, nothing comes.
+// Returns zeros, and records its requests. While it is held, no answer comes.
 class ZeroSource : public internal::ObjectSource {
  public:
   struct Log {
@@ -56,7 +56,7 @@ struct Reading {
     std::string buffer(bytes, 'x');
     EXPECT_EQ(reader.read_at(offset, std::as_writable_bytes(std::span(buffer))).value(), bytes);
   }
-  // Waits until so many requests were made.
+  // Waits until `count` requests were made.
   std::map<uint64_t, size_t> asked(size_t count) {
     std::unique_lock lock(log.mutex);
     EXPECT_TRUE(log.changed.wait_for(lock, std::chrono::seconds(60),
@@ -84,7 +84,7 @@ TEST(ObjectReader, AsksAsTheDocumentsSay) {
                 ElementsAre(Pair(500 * kMiB, 64 * kKiB), Pair(600 * kMiB, 100 * kKiB)));
   }
   {
-    // A large read goes straight to its place, in blocks.
+    // A large read goes directly to its destination, in blocks.
     Reading large(1000 * kMiB);
     large.read(500 * kMiB, 20 * kMiB);
     EXPECT_THAT(large.asked(3), ElementsAre(Pair(500 * kMiB, 8 * kMiB), Pair(508 * kMiB, 8 * kMiB),
@@ -92,8 +92,9 @@ TEST(ObjectReader, AsksAsTheDocumentsSay) {
   }
 }
 
-// Those that share a line would end together, and it would stand still for a round trip: no two of
-// the first are alike. They are as many as the documents say, and take no more memory.
+// Blocks of one size that share a line would end together, and the line would stand still for a
+// round trip: no two of the first blocks have the same size. Their number is the documented one,
+// and they take no more memory.
 TEST(ObjectReader, BlocksThatAreFetchedTogetherDiffer) {
   Reading on(1000 * kMiB);
   on.read(0, 256 * kKiB);

@@ -1,4 +1,4 @@
-// What an S3 store says and does when the service, the network or the user errs: errors, sessions,
+// The behaviour of an S3 store when the service, the network or the user errs: errors, sessions,
 // endpoints, regions, clocks and waits.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -63,7 +63,7 @@ TEST_F(S3ErrorsTest, ErrorsSayWhatToDo) {
               AllOf(HasSubstr("Unavailable"), HasSubstr("check the address and the network")));
 }
 
-// Those that stand in the environment get no better by trying again.
+// Credentials from the environment get no better by trying again.
 TEST_F(S3ErrorsTest, ASessionThatHasEndedIsAnErrorAtOnce) {
   service_.require_token("new");
   const auto files =
@@ -75,7 +75,7 @@ TEST_F(S3ErrorsTest, ASessionThatHasEndedIsAnErrorAtOnce) {
   EXPECT_THAT(service_.server().requests(), SizeIs(1));
 }
 
-// Whoever gives credentials is asked for new ones once; if they are the same, that was all.
+// A source of credentials is asked for new ones once; if they are the same, the error is final.
 TEST_F(S3ErrorsTest, ASessionThatCanBeRenewedIs) {
   service_.objects()["f"] = "x";
   service_.require_token("new");
@@ -172,7 +172,7 @@ TEST_F(S3ErrorsTest, WaitsAsLongAsTheServerAsks) {
   options.limits.retry_timeout = Seconds(100);
   options.limits.clock = &clock;
   service_.objects()["f"] = "x";
-  // The stand-in's clock is the machine's.
+  // The stand-in uses the machine's clock.
   service_.set_clock_offset(clock.wall_seconds() - system_clock().wall_seconds());
   const auto files = make_s3_store(options);
   service_.server().fail({.status = 503, .headers = {{"Retry-After", "40"}}}, 2);
@@ -185,8 +185,8 @@ TEST_F(S3ErrorsTest, WaitsAsLongAsTheServerAsks) {
   EXPECT_THAT(failed.error().what(), AllOf(HasSubstr("Unavailable"), HasSubstr("tried 3 times")));
 }
 
-// Whoever waits hears what for, soon and then again and again; however many requests fail beside
-// each other, it is said once.
+// A waiting user learns the reason soon and then again and again. However many requests fail at the
+// same time, it is said once.
 TEST_F(S3ErrorsTest, WhatGoesOnFailingIsSaidEveryFewSeconds) {
   ManualClock clock({.sleep_advances = true});
   S3Options options = S3Options::from(service_.environment());
@@ -213,7 +213,7 @@ TEST_F(S3ErrorsTest, WhatGoesOnFailingIsSaidEveryFewSeconds) {
               ::testing::ContainsRegex("it is tried again for (1 min 59|2 min 00) s"));
 }
 
-// What heals within a second is everyday life.
+// An error that heals within a second is normal.
 TEST_F(S3ErrorsTest, WhatHealsAtOnceIsNotSaid) {
   ManualClock clock({.sleep_advances = true});
   S3Options options = S3Options::from(service_.environment());

@@ -1,5 +1,5 @@
-// S3 against a stand-in that checks signatures and fails on purpose. The real protocol of a server
-// that others wrote: tests/stores.
+// S3 against a stand-in that checks signatures and fails on purpose. For the real protocol of a
+// foreign server see tests/stores.
 #include "muster/stores/s3_store.h"
 
 #include <gmock/gmock.h>
@@ -83,7 +83,7 @@ TEST_F(S3StoreTest, ManyThreadsShareAReader) {
   EXPECT_EQ(wrong.load(), 0);
 }
 
-// Who reads on has the next blocks fetched beside each other; who jumps has not.
+// For sequential reads the next blocks are fetched in parallel; for random reads they are not.
 TEST_F(S3StoreTest, ReadsAheadOfWhoeverReadsOn) {
   service_.objects()["f"] = random_bytes(2'000'000);
   service_.server().fail({.only = "GET", .delay = 20ms}, 1000);
@@ -94,7 +94,7 @@ TEST_F(S3StoreTest, ReadsAheadOfWhoeverReadsOn) {
       ASSERT_TRUE(reader->read_at(at, std::as_writable_bytes(std::span(buffer))).ok());
     EXPECT_EQ(service_.server().most_at_once(), 1);
   }
-  // On a busy machine one may be answered before the next is asked for.
+  // On a busy machine one may be answered before the next is requested.
   for (int attempt = 0; attempt < 10 && service_.server().most_at_once() < 3; ++attempt) {
     const auto reader = files_->open_reader("s3://bucket/f").value();
     for (size_t at = 0; at < 2'000'000; at += buffer.size())
@@ -125,7 +125,8 @@ TEST_F(S3StoreTest, FaultsOfTheServerAndTheNetworkAreSurvived) {
   }
 }
 
-// What breaks is continued, not begun anew: else a server that always cuts would never be read.
+// A broken transfer is continued, not begun anew: otherwise a file of a server that always cuts
+// would never be read.
 TEST_F(S3StoreTest, ATransferThatBreaksGoesOnBehindWhatCame) {
   const std::string content = random_bytes(60'000);
   service_.objects()["f"] = content;
@@ -230,8 +231,8 @@ TEST_F(S3StoreTest, AnErrorBehindAStatusOf200IsSeen) {
   EXPECT_THAT(service_.server().requests("POST /bucket/f?uploadId"), SizeIs(2));
 }
 
-// Whatever the request, 200 is no success where the body is an error: what would pass is tried
-// again, what would not is told.
+// For every request, status 200 is no success if the body is an error: errors that may pass are
+// retried, others are reported.
 TEST_F(S3StoreTest, ABodyThatIsAnErrorIsNoSuccess) {
   const std::string large = random_bytes(1'000'000);
   service_.objects()["from"] = "x";
@@ -306,7 +307,7 @@ TEST_F(S3StoreTest, AnAnswerWithoutAResultIsNoCommit) {
   }
 }
 
-// What lies there has as many parts, but it is not what was sent.
+// The existing object has as many parts, but not the sent content.
 TEST_F(S3StoreTest, AnUploadThatWasTakenAwayIsNotTakenForFinished) {
   ASSERT_EQ(what(files_->write_atomically("s3://bucket/f", random_bytes(600'000, 1))), "");
   service_.server().fail({.only = "POST /bucket/f?uploadId", .status = 503});
@@ -372,7 +373,7 @@ TEST_F(S3StoreTest, AFileThatGrowsIsWholeAtEachFlush) {
     for (int session = 0; session < 2; ++session) {
       auto writer = files_->open_writer("s3://bucket/log").value();
       EXPECT_EQ(service_.objects().at("log"), expected) << "opening changes nothing";
-      // The third goes beyond what is sent as a whole.
+      // The third exceeds the size that is sent as a whole.
       for (const size_t size : {10, 100'000, 5'300'000, 70}) {
         const std::string more = random_bytes(size);
         ASSERT_EQ(what(writer->append(bytes_of(more))), "");
@@ -388,8 +389,8 @@ TEST_F(S3StoreTest, AFileThatGrowsIsWholeAtEachFlush) {
   }
 }
 
-// The flush was done, and neither its answer nor the look behind it came: the next one finds that
-// out, and goes on.
+// The flush was done, but both its answer and the check after it were lost: the next flush finds
+// that out, and continues.
 TEST_F(S3StoreTest, AFlushThatWasDoneAllTheSameIsFound) {
   const std::string content = random_bytes(5'300'000);
   service_.objects()["log"] = content;
@@ -405,7 +406,7 @@ TEST_F(S3StoreTest, AFlushThatWasDoneAllTheSameIsFound) {
   ASSERT_EQ(what(writer->append(bytes_of("two"))), "");
   EXPECT_EQ(what(writer->flush()), "");
   EXPECT_TRUE(service_.objects().at("log") == content + "one two");
-  // What somebody else wrote is not taken for it.
+  // A foreign object is not taken for it.
   ASSERT_EQ(what(writer->append(bytes_of("mine"))), "");
   flush_in_vain();
   service_.objects()["log"] = content + "one twoours";
@@ -451,7 +452,7 @@ TEST_F(S3StoreTest, DirectoriesAreWhatKeysHaveInFront) {
   EXPECT_EQ(files_->remove("s3://bucket/empty").error().kind(), ErrorKind::kNotFound);
 }
 
-// No path names them, so that a copy lacks them: that is said.
+// No path names them, so that a copy lacks them: this is reported.
 TEST_F(S3StoreTest, ObjectsThatAreLeftOutOfAListAreNamed) {
   service_.objects() = {{"left/c", "x"}, {"left/c/d", "x"}, {"out//e", "x"}};
   ::testing::internal::CaptureStderr();

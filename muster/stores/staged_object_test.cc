@@ -1,4 +1,4 @@
-// What an upload in parts holds in memory and how its parts go, with a service that only counts.
+// The memory of an upload in parts and the order of its parts, with a service that only counts.
 #include "muster/stores/internal/staged_object.h"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 namespace muster::inline v0_1::stores::internal {
 namespace {
 
-// What came of one upload.
+// The result of one upload.
 struct Arrived {
   std::mutex mutex;
   std::map<int, std::string> parts;
@@ -32,7 +32,7 @@ struct Arrived {
 
 constexpr size_t kPart = 1000;
 
-// Parts that become larger, as those of large objects do.
+// Parts that become larger, as in large objects.
 class CountingUpload : public PartUpload {
  public:
   explicit CountingUpload(Arrived& arrived) : arrived_(arrived) {}
@@ -48,7 +48,7 @@ class CountingUpload : public PartUpload {
       if (!last) arrived_.buffers.insert(part.data());
     }
     std::this_thread::sleep_for(
-        std::chrono::milliseconds(2));  // the network: parts that go beside each other meet
+        std::chrono::milliseconds(2));  // the network: parts sent in parallel overlap
     const std::lock_guard lock(arrived_.mutex);
     arrived_.bytes_now -= part.size();
     --arrived_.parts_now;

@@ -8,7 +8,7 @@
 #include "muster/stores/http_store.h"
 #include "muster/stores/s3_store.h"
 
-// Whoever links the part refers to this name, so that the linker takes this file out of the
+// A program that links the part refers to this name, so that the linker takes this file out of the
 // archive.
 extern "C" {
 extern const int muster_stores_linked;

@@ -13,12 +13,13 @@
 namespace muster::inline v0_1::stores::internal {
 namespace {
 
-// Credentials are renewed so long before they end.
+// Seconds before their end at which credentials are renewed.
 constexpr double kRenewBefore = 300;
-// Who gives none is asked again after so long while the old ones are good, not at each request.
+// A source that gives no credentials is asked again after this time while the old ones are valid,
+// not at each request.
 constexpr double kAskAgainAfter = 20;
 
-// The addresses of credentials are near: who does not answer soon is not there.
+// The servers of credentials are near: one that does not answer soon does not exist.
 StoreOptions near(StoreOptions limits) {
   limits.connect_timeout = Seconds(1);
   limits.stall_timeout = Seconds(5);
@@ -77,7 +78,7 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::get() {
   const bool good = ends && now < *found_->ends_seconds;
   if ((looked_ && !ends) || (good && now < ask_again_seconds_)) return found_;
   Result<std::optional<AwsCredentials>> found = find();
-  // Who gave them before and gives none now is out of order for a while.
+  // A source that gave credentials before and gives none now is out of order for a while.
   if (found.ok() && !found.value() && found_) {
     found = Error(
         ErrorKind::kUnavailable,
@@ -95,7 +96,7 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::get() {
 
 bool AwsCredentialChain::renew(const SigningKey& refused) {
   std::lock_guard lock(mutex_);
-  // Requests that were refused beside each other ask once.
+  // Requests that were refused at the same time ask once.
   if (found_ && found_->key != refused) return true;
   Result<std::optional<AwsCredentials>> found = find();
   if (!found.ok() || !found.value() || found.value()->key == refused) return false;
@@ -231,7 +232,7 @@ Result<std::optional<AwsCredentials>> AwsCredentialChain::from_instance() {
   const std::string base =
       environment_.get_or("AWS_EC2_METADATA_SERVICE_ENDPOINT", "http://169.254.169.254");
   const std::string roles = base + "/latest/meta-data/iam/security-credentials/";
-  // Elsewhere nobody answers, and then there are no credentials.
+  // Elsewhere no server answers, and then there are no credentials.
   const HttpResponse token =
       client_.perform({.method = "PUT",
                        .url = base + "/latest/api/token",

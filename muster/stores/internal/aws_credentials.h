@@ -14,13 +14,13 @@ namespace muster::inline v0_1::stores::internal {
 
 struct AwsCredentials {
   SigningKey key;
-  std::string source;                  // where they come from, in words
+  std::string source;                  // their source, in words
   std::optional<double> ends_seconds;  // Unix time
 };
 
-// Returns what is wrong with the address of a service, called `what`; nothing where it is one: a
-// scheme and a host. Amazon's tools refuse those without a scheme too: https would be a guess, and
-// a wrong one costs seconds and an error that says something else.
+// Returns the fault of the address of a service, called `what`; nothing if it is valid: a scheme
+// and a host. Amazon's tools refuse addresses without a scheme too: https would be a guess, and a
+// wrong one costs seconds and a misleading error.
 std::optional<Error> check_endpoint(const std::string& endpoint, const std::string& what);
 
 // Looks, in this order, at: AWS_ACCESS_KEY_ID; AWS_WEB_IDENTITY_TOKEN_FILE with AWS_ROLE_ARN, by
@@ -30,9 +30,9 @@ class AwsCredentialChain {
  public:
   AwsCredentialChain(Environment environment, std::string region, const StoreOptions& limits);
 
-  // Returns credentials that are good for some minutes; nothing when none are found, and requests
-  // go unsigned. An error when a place was named that has none; Unavailable when there were some,
-  // and nobody renews them.
+  // Returns credentials that are good for some minutes; nothing if none are found, and requests go
+  // unsigned. An error if a place was named that has none; Unavailable if there were some, and they
+  // cannot be renewed.
   Result<std::optional<AwsCredentials>> get();
   // Looks for others than `refused`, which the service no longer takes although they have not
   // ended; returns whether get() gives others now.
@@ -53,7 +53,8 @@ class AwsCredentialChain {
   std::mutex mutex_;
   bool looked_ = false;
   std::optional<AwsCredentials> found_;
-  double ask_again_seconds_ = 0;  // Unix time; before, nobody is asked for what is still good
+  double ask_again_seconds_ = 0;  // Unix time; before, credentials that are still good are not
+                                  // asked for again
 };
 
 }  // namespace muster::inline v0_1::stores::internal

@@ -1,4 +1,4 @@
-// A word that ends what other threads wait for. Thread-safe.
+// A flag that ends the waits of other threads. Thread-safe.
 #pragma once
 
 #include <atomic>
@@ -17,7 +17,7 @@ class Cancellation {
     changed_.notify_all();
   }
   bool cancelled() const { return cancelled_.load(); }
-  // Waits so long on `clock`, or until cancel(); returns whether nobody cancelled.
+  // Waits for `duration` on `clock`, or until cancel(); returns whether it was not cancelled.
   bool sleep(Clock& clock, Duration duration) {
     std::unique_lock lock(mutex_);
     return !clock.wait_for(lock, changed_, duration, [this] { return cancelled_.load(); });

@@ -22,7 +22,7 @@ std::string base64url(std::string_view bytes);
 // The checksum as Google and Amazon write it: base64 of four bytes, the highest first.
 std::string crc32c_text(uint32_t crc);
 
-// MD5 of bytes that come one behind another.
+// MD5 of bytes that come one after another.
 class Md5 {
  public:
   Md5();

@@ -75,7 +75,7 @@ Status GcsService::PartsUpload::finish() {
   // A try whose answer was lost may have finished it: then a second one finds no such upload.
   if (!answer.ok() && answer.error().kind() != ErrorKind::kNotFound) return answer.error();
   const Result<ObjectInfo> made = service_.look(object_);
-  // Who may write need not be one who may look. Each part went with its checksum.
+  // An identity that may write may lack permission to look. Each part was sent with its checksum.
   if (answer.ok() && !made.ok() && made.error().kind() == ErrorKind::kInvalidArgument) {
     open_ = false;
     return {};

@@ -1,4 +1,4 @@
-// An upload to Google Cloud Storage whose parts go beside each other, by its XML API. Thread
+// An upload to Google Cloud Storage whose parts are sent in parallel, by its XML API. Thread
 // safety: send() from several threads.
 #pragma once
 

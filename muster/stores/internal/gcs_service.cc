@@ -37,7 +37,7 @@ std::string text_of_field(const nlohmann::json& json, const char* name) {
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
-// What the headers of a download say.
+// The headers of a download as an ObjectInfo.
 ObjectInfo info_of_download(const HttpResponse& response) {
   ObjectInfo info;
   info.version = response.header("x-goog-generation");
@@ -90,8 +90,8 @@ Result<HttpRequest> GcsService::build(const Call& call) {
     }
   }
   if (!options_.user_project.empty()) {
-    // The JSON API wants it here, the XML API in the header; the address of an upload that goes on
-    // stays as the service gave it.
+    // The JSON API wants it here, the XML API in the header; the address of an upload that
+    // continues stays as the service gave it.
     const bool is_json = call.url.starts_with(endpoint() + "/storage/") ||
                          call.url.starts_with(endpoint() + "/upload/storage/");
     if (is_json && call.url.find("upload_id=") == std::string::npos)
@@ -222,7 +222,8 @@ Result<RangeRead> GcsService::read(const ObjectName& object, const std::string& 
 }
 
 Result<ObjectInfo> GcsService::put(const ObjectName& object, Bytes bytes) {
-  // In one request with its checksum, by which the service refuses what was changed on the way.
+  // In one request with its checksum, by which the service refuses bytes that were changed on the
+  // way.
   const std::string boundary = "muster-" + hex(sha256(bytes)).substr(0, 40);
   const nlohmann::json about = {{"name", object.key},
                                 {"contentType", "application/octet-stream"},
@@ -285,7 +286,7 @@ Result<ObjectInfo> GcsService::extend(const ObjectName& object, const ObjectInfo
                                       .headers = {"Content-Type: application/json"},
                                       .body = bytes_of(body),
                                       .slow = true});
-  // What stays when this fails is a name of a staging file, which nobody reads.
+  // If this fails, only a staging file is left, which is never read.
   (void)remove(aside);
   if (answer.ok()) return read_info(answer.value().body, object);
   // A try whose answer was lost may have done it: then a second one finds another generation.
@@ -367,7 +368,7 @@ Status GcsService::remove_all(const ObjectName& bucket, const std::vector<std::s
 }
 
 Status GcsService::copy(const ObjectName& from, const ObjectInfo& info, const ObjectName& to) {
-  // Large copies between places take several calls, each of which goes on behind the last.
+  // Large copies between locations take several calls, each of which continues after the last.
   std::string token;
   while (true) {
     Query query{{"ifSourceGenerationMatch", info.version}};

@@ -36,7 +36,7 @@ GcsService::Upload::Upload(GcsService& service, ObjectName object, std::string s
 GcsService::Upload::~Upload() { (void)abort(); }
 
 size_t GcsService::Upload::part_bytes(int) const {
-  // Parts go one behind another, so each should be worth its round trip.
+  // Parts are sent one after another, so each should be worth its round trip.
   return 4 * service_.options_.limits.part_bytes;
 }
 
@@ -50,7 +50,7 @@ Status GcsService::Upload::send(int, Bytes part, bool last, Cancellation& cancel
             .object = object_,
             .url = session_};
   bool done = false;
-  // After a failure we do not know what arrived, and ask.
+  // After a failure we do not know how much arrived, and ask.
   bool asking = false;
   // Questions may be answered where no byte gets through.
   Clock& clock = *service_.options_.limits.clock;

@@ -18,9 +18,10 @@ namespace muster::inline v0_1::stores::internal {
 namespace {
 
 constexpr const char* kTokenAddress = "https://oauth2.googleapis.com/token";
-// Tokens are renewed so long before they end.
+// Seconds before their end at which tokens are renewed.
 constexpr double kRenewTokenBefore = 300;
-// Who gives none is asked again after so long while the old one is good, not at each request.
+// A source that gives no token is asked again after this time while the old one is valid, not at
+// each request.
 constexpr double kAskForTokenAfter = 20;
 
 StoreOptions near_token_server(StoreOptions limits) {
@@ -75,7 +76,7 @@ Result<std::optional<GoogleToken>> GoogleCredentials::get() {
   const bool good = ends && now < found_->ends_seconds;
   if ((looked_ && !ends) || (good && now < ask_again_seconds_)) return found_;
   Result<std::optional<GoogleToken>> found = find();
-  // Who gave them before and gives none now is out of order for a while.
+  // A source that gave credentials before and gives none now is out of order for a while.
   if (found.ok() && !found.value() && found_) {
     found = Error(
         ErrorKind::kUnavailable,
@@ -184,7 +185,7 @@ Result<std::optional<GoogleToken>> GoogleCredentials::from_metadata() {
   if (to_lower(environment_.get_or("NO_GCE_CHECK", "")) == "true")
     return std::optional<GoogleToken>();
   const std::string host = environment_.get_or("GCE_METADATA_HOST", "metadata.google.internal");
-  // Elsewhere nobody answers, and then there are no credentials.
+  // Elsewhere no server answers, and then there are no credentials.
   const HttpResponse answer = client_.perform(
       {.url = "http://" + host + "/computeMetadata/v1/instance/service-accounts/default/token",
        .headers = {"Metadata-Flavor: Google"},

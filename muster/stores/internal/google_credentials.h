@@ -14,8 +14,8 @@ namespace muster::inline v0_1::stores::internal {
 
 struct GoogleToken {
   std::string token{};
-  std::string source{};         // whose it is, in words
-  std::string quota_project{};  // whose quota counts; may be empty
+  std::string source{};         // their owner, in words
+  std::string quota_project{};  // the project whose quota counts; may be empty
   double ends_seconds = 0;      // Unix time
 };
 
@@ -28,15 +28,15 @@ inline constexpr const char* kPlatformScope = "https://www.googleapis.com/auth/c
 // application-default login` writes; the metadata service of Google's machines (GCE_METADATA_HOST).
 class GoogleCredentials {
  public:
-  // `scope` is what a token of a service account's file is good for; others are good for what they
-  // were made for.
+  // `scope` limits a token of a service account's file; other tokens have the scope that they were
+  // made with.
   GoogleCredentials(Environment environment, const StoreOptions& limits,
                     std::string scope = kStorageScope);
 
-  // Returns a token that is good for some minutes; nothing when nobody gives one, and requests go
-  // without. Unavailable when there was one, and nobody renews it.
+  // Returns a token that is good for some minutes; nothing if there is no source, and requests go
+  // without. Unavailable if there was one, and it cannot be renewed.
   Result<std::optional<GoogleToken>> get();
-  // Says that the service no longer takes what get() gave.
+  // Says that the service no longer takes the result of get().
   void forget();
 
  private:
@@ -54,7 +54,8 @@ class GoogleCredentials {
   std::mutex mutex_;
   bool looked_ = false;
   std::optional<GoogleToken> found_;
-  double ask_again_seconds_ = 0;  // Unix time; before, nobody is asked for what is still good
+  double ask_again_seconds_ = 0;  // Unix time; before, a token that is still good is not asked for
+                                  // again
 };
 
 // A JSON Web Token (RFC 7519) with these claims, signed with RS256 by the private key in PEM.

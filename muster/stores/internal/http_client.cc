@@ -18,9 +18,10 @@ namespace {
 constexpr size_t kIdleHandles = 64;
 // A transfer slower than this counts as stalled, in bytes per second.
 constexpr long kSlow = 1024;
-// One attempt may take so long for each byte, beside the time to connect and to stall: 32 KiB/s.
+// The time that one attempt may take for each byte, in addition to the time to connect and to
+// stall: 32 KiB/s.
 constexpr double kSecondsPerByte = 1.0 / (32 << 10);
-// Of all headers of an answer, with those of redirects and trailers, in bytes.
+// The most bytes of all headers of an answer, with those of redirects and trailers.
 constexpr size_t kMostHeaders = 256 << 10;
 
 struct Exchange {
@@ -38,7 +39,7 @@ size_t on_header(char* data, size_t, size_t size, void* user) {
   if ((exchange.headers += size) > kMostHeaders) return 0;
   const std::string_view line = trim(std::string_view(data, size));
   if (line.starts_with("HTTP/")) {
-    // The head of another answer begins: behind a redirect, or behind "100 Continue".
+    // The head of another answer begins: after a redirect, or after "100 Continue".
     exchange.response.headers.clear();
     exchange.response.body.clear();
     exchange.response.received = 0;
@@ -58,7 +59,7 @@ size_t on_body(char* data, size_t, size_t size, void* user) {
   long status = 0;
   curl_easy_getinfo(exchange.handle, CURLINFO_RESPONSE_CODE, &status);
   HttpResponse& response = exchange.response;
-  // What is announced to be too long is not waited for.
+  // An answer that announces too large a length is not waited for.
   curl_off_t announced = -1;
   curl_easy_getinfo(exchange.handle, CURLINFO_CONTENT_LENGTH_DOWNLOAD_T, &announced);
   const size_t room =
@@ -80,7 +81,7 @@ size_t on_body(char* data, size_t, size_t size, void* user) {
     exchange.too_large = true;
     return 0;
   }
-  // Of an error's page the beginning says enough.
+  // The beginning of an error page is enough.
   constexpr size_t kMostOfAnError = 64 << 10;
   if (status / 100 == 2 || response.body.size() < kMostOfAnError) response.body.append(data, size);
   return size;
@@ -131,13 +132,13 @@ Transport transport_of(CURLcode code) {
   }
 }
 
-// Whether trying again brings the same, which libcurl's codes do not tell: `tunnel` is what a proxy
-// answered to the request for one, or 0.
+// Whether another try would fail in the same way, which libcurl's codes do not show: `tunnel` is a
+// proxy's answer to the request for one, or 0.
 bool stays_so(std::string_view problem, long tunnel) {
   const auto says = [&](const char* words) { return problem.find(words) != std::string::npos; };
   // A proxy that forbids, or wants a password.
   if (tunnel / 100 == 4 && tunnel != 408 && tunnel != 429) return true;
-  // Somebody who speaks no TLS, or refuses ours in so many words.
+  // A peer that speaks no TLS, or refuses ours explicitly.
   return says("wrong version number") ||
          (says(" alert ") && !says("internal error") && !says("bad record mac"));
 }
@@ -146,8 +147,8 @@ std::string wrong_length() {
   return std::string(kServerSends) + "a length (Content-Length) that is no number of bytes";
 }
 
-// Says what is wrong with the length that an answer announces; "" when nothing is. libcurl goes on
-// without a number that it cannot read, and takes what comes for the whole.
+// Returns the fault of the length that an answer announces; "" if there is none. libcurl continues
+// without a number that it cannot read, and takes the received bytes for the whole.
 std::string fault_of_length(const HttpResponse& response) {
   const auto found = response.headers.find("content-length");
   if (found == response.headers.end()) return "";
@@ -179,7 +180,7 @@ double attempt_seconds(const HttpRequest& request, const StoreOptions& options) 
 }
 
 HttpClient::HttpClient(const StoreOptions& options) : options_(options) {
-  // libcurl counts the calls; what it sets up stays for the process.
+  // libcurl counts the calls; its setup stays for the process.
   static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
   if (ready != CURLE_OK)
     throw internal_error(std::string("libcurl cannot be set up: ") + curl_easy_strerror(ready));

@@ -41,7 +41,7 @@ constexpr const char* kProxyAdvice =
     "write https_proxy, http_proxy or all_proxy as http://USER:PASSWORD@HOST:PORT, with %40 for an "
     "@ of the password";
 
-// What to do about what libcurl and OpenSSL say of a connection; "" when it is about neither TLS
+// Advice for the messages of libcurl and OpenSSL about a connection; "" if they concern neither TLS
 // nor a proxy.
 std::string advice_on_connection(const std::string& problem) {
   const auto says = [&](const char* words) { return problem.find(words) != std::string::npos; };
@@ -145,7 +145,7 @@ void take_status_of_body(HttpResponse& response) {
   const std::string_view body = trim(response.body);
   if (body.starts_with("<")) {
     pugi::xml_document xml;
-    // One that was cut off is an error too: what could be read of it says so.
+    // A body that was cut off is an error too: its readable part says so.
     xml.load_buffer(body.data(), body.size());
     if (const pugi::xml_node error = xml.child("Error"))
       response.status = status_of_code(error.child_value("Code"));
@@ -221,7 +221,7 @@ Result<nlohmann::json> parse_secret_json(const std::string& text, const std::str
   if (json.ok()) return json;
   std::string message = json.error().message();
   const std::string verdict = what + " is not valid JSON";
-  // "... at line 1, column 9: what was expected, and the text there".
+  // "... at line 1, column 9: the expected value, and the text there".
   if (message.starts_with(verdict)) message.resize(message.find(": ", verdict.size()));
   return Error(json.error().kind(), message, "write it anew, as its service gives it");
 }
@@ -240,7 +240,7 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
     return made;
   };
   std::optional<Error> wrong;
-  // Takes over what came of the answer; whether it was what we asked for.
+  // Takes over the received part of the answer; returns whether it was the requested one.
   const auto take = [&](const HttpResponse& response) {
     if (response.status / 100 != 2) return true;
     const ObjectInfo info = request.info_of(response);
@@ -255,7 +255,7 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
       return false;
     }
     if (response.status == 200) {
-      // All of it, from its beginning: only of use to whoever stands there.
+      // The whole object from its beginning: only useful for a read that begins there.
       if (begin != 0) {
         wrong = Error(ErrorKind::kInvalidArgument,
                       "cannot read bytes from " + std::to_string(begin) + " of '" + request.uri +
@@ -285,9 +285,9 @@ Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request) {
     }
     read.info = info;
     read.info.size = *range->size;
-    // Where we go on with the rest, it must be of this version.
+    // If we continue with the rest, it must be of this version.
     version = info.version;
-    // Without a version what follows may be of another file: such a transfer begins anew.
+    // Without a version the rest may belong to another file: such a transfer begins anew.
     if (response.ok() || !version.empty()) read.bytes += response.received;
     return true;
   };

@@ -1,4 +1,4 @@
-// What answers of web servers say: errors in words, ranges, dates. Thread safety: pure functions.
+// Interprets answers of web servers: errors in words, ranges, dates. Thread safety: pure functions.
 #pragma once
 
 #include <functional>
@@ -13,31 +13,30 @@
 namespace muster::inline v0_1::stores::internal {
 
 // Makes the error of a request that failed. `what` is "read 's3://a/b'"; `code` and `message` are
-// the service's own words, if it had any; `hint` says what to do where the status alone decides
-// nothing better. The kind follows the status: 404 NotFound; 408, 429 and 5xx Unavailable; no
-// answer in time Timeout; others, 501 and 507 (the disk of the service is full), InvalidArgument.
+// the service's own words, if it had any; `hint` says what to do if the status alone gives no
+// better advice. The kind follows the status: 404 NotFound; 408, 429 and 5xx Unavailable; no answer
+// in time Timeout; others, 501 and 507 (the disk of the service is full), InvalidArgument.
 Error response_error(const HttpResponse& response, const std::string& what, const std::string& code,
                      const std::string& message, const std::string& hint);
 
-// The status that belongs to a code of S3's errors, as "SlowDown"; 400 for those that say nothing
-// of trying again, of what is not there, or of rights.
+// The status for an error code of S3, such as "SlowDown"; 400 for codes that concern neither
+// retries, nor missing objects, nor rights.
 int status_of_code(const std::string& code);
 
-// An answer of success whose body is an error gets the status of that error: <Error> of S3 and of
-// the XML API of Google, which CompleteMultipartUpload, CopyObject and others may send with 200
-// when they fail late, and {"error": ...} of the JSON API. Not for answers that are an object's
-// bytes.
+// An answer of success whose body is an error gets the error's status: <Error> of S3 and of the XML
+// API of Google, which CompleteMultipartUpload, CopyObject and others may send with 200 when they
+// fail late, and {"error": ...} of the JSON API. Not for answers that are an object's bytes.
 void take_status_of_body(HttpResponse& response);
 
 // "bytes 5-9/100".
 struct ContentRange {
   uint64_t begin = 0;
-  uint64_t end = 0;  // behind the last byte
+  uint64_t end = 0;  // after the last byte
   std::optional<uint64_t> size{};
 };
 // Nothing when it is none, or its numbers are no sizes.
 std::optional<ContentRange> parse_content_range(const std::string& text);
-// The error of an answer with another range, or another word of it, than was asked for.
+// The error of an answer with another range than the requested one, or another unit of it.
 Error wrong_range(const HttpResponse& response, const std::string& uri, uint64_t begin);
 
 // The error of a list in which an object has `size`, which is none.
@@ -55,7 +54,7 @@ std::optional<double> parse_iso_time(const std::string& text);
 // nothing of it.
 Result<nlohmann::json> parse_secret_json(const std::string& text, const std::string& what);
 
-// How one service is asked for a part of an object.
+// How a part of an object is requested from one service.
 struct RangeRequest {
   std::string uri{};      // for errors
   std::string version{};  // that is wanted; empty: any
@@ -69,8 +68,9 @@ struct RangeRequest {
   Cancellation* cancellation = nullptr;
 };
 
-// Reads the range. A transfer that breaks is continued behind what came. Returns Unavailable when
-// the version changed, and Corrupt when the server gives another range than it was asked for.
+// Reads the range. A transfer that breaks is continued after the bytes that came. Returns
+// Unavailable if the version changed, and Corrupt if the server sends another range than the
+// requested one.
 Result<RangeRead> read_range(HttpClient& client, const RangeRequest& request);
 
 }  // namespace muster::inline v0_1::stores::internal

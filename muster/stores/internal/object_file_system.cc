@@ -15,9 +15,9 @@
 namespace muster::inline v0_1::stores::internal {
 namespace {
 
-// What the request that opens a reader fetches: small files are read with it.
+// The bytes that the request which opens a reader fetches: small files are read with it.
 constexpr size_t kBeginning = size_t{256} << 10;
-// Services remove so many objects in one request.
+// Services remove this many objects in one request.
 constexpr size_t kKeysAtOnce = 1000;
 constexpr size_t kMostPagesToRemove = 100'000;
 
@@ -32,7 +32,7 @@ Error nothing_at(const ObjectName& name) {
                            .uri());
 }
 
-// A service would answer with an error, whoever only looks.
+// A service would answer a mere look with an error.
 Error too_long(const ObjectName& name) {
   return not_found("there is nothing at '" + printable_beginning(name.uri()) +
                    "': no object's name is longer than " + std::to_string(kMostKey) + " bytes");
@@ -96,7 +96,7 @@ Result<std::unique_ptr<FileReader>> ObjectFileSystem::open_reader(const std::str
   Result<RangeRead> read =
       service_.read(name.value(), "", 0, std::as_writable_bytes(std::span(beginning)), nullptr);
   if (!read.ok()) {
-    // Whoever takes a directory for a file should hear that.
+    // A caller that takes a directory for a file should get that error.
     if (is_not_found(read.error())) {
       const Result<Below> inside = below(name.value());
       if (inside.ok() && inside.value() != Below::kNothing)
@@ -128,7 +128,7 @@ Result<std::unique_ptr<FileWriter>> ObjectFileSystem::open_writer(const std::str
   } else if (!is_not_found(found.error())) {
     return found.error();
   } else {
-    // A new file is there at once, as it is on a disk; this also finds out whether we may write.
+    // A new file exists at once, as on a disk; this also finds out whether we may write.
     Result<ObjectInfo> made = service_.put(name.value(), Bytes());
     if (!made.ok()) return made.error();
     base = std::move(made).value();
@@ -157,8 +157,8 @@ Result<std::vector<DirectoryEntry>> ObjectFileSystem::list_entries(const std::st
   if (!name.ok()) return name.error();
   const std::string prefix = name.value().directory_prefix();
   std::map<std::string, FileInfo> entries;
-  bool found = prefix.empty();  // a bucket that answers is there
-  std::string hidden;           // what no path names
+  bool found = prefix.empty();  // a bucket that answers exists
+  std::string hidden;           // objects that no path names
   const auto take = [&](ListPage& page) {
     const size_t before = entries.size();
     found = found || !page.keys.empty() || !page.prefixes.empty();
@@ -255,7 +255,7 @@ Status ObjectFileSystem::remove_tree(const std::string& path) {
   }
   std::string first;  // of the last page
   for (size_t pages = 0; pages < kMostPagesToRemove; ++pages) {
-    // From the beginning each time: what was listed is gone by then.
+    // From the beginning each time: listed objects are gone by then.
     Result<ListPage> page =
         first_page(service_, name.value(), true, kKeysAtOnce, *transfers_->limits.clock);
     if (!page.ok()) return page.error();

@@ -9,13 +9,13 @@
 namespace muster::inline v0_1::stores::internal {
 namespace {
 
-// What a jump reads at least: the headers of a file are often read in small pieces.
+// The least bytes that a jump reads: the headers of a file are often read in small pieces.
 constexpr size_t kLeastJump = size_t{64} << 10;
 
-// By how much each read ahead is larger than the one before it, up to a block. Short files cost
-// little so. And blocks that were asked for together, and share a line, would come to their ends
-// together: the line would then stand still until the next are on their way. Those that differ do
-// not, and neither do those that follow them.
+// By how much each read ahead is larger than the one before it, up to a block. Short files
+// therefore cost little. Blocks of one size that were requested together on one network line would
+// end together: the line would then stand still until the next ones are on their way. Blocks of
+// different sizes do not end together, and neither do the blocks that follow them.
 size_t growth(const StoreOptions& limits) {
   return std::max(limits.block_bytes / static_cast<size_t>(std::max(1, limits.blocks_ahead)),
                   kLeastJump);
@@ -83,7 +83,7 @@ Result<size_t> ObjectReader::read_at(uint64_t offset, MutableBytes out) {
     }
     const size_t at = offset - segment->begin;
     const size_t count = std::min(out.size(), segment->size - at);
-    // What is ready does not change any more.
+    // A ready segment does not change any more.
     lock.unlock();
     std::memcpy(out.data(), segment->bytes().data() + at, count);
     lock.lock();
@@ -99,7 +99,7 @@ ObjectReader::Stream* ObjectReader::find_stream(uint64_t offset) {
     if (stream.last_use == 0 || offset > stream.next) continue;
     const bool held = !stream.segments.empty() && offset >= stream.segments.front()->begin;
     if (!held && offset != stream.next) continue;
-    // Whoever stands at the end reads on.
+    // A read at the end of the stream is sequential.
     if (offset == stream.next) stream.reads_on = true;
     return &stream;
   }
@@ -119,14 +119,14 @@ ObjectReader::Stream& ObjectReader::new_stream(uint64_t offset, size_t wanted) {
 
 void ObjectReader::fetch_ahead(Stream& stream) {
   if (!stream.reads_on) {
-    // A read that ends behind the first segment has come to its end.
+    // A read that ends after the first segment has come to its end.
     if (!stream.segments.empty()) return;
     stream.reads_on = true;
   }
   const StoreOptions& limits = transfers_->limits;
   while (stream.next < info_.size &&
          stream.segments.size() < static_cast<size_t>(std::max(1, limits.blocks_ahead))) {
-    // One block is always allowed, or a reader could not go on.
+    // One block is always allowed, or a reader could not continue.
     if (!stream.segments.empty() &&
         transfers_->held_ahead.load() + stream.next_bytes > limits.read_ahead_bytes) {
       break;
@@ -168,7 +168,7 @@ void ObjectReader::drop_front(Stream& stream) {
   if (segment->waiting == 0) segment->cancellation.cancel();
   transfers_->held_ahead.fetch_sub(segment->charged);
   const StoreOptions& limits = transfers_->limits;
-  // Only what nobody else fills or copies from.
+  // Only a segment that no other thread fills or copies from.
   if (segment->ready && segment.use_count() == 1 &&
       segment->buffer.capacity == limits.block_bytes && spare_.size() < 2) {
     spare_.push_back(std::move(segment->buffer));
@@ -190,7 +190,7 @@ void ObjectReader::drop(Stream& stream) {
   stream.last_use = 0;
 }
 
-// Reads into `out` itself, blocks beside each other.
+// Reads into `out` itself, blocks in parallel.
 Status ObjectReader::read_directly(std::unique_lock<std::mutex>& lock, uint64_t offset,
                                    MutableBytes out) {
   struct Work {

@@ -1,5 +1,6 @@
-// Reads one version of an object: blocks ahead of whoever reads on, no more than asked of whoever
-// jumps, and the whole compared with its checksum. Thread safety: as FileReader, shared by threads.
+// Reads one version of an object: blocks ahead of a sequential reader, only the requested bytes for
+// random reads, and compares the whole with its checksum. Thread safety: as FileReader, shared by
+// threads.
 #pragma once
 
 #include <array>
@@ -47,12 +48,12 @@ class ObjectReader : public FileReader {
     uint64_t end() const { return begin + size; }
     MutableBytes bytes() const { return {buffer.memory.get(), size}; }
   };
-  // Somebody who reads on: segments without gaps, and where the next begins.
+  // A sequential reader: segments without gaps, and where the next begins.
   struct Stream {
     std::deque<std::shared_ptr<Segment>> segments{};
     uint64_t next = 0;
     size_t next_bytes = 0;
-    bool reads_on = false;  // has come to the end of its first segment
+    bool reads_on = false;  // has reached the end of its first segment
     uint64_t last_use = 0;
   };
 

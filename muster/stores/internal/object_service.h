@@ -1,5 +1,5 @@
-// What a store of objects can do, in the few calls that its file system is made of. Thread safety:
-// an ObjectService may be used from many threads; a PartUpload says so itself.
+// The interface of a store of objects, in the few calls that its file system uses. Thread safety:
+// an ObjectService may be used from many threads; a PartUpload documents its own.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ namespace muster::inline v0_1::stores::internal {
 struct ObjectInfo {
   uint64_t size = 0;
   double modified_seconds = 0;       // Unix time
-  std::string version{};             // ETag or generation; empty where the server has none
-  std::optional<uint32_t> crc32c{};  // of the whole object, where the service gives it
+  std::string version{};             // ETag or generation; empty if the server has none
+  std::optional<uint32_t> crc32c{};  // of the whole object, if the service gives it
   std::optional<std::string> md5{};  // 16 bytes
 };
 
@@ -32,18 +32,18 @@ struct RangeRead {
   ObjectInfo info{};
 };
 
-// What a directory holds, a page at a time. Keys and prefixes are whole.
+// The content of a directory, a page at a time. Keys and prefixes are whole.
 struct ListPage {
   std::vector<std::string> keys{};
   std::vector<FileInfo> infos{};        // of the keys
   std::vector<std::string> prefixes{};  // each ends with a slash
-  std::string next{};                   // what asks for the next page; empty behind the last
+  std::string next{};                   // the token of the next page; empty after the last
 };
 
 // An object that is sent in parts.
 class PartUpload {
  public:
-  // Aborts what was neither finished nor aborted.
+  // Aborts an upload that was neither finished nor aborted.
   virtual ~PartUpload() = default;
   // The size of part `number` (from 1), in bytes, unless it is the last.
   virtual size_t part_bytes(int number) const = 0;
@@ -53,7 +53,7 @@ class PartUpload {
   virtual Status send(int number, Bytes part, bool last, Cancellation& cancellation) = 0;
   // Makes the object visible. REQUIRES: all parts were sent.
   virtual Status finish() = 0;
-  // Gives up what was sent.
+  // Gives up the sent parts.
   virtual Status abort() = 0;
 };
 
@@ -70,7 +70,7 @@ class ObjectSource {
 class ObjectService : public ObjectSource {
  public:
   virtual std::string scheme() const = 0;
-  // Looks at the object. NotFound when it, or its bucket, is not there.
+  // Looks at the object. NotFound if it, or its bucket, does not exist.
   virtual Result<ObjectInfo> look(const ObjectName& object) = 0;
   // Writes an object of few bytes in one request; returns the new version.
   virtual Result<ObjectInfo> put(const ObjectName& object, Bytes bytes) = 0;
@@ -78,11 +78,11 @@ class ObjectService : public ObjectSource {
   // Replaces the object, still of version `base`, by itself followed by `tail`, in one step.
   virtual Result<ObjectInfo> extend(const ObjectName& object, const ObjectInfo& base,
                                     Bytes tail) = 0;
-  // The keys that begin with `prefix`, and where a slash follows it only what is up to that.
-  // NotFound when there is no such bucket. `most` 0: as many as the service likes to give.
+  // The keys that begin with `prefix`; if a slash follows it, only the part up to that. NotFound if
+  // there is no such bucket. `most` 0: as many as the service returns.
   virtual Result<ListPage> list(const ObjectName& bucket, const std::string& prefix, bool flat,
                                 const std::string& next, int most) = 0;
-  // Removes the object; it is no error when it is not there.
+  // Removes the object; a missing object is no error.
   virtual Status remove(const ObjectName& object) = 0;
   // Does the same for many objects of a bucket.
   virtual Status remove_all(const ObjectName& bucket, const std::vector<std::string>& keys) = 0;

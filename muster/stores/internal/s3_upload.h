@@ -11,7 +11,7 @@ namespace muster::inline v0_1::stores::internal {
 
 class S3Service::Upload : public PartUpload {
  public:
-  // With `checksums` all parts go with one, where the service knows them.
+  // With `checksums` all parts are sent with one, if the service knows them.
   static Result<std::unique_ptr<Upload>> begin(S3Service& service, const ObjectName& object,
                                                bool checksums);
   Upload(S3Service& service, ObjectName object, std::string id, bool checksums);
@@ -26,7 +26,7 @@ class S3Service::Upload : public PartUpload {
   const std::string& id() const { return id_; }
   // Notes a part that was made otherwise.
   void add_part(int number, SentPart part);
-  // The ETag of the object, behind finish().
+  // The ETag of the object, after finish().
   const std::string& etag() const { return etag_; }
 
  private:

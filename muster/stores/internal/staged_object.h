@@ -16,7 +16,7 @@ namespace muster::inline v0_1::stores::internal {
 
 class StagedObject : public StagedWriter {
  public:
-  // `service` is what `transfers` owns.
+  // `transfers` owns `service`.
   StagedObject(std::shared_ptr<Transfers> transfers, ObjectService& service, ObjectName object);
   ~StagedObject() override;
 
@@ -30,9 +30,9 @@ class StagedObject : public StagedWriter {
   Status send(bool last);
   // How many parts of this size may be on their way.
   int most_in_flight() const;
-  // Makes room in part_ for as much as a part may become, or for `bytes` of a first one.
+  // Extends part_ to the size of a part, or to `bytes` for a first one.
   void make_room(size_t bytes);
-  // Waits until at most so many parts are on their way.
+  // Waits until at most `most` parts are on their way.
   Status wait_for_parts(int most);
   Status finished() const;
 

@@ -1,5 +1,5 @@
-// Threads for requests that go beside each other, and what all readers of a store share. Thread
-// safety: submit() and the counters from any thread.
+// Threads for parallel requests, and the state that all readers of a store share. Thread safety:
+// submit() and the counters from any thread.
 #pragma once
 
 #include <atomic>
@@ -16,11 +16,11 @@
 
 namespace muster::inline v0_1::stores::internal {
 
-// Runs tasks on up to so many threads, which start as they are needed.
+// Runs tasks on a limited number of threads, which start as they are needed.
 class TransferThreads {
  public:
   explicit TransferThreads(int most) : most_(most) {}
-  // Runs what was submitted to its end.
+  // Runs the submitted tasks to their end.
   ~TransferThreads();
   // Tasks are begun in order. They may not wait for other tasks.
   void submit(std::function<void()> task);
@@ -47,8 +47,8 @@ struct Transfers {
   TransferThreads threads;            // ends first
 };
 
-// Reads [offset, offset + out.size()), and goes on behind what came when a transfer breaks. Returns
-// Corrupt when the object ends before.
+// Reads [offset, offset + out.size()), and continues after the received bytes when a transfer
+// breaks. Returns Corrupt when the object ends before.
 Status read_block(ObjectSource& source, const ObjectName& object, const ObjectInfo& info,
                   uint64_t offset, MutableBytes out, Cancellation* cancellation);
 
