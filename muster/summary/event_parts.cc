@@ -45,13 +45,14 @@ std::string EventParts::path() const {
 }
 
 std::string EventParts::next_name() {
-  // A clock that was set back must not bring a name that sorts before those there are.
+  // A clock that was set back must not lead to a name that sorts before the existing ones.
   newest_second_ = std::max(newest_second_, static_cast<int64_t>(clock_.wall_seconds()));
   return event_file_name(newest_second_, fmt::format("{:08}", next_event_file()), options_.suffix);
 }
 
 bool EventParts::send(std::unique_lock<std::mutex>& lock) {
-  // What failed is sent again under its name: it may be there all the same, and must not be twice.
+  // A part that failed is sent again under its name: it may exist already, and must not be written
+  // twice.
   if (sending_path_.empty()) {
     sending_ = event_file_header(clock_.wall_seconds()) + std::exchange(waiting_, {});
     sending_events_ = std::exchange(waiting_events_, 0);
@@ -113,7 +114,7 @@ void EventParts::close() {
     give_up_ = true;
   }
   changed_.notify_all();
-  // The store bounds what is under way.
+  // The store bounds the requests under way.
   if (thread_.joinable()) thread_.join();
   const std::lock_guard lock(mutex_);
   lost_ += sending_events_ + waiting_events_;

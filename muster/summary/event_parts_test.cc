@@ -25,7 +25,7 @@ class ForwardReader {
   ForwardReader(FileSystem& files, std::string directory)
       : files_(files), directory_(std::move(directory)) {}
 
-  // The steps of what is new.
+  // The steps of the new events.
   std::vector<int64_t> read() {
     std::vector<int64_t> steps;
     for (const std::string& path : formats::list_event_files(files_, directory_).value()) {
@@ -45,8 +45,8 @@ class ForwardReader {
   std::string last_;
 };
 
-// Whoever reads only forward sees every event once, in order, whenever it looks; also of two
-// writers in one directory.
+// A reader that reads only forward sees every event once, in order, whenever it looks; also with
+// two writers in one directory.
 TEST(EventParts, AReaderThatGoesForwardMissesNothing) {
   MemoryStore store;
   ManualClock clock({.wall_seconds = 1'700'000'000});
@@ -61,7 +61,7 @@ TEST(EventParts, AReaderThatGoesForwardMissesNothing) {
       EventWriter& writer = step % 3 == 0 ? b : a;
       writer.add_scalar("loss", 1, step);
       writer.flush();
-      // Bounded: a thread beside this one sends it, in memory.
+      // Bounded: another thread sends it, in memory.
       for (int i = 0; i < 20000 && store.objects().size() <= static_cast<size_t>(step); ++i)
         std::this_thread::sleep_for(std::chrono::microseconds(100));
       if (step % 7 == 0) look();
@@ -93,7 +93,7 @@ TEST(EventParts, NobodyWaitsForTheNetwork) {
   MemoryStore store;
   std::atomic<bool> open{false};
   store.on_request([&](int64_t, const std::string&) {
-    // A network that hangs, until the test lets it go; bounded, should the test fail.
+    // A network that hangs, until the test releases it; bounded, in case the test fails.
     for (int i = 0; i < 10000 && !open; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
   });
@@ -110,7 +110,7 @@ TEST(EventParts, NobodyWaitsForTheNetwork) {
   EXPECT_LE(store.objects().size(), 3u) << "what waits is sent together";
 }
 
-// A file that failed is sent again under its name; nothing is lost and nothing is there twice.
+// A file that failed is sent again under its name; nothing is lost and nothing occurs twice.
 TEST(EventParts, WhatCannotBeSentIsTriedAgain) {
   for (int64_t failures = 1; failures <= 3; ++failures) {
     MemoryStore store;

@@ -1,14 +1,14 @@
-// Writes what TensorBoard shows, by step, into one event file.
-// Thread safety: any thread may call any function.
+// Writes values for TensorBoard, by step, into one event file. Thread safety: any thread may call
+// any function.
 //
 // Events are kept in memory. They are written when 64 KiB have gathered, when an event is added 120
 // s after the last write, and by flush() and close(), so that a killed process loses little. The
 // first write makes the file.
 //
 // In a store, whose files do not grow, each write makes a file of its own, whole from the first
-// moment, with a name that sorts behind those before, so that TensorBoard reads all of them. These
-// files are sent in the background: no call waits for the network but close(), which takes 30 s at
-// most, and what cannot be sent is tried again, warned of once, and never an error.
+// moment, with a name that sorts after the names before it, so that TensorBoard reads all of them.
+// These files are sent in the background: only close() waits for the network, for 30 s at most. A
+// file that cannot be sent is tried again. This is warned of once, and is never an error.
 #pragma once
 
 #include <memory>
@@ -61,22 +61,22 @@ class MUSTER_PART_EXPORT EventWriter {
   void add_values(std::vector<formats::SummaryValue> values, int64_t step);
   // Adds the graph of the model; TensorBoard shows the first of a run.
   void add_graph(formats::GraphDef graph, int64_t step);
-  // Adds a note on the run. kStart at `step`, the first one it makes, lets TensorBoard hide what an
-  // earlier run wrote for that step and later ones.
+  // Adds a note on the run. kStart at `step`, the first one it makes, lets TensorBoard hide an
+  // earlier run's events for that step and later ones.
   void add_session_log(formats::SessionStatus status, int64_t step,
                        const std::string& checkpoint_path = {});
-  // Adds `event` as it is; only a wall_time of 0 becomes the time now.
+  // Adds `event` unchanged; only a wall_time of 0 becomes the time now.
   void add(formats::Event event);
 
   // Gives everything to the operating system, so that readers see it; in a store it is on its way
   // then.
   void flush();
-  // Does what flush() does; nothing may be added after it. Closing again does nothing.
+  // Flushes; nothing may be added after it. Closing again does nothing.
   void close();
 
   // The path of the file that is being written: <directory>/events.out.tfevents.<10 digits of
-  // seconds>.<host>.<pid>.<n><suffix>. It is empty before the first write. In a store, that of the
-  // file that was sent last.
+  // seconds>.<host>.<pid>.<n><suffix>. It is empty before the first write. In a store, the path of
+  // the file that was sent last.
   std::string path() const;
 
  private:

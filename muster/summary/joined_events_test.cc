@@ -31,7 +31,7 @@ void send(MemoryStore& store, int64_t step) {
   store.write_atomically(name_of(step), file).value();
 }
 
-// The steps that somebody reads who begins now.
+// The steps that a new reader sees.
 std::vector<int64_t> steps_there(MemoryStore& store) {
   std::vector<int64_t> steps;
   for (const std::string& path : formats::list_event_files(store, kRun).value()) {
@@ -51,8 +51,8 @@ std::vector<int64_t> steps_until(int64_t end) {
 
 bool goes_on() { return false; }
 
-// Few files are left of many, whoever begins to read finds each event once and in order, and files
-// of the last minutes are left alone.
+// Few files are left of many, a new reader finds each event once and in order, and files of the
+// last minutes are left alone.
 TEST(JoinedEvents, ManyBecomeFew) {
   MemoryStore store;
   ManualClock clock;
@@ -76,7 +76,7 @@ TEST(JoinedEvents, ManyBecomeFew) {
   EXPECT_LE(store.objects().size(), bytes / options.most_bytes + 2 * options.files + 10);
 }
 
-// A reader that goes on from where it was in each file, as TensorBoard does, and looks now and
+// A reader that continues from where it was in each file, as TensorBoard does, and looks now and
 // then, sees each event once.
 TEST(JoinedEvents, WhoReadsOnSeesEachEventOnce) {
   MemoryStore store;
@@ -97,7 +97,7 @@ TEST(JoinedEvents, WhoReadsOnSeesEachEventOnce) {
     send(store, step);
     joined.add(name_of(step));
     joined.join(goes_on);
-    // Behind a look of 5 minutes ago at the most.
+    // After a look that was 5 minutes ago at most.
     if (random.uniform() < 0.3 || step % 5 == 0) look();
     clock.advance(std::chrono::minutes(1));
   }
@@ -105,8 +105,8 @@ TEST(JoinedEvents, WhoReadsOnSeesEachEventOnce) {
   EXPECT_EQ(seen, steps_until(200));
 }
 
-// Whichever request fails, for once or for a while, or is done and its answer lost, nothing is
-// lost, and in the end nothing is there twice.
+// Whichever request fails, once or for a while, or is done and its answer lost, no event is lost,
+// and in the end none occurs twice.
 TEST(JoinedEvents, WhateverFailsNothingIsLostOrTwice) {
   for (int64_t fails = 0; fails < 24; ++fails) {
     for (const auto& [once, done] : std::vector<std::pair<bool, bool>>{
@@ -161,7 +161,7 @@ TEST(JoinedEvents, WhoEndsDoesNotBeginToJoin) {
   EXPECT_EQ(store.objects().size(), 4u);
 }
 
-// A file that somebody removed holds up no others.
+// A file that was removed holds up no others.
 TEST(JoinedEvents, OneThatIsGoneIsPassedOver) {
   MemoryStore store;
   ManualClock clock;

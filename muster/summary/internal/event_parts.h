@@ -1,11 +1,11 @@
 // The events of one writer in a store, where files do not grow: small files, each whole, that are
-// sent on a thread of their own so that nobody who trains waits for the network.
-// Thread safety: all calls from any thread.
+// sent on a thread of their own so that training does not wait for the network. Thread safety: all
+// calls from any thread.
 //
 // TensorBoard reads the files of a directory in the order of their names, and never one that sorts
 // before what it has read already. So a file gets its name when it is sent and not when its events
-// were made: the time, then a number that grows; what is sent later sorts later. Those of ten
-// minutes ago are joined.
+// were made: the time, then a number that grows. A file that is sent later sorts later. Files that
+// are ten minutes old are joined.
 #pragma once
 
 #include <condition_variable>
@@ -23,24 +23,24 @@ namespace muster::inline v0_1::summary::internal {
 // How events wait and are tried again; by the machine's clock.
 struct EventPartsOptions {
   std::string suffix{};                  // of the names
-  size_t most_bytes = size_t{64} << 20;  // that wait; what is more is lost
+  size_t most_bytes = size_t{64} << 20;  // of waiting events; more are lost
   double first_delay_seconds = 1;        // before a file is tried again; it doubles from then on
   double longest_delay_seconds = 60;
-  double end_seconds = 30;  // for what waits when it is closed
-  JoinOptions join{};       // of those that are old
+  double end_seconds = 30;  // for waiting events when it is closed
+  JoinOptions join{};       // of old files
 };
 
 class EventParts {
  public:
   // Sends nothing yet. `files` and `clock`, which the names are made by, outlive it.
   EventParts(std::string directory, FileSystem& files, Clock& clock, EventPartsOptions options);
-  // Does what close() does.
+  // Closes.
   ~EventParts();
   EventParts(const EventParts&) = delete;
   EventParts& operator=(const EventParts&) = delete;
 
-  // Takes over `records`, the TFRecords of so many events, to be sent. Never waits and never
-  // throws: what cannot be sent is tried again, said once, and lost when too much waits.
+  // Takes over `records`, the TFRecords of `events` events, to be sent. Never waits and never
+  // throws: a part that cannot be sent is tried again, reported once, and lost when too much waits.
   void add(const std::string& records, int64_t events);
   // Waits, for a bounded time, until all is sent; says how many events are lost if not all are.
   void close();
@@ -49,7 +49,7 @@ class EventParts {
 
  private:
   void run();
-  // Sends what waits, once. `lock` is held, but not meanwhile.
+  // Sends the waiting events, once. `lock` is held, but not meanwhile.
   bool send(std::unique_lock<std::mutex>& lock);
   std::string next_name();
 

@@ -1,12 +1,12 @@
 // Joins the event files of one writer in a store as they get old, so that a long run leaves few of
-// them: every listing of their directory, as each save makes one, would go through all.
-// Thread safety: one thread at a time.
+// them: every listing of their directory, as each save makes one, would go through all. Thread
+// safety: one thread at a time.
 //
-// TensorBoard reads the files of a directory in the order of their names, and goes on behind what
-// it has read of a file that became longer. So those that are joined take the name of the first,
-// whose bytes stay where they are, and what comes later goes behind them: whoever begins to read
-// finds everything once and in order, and whoever has read the old ones, which are minutes old,
-// never looks at them again.
+// TensorBoard reads the files of a directory in the order of their names, and continues after the
+// part that it has read of a file that became longer. So joined files take the name of the first
+// one, whose bytes keep their place, and later events follow them. A new reader finds everything
+// once and in order. A reader that has read the old files, which are minutes old, never looks at
+// them again.
 #pragma once
 
 #include <cstddef>
@@ -34,8 +34,8 @@ class JoinedEvents {
 
   // Notes a file that was sent. Names come in the order in which they sort.
   void add(const std::string& path);
-  // Joins files if enough are old. What fails changes nothing that a reader sees, and is tried
-  // again by the next call. `stop` is asked between requests, and true ends the call.
+  // Joins files if enough are old. A failure changes nothing that a reader sees, and is tried again
+  // by the next call. `stop` is called between requests, and true ends the call.
   void join(const std::function<bool()>& stop);
 
  private:
@@ -47,13 +47,13 @@ class JoinedEvents {
   struct Joining {
     std::string path{};
     std::string content{};
-    std::vector<std::string> leaving{};  // files whose events are in `content`, but that of `path`
+    std::vector<std::string> leaving{};  // files whose events are in `content`, except `path`
   };
 
-  // Reads what is to be joined next; false where nothing is old enough or something fails.
+  // Reads the files to be joined next; false if none is old enough or an error occurs.
   bool read_old(const std::function<bool()>& stop);
-  // Removes what lies in a joined file by now, also when the program ends: what is there twice is
-  // shown twice.
+  // Removes the files whose events are in a joined file by now, also when the program ends: events
+  // that exist twice are shown twice.
   void remove_joined();
 
   FileSystem& files_;
@@ -61,10 +61,10 @@ class JoinedEvents {
   const JoinOptions options_;
   std::deque<Part> parts_;   // not joined yet
   std::string joined_path_;  // of the file that grows; empty before the first
-  std::string joined_;       // what it holds
-  // What was read and is not known to be written. It may be there all the same, its answer lost: so
-  // it is written again as it is, and the first file, which may hold the others by now, is never
-  // read again.
+  std::string joined_;       // its content
+  // Content that was read, but may not be written yet. It may exist already if the answer was lost:
+  // so it is written again unchanged, and the first file, which may hold the others by now, is
+  // never read again.
   std::optional<Joining> joining_;
   std::vector<std::string> leaving_;  // that are joined, and are to be removed
 };
