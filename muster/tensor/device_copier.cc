@@ -13,7 +13,7 @@
 namespace muster::inline v0_1 {
 
 struct DeviceCopier::Streams {
-  // The memory of the last batch is not kept behind the copier.
+  // The memory of the last batch is released with the copier.
   ~Streams() { forget_host_copies(); }
 
   const c10::impl::DeviceGuardImplInterface* device;
@@ -58,7 +58,7 @@ Element DeviceCopier::operator()(const Element& element) const {
       const Tensor& tensor = value.tensor();
       if (tensor.device() == device_) return value;
       const Tensor here = tensor.contiguous();
-      // Only a copy from pinned memory runs beside the program.
+      // Only a copy from pinned memory runs in parallel with the program.
       const bool pins = device_.is_cuda() && here.is_cpu() && here.numel() > 0;
       there.push_back((pins ? pinned(here) : here).to(device_, /*non_blocking=*/true));
       if (here.is_cpu()) note_host_copy(there.back(), here);

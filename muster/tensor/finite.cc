@@ -17,7 +17,7 @@ struct Found {
 std::optional<Found> first_non_finite(const Tensor& tensor) {
   if (!tensor.defined() || !at::isFloatingType(tensor.scalar_type())) return std::nullopt;
   const Tensor flat = tensor.detach().reshape({-1});
-  // If the sum is finite, all elements are. This pass is cheap; the exact one runs only behind it,
+  // If the sum is finite, all elements are. This pass is cheap; the exact one runs only after it,
   // also when the sum merely overflows.
   if (std::isfinite(flat.sum(at::kDouble).item<double>())) return std::nullopt;
   const Tensor bad = flat.isfinite().logical_not().nonzero();
@@ -41,7 +41,7 @@ bool all_between(const Tensor& tensor, double low, double high) {
     return between;
   }
   const auto [least, most] = at::aminmax(given);
-  // What is no number compares with nothing.
+  // NaN compares with nothing.
   return least.item<double>() >= low && most.item<double>() <= high;
 }
 

@@ -1,8 +1,8 @@
-// What Muster's sources use of LibTorch: tensors, their functions, and autograd. <torch/torch.h>
-// adds modules, data loaders and serialization, and with them 5 s to each source: a compiler
-// instantiates the templates that headers mention in every source anew, also behind a precompiled
-// header. So only sources that use a module include that one. For sources alone: public headers
-// include nothing of LibTorch but <ATen/core/Tensor.h>.
+// The part of LibTorch that Muster's sources use: tensors, their functions, and autograd.
+// <torch/torch.h> adds modules, data loaders and serialization, and with them 5 s to each source: a
+// compiler instantiates the templates that headers mention in every source anew, also after a
+// precompiled header. So only sources that use a module include that one. For sources alone: public
+// headers include only <ATen/core/Tensor.h> of LibTorch.
 #pragma once
 
 #include <ATen/ATen.h>

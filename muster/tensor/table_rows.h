@@ -1,6 +1,6 @@
 // Copies rows out of tables and into them, on the CPU without the cost of LibTorch's operations,
-// which many small tables would ask for many of. Thread safety: pure functions but for what they
-// write.
+// many of which would be needed for many small tables. Thread safety: pure functions except for the
+// memory they write.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace muster::inline v0_1 {
 
-// Writes the rows `ids`, int64 [n], of `table` one behind another into `joined`, a tensor of its
+// Writes the rows `ids`, int64 [n], of `table` one after another into `joined`, a tensor of its
 // dtype and device, from element `at` on. Both are contiguous, and the table has rows.
 MUSTER_PART_EXPORT void read_rows(const Tensor& table, const Tensor& ids, const Tensor& joined,
                                   int64_t at);

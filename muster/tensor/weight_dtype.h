@@ -12,9 +12,9 @@ namespace muster::inline v0_1 {
 
 // Tells whether weights of that dtype can train.
 bool is_weight_dtype(DType dtype);
-// Gives "float32 or float64", for messages.
+// Returns "float32 or float64", for messages.
 std::string weight_dtype_names();
-// Gives the place of the dtype's flat buffer among those of the other weight dtypes: 0, 1, ...
+// Returns the place of the dtype's flat buffer among those of the other weight dtypes: 0, 1, ...
 // Throws InvalidArgument for a dtype that is not in the list.
 int weight_dtype_order(DType dtype);
 
