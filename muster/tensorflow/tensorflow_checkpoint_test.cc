@@ -34,7 +34,7 @@ std::string golden(const std::string& name) {
                    "muster/tensorflow/golden/" + name);
 }
 
-// What TensorFlow read in the checkpoint it wrote.
+// The values that TensorFlow read from the checkpoint it wrote.
 json expected_of(const std::string& folder) {
   return json::parse(files().read_file(join_path(folder, "expected.json")).value());
 }
@@ -129,7 +129,7 @@ TEST(TensorflowCheckpoint, IsFoundWhereverACheckpointIsNamed) {
   EXPECT_TRUE(loaded->checkpoint.tensors.contains("dnn/logits/bias"));
 }
 
-// What is saved after it goes beside it, and no file of TensorFlow's is deleted.
+// Later checkpoints are saved next to it, and no file of TensorFlow's is deleted.
 TEST(TensorflowCheckpoint, StaysWhereARunSavesIntoItsFolder) {
   const TempDirectory directory;
   const std::string from = golden("estimator_adagrad");
@@ -181,7 +181,8 @@ TEST(ExportBundle, DoesNotReplaceTheStateOfARun) {
   EXPECT_EQ(CheckpointManager(directory.path()).latest(), directory / "model.ckpt-5");
 }
 
-// With a checkpoint of TensorFlow's as the model every key is there, and what Muster does not keep.
+// With a checkpoint of TensorFlow's as the model every key exists, and also variables that Muster
+// does not keep.
 TEST(ExportBundle, GivesTheKeysOfACheckpointThatTensorFlowWrote) {
   for (const char* name : {"estimator_adam", "estimator_linear_and_deep", "keras_adam",
                            "keras_legacy_adam", "keras_sgd"}) {
