@@ -1,5 +1,5 @@
-// What layers add to the loss of a batch (CallContext::add_loss) joins it here.
-// Thread safety: pure functions.
+// Adds the losses that layers report (CallContext::add_loss) to the loss of a batch. Thread safety:
+// pure functions.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@
 
 namespace muster::inline v0_1 {
 
-// Gives the sum of `added`, means over the examples, as a loss of that reduction gets it: times
+// Returns the sum of `added`, means over the examples, as a loss of that reduction gets it: times
 // `rows` where losses are added. Undefined without any.
 MUSTER_PART_EXPORT Tensor sum_of_added(const std::vector<Tensor>& added, ReduceOp reduction,
                                        int64_t rows);
 
-// Adds `sum` to the loss that the entries of `train_op` share. Throws InvalidArgument when they
-// have several, for nobody knows which one it belongs to. An undefined sum changes nothing.
+// Adds `sum` to the loss that the entries of `train_op` share. Throws InvalidArgument if they have
+// several, because it is unknown to which one it belongs. An undefined sum changes nothing.
 void add_to_loss(optim::TrainOp& train_op, const Tensor& sum);
 
 }  // namespace muster::inline v0_1

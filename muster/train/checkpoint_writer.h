@@ -1,5 +1,4 @@
-// The one writer of a model_dir, for as long as a run goes on.
-// Thread safety: as CheckpointManager.
+// The one writer of a model_dir, for as long as a run lasts. Thread safety: as CheckpointManager.
 #pragma once
 
 #include <functional>
@@ -18,8 +17,8 @@ class MUSTER_PART_EXPORT CheckpointWriter {
  public:
   // Proves that the directory can be written, and locks it against other programs: by the operating
   // system on a disk, by a lease in a store; a file system that was given for plain paths locks in
-  // its own way, or not. Throws what CheckpointManager::ensure_writable(), DirectoryLock and
-  // StoreClaim throw.
+  // its own way, or not. Throws the errors of CheckpointManager::ensure_writable(), DirectoryLock
+  // and StoreClaim.
   explicit CheckpointWriter(const std::string& model_dir,
                             const CheckpointManagerOptions& options = {},
                             const std::function<bool()>& cancelled = {});
@@ -30,7 +29,7 @@ class MUSTER_PART_EXPORT CheckpointWriter {
   std::vector<std::string> all() const { return checkpoints_->all(); }
   // Throws Unavailable when the directory was replaced since, or another program has taken it.
   void check() const;
-  // As CheckpointManager::save(), behind check().
+  // As CheckpointManager::save(), after check().
   std::string save(const Checkpoint& checkpoint);
 
  private:

@@ -87,7 +87,7 @@ class StopIf : public Hook {
     } else if (saving_) {
       named_ = name;
     } else if (!heard_unnamed_ && options_.eval_dir.empty()) {
-      // An evaluator beside the run may make others yet.
+      // An evaluator of the run may still make other evaluations.
       log::warning_once(fmt::format(
           "early stopping on \"{}\" looks at the evaluation without a name, and so far there is "
           "\"{}\": where that is meant, set .eval_dir = estimator.eval_dir(\"{}\")",
@@ -97,8 +97,8 @@ class StopIf : public Hook {
     history_->add(global_step, results);
     decide(global_step);
   }
-  // What was saved has been evaluated: where all evaluations have names, nobody writes to the
-  // folder of the one without.
+  // The saved checkpoint has been evaluated: if all evaluations have names, the folder of the one
+  // without a name gets no files.
   void after_pause(Seconds) override {
     saving_ = false;
     if (named_.empty() || heard_unnamed_ || !options_.eval_dir.empty()) return;
@@ -114,7 +114,7 @@ class StopIf : public Hook {
     return join_path(model_dir_, name.empty() ? "eval" : "eval_" + name);
   }
 
-  // What cannot be read now may be read next time: training goes on.
+  // A file that cannot be read now may be readable next time: training continues.
   bool read_news() {
     try {
       return history_->read();
@@ -139,9 +139,10 @@ class StopIf : public Hook {
   SecondOrStepTimer timer_;
   std::string model_dir_;
   std::optional<EvaluationHistory> history_;  // on the chief
-  bool saving_ = false;                       // or evaluating what was saved
+  bool saving_ = false;                       // or evaluating the saved checkpoint
   bool heard_unnamed_ = false;                // of an evaluation without a name, at any time
-  std::string named_;                         // one with a name, of what was saved last
+  std::string named_;                         // an evaluation with a name, of the last saved
+                                              // checkpoint
   bool decides_ = false;
   RunControl control_;
 };
@@ -159,7 +160,7 @@ std::shared_ptr<Hook> stop_if(const char* name, const std::string& metric, Judge
   return std::make_shared<StopIf>(metric, std::move(judge), options);
 }
 
-// Values of events are float32, so what they are compared with is as well.
+// Values of events are float32, so they are compared with float32.
 Judge beyond(double threshold, bool higher) {
   const double limit = static_cast<float>(threshold);
   return [=](const std::map<int64_t, double>& values) -> std::optional<std::string> {

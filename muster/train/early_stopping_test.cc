@@ -186,8 +186,8 @@ TEST(EvaluationHistoryTest, InAStoreOnlyWhatIsNewIsRead) {
   EXPECT_THAT(history.values("m", 0, 100), ElementsAre(Pair(10, 4), Pair(20, 2), Pair(30, 3)));
 }
 
-// Whoever writes into a store joins old files: what a slow reader has not seen is in one that it
-// knew, and what it is about to read may be gone.
+// A program that writes into a store joins old files: the part that a slow reader has not seen is
+// in a file that it knew, and the file that it is about to read may be gone.
 TEST(EvaluationHistoryTest, FilesThatAreJoinedMeanwhileLoseNothing) {
   MemoryStore store;
   EvaluationHistory history(store, "mem://b/eval");

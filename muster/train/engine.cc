@@ -88,7 +88,7 @@ void Engine::restore_found() {
 bool Engine::find_checkpoint(const CheckpointManager& checkpoints) {
   json mine;
   if (replica_.is_chief()) {
-    // One that was found before stays where there is none now.
+    // A checkpoint that was found before stays if there is none now.
     if (auto found = replica_.state().find(checkpoints)) {
       found_ = std::move(found);
       mine = {{"step", found_->checkpoint.global_step},
@@ -145,7 +145,7 @@ void Engine::build(const optim::TrainOp& train_op) {
     for (const auto& line : internal::unmatched_patterns(train_op, names)) log::warning(line);
   }
   if (replica_.is_chief() && replica_.state().goes_on()) {
-    // It is further than any checkpoint, but for what lives on workers alone.
+    // The servers are ahead of any checkpoint, except for state that lives only on workers.
     replica_.state().restore_own([this](const auto& name) { return found(name); });
     found_.reset();
     restored_from_.clear();
@@ -192,7 +192,7 @@ StepResult Engine::told_with_cause(const std::function<StepResult()>& step, cons
       step_ = result.global_step.value_or(step_ + 1);
     return result;
   } catch (const Error& error) {
-    // Of a model that does otherwise than in the steps before, this says when.
+    // For a model that does not behave as in the steps before, this names the step.
     if (error.kind() == ErrorKind::kInvalidArgument && step_ > 0)
       throw error.with_detail(fmt::format("at step {}", step_ + 1));
     if (error.kind() != ErrorKind::kNonFinite) throw;

@@ -1,9 +1,9 @@
 // One replica of one run: restores, builds, steps, saves, ends. Estimators and loops written by
-// hand drive it: they decide what to compute, when to save and when to stop.
-// Thread safety: belongs to the replica's thread.
+// hand drive it: they decide what to compute, when to save and when to stop. Thread safety: belongs
+// to the replica's thread.
 //
 // The order of calls: find_checkpoint() if the run may continue one, build() once, then train() and
-// save(), then finish(). Every replica makes the same calls in the same order; those that meet
+// save(), then finish(). Every replica makes the same calls in the same order; calls that wait for
 // others are made inside of guarded().
 #pragma once
 
@@ -27,10 +27,10 @@
 
 namespace muster::inline v0_1 {
 
-// Calls `work`, which is all this replica does for a while, on its device. Where it throws,
-// `failing` is called, then the other replicas learn why this one cannot go on, and then the error
-// comes out. An error of LibTorch becomes InvalidArgument that says `where()`, or Internal when
-// memory ran out or the machine failed; all others come out as they are.
+// Calls `work`, the only work of this replica for a while, on its device. If it throws, `failing`
+// is called, then the other replicas receive the reason, and then the error is rethrown. An error
+// of LibTorch becomes InvalidArgument that says `where()`, or Internal when memory ran out or the
+// machine failed; all others are rethrown unchanged.
 MUSTER_PART_EXPORT void guarded(distribute::Replica& replica, const std::function<void()>& work,
                                 const std::function<void()>& failing,
                                 const std::function<std::string()>& where);
@@ -57,85 +57,86 @@ class MUSTER_PART_EXPORT Engine {
   ~Engine();
 
   distribute::Replica& replica() const { return replica_; }
-  // Updates so far, those of the checkpoint included.
+  // Updates so far, including those before the checkpoint.
   int64_t step() const { return step_; }
   bool built() const { return built_; }
 
-  // The chief reads the newest good checkpoint of `checkpoints`, and all replicas learn where it
-  // stands. False when there is none. What it holds is in the variables after build().
+  // The chief reads the newest good checkpoint of `checkpoints`, and all replicas learn its step.
+  // False if there is none. Its values are in the variables after build().
   bool find_checkpoint(const CheckpointManager& checkpoints);
-  // In place of find_checkpoint(): build() gives the chief what `state` has of its variables and
-  // slots, and leaves the others as they begin. All replicas make this call with the same state;
-  // `name` is how messages call it.
+  // In place of find_checkpoint(): build() gives the chief the values of `state` for its variables
+  // and slots, and leaves the others at their initial values. All replicas make this call with the
+  // same state; messages call it `name`.
   void continue_from(const Checkpoint& state, const std::string& name);
   // Whether the run continues from a state that may lack some of its variables.
   bool continues_in_part() const { return in_part_; }
-  // Where it was found, "" without one; the positions of the inputs it holds, by driver; and its
-  // notes.
+  // Its path, "" without one; the positions of its inputs, by driver; and its notes.
   const std::string& restored_from() const { return restored_from_; }
   const nlohmann::json& restored_inputs() const;
   const std::map<std::string, std::string>& restored_notes() const { return restored_notes_; }
-  // What the checkpoint has of that name, on the chief until build(); undefined where it has none.
+  // The tensor of that name in the checkpoint, on the chief until build(); undefined if it has
+  // none.
   Tensor found(const std::string& name) const { return found_ ? found_->tensor(name) : Tensor(); }
 
   // Where no checkpoint is found, build() gives the chief's variables the values that `settings`
   // choose; `fs`, which outlives the engine, is where they are read.
   void warm_start(const WarmStartSettings& settings, FileSystem& fs);
 
-  // After a call of the model that made all variables, and described what trains as `train_op`:
-  // seals the variables and gives all replicas the chief's, which are those of the checkpoint when
-  // one was found, else those of a warm start. Throws InvalidArgument listing what differs from it,
-  // or from another replica's; and what muster::warm_start() throws. The chief warns of patterns of
-  // the optimizers that are in the name of no variable.
+  // Called after a call of the model that made all variables, and described the training as
+  // `train_op`: seals the variables and gives all replicas the chief's values, which come from the
+  // checkpoint if one was found, else from a warm start. Throws InvalidArgument listing the
+  // differences to it, or from another replica's; and the errors of muster::warm_start(). The chief
+  // warns of patterns of the optimizers that are in the name of no variable.
   void build(const optim::TrainOp& train_op);
 
-  // After build(), where workers train at their own pace: the run begins at this step, or this
-  // worker joins it where it is. Returns where its data goes on, "" at its beginning.
+  // Called after build(), if workers train at their own pace: the run begins at this step, or this
+  // worker joins it where it is. Returns the iterator state from which its data continues, "" at
+  // its beginning.
   std::string begin(distribute::SharedRun& run, distribute::SharedRun::Start start);
   // Others have made updates as well.
   void follow(int64_t step) { step_ = step; }
 
-  // They do what Replica::train_step() and Replica::apply_accumulated() do. A loss that is not
-  // finite is told with its step and with what is to blame: a variable, or what `batch` holds,
-  // which may be nullptr where nobody knows it.
+  // As Replica::train_step() and Replica::apply_accumulated(). The error for a loss that is not
+  // finite names its step and its cause: a variable, or the content of `batch`, which may be
+  // nullptr if the batch is unknown.
   distribute::StepResult train(const distribute::StepInput& input, const Batch* batch);
   distribute::StepResult apply_accumulated();
   // From now on a step that is not finite is no error of the two: nothing is updated, and
   // StepResult::finite says so. Call it on all replicas.
   void report_non_finite();
-  // Where the last of these came from, on the replica that has it; "" on others.
+  // The source of the last of these, on the replica that has it; "" on others.
   const std::string& non_finite_cause() const { return non_finite_cause_; }
-  // The state of all replicas becomes that of the newest good checkpoint; all call it together.
-  // Throws NotFound when there is none.
+  // Sets the state of all replicas to that of the newest good checkpoint; all call it together.
+  // Throws NotFound if there is none.
   void roll_back(const CheckpointManager& checkpoints);
 
-  // What goes into a checkpoint beside the state, and who writes it.
+  // The contents of a checkpoint besides the state, and its writer.
   struct Save {
     std::function<nlohmann::json()> inputs{};  // positions of the inputs; on every replica
     int64_t epoch = 0;                         // of the input
     // On the chief: the program's notes. It is called when the checkpoint is about to be written,
-    // and may write what belongs beside it: where it throws, the save has failed.
+    // and may write additional files: if it throws, the save has failed.
     std::function<std::map<std::string, std::string>()> notes{};
     std::function<CheckpointWriter&()> writer{};             // on the chief
-    std::function<void(const std::string& prefix)> saved{};  // on the chief, once it is there
+    std::function<void(const std::string& prefix)> saved{};  // on the chief, once it is saved
     FailedSaves* may_fail = nullptr;                         // as save_together() takes it
   };
   // Saves the state of this step, by save_together(): all replicas call it. Throws NonFinite, and
-  // saves nothing, when a variable is not finite; and what save_together() throws.
+  // saves nothing, if a variable is not finite; and the errors of save_together().
   Saved save(const Save& save);
 
   // The clean end: all replicas are through.
   void finish() { replica_.finish(); }
 
  private:
-  // The state becomes that of the checkpoint that was found, if one was.
+  // Takes the state of the checkpoint that was found, if one was.
   void restore_found();
   // The variables get values of another run, unless this one continues: before or after the build.
   void take_warm_start(bool built);
   distribute::StepResult told_with_cause(const std::function<distribute::StepResult()>& step,
                                          const Batch* batch, const Tensor& loss);
 
-  // What a run without a checkpoint begins with.
+  // The initial values of a run without a checkpoint.
   struct WarmStart {
     WarmStartSettings settings{};
     FileSystem* fs{};

@@ -28,13 +28,14 @@ std::map<std::string, uint64_t> EvaluationHistory::sizes_there() const {
 
 bool EvaluationHistory::read() {
   const bool remote = is_remote(eval_dir_);
-  // Whoever writes into a store joins old files: one may be gone between the list and its turn.
+  // A program that writes into a store joins old files: one may be gone between the list and its
+  // turn.
   constexpr int kMostLists = 4;
   for (int list = 1;; ++list) {
     std::map<std::string, uint64_t> sizes = sizes_there();
     if (sizes == sizes_) return list > 1;
-    // In a store what is there was read, or is new; but a file that grew took over others, which
-    // may have come and gone since. Then all count again, in their order.
+    // In a store each existing file was read, or is new; but a file that grew took over others,
+    // which may have appeared and disappeared since. Then all count again, in their order.
     const bool all = !remote || std::ranges::any_of(sizes_, [&](const auto& before) {
       const auto now = sizes.find(before.first);
       return now != sizes.end() && now->second != before.second;

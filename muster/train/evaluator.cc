@@ -19,13 +19,13 @@ namespace {
 using distribute::Replica;
 using nlohmann::json;
 
-// What the chief says, known to all.
+// The chief's value, sent to all.
 json from_chief(Replica& replica, const std::string& name, const json& mine) {
   return json::parse(replica.group().gather_text(name, replica.is_chief() ? mine.dump() : "")[0]);
 }
 
-// Gives the chief's values to all. A replica without data may have built no model yet; it takes
-// part all the same.
+// Sends the chief's values to all. A replica without data may have built no model yet; it still
+// takes part.
 void share_values(ModelRunner& runner, Replica& replica) {
   if (replica.num_replicas_in_sync() == 1) return;
   json mine = json::array();
@@ -50,7 +50,7 @@ void share_values(ModelRunner& runner, Replica& replica) {
   replica.exchange().broadcast(values);
 }
 
-// What each batch of a replica measured.
+// The metrics of each batch of a replica.
 class BatchMetrics {
  public:
   void add(const EstimatorSpec& spec) {
@@ -62,11 +62,11 @@ class BatchMetrics {
     }
   }
 
-  // Over the batches of all replicas, in their order: batch i is the (i / n)-th of replica i mod n.
-  // A replica that has seen no batch may not know kinds of the program's own, so each result is
-  // that of the first replica which knows the kind.
+  // Merges the batches of all replicas, in their order: batch i is the (i / n)-th of replica i mod
+  // n. A replica that has seen no batch may not know kinds of the program's own, so each result
+  // comes from the first replica which knows the kind.
   EvalResult merge(Replica& replica) {
-    // Whoever is behind is waited for here, and not in a collective.
+    // Slower replicas are waited for here, and not in a collective.
     for (const std::string& text :
          replica.group().gather_text("evaluated_metrics", kinds_.dump())) {
       const json kinds = json::parse(text);
@@ -147,7 +147,7 @@ class BatchMetrics {
     return all;
   }
 
-  // What this replica makes of the batches of all.
+  // This replica's result for the batches of all.
   struct Merged {
     double loss = 0;   // the mean
     Tensor results{};  // [1, numbers]: for each metric whether this replica knows its kind, its
@@ -201,7 +201,7 @@ class BatchMetrics {
   }
 
   std::vector<Measured> batches_;
-  std::map<std::string, Metric> known_;  // by name, of the first batch that has it
+  std::map<std::string, Metric> known_;  // by name, from the first batch that has it
   json kinds_ = json::object();          // of metrics, by name: [kind, size of state, part names]
 };
 
@@ -243,7 +243,8 @@ void evaluate_batch(HookList& hooks, ModelRunner& runner, const Batch& batch, in
                     .rows = batch.rows()});
 }
 
-// A line for data that may never end, before whoever waits asks why; `made` batches were evaluated.
+// Logs a line for data that may never end, before a waiting user asks why; `made` batches were
+// evaluated.
 void tell_of_no_end(const Dataset& dataset, const EvaluateLoop& loop, int64_t made) {
   constexpr int64_t kMany = 10'000;
   const bool endless = dataset.cardinality() == kInfinite;
@@ -279,7 +280,7 @@ EvalResult evaluate_with(HookList& hooks, ModelRunner& runner, Replica& replica,
     return element.has_value();
   };
   bool has_data = next();
-  // The first batch is the chief's: where it has none, nobody has.
+  // The first batch is the chief's: if it has none, no replica has.
   const json start = from_chief(replica, "evaluate",
                                 {{"has_data", has_data}, {"global_step", runner.global_step()}});
   if (!start.at("has_data").get<bool>()) {

@@ -1,6 +1,6 @@
-// Saves that fail: a run goes on without one and tries again with the next, until too many in a row
-// have failed. Estimators, loops written by hand, boosted trees and callbacks of Keras have this
-// rule. Thread safety: none, the owner locks.
+// Saves that fail: a run continues without one and tries again with the next, until too many in a
+// row have failed. Estimators, loops written by hand, boosted trees and callbacks of Keras have
+// this rule. Thread safety: none, the owner locks.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@
 
 namespace muster::inline v0_1 {
 
-// Returns how many saves to `directory` may fail in a row: `limit`, and where that is not set 2 in
-// a store, whose network comes back, and 0 on a disk.
+// Returns how many saves to `directory` may fail in a row: `limit`, and if that is not set 2 in a
+// store, whose network comes back, and 0 on a disk.
 MUSTER_PART_EXPORT int64_t most_failed_saves(std::optional<int64_t> limit,
                                              const std::string& directory);
 
@@ -29,22 +29,22 @@ class MUSTER_PART_EXPORT FailedSaves {
   // "RunConfig.max_failed_saves".
   FailedSaves(int64_t limit, std::string option) : limit_(limit), option_(std::move(option)) {}
 
-  // What may fail is for the chief to say, which knows where it saves: all replicas call this
-  // together, and have its limit from then on.
+  // The chief decides how many saves may fail, because it knows where it saves: all replicas call
+  // this together, and have its limit from then on.
   void take_chiefs_limit(distribute::Group& group, bool chief);
   // Another limit from the next save on.
   void set_limit(int64_t limit) { limit_ = limit; }
   // Whether one may fail at all.
   bool patient() const { return limit_ > 0; }
 
-  // A save failed. The log says so, and that the run goes on; or, where it is one too many, throws
-  // an Error of its kind that counts them. Cancelled is thrown as it is: nothing failed.
+  // A save failed. The log says so, and that the run continues. If it is one too many, throws an
+  // Error of its kind that counts them. Cancelled is rethrown unchanged: nothing failed.
   void note(const Error& error);
-  // A save is there: what fails from now on is counted anew.
+  // A save succeeded: later failures are counted anew.
   void forget() { in_a_row_ = 0; }
 
-  // Calls `save`, and returns whether it saved. Where it `must`, or none may fail, what it throws
-  // comes out.
+  // Calls `save`, and returns whether it saved. If it `must`, or none may fail, its exception is
+  // rethrown.
   bool attempt(bool must, const std::function<void()>& save);
 
  private:

@@ -19,21 +19,21 @@ class HookList {
   HookList(const HookList&) = delete;
   HookList& operator=(const HookList&) = delete;
 
-  // Adds `hooks` behind those there are. REQUIRES: begin() was not called.
+  // Adds `hooks` after the existing ones. REQUIRES: begin() was not called.
   void add(const std::vector<std::shared_ptr<Hook>>& hooks);
   bool empty() const { return hooks_.empty(); }
   // Whether a hook wants the run to stop.
   bool stop() const { return control_.stop_requested(); }
 
-  // How many steps behind the one under way a hook wants recorded.
+  // How many steps after the current one a hook wants recorded.
   int64_t profile_steps() const { return profiles_ ? control_.requests_->profile_steps : 0; }
 
-  // Each tells all hooks. The `control` of an info is set here.
+  // Each calls all hooks. The `control` of an info is set here.
   void begin(RunInfo info);
   void before_step(int64_t global_step);
   void after_step(StepInfo info);
-  // In place of after_step(): the step came to nothing. A request to stop that before_step()
-  // brought was for that step, and is forgotten; the step that takes its place may bring it again.
+  // In place of after_step(): the step was dropped. A request to stop that before_step() made was
+  // for that step, and is forgotten; the next step may make it again.
   void step_left_out();
   void before_save(int64_t global_step);
   void after_save(int64_t global_step, const std::string& prefix);
@@ -41,15 +41,15 @@ class HookList {
   void after_pause(Seconds time);
   void after_profile(int64_t global_step, const formats::Timeline& timeline);
   void end(int64_t global_step);
-  // Tells those that began and did not end, the last one first. Never throws.
+  // Calls the hooks that began and did not end, the last one first. Never throws.
   void on_error(const Error& error) noexcept;
 
  private:
   std::vector<std::shared_ptr<Hook>> hooks_;
-  size_t begun_ = 0;  // so many returned from begin()
-  size_t ended_ = 0;  // and so many were told end(), from the first on
+  size_t begun_ = 0;  // for this many begin() returned
+  size_t ended_ = 0;  // and for this many end() was called, from the first on
   const RunControl control_;
-  bool stop_before_step_ = false;  // what stop() was
+  bool stop_before_step_ = false;  // the earlier value of stop()
   bool profiles_ = false;          // steps of this run can be recorded
 };
 

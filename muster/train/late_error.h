@@ -1,5 +1,5 @@
 // An error at a place that cannot throw, such as the end of a scope: the log has it, and run_main()
-// ends the program with its exit code, so that nobody takes what was lost for done. Thread-safe.
+// ends the program with its exit code, so that a lost result is not taken for done. Thread-safe.
 #pragma once
 
 #include <optional>
@@ -8,9 +8,9 @@
 
 namespace muster::inline v0_1 {
 
-// Of several the first counts.
+// If there are several, the first counts.
 void note_late_error(const Error& error);
-// What was noted since the last call.
+// The error noted since the last call.
 std::optional<Error> take_late_error();
 
 }  // namespace muster::inline v0_1

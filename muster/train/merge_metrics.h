@@ -8,8 +8,8 @@
 
 namespace muster::inline v0_1 {
 
-// Gives each metric with what all replicas measured, merged in the order of the replicas. They
-// must bring the same kinds of metrics; all call it together. It is one message.
+// Returns each metric with the measurements of all replicas, merged in the order of the replicas.
+// They must pass the same kinds of metrics; all call it together. It is one message.
 std::vector<Metric> merge_over_replicas(distribute::Exchange& exchange,
                                         const std::vector<Metric>& metrics);
 

@@ -30,28 +30,28 @@ class ModelRunner {
   Device device() const { return variables_.device(); }
 
   // The next call uses these values; without a checkpoint (nullptr) freshly initialised ones, as
-  // the model is built. Throws InvalidArgument listing missing and reshaped variables; what is only
-  // in the checkpoint does not matter. `version` tells these values from all others, for holds();
-  // empty: nobody asks.
+  // the model is built. Throws InvalidArgument listing missing and reshaped variables; variables
+  // that are only in the checkpoint do not matter. `version` identifies these values for holds();
+  // empty: holds() is not used.
   void load(const Checkpoint* checkpoint, const std::string& name, std::string version = {});
-  // Whether the variables hold what was loaded as `version`, and nobody has written to them since:
-  // to load it again would change nothing. It is false before the model was built.
+  // Whether the variables hold the values that were loaded as `version`, unchanged: to load them
+  // again would change nothing. It is false before the model was built.
   bool holds(const std::string& version) const;
-  // The next call uses freshly initialised values and, of another run, those that `settings`
-  // choose. Throws what muster::warm_start() throws, in build() if there are no variables yet.
+  // The next call uses freshly initialised values and, from another run, the values that `settings`
+  // choose. Throws the errors of muster::warm_start(), in build() if there are no variables yet.
   void warm_start(const WarmStartSettings& settings, FileSystem& fs);
   // Creates the variables, if there are none yet, and gives them the values that were loaded.
   void build(const Batch& batch);
-  // Batch number `index` (0, 1, ...) of a pass over the data, without autograd; builds first. What
-  // layers draw depends on the index, as in training on the replica.
+  // Runs batch number `index` (0, 1, ...) of a pass over the data, without autograd; builds first.
+  // The random numbers of layers depend on the index, as in training on the replica.
   EstimatorSpec run(const Batch& batch, int64_t index);
 
   int64_t global_step() const { return global_step_; }
   // Sets the step of values that another replica has loaded.
   void set_global_step(int64_t step) { global_step_ = step; }
-  // What the model function shows; nothing until a call of begin() on it.
+  // The summaries of the model function; nothing until a call of begin() on it.
   internal::SummaryCalls summaries() { return internal::SummaryCalls(context_.summary()); }
-  // Those of the record the model was built with, for its mode; none before.
+  // The hooks of the EstimatorSpec the model was built with, for its mode; none before.
   const std::vector<std::shared_ptr<Hook>>& hooks() const { return hooks_; }
   // In creation order; none before the model was built.
   std::vector<const Variable*> variables() const;
@@ -75,7 +75,7 @@ class ModelRunner {
   int64_t writes_ = 0;  // when the version was restored
   bool pending_ = false;
   std::function<void()> start_warm_;  // likewise; once
-  bool warm_ = false;                 // the variables hold what a warm start gave
+  bool warm_ = false;                 // the variables hold a warm start's values
   bool restored_ = false;             // the variables hold values of some checkpoint
   int64_t global_step_ = 0;
 };

@@ -1,6 +1,6 @@
-// Who counts the steps of a run, and what follows from that for its driver. In step, all replicas
-// count the same steps together; at their own pace, workers have the ledger of parameter servers
-// count. Thread safety: belongs to the replica's thread.
+// How the steps of a run are counted, and what follows from that for its driver. In step, all
+// replicas count the same steps together; at their own pace, the ledger of the parameter servers
+// counts the workers' steps. Thread safety: belongs to the replica's thread.
 #pragma once
 
 #include <cstdint>
@@ -25,10 +25,10 @@ namespace muster::inline v0_1 {
 struct RunStart {
   bool restart_input = false;     // the input begins anew,
   bool restart_is_asked = false;  // since RunConfig.restart_input is set
-  int64_t examples_of_step = 0;   // 0: nobody knows
-  // The step at which a run ends that begins at this one; nothing where its input ends it.
+  int64_t examples_of_step = 0;   // 0: unknown
+  // The step at which a run ends that begins at this one; nothing if its input ends it.
   std::function<std::optional<int64_t>(int64_t step)> last_step{};
-  // Called where the input of a run in step goes on from a checkpoint.
+  // Called if the input of a run in step continues from a checkpoint.
   std::function<void()> continued{};
 };
 
@@ -36,7 +36,7 @@ class Pace {
  public:
   using End = distribute::SharedRun::End;
 
-  // That of the replica, which outlives it.
+  // The pace of the replica, which outlives it.
   MUSTER_PART_EXPORT static std::unique_ptr<Pace> of(distribute::Replica& replica);
   virtual ~Pace() = default;
 
@@ -45,12 +45,12 @@ class Pace {
   virtual void check(NonFinitePolicy policy) const = 0;
   // Whether a replica whose data gives no batch ends the run; else the others train without it.
   virtual bool needs_data() const = 0;
-  // How batches look, as encode_batch_spec() says it, for who builds the model without one; it is
-  // asked where somebody does.
+  // The form of batches, according to encode_batch_spec(), for tasks that build the model without
+  // one; it is called if one does.
   virtual void tell_form(const std::function<std::string()>& form) = 0;
-  // After the build: the run begins, or goes on, or this worker joins it. Input and engine then
-  // stand where it is. `input` is nullptr where this replica reads none. Throws InvalidArgument
-  // where the input is not the one of the checkpoint.
+  // Called after the build: the run begins, or continues, or this worker joins it. Input and engine
+  // are then at its position. `input` is nullptr if this replica reads none. Throws InvalidArgument
+  // if the input is not the one of the checkpoint.
   virtual void begin(Engine& engine, distribute::ReplicaInput* input, const RunStart& start) = 0;
 
   // --- steps ---
@@ -59,9 +59,9 @@ class Pace {
   virtual bool begin_step(int64_t step, int64_t last_step) = 0;
   // Brings the weights here as they are now, without a step.
   virtual void read_weights() = 0;
-  // Whether `due`, of every so many steps, may be due with the next step.
+  // Whether `due`, which is due every `every` steps, may be due with the next step.
   virtual bool is_near(StepTimer& due, int64_t every, int64_t step) const = 0;
-  // Batches until the run ends for want of data, where that can be told; else below 0.
+  // Batches until the run ends for lack of data, if that is known; else below 0.
   virtual int64_t batches_left(const distribute::ReplicaInput& input) const = 0;
   // Numbers of the run so far, by the names of their summaries.
   virtual std::map<std::string, double> measures() = 0;
@@ -71,10 +71,10 @@ class Pace {
   virtual bool others_go_on() const = 0;
   // Whether this replica takes part in saves.
   virtual bool saves() const = 0;
-  // Whether the run goes on although an evaluation ended with this.
+  // Whether the run continues although an evaluation ended with this error.
   virtual bool goes_on_after(const Error& error) const = 0;
-  // This replica, at `step`, makes no more steps. It waits for those who go on:
-  // `waits` is called now and then with the steps so far. Returns them.
+  // This replica, at `step`, makes no more steps. It waits for the replicas that continue: `waits`
+  // is called now and then with the steps so far. Returns them.
   virtual int64_t end_steps(End end, int64_t step,
                             const std::function<void(int64_t step)>& waits) = 0;
 };

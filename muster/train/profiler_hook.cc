@@ -43,7 +43,7 @@ class Profiler : public Hook {
     fs_.make_directories(directory_).value();
   }
 
-  // The step behind this one can still be agreed on by all workers.
+  // All workers can still agree on the step after this one.
   void before_step(int64_t global_step) override {
     if (is_chief_ && timer_.due(global_step + 1)) control_.request_profile(options_.steps_in_a_row);
   }

@@ -117,7 +117,7 @@ SummaryHook::SummaryHook(std::shared_ptr<summary::EventWriter> writer, int64_t s
 
 void SummaryHook::begin(const RunInfo& info) {
   skipped_steps_ = roll_backs_ = 0;
-  // What was written for the step that the run continues from stands.
+  // Events of the step from which the run continues stay.
   writer_->add_session_log(formats::SessionStatus::kStart, info.start_step + 1);
   if (!writes_) return;
   if (info.graph != nullptr && !info.graph->nodes.empty())
@@ -129,7 +129,7 @@ void SummaryHook::begin(const RunInfo& info) {
 
 void SummaryHook::write_non_finite(const StepInfo& info) {
   if (info.skipped_steps == skipped_steps_ && info.roll_backs == roll_backs_) return;
-  // This is the first step after the one that was gone back to.
+  // This is the first step after the run has gone back.
   if (info.roll_backs != roll_backs_) {
     writer_->add_session_log(formats::SessionStatus::kStart, info.global_step);
     last_rate_.reset();
@@ -145,8 +145,8 @@ void SummaryHook::write_non_finite(const StepInfo& info) {
 void SummaryHook::after_step(const StepInfo& info) {
   write_non_finite(info);
   rows_ += info.rows;
-  // Which step is due was decided before it was made. Where workers train at their own pace it has
-  // another number by now, so whoever looked at that would find more of them due.
+  // Whether a step is due was decided before it was made. Workers that train at their own pace have
+  // counted on since then, so a decision by the new number would find more steps due.
   if (writes_ && info.summaries != nullptr) {
     std::vector<formats::SummaryValue> values = *info.summaries;
     const auto is_loss = [](const formats::SummaryValue& value) { return value.tag == "loss"; };

@@ -32,7 +32,7 @@ RunDriver::End RunDriver::run(const Plan& plan) {
       break;
     }
     course_.after_step(made);
-    // Who wants to stop after a step means one that was made: all replicas go on to it.
+    // A request to stop after a step means a step that was made: all replicas continue until it is.
     bool stops = (made.stop && made.finite) || stops_alone();
     // The first save of a run shows that it can be saved.
     if (saves_.due(engine_.step(), made.save))
@@ -44,7 +44,7 @@ RunDriver::End RunDriver::run(const Plan& plan) {
     end = End::kAsked;
   }
   if (pace_.others_go_on() && doing_ == Doing::kSteps) {
-    // It waited for others, and was told to stop meanwhile.
+    // It waited for others, and was asked to stop meanwhile.
     end_if_told();
     end_steps(end, [&] {
       if (saves_.due(engine_.step(), wants_to_save())) save({});

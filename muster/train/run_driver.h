@@ -1,7 +1,7 @@
 // Drives one run on one replica from its first step to its end: decides which steps there are, when
-// it saves, when it stops, and how it ends. Who counts the steps is the Pace's to say; what a batch
-// is, and whom to tell, is the RunCourse's. Estimators and boosted trees are driven by it.
-// Thread safety: belongs to the replica's thread.
+// it saves, when it stops, and how it ends. The Pace decides how steps are counted; the RunCourse
+// decides what a batch is, and which code is notified. Estimators and boosted trees are driven by
+// it. Thread safety: belongs to the replica's thread.
 #pragma once
 
 #include <cstdint>
@@ -19,23 +19,23 @@
 
 namespace muster::inline v0_1 {
 
-// What a kind of run has of its own. All replicas of a run have the same kind.
+// The part that differs between kinds of runs. All replicas of a run have the same kind.
 class RunCourse {
  public:
   virtual ~RunCourse() = default;
 
   // Whether some replica wants no step at all; all call it together, once the run can save.
   virtual bool agree_on_no_step() { return false; }
-  // Makes one step, in which the replicas learn what RunDriver::wants_to_stop() and wants_to_save()
-  // say on each. StepResult::any_data is false where there was nothing to make it of.
+  // Makes one step, in which the replicas exchange RunDriver::wants_to_stop() and wants_to_save()
+  // of each. StepResult::any_data is false if there was no data to make it of.
   virtual distribute::StepResult make_step() = 0;
   // It was made: `made.finite` says whether it counts.
   virtual void after_step(const distribute::StepResult& made) = 0;
-  // What was to save after it is saved.
+  // Called when the checkpoint after the step is saved.
   virtual void after_step_and_save(const distribute::StepResult& /*made*/) {}
   // All steps are made, and the last of them may not be saved yet.
   virtual void after_last_step() {}
-  // Whether this replica wants to stop, beside the signals that its task gets.
+  // Whether this replica wants to stop, apart from the signals that its task gets.
   virtual bool wants_to_stop() const { return false; }
 
   // Saves the step where the engine is, by save_together(). All replicas that take part call it.
@@ -43,7 +43,7 @@ class RunCourse {
   // It is saved, and may be evaluated, in which no step is made; and that is over.
   virtual void after_save(const Saved& /*made*/) {}
   virtual void after_evaluation() {}
-  // The run stood still for so long.
+  // The run stood still for this long.
   virtual void after_pause(double /*seconds*/) {}
 };
 
@@ -65,13 +65,13 @@ class MUSTER_PART_EXPORT RunDriver {
     bool continues = false;   // from a checkpoint of this run
     bool saves_first = true;  // unless it continues, it saves before the first step
   };
-  // Makes the steps. Returns how they ended, which kTold is not; a task that is told to stop throws
-  // Cancelled when the run is saved, and the others Unavailable. Throws what makes a step or a save
-  // fail.
+  // Makes the steps. Returns how they ended, never kTold; a task that is asked to stop throws
+  // Cancelled when the run is saved, and the others Unavailable. Throws the errors of steps and
+  // saves.
   End run(const Plan& plan);
-  // This replica makes no more steps; nothing where run() has said so.
+  // This replica makes no more steps; does nothing if run() has reported that.
   void end_steps(End end);
-  // The state becomes that of the last save; the input stays where it is. Returns its prefix.
+  // Takes the state of the last save; the input stays where it is. Returns its prefix.
   std::string roll_back();
 
   bool wants_to_stop() const;
@@ -89,8 +89,8 @@ class MUSTER_PART_EXPORT RunDriver {
   };
   void save(const Save& how);
   void tell_saved(const Saved& made);
-  // A request to stop that nobody else has to agree to: several replicas agree with their next
-  // step.
+  // A request to stop to which no other replica has to agree: several replicas agree with their
+  // next step.
   bool stops_alone() const;
   // A course's request ends the run normally; a signal ends it with Cancelled, or, in the tasks
   // that got none, with the request to be restarted together with the one that did.

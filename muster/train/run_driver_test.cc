@@ -106,7 +106,7 @@ TEST_F(RunDriverTest, ARunSavesBeforeItsFirstStepWhenDueAndAfterItsLast) {
   EXPECT_EQ(run({.last_step = 5}), RunDriver::End::kOver);
   EXPECT_EQ(course.made, 5);
   EXPECT_THAT(course.saved, ElementsAre(0, 2, 4, 5));
-  // Nobody evaluates what a run begins with.
+  // The initial state of a run is not evaluated.
   EXPECT_THAT(course.evaluated, ElementsAre(2, 4, 5));
   EXPECT_EQ(course.pauses, 4);
 }
@@ -128,7 +128,7 @@ TEST_F(RunDriverTest, ACourseEndsItAndIsSaved) {
   course.stop_at = 4;
   EXPECT_EQ(run({.last_step = 9}), RunDriver::End::kAsked);
   EXPECT_THAT(course.saved, ElementsAre(0, 2, 4));
-  // Who stops does not evaluate first.
+  // A run that stops does not evaluate first.
   EXPECT_THAT(course.evaluated, ElementsAre(2));
 }
 
@@ -149,7 +149,7 @@ TEST_F(RunDriverTest, WhatOthersMakeMeanwhileIsSavedToo) {
   auto with_another = std::make_unique<WithAnother>(/*most=*/3);
   WithAnother& told = *with_another;
   pace = std::move(with_another);
-  // What an evaluation was interrupted by does not end the run.
+  // An interruption of an evaluation does not end the run.
   course.evaluate = [] { throw Error(ErrorKind::kCancelled, "told to stop", ""); };
   EXPECT_EQ(run({.last_step = 1}), RunDriver::End::kOver);
   EXPECT_EQ(course.made, 3);

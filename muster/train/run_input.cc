@@ -18,7 +18,7 @@ using nlohmann::json;
 
 namespace {
 
-// Of the shuffles of an input: the seed it was restored with, if it was.
+// The seed of an input's shuffles: the seed it was restored with, if it was.
 uint64_t shuffle_seed_of(const ReplicaInput& input) {
   return input.batches().save().at("seed").get<uint64_t>();
 }
@@ -35,7 +35,7 @@ void tell_of_batch_size(const Engine& engine, int64_t examples) {
                   engine.restored_from(), before, examples));
 }
 
-// `what` is continued by `restore`.
+// `restore` continues `what`.
 void restore_or_explain(const std::string& what, const std::function<void()>& restore) {
   try {
     restore();
@@ -82,7 +82,7 @@ void continue_input(const Engine& engine, ReplicaInput& input, bool restart,
     try {
       restore_input(engine, input, inputs.at("train"), examples_of_step);
     } catch (const Error& error) {
-      // Nothing was trained on: whoever mends the input function is bound to nothing.
+      // Nothing was trained on: a corrected input function need not match.
       if (engine.step() > 0) throw;
       if (engine.replica().is_chief()) {
         log::info(
@@ -119,7 +119,7 @@ void tell_restored(const Engine& engine, ReplicaInput& input) {
 
 void continue_at(const Engine& engine, ReplicaInput& input, const std::string& position) {
   restore_or_explain("the run", [&] { input.batches().restore(json::parse(position)); });
-  // A chief that goes on from what servers hold has restored nothing.
+  // A chief that continues from the state on servers has restored nothing.
   if (engine.replica().is_chief() && !engine.restored_from().empty())
     return tell_restored(engine, input);
   const Position at = input.batches().position();

@@ -23,21 +23,21 @@ class SaveTimer {
   bool wanted_by_clock(bool chief) const {
     return chief && secs_ && to_seconds(clock_.now() - tried_at_) >= *secs_;
   }
-  // Whether to save behind this step; `agreed`: the chief's clock wanted it.
+  // Whether to save after this step; `agreed`: the chief's clock asked for it.
   bool due(int64_t step, bool agreed) const {
     return (steps_ && step >= tried_step_ + *steps_) || (secs_ && agreed);
   }
-  // What was just saved is of this step: the next save counts from here.
+  // A save of this step is done: the next one counts from here.
   void saved(int64_t step) {
     saved_step_ = step;
     failed(step);
   }
-  // What could not be saved is of this step: it is tried again when the next save is due.
+  // A save of this step has failed: it is tried again when the next save is due.
   void failed(int64_t step) {
     tried_step_ = step;
     tried_at_ = clock_.now();
   }
-  // The step that was saved last; the first one of the run where none was.
+  // The step that was saved last; the first one of the run if none was.
   int64_t saved_step() const { return saved_step_; }
 
  private:

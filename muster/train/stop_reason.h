@@ -1,5 +1,5 @@
-// Why a run ends whose replicas agreed to stop, and what each of them says.
-// Thread safety: belongs to the replica's thread.
+// Why a run ends whose replicas agreed to stop, and the error of each of them. Thread safety:
+// belongs to the replica's thread.
 #pragma once
 
 #include <optional>
@@ -13,14 +13,14 @@ namespace muster::inline v0_1 {
 
 class MUSTER_PART_EXPORT StopReason {
  public:
-  // All replicas call it together after a step that told them to stop; `asked`: this task was asked
-  // to. Nothing where no task was: a hook asked for it.
+  // All replicas call it together after a step that asked them to stop; `asked`: this task was
+  // asked to. Nothing if no task was: a hook asked for it.
   static std::optional<StopReason> agree(distribute::Group& group, bool asked);
 
-  // What the run ends with on this replica, to be thrown when all are through: Cancelled ("stopped
-  // by SIGTERM after saving step 7"), or, where another task was asked, Unavailable, since all have
-  // to be started again. `where` says what is kept: "after saving step 7"; `kept`: whether the same
-  // command goes on from something, and does not begin anew.
+  // The error that ends the run on this replica, to be thrown when all are through: Cancelled
+  // ("stopped by SIGTERM after saving step 7"), or, if another task was asked, Unavailable, since
+  // all have to be started again. `where` names the saved state: "after saving step 7"; `kept`:
+  // whether the same command continues from a saved state, and does not begin anew.
   Error error(const std::string& where, bool kept = true) const;
 
  private:

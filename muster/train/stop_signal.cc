@@ -9,14 +9,15 @@
 namespace muster::inline v0_1 {
 namespace {
 
-// A signal handler can reach nothing but globals.
+// A signal handler can use only globals.
 std::atomic<int> requested{0};
 std::atomic<bool> hung_up{false};
 
 bool on_terminal = false;
 
 void on_signal(int number) {
-  // Who started it is gone, as a terminal that was closed: it is asked to stop as by SIGTERM.
+  // The parent is gone, such as a terminal that was closed: the task is asked to stop as by
+  // SIGTERM.
   if (number == SIGHUP) {
     hung_up = true;
     number = SIGTERM;

@@ -1,6 +1,6 @@
 // Ctrl-C, SIGTERM, SIGHUP and SIGUSR1 as a request to stop: training saves a checkpoint all workers
-// agree on and ends. Schedulers send SIGUSR1 before a job's time is over; whoever gets it ends with
-// 138, which asks to be started again. Thread safety: any thread may ask.
+// agree on and ends. Schedulers send SIGUSR1 before a job's time is over; a task that gets it ends
+// with 138, which asks to be started again. Thread safety: any thread may ask.
 #pragma once
 
 #include "muster/base/export.h"

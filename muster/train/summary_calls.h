@@ -1,5 +1,5 @@
-// The calls of a model function around what it shows: whoever makes them says when one begins, and
-// takes what was gathered. Thread safety: as Summaries.
+// The calls of a model function in which it shows summaries: the caller reports the begin of each
+// call, and takes the gathered summaries. Thread safety: as Summaries.
 #pragma once
 
 #include <vector>
@@ -25,10 +25,10 @@ class SummaryCalls {
 
   // Before a call of the model function.
   void begin(const Call& call);
-  // Forgets what was gathered.
+  // Forgets the gathered values.
   void clear();
-  // What was gathered since the last take(), merged over all replicas, which call it together;
-  // forgets it. Throws InvalidArgument when replicas used a name for different kinds.
+  // The summaries since the last take(), merged over all replicas, which call it together; forgets
+  // them. Throws InvalidArgument if replicas used a name for different kinds.
   std::vector<formats::SummaryValue> take(distribute::Exchange& exchange);
 
  private:

@@ -398,8 +398,8 @@ TEST(TrainerTest, UpdatesByTheFormula) {
   EXPECT_FLOAT_EQ(latest(directory.path()).tensors.at("w").item<float>(), static_cast<float>(w));
 }
 
-// A run that was saved exactly where an epoch ends goes on with the next one; a run whose input is
-// used up makes no step and keeps its checkpoint.
+// A run that was saved exactly where an epoch ends continues with the next one; a run whose input
+// is used up makes no step and keeps its checkpoint.
 TEST(TrainerTest, ResumesAtTheEndOfAnEpochAndOfTheInput) {
   TempDirectory directory;
   std::vector<float> seen;
@@ -452,7 +452,7 @@ TEST(TrainerTest, AVariableThatIsNoNumberIsNotSaved) {
   EXPECT_EQ(latest(directory.path()).global_step, 2);
 }
 
-// Whatever a model function or hook throws reaches the caller as it is.
+// An exception of a model function or hook reaches the caller unchanged.
 TEST(TrainerTest, ForeignExceptionsPass) {
   TempDirectory directory;
   const auto throwing = [&](auto what) {

@@ -26,7 +26,7 @@ class Replica;
 
 namespace muster::inline v0_1 {
 
-// All a training run needs besides its two functions; what an Estimator fills from its RunConfig.
+// All inputs of a training run besides its two functions; an Estimator fills it from its RunConfig.
 struct TrainerOptions {
   std::string model_dir{};
   distribute::StrategyPtr strategy{};  // required
@@ -40,52 +40,52 @@ struct TrainerOptions {
   std::optional<double> save_checkpoints_secs{};
   int keep_checkpoint_max = 5;
   double keep_checkpoint_every_n_hours = 10000;
-  // So many saves in a row may fail, and the run goes on; one more ends it. The first of a run,
-  // which proves that it can save, and the last of it must not fail. Unset: 2 where model_dir is in
-  // a store, 0 on a disk. The chief's counts.
+  // This many saves in a row may fail, and the run continues; one more ends it. The first of a run,
+  // which proves that it can save, and the last of it must not fail. Unset: 2 if model_dir is in a
+  // store, 0 on a disk. The chief's counts.
   std::optional<int64_t> max_failed_saves{};
   // As CheckpointManagerOptions::keep, on the chief.
   std::function<bool(const std::string& prefix)> keep_checkpoint{};
   std::vector<std::shared_ptr<Hook>> hooks{};        // on every worker
   std::vector<std::shared_ptr<Hook>> chief_hooks{};  // on the chief only, before `hooks`
-  // What becomes of a step whose loss or gradients are not finite, and how often in one run. The
+  // What to do with a step whose loss or gradients are not finite, and how often in one run. The
   // same on all workers.
   NonFinitePolicy non_finite = NonFinitePolicy::kStop;
   int64_t non_finite_limit = 10;
-  // train_metrics of the first step and of every so many are read; 0: never. The same on all
-  // workers.
+  // train_metrics of the first step and then every `metrics_every_steps` are read; 0: never. The
+  // same on all workers.
   int64_t metrics_every_steps = 100;
-  // ModelContext::summary() of the first step and of every so many is gathered; 0: never. The same
-  // on all workers.
+  // ModelContext::summary() of the first step and then every `summary_every_steps` is gathered; 0:
+  // never. The same on all workers.
   int64_t summary_every_steps = 0;
   bool restart_input = false;  // a run that continues keeps the weights and begins its input anew
-  // How an earlier call of this program ended. Where the run goes on from there and nothing is left
+  // How an earlier call of this program ended. If the run continues from there and nothing is left
   // of its input, the input begins anew, with its next pass. The same on all workers.
   struct EarlierCall {
     int64_t step{};
     bool input_ended{};
   };
   std::optional<EarlierCall> earlier_call{};
-  // What a run without a checkpoint begins with, in place of initial values.
+  // The source of the initial values of a run without a checkpoint.
   std::optional<WarmStartSettings> warm_start_from{};
   bool trace = false;        // print where a step's time went
-  FileSystem* fs = nullptr;  // nullptr: that of the path
+  FileSystem* fs = nullptr;  // nullptr: the file system of the path
   Clock* clock = nullptr;    // nullptr: the system's
   // Called on every worker after a checkpoint was written (prefix empty but on the chief); the
   // others wait for the chief at a barrier while it is busy here. Not called for the checkpoint a
   // run starts with.
   std::function<void(int64_t global_step, const std::string& prefix, distribute::Replica&)>
       after_save{};
-  // Asked on the chief for the evaluations that were made since it was asked last: hooks are told.
+  // Called on the chief for the evaluations that were made since the last call: hooks receive them.
   std::function<std::vector<Evaluation>()> take_evaluations{};
   // Called on every worker when the run is over, before hooks end and before it leaves the group;
   // `trained`: whether any step was made.
   std::function<void(int64_t global_step, bool trained, distribute::Replica&)> at_end{};
 };
 
-// Throws InvalidArgument, NotFound, Corrupt for what the user can repair; NonFinite before anything
-// is saved; PeerLost, Timeout, Unavailable when another task failed; Cancelled after saving when
-// this task was asked to stop.
+// Throws InvalidArgument, NotFound, Corrupt for faults that the user can repair; NonFinite before
+// anything is saved; PeerLost, Timeout, Unavailable if another task failed; Cancelled after saving
+// if this task was asked to stop.
 TrainResult train(const ModelFn& model_fn, const InputFn& input_fn, const TrainerOptions& options);
 
 }  // namespace muster::inline v0_1
