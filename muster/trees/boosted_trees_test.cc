@@ -66,8 +66,8 @@ TEST(BoostedTreesTest, PenaltiesMakeLeavesSmall) {
                           FloatNear(-8.5, 1e-4)));
 }
 
-// In a store that fails: the run goes on, tries again until the limit, and the last good checkpoint
-// stays; what it ends with is what it would have been.
+// In a store that fails: the run continues, tries again until the limit, and the last good
+// checkpoint stays; its result is the same as without failures.
 TEST(BoostedTreesTest, SavesThatFailAreTriedAgain) {
   MemoryStore& store = memory_store();
   const std::string dir = "mem://trees/mine";
@@ -200,8 +200,8 @@ TEST(BoostedTreesTest, LabelsMayBeWords) {
               AllOf(HasSubstr("row 2 is 'yes'"), HasSubstr("'no', 'si'")));
 }
 
-// Pruning takes back what is too weak: at once, or when nothing below it is strong. The first
-// question of an exclusive or gains little by itself.
+// Pruning removes splits that are too weak: at once, or if none below is strong. The first question
+// of an exclusive or gains little by itself.
 TEST(BoostedTreesTest, PruningBeforeAndAfter) {
   const auto tree_with = [](PruningMode mode) {
     TempDirectory directory;
@@ -250,7 +250,7 @@ TEST(BoostedTreesTest, ImportancesAndExplanationsAddUp) {
   EXPECT_EQ(seen, 500);
 }
 
-// --- what is refused ---
+// --- refused inputs ---
 
 template <typename Options>
 std::string refused(const Options& options, const Dataset& data) {

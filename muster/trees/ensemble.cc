@@ -40,7 +40,7 @@ std::vector<T> values_of(const Checkpoint& checkpoint, const std::string& name, 
   return std::vector<T>(data, data + values.numel());
 }
 
-// Children stand behind their parents, so every walk ends.
+// Children come after their parents, so every walk ends.
 void check(const Tree& tree, size_t features, const std::string& where) {
   const auto size = static_cast<int32_t>(tree.nodes.size());
   for (int32_t i = 0; i < size; ++i) {

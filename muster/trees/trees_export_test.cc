@@ -21,7 +21,7 @@ ServingInputReceiver receiver() {
       {{"x", {.dtype = kFloat32, .shape = {4}, .may_be_missing = true}}, {"kind", {kInt64, {}}}});
 }
 
-// What the exported model says of these rows.
+// The exported model's predictions for these rows.
 Servable::Tensors served(const Servable& model, const TestRows& rows,
                          const std::string& signature = "predict") {
   return model.run(signature, {{"x", rows.x}, {"kind", rows.kind}});
@@ -104,7 +104,8 @@ TEST(ExportTreesTest, TheReceiverHasTheFeaturesOfTheTrees) {
   EXPECT_THAT(fails({{"kind", {kInt64, {1, 1}}}}), HasSubstr("has the shape [1, 1]"));
 }
 
-// A day such as 20180131 is no float32: the trees tell it from the next one, and so does an export.
+// A day such as 20180131 is no float32: the trees distinguish it from the next one, and so does an
+// export.
 TEST(ExportTreesTest, DaysAreToldApart) {
   const TempDirectory directory;
   std::vector<int64_t> days, labels;
@@ -122,7 +123,7 @@ TEST(ExportTreesTest, DaysAreToldApart) {
   model.train([&] { return data(day); });
   EXPECT_EQ(model.evaluate([&] { return data(day); }).at("accuracy"), 1);
   EXPECT_EQ(model.ensemble().in_double, std::vector<bool>{true});
-  // The same trees of another dtype and of several replicas, and a run that goes on.
+  // The same trees with another dtype and with several replicas, and a run that continues.
   const trees::Ensemble made = model.ensemble();
   for (const bool several : {false, true}) {
     BoostedTreesClassifier other(

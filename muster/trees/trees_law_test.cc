@@ -1,4 +1,4 @@
-// Laws of boosted trees: what must not change them.
+// Invariants of boosted trees: changes that must not affect them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>

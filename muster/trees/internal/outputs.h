@@ -1,5 +1,5 @@
-// What logits mean: predictions and metrics, under tf.estimator's names.
-// Thread safety: pure functions; a Measures object belongs to one thread.
+// The meaning of logits: predictions and metrics, under tf.estimator's names. Thread safety: pure
+// functions; a Measures object belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace muster::inline v0_1::trees {
 
-// float32 [rows, outputs] for what matrix_for() gives, float64 [rows, features].
+// float32 [rows, outputs] for the result of matrix_for(), float64 [rows, features].
 Tensor logits_of(const Ensemble& ensemble, const Tensor& matrix);
 
-// Of a batch: kLogistic gives "logits" and "logistic" [rows, 1], "probabilities" [rows, 2],
-// "class_ids" [rows, 1] and "all_class_ids" [rows, 2]; kSoftmax the same without "logistic", for
-// each class; kSquared "predictions" [rows, 1].
+// The predictions for a batch: kLogistic gives "logits" and "logistic" [rows, 1], "probabilities"
+// [rows, 2], "class_ids" [rows, 1] and "all_class_ids" [rows, 2]; kSoftmax the same without
+// "logistic", for each class; kSquared "predictions" [rows, 1].
 Prediction::Outputs predictions_of(Loss loss, const Tensor& logits);
 // Adds to `outputs` of the same batch: "bias" [rows, outputs] and "dfc" [rows, features, outputs],
 // as Ensemble::explain() gives them.

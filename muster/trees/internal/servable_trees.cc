@@ -16,7 +16,7 @@
 namespace muster::inline v0_1::trees {
 namespace {
 
-// The nodes of all trees, one behind another. A leaf leads to itself.
+// The nodes of all trees, one after another. A leaf leads to itself.
 struct NodeTensors {
   Tensor roots;                   // int64 [trees]
   Tensor feature, left, right;    // int64 [nodes]
@@ -75,7 +75,7 @@ struct NodeTensors {
 
   // float32 [rows, outputs] of [rows, features], of the dtype of the thresholds.
   Tensor logits(const Tensor& matrix) const {
-    // [rows, trees], without a word on how many rows there are.
+    // [rows, trees], without a fixed number of rows.
     Tensor at = matrix.narrow(1, 0, 1).isnan().to(kInt64) * 0 + roots;
     for (int64_t layer = 0; layer < depth; ++layer) {
       const Tensor x = matrix.gather(1, feature.take(at));
