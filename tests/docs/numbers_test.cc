@@ -1,6 +1,6 @@
 // Numbers that the documents promise and that the code keeps to itself: constants of one source
-// file. Whoever changes one changes the sentence, and finds both here. Those that a header gives
-// are compared in limits_test.cc.
+// file. A change of one has to change the sentence too; this test finds both. Numbers that a header
+// gives are compared in limits_test.cc.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ struct Number {
 };
 
 constexpr Number kNumbers[] = {
-    // A task tells why it ends; before all have joined it is told to those who come.
+    // A task reports why it ends; before all have joined, joining tasks receive the reason.
     {"reliability.md", "| 2 s; before all have joined 5 s |",
      "muster/control/coordinator_client.cc", "kReportSeconds = 2;"},
     {"reliability.md", "| 2 s; before all have joined 5 s |", "muster/distribute/start_failure.cc",
@@ -52,7 +52,7 @@ constexpr Number kNumbers[] = {
     {"reliability.md", "less than a hundredth of a core over ten seconds",
      "muster/launch/internal/idle_watch.cc", "kWorkingShare = 0.01;"},
 
-    // Of connections that have not proved themselves, and of those that have.
+    // Limits of connections that have not proved themselves, and of those that have.
     {"security.md", "| 32 + 2 *n* |", "muster/net/coordinator_service.cc",
      ".max_unproved_connections = 32 + 2 * "},
     {"security.md", "| time | 5 s |", "muster/net/message_server.h", "unproved_seconds = 5;"},
@@ -72,7 +72,7 @@ constexpr Number kNumbers[] = {
     {"security.md", "a job's name at most 256", "muster/cluster/job_credentials.cc",
      "kLongestId = 256;"},
 
-    // What reading a file may take.
+    // The limits of reading a file.
     {"security.md", "1 MiB + 48 times its bytes", "muster/base/parse_limits.h",
      "kParseBytesPerByte = 48;"},
     {"security.md", "1,032 times its bytes", "muster/base/parse_limits.h", "kMostUnpacked = 1032;"},
@@ -163,7 +163,7 @@ constexpr Number kNumbers[] = {
     {"buckets.md", "and again every ten seconds or a little later",
      "muster/stores/internal/http_client_retry.cc", "kSecondsBetweenWarnings = 10;"},
 
-    // What a table becomes, and what a pipeline reads and holds.
+    // The rules for tables, and the limits of a pipeline.
     {"train.md", "at most one value in 20 is not a number, and at least 40 values are numbers",
      "apps/train/column_profile.cc", "numbers_ * 20 >= values_ * 19 && numbers_ >= 40"},
     {"train.md", "whole numbers with at most 12 different values", "apps/train/table_plan.cc",
@@ -194,7 +194,7 @@ constexpr Number kNumbers[] = {
     {"faq.md", "half of the machine's memory", "muster/base/allocator.cc",
      "mi_reserve_os_memory(memory_size() / 2,"},
 
-    // Of an Estimator and those beside it.
+    // Of an Estimator and the classes used with it.
     {"estimators.md", "checkpoints are saved every 600 seconds",
      "muster/estimator/estimator_impl.cc", "save_checkpoints_secs.value_or(Seconds(600))"},
     {"estimators.md", "rewrite every two seconds (in a bucket, every ten)",
@@ -212,7 +212,7 @@ constexpr Number kNumbers[] = {
     {"launchers.md", "for 5 s at most", "muster/distribute/start_failure.cc",
      "kPatience = std::chrono::seconds(5);"},
 
-    // Of parameter servers.
+    // Numbers of parameter servers.
     {"parameter_servers.md", "one part for each 256 KiB", "muster/plan/partitioner.h",
      "bytes = 256 << 10"},
     {"parameter_servers.md", "form up to four groups", "muster/ps/internal/shard_server.cc",
@@ -226,7 +226,7 @@ constexpr Number kNumbers[] = {
     {"parameter_servers.md", "`restart_timeout` (300)", "muster/ps/parameter_server.h",
      "restart_timeout{300};"},
 
-    // Of jobs and searches.
+    // Numbers of jobs and searches.
     {"jobs.md", "waits for 10 s, or for two minutes if the first job is on another machine",
      "muster/checkpoint/directory_lock.h", "wait = std::chrono::seconds(10)"},
     {"jobs.md", "waits for 10 s, or for two minutes if the first job is on another machine",

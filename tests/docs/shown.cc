@@ -33,7 +33,7 @@ std::string trimmed(const std::string& line) {
 
 bool is_gap(const std::string& line) { return trimmed(line) == kDots; }
 
-// A line without what is another each time.
+// A line without the parts that differ each time.
 std::string settled(const std::string& line) {
   static const struct {
     RE2 pattern;
@@ -62,8 +62,8 @@ bool is_timing(const std::string& settled_line) {
   return RE2::FullMatch(settled_line, kTiming);
 }
 
-// What is said where something takes long, which on a busy machine anything may. Returns the words
-// by which such a line is known; "" of other lines.
+// Lines about slow operations, and on a busy machine anything may be slow. Returns the words by
+// which such a line is recognised; "" for other lines.
 std::string words_of_waiting(const std::string& line) {
   for (const char* words :
        {" input: the model waited ", " is waiting for ", " waits ", " ago; waiting for "}) {
@@ -110,7 +110,7 @@ bool near(const std::string& shown, const std::string& printed, double tolerance
   return std::abs(a - b) <= tolerance * std::max(1.0, 2 * std::max(std::abs(a), std::abs(b)));
 }
 
-// What one batch gave: on another processor one example more may be right.
+// Results of one batch: on another processor one example more may be right.
 bool is_one_batch(const std::string& settled_line) {
   static const RE2 kOneBatch(R"( step \d+.* loss |loss of the last step)");
   return RE2::PartialMatch(settled_line, kOneBatch);
@@ -175,7 +175,7 @@ bool is_loose(const std::vector<std::string>& shown, size_t i, const CompareOpti
          shown[i].find(" step ") != std::string::npos;
 }
 
-// Whose line it is: lines of one task, of one stream, keep their order.
+// The source of a line: lines of one task, of one stream, keep their order.
 std::string source_of(const std::string& line) {
   static const RE2 kTask(R"(^\[([^\]]+)\] )");
   std::string source;
@@ -314,8 +314,7 @@ std::string differences(std::string_view shown, std::string_view printed,
 
 namespace {
 
-// From 0 to 1: how much two lines say the same. Words count; numbers where there are no words, and
-// a little.
+// From 0 to 1: the likeness of two lines. Words count; numbers if there are no words, and a little.
 double likeness(const std::string& shown, const std::string& printed, bool loose) {
   if (LineMatcher(shown, printed, loose).matches()) return 1;
   const auto parts = [](const std::string& line, const char* pattern) {
@@ -411,8 +410,8 @@ std::string refreshed(std::string_view shown, std::string_view printed,
     if (!is_gap(old[i])) kept.push_back(i);
   }
   if (kept.size() == old.size()) return std::string(printed);
-  // Another task, or another stream, may be ahead of where it was: its line goes behind the one it
-  // is shown behind.
+  // Another task, or another stream, may be ahead of where it was: its line is placed after its
+  // predecessor.
   std::vector<size_t> place;
   for (size_t tries = 0;; ++tries) {
     auto found = placed(old, kept, now, options);

@@ -1,9 +1,9 @@
-// What a document shows of a terminal: ```sh blocks of commands and ```text blocks of what they
-// print. Compares a block with what a run really printed, and writes the latter into the document.
-// Pure functions.
+// A document's view of a terminal: ```sh blocks of commands and ```text blocks of what they print.
+// Compares a block with what a run really printed, and writes the latter into the document. Pure
+// functions.
 //
-// In a block, "…" alone on a line stands for any lines, within a line for any text. A line in front
-// of a block says how it is run, where that is not simply "run it, it ends with 0":
+// In a block, "…" alone on a line means any lines, within a line for any text. A line in front of a
+// block says how it is run, if that is not simply "run it, it ends with 0":
 //   <!-- not run: why -->              commands for another place or time
 //   <!-- exit code 2 -->               how the commands end
 //   <!-- Ctrl-C after: step 1000 -->   interrupted once that was printed; ends with 130
@@ -12,7 +12,7 @@
 //   <!-- run again -->                 a ```text block: the commands before, once more
 //   <!-- of the first terminal -->     a ```text block: of what was left running, when it has ended
 //   <!-- no output -->                 a ```text block nobody printed
-// Several stand behind each other with "; ".
+// Several follow each other with "; ".
 #pragma once
 
 #include <cstddef>
@@ -34,27 +34,27 @@ struct Block {
 // a language and a block that does not end.
 std::vector<Block> blocks(std::string_view document);
 
-// Of each match of a regular expression, one after another, the whole and its groups.
+// For each match of a regular expression, one after another, the whole and its groups.
 std::vector<std::vector<std::string>> matches(const std::string& text, const std::string& pattern);
 
-// What follows `key` in the directive ("Ctrl-C after: " gives "step 1000"); nothing when it has no
+// The text after `key` in the directive ("Ctrl-C after: " gives "step 1000"); nothing if it has no
 // such part.
 std::string argument(const Block& block, std::string_view key);
 
 struct CompareOptions {
-  // The run was stopped or went on from a stop: where that was is another step each time.
+  // The run was stopped or continued after a stop: that is at another step each time.
   bool interrupted = false;
 };
 
-// Empty when `shown` is what `printed` is, else what differs, with both. Lines of different tasks
-// may come in another order. Numbers with a point may differ by 2 % or 0.01 (those of a single
-// batch by 10 % or 0.05), for other processors; whole numbers may not. Not compared: times, rates,
-// ports, digests, cores, runs of blanks, and where a run was interrupted; nor what a busy machine
-// makes programs say of their waits, where the block shows nothing of the kind.
+// Empty if `shown` equals `printed`, else the difference, with both. Lines of different tasks may
+// come in another order. Numbers with a point may differ by 2 % or 0.01 (numbers of a single batch
+// by 10 % or 0.05), for other processors; whole numbers may not. Not compared: times, rates, ports,
+// digests, cores, runs of blanks, and where a run was interrupted; nor lines about waits on a busy
+// machine, if the block shows none.
 std::string differences(std::string_view shown, std::string_view printed,
                         const CompareOptions& options = {});
 
-// `printed`, with "…" where `shown` has it: what the document should show now. Throws
+// `printed`, with "…" where `shown` has it: the text that the document should show now. Throws
 // std::invalid_argument naming the line of `shown` that nothing in `printed` resembles.
 std::string refreshed(std::string_view shown, std::string_view printed,
                       const CompareOptions& options = {});

@@ -1,5 +1,5 @@
-// A chief that schedules calls on workers, as processes: some of them die, stand still or are told
-// to stop, and the calls are made all the same.
+// A chief that schedules calls on workers, as processes: some of them die, stand still or are asked
+// to stop, and all calls are still made.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -28,7 +28,7 @@ class ScheduledRun : public ServedTasks {
                        "--model_dir=" + model_dir, "--epochs=" + std::to_string(epochs)};
         }) {}
 
-  // What the chief says at its end.
+  // The chief's result.
   nlohmann::json result() {
     return nlohmann::json::parse(result_of({.output = task("chief0").output()}));
   }

@@ -1,5 +1,5 @@
-// An evaluator beside a run: it works while others train, ends with them, and loses nothing when
-// it, or the chief, is killed and started again.
+// An evaluator of a run: it works while others train, ends with them, and loses nothing when it, or
+// the chief, is killed and started again.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ Words steps(int64_t max_steps) {
   return {"--max_steps=" + std::to_string(max_steps), "--save_checkpoints_steps=20"};
 }
 
-// The task beside a chief that trains alone.
+// The evaluator of a chief that trains alone.
 Variables evaluator() {
   return {{"TF_CONFIG",
            R"({"cluster":{"chief":["127.0.0.1:2222"]},"task":{"type":"evaluator","index":0}})"}};
@@ -97,7 +97,7 @@ TEST(EvaluatorRun, EndsWithTheRunAndHasTheLastWord) {
     expect_each_once(model_dir, 200);
     expect_event(model_dir, 200, "accuracy");
     EXPECT_EQ(nlohmann::json::parse(result_of(ran))["global_step"], 200);
-    // Again: nothing is trained, and what there is is evaluated.
+    // Again: nothing is trained, and the existing checkpoint is evaluated.
     const Ran again = run(command);
     EXPECT_EQ(again.code, 0) << again.output;
     EXPECT_EQ(result_of(again), result_of(ran));
@@ -156,7 +156,7 @@ TEST(EvaluatorRun, IsStoppedWhereAWorkerIsLost) {
 
 TEST(EvaluatorRun, EvaluatesTheLastCheckpointOfOneThatFails) {
   const TempDirectory directory;
-  // The loss is no number at step 2, behind the checkpoint of step 0.
+  // The loss is no number at step 2, after the checkpoint of step 0.
   const Ran ran = run(muster_run(
       {"--evaluator"}, mnist(directory / "m", {"--max_steps=20", "--learning_rate=1e30"})));
   EXPECT_EQ(ran.code, 1) << ran.output;
@@ -185,7 +185,8 @@ TEST(EvaluatorProgram, KilledAndStartedAgainItEvaluatesNothingTwice) {
   beside->wait_for("evaluated step ");
   chief.signal(SIGTERM);
   EXPECT_EQ(chief.wait(), 143) << chief.output();
-  // Whoever stopped it may start it again; its last checkpoint is evaluated before that is awaited.
+  // A user who stopped it may start it again; its last checkpoint is evaluated before that is
+  // awaited.
   const double last = number_behind(chief.output(), "stopped by SIGTERM after saving step ");
   beside->wait_for(fmt::format("evaluated step {:.0f}:", last));
   EXPECT_TRUE(beside->running());
@@ -209,7 +210,7 @@ TEST(EvaluatorProgram, WaitsForAChiefThatIsKilledAndStartedAgain) {
       Program chief(mnist(model_dir, steps(1000)));
       chief.wait_for("evaluates the checkpoints, so that this task does not");
       const size_t before = journal_of(model_dir).size();
-      // Behind the last one there are no more.
+      // After the last checkpoint there are no more.
       if (has_checkpoint(model_dir, 1000)) return false;
       wait_for_evaluations(model_dir, before);
       chief.signal(SIGKILL);

@@ -1,5 +1,5 @@
-// Tasks that never appear, die, stand still or are told to stop: who is named, the exit codes, and
-// that the others do not wait for ever.
+// Tasks that never appear, die, stand still or are asked to stop: which task is named, the exit
+// codes, and that the others do not wait for ever.
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ const Words kLong = {"--max_steps=1000000", "--save_checkpoints_steps=1000000"};
 
 std::string local(int port) { return "127.0.0.1:" + std::to_string(port); }
 
-// How often `text` stands in `whole`.
+// How often `text` occurs in `whole`.
 int count(const std::string& whole, const std::string& text) {
   int found = 0;
   for (size_t at = 0; (at = whole.find(text, at)) != std::string::npos; at += text.size()) ++found;
@@ -38,7 +38,7 @@ void expect_no_noise(const std::string& output) {
                             Not(HasSubstr("GRPC"))));
 }
 
-// A port nobody else gets while this lives.
+// A port that no other process gets while this lives.
 class BusyPort {
  public:
   BusyPort() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -113,7 +113,7 @@ TEST(MissingChief, ThatCannotStartTellsWhoAsks) {
                                          "start: the data directory /nowhere does not exist"));
 }
 
-// Who is refused is no task of this run, and does not end it.
+// A refused task is no task of this run, and does not end it.
 TEST(Refused, TasksDoNotEndTheRunThatRefusesThem) {
   const TempDirectory directory;
   const std::vector<std::string> addresses = {local(free_port()), local(free_port())};
@@ -127,7 +127,7 @@ TEST(Refused, TasksDoNotEndTheRunThatRefusesThem) {
   EXPECT_EQ(worker.wait(25s), 0) << worker.output();
 }
 
-// Flags that must agree: both tasks hear which differ, before anything is trained.
+// Flags that must agree: both tasks receive the differences, before anything is trained.
 TEST(DifferentFlags, AreToldToAllTasks) {
   struct Case {
     Words first, second;
@@ -229,7 +229,7 @@ TEST(Sigterm, IsHeardWhileTheOthersStandStill) {
   EXPECT_NE(two.wait(25s), 0) << two.output();
 }
 
-// Before the group has formed: the same for who serves it and for who asks.
+// Before the group has formed: the same for the task that serves it and for the task that asks.
 TEST(Sigterm, EndsAWaitForOthersAtOnce) {
   for (const size_t task : {0, 1}) {
     const TempDirectory directory;
@@ -303,20 +303,20 @@ struct Loss {
 
 class LossTest : public ::testing::TestWithParam<Loss> {};
 
-// What is seen of a task that was killed, or that stands still, while it trains.
+// The reports about a task that was killed, or that stands still, while it trains.
 TEST_P(LossTest, IsNamedByTheSurvivorAndByMusterRun) {
   const auto [signal, victim] = GetParam();
   const std::string lost = "worker " + std::to_string(victim);
   const std::string other = "worker " + std::to_string(1 - victim);
   const TempDirectory directory;
-  // One that stands still is not waited for.
+  // A task that stands still is not waited for.
   const Words options =
       signal == SIGKILL ? Words{"--workers=2"} : Words{"--workers=2", "--survivor-time=1"};
   Program program(muster_run(options, mnist(directory / "model", kLong)));
   program.wait_for("step 101/");
   ASSERT_EQ(::kill(program.task("worker", victim), signal), 0);
   program.wait_for("[" + other + "] E ", 30s);
-  // The root cause is a task that died by itself; one that stands still did not.
+  // The root cause is a task that died by itself; a task that stands still did not.
   const int code = program.wait(40s);
   const std::string output = program.output();
   if (signal == SIGKILL) {
@@ -331,7 +331,7 @@ TEST_P(LossTest, IsNamedByTheSurvivorAndByMusterRun) {
                             HasSubstr("[muster] " + other + ": exit code 138")));
   EXPECT_EQ(count(output, "[" + other + "] E "), 1) << output;
   expect_no_noise(output);
-  // Nothing was lost: the same directory goes on.
+  // Nothing was lost: a run in the same directory continues.
   const Ran again = run(mnist(directory / "model", {"--max_steps=2"}));
   EXPECT_EQ(again.code, 0) << again.output;
   EXPECT_THAT(again.output, HasSubstr("continuing after step 0"));
@@ -370,8 +370,8 @@ TEST(MissingData, OfOneWorkerEndsTheOthersWithItsReason) {
   expect_no_noise(ran.output);
 }
 
-// Each waits for the other for seconds, where that does not know yet; on a busy machine the tasks
-// may begin far from each other.
+// Each waits for the other for seconds, if that does not know yet; on a busy machine the tasks may
+// begin far from each other.
 TEST(WrongFlag, OfAllWorkersNeedsNoWaiting) {
   const TempDirectory directory;
   Ran ran;
@@ -389,7 +389,7 @@ TEST(KillingMusterRun, LeavesNoTaskBehind) {
   Program program(muster_run({"--workers=2"}, mnist(directory / "model", kLong)));
   program.wait_for("step 1/");
   const std::vector<pid_t> tasks = program.children();
-  EXPECT_EQ(tasks.size(), 3u);  // two tasks, and the process that ends what they leave behind
+  EXPECT_EQ(tasks.size(), 3u);  // two tasks, and the process that ends their left-over children
   program.signal(SIGKILL);
   EXPECT_EQ(program.wait(), -SIGKILL);
   wait_until_gone(tasks);

@@ -1,4 +1,4 @@
-// Bad input, from the first flag to the last byte of a checkpoint: what is said, the exit code, and
+// Bad input, from the first flag to the last byte of a checkpoint: the message, the exit code, and
 // that nothing is lost.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -110,7 +110,8 @@ TEST(DiskFull, TheOldCheckpointStaysGoodAndTrainingGoesOnWhenThereIsRoom) {
   if (run({"unshare", "-m", "true"}).code != 0) {
     GTEST_SKIP() << "mounting a small file system needs the right to a mount namespace (root)";
   }
-  // A file system of its own in a namespace of its own: room for two checkpoints, not for three.
+  // A file system of its own in a namespace of its own, large enough for two checkpoints, not for
+  // three.
   const std::string model = directory / "model";
   std::filesystem::create_directory(model);
   std::string first, second;
@@ -185,7 +186,7 @@ TEST(NonFinite, StopsBeforeSavingAndNamesStepAndTensor) {
   EXPECT_THAT(ran.output, AllOf(HasSubstr("at step 2"), HasSubstr("learning rate"),
                                 Not(HasSubstr("saved " + model + "/model.ckpt-2"))));
   EXPECT_FALSE(std::filesystem::exists(checkpoint_path(model, 2)));
-  // The checkpoint from before is good: with another learning rate training goes on.
+  // The checkpoint from before is good: with another learning rate training continues.
   const Ran again = run(mnist(model, {"--max_steps=4", "--learning_rate=0.01"}));
   EXPECT_EQ(again.code, 0) << again.output;
   EXPECT_THAT(again.output, HasSubstr("continuing after step 0"));

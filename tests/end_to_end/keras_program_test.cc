@@ -113,7 +113,7 @@ TEST(KerasOnServers, WhatAKilledWorkerHadIsMadeByOthersAndItTakesPartAgain) {
   });
 }
 
-// The chief goes on in the epoch it was in, with the curves of those before.
+// The chief continues in its epoch, with the curves of the epochs before.
 TEST(KerasOnServers, AKilledChiefGoesOnAndSoDoesARunThatWasStopped) {
   ServedKeras run(/*workers=*/2, kNeverEnding);
   run.task("chief0").wait_for("epoch 2/");
@@ -170,8 +170,7 @@ TEST(KerasOnServers, AfterTheLossOfAServerItGoesOnFromTheLastBackup) {
   run.stop();
 }
 
-// Folders of photos of two classes, which differ in nothing but noise: they have to be learned by
-// heart.
+// Folders of photos of two classes, which differ only in noise: they have to be learned by heart.
 std::string write_photos(const std::string& folder) {
   uint64_t seed = 0;
   for (const char* name : {"train/ants/", "train/bees/", "val/ants/", "val/bees/"}) {
@@ -198,7 +197,7 @@ TEST(ResNetProgram, TwoWorkersAreStoppedGoOnAndClassifyPhotos) {
   EXPECT_EQ(
       names_in(directory / "whole"),
       (std::set<std::string>{"export", "history.svg", "job.json", "logs", "weights.safetensors"}));
-  // What is said of the input is said once, however many epochs there are.
+  // Lines about the input are printed once, however many epochs there are.
   const size_t told = whole.output.find("rows are divided, as asked");
   EXPECT_NE(told, std::string::npos) << whole.output;
   EXPECT_EQ(whole.output.find("rows are divided, as asked", told + 1), std::string::npos);

@@ -1,5 +1,5 @@
-// Jobs for Kubernetes, played: the processes of their pods, as the documents say they are started,
-// find each other by name, and go on from the checkpoint after one was killed.
+// Jobs for Kubernetes, played: the processes of their pods, started as the documents say, find each
+// other by name, and continue from the checkpoint after one was killed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -87,8 +87,8 @@ TEST(PlayedKubernetes, AllRolesFindEachOtherAndEndWithTheRun) {
   EXPECT_TRUE(local_file_system().exists(directory / "model/checkpoint").value());
 }
 
-// What the Secret holds is what keeps unauthenticated peers out: a pod with certificates of another
-// authority is none of the job.
+// The Secret keeps unauthenticated peers out: a pod with certificates of another authority does not
+// belong to the job.
 TEST(PlayedKubernetes, APodWithForeignCertificatesIsNotLetIn) {
   const TempDirectory directory;
   const jobs::JobSpec both = job(directory / "model", {"--max_steps=20"});
@@ -107,7 +107,7 @@ TEST(PlayedKubernetes, APodWithForeignCertificatesIsNotLetIn) {
   kubelet.running("digits-worker-0").wait_for("its certificate was not accepted");
 }
 
-// What will fail again is not tried again.
+// An error that will occur again is not retried.
 TEST(PlayedKubernetes, AMistakeEndsTheJob) {
   const TempDirectory directory;
   PlayedKubelet kubelet(documents_of(job(directory / "model", {"--no_such_flag"})));

@@ -1,5 +1,5 @@
-// A chief, workers and parameter servers as processes: some of them die, stand still or are told to
-// stop, and the run goes on, or ends, as it should.
+// A chief, workers and parameter servers as processes: some of them die, stand still or are asked
+// to stop, and the run continues, or ends, as it should.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -41,10 +41,10 @@ TEST(ParameterServers, AllEndWellAtTheStepThatWasAskedFor) {
   EXPECT_THAT(run.task("ps1").output(), HasSubstr("the run is over"));
 }
 
-// A rate at which old gradients are benign: with momentum 0.9 and several workers this model comes
-// apart at five times of it. The rest is chance: of 8 runs the accuracies of two workers were 0.2
-// to 1.6 points below that of one, whose standard error is a point on these 500 images; a model
-// that came apart has 0.1.
+// A rate at which old gradients are benign: with momentum 0.9 and several workers this model
+// diverges at five times of it. The rest is chance: of 8 runs the accuracies of two workers were
+// 0.2 to 1.6 points below one worker's, whose standard error is a point on these 500 images; a
+// model that diverged has 0.1.
 TEST(ParameterServers, WorkersAtTheirOwnPaceLearnWhatOneLearns) {
   const Words flags = {"--epochs=20", "--learning_rate=0.01"};
   const TempDirectory directory;
@@ -117,10 +117,10 @@ TEST(ParameterServers, AChiefThatDiesGoesOnFromWhatTheServersHave) {
 }
 
 // The chief is killed when servers have written their parts of a checkpoint, and the file that
-// names them is not there yet: what is left is no checkpoint, and is tidied.
+// names them does not exist yet: the left-over files are no checkpoint, and are removed.
 TEST(ParameterServers, AChiefThatDiesBetweenPartsAndTheirIndexLeavesNoTornCheckpoint) {
   ServedRun run(1, 2, {"--epochs=100000", "--save_checkpoints_steps=20"});
-  // Parts of a step whose index is not there; "" where there are none.
+  // Parts of a step whose index is missing; "" if there are none.
   const auto lost_part = [&] {
     std::error_code ignored;  // files come and go
     for (const auto& entry : std::filesystem::directory_iterator(run.model_dir(), ignored)) {
@@ -170,7 +170,7 @@ TEST(ParameterServers, OtherServersGoOnFromTheCheckpointBeforeADamagedOne) {
   };
   ASSERT_EQ(train("2", "100").code, 0);
   std::string damaged;
-  // The chief saves at the beginning, and behind its first step that is due: the 50th, or a later
+  // The chief saves at the beginning, and after its first step that is due: the 50th, or a later
   // one.
   int before = -1;
   for (const auto& entry : std::filesystem::directory_iterator(model)) {

@@ -1,6 +1,6 @@
-// Does with the documents of a job what Kubernetes does, for tests: starts the command of each pod
-// as a process, with the variables and the name it has there, and starts it again as the Job's
-// policy says. Thread safety: one thread, the test's.
+// Plays the role of Kubernetes for the documents of a job, in tests: starts the command of each pod
+// as a process, with its variables and name, and starts it again according to the Job's policy.
+// Thread safety: one thread, the test's.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace muster::testing {
 
-// What a network of one's own has, where the kernel permits one.
+// The reach of a network of one's own, if the kernel permits one.
 enum class Network {
   kNone,
   kOneHost,  // the names of all hosts are addresses of one loopback interface: two cannot listen at
@@ -28,7 +28,7 @@ Network enter_network(const std::vector<std::string>& hosts);
 
 class PlayedKubelet {
  public:
-  // Jobs, their Service, and the Secret. `network` tells whether the pods' names are known: call
+  // Jobs, their Service, and the Secret. `network` says whether the pods' names are known: call
   // enter_network() with hosts() before start().
   explicit PlayedKubelet(std::vector<nlohmann::json> documents);
 
@@ -42,7 +42,7 @@ class PlayedKubelet {
   // succeeded.
   bool run(std::chrono::seconds deadline = std::chrono::seconds(180));
 
-  // What the process of a pod, or an earlier one of it, prints or printed: attempt 0 is the first.
+  // The output of a pod's process, or of an earlier one: attempt 0 is the first.
   std::string output(const std::string& pod, size_t attempt = 0) const;
   // Exit codes of the pod's processes so far, as Kubernetes sees them.
   std::vector<int> exit_codes(const std::string& pod) const;
@@ -61,10 +61,10 @@ class PlayedKubelet {
   static std::string host_of(const std::string& name, const Pod& pod);
   Variables variables_of(const Pod& pod) const;
   const nlohmann::json& secret(const std::string& name) const;
-  // Writes the Secrets that the pod mounts into a folder, which stands for the place in the pod
-  // where they are: returns the one for the other.
+  // Writes the Secrets that the pod mounts into a folder, which replaces their place in the pod:
+  // returns the map from one to the other.
   std::map<std::string, std::string> mount_secrets(const Pod& pod) const;
-  // Whether the Job goes on after this exit code, and how.
+  // Whether and how the Job continues after this exit code.
   bool may_restart(const Pod& pod, int code);
 
   std::vector<nlohmann::json> documents_;

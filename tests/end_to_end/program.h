@@ -26,15 +26,15 @@ class Program {
  public:
   // `command[0]` is a path, or a name in PATH.
   explicit Program(const Words& command, const Variables& environment = {});
-  // Kills what still runs, with the tasks it has started.
+  // Kills the program if it still runs, with the tasks it has started.
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
-  // The exit code, or minus the signal that ended it. Throws Timeout with what was printed.
+  // The exit code, or minus the signal that ended it. Throws Timeout with the output.
   int wait(std::chrono::milliseconds deadline = std::chrono::seconds(120));
-  // Waits until `text` was printed. Throws Timeout, or when the program ended without it, with what
-  // was printed.
+  // Waits until `text` was printed. Throws Timeout, or if the program ended without it, with the
+  // output.
   void wait_for(const std::string& text,
                 std::chrono::milliseconds deadline = std::chrono::seconds(120));
   // As wait_for(); returns false when the program ended without it.
@@ -70,30 +70,30 @@ struct Ran {
   std::string output{};
 };
 Ran run(const Words& command, const Variables& environment = {});
-// What a program printed behind "result: ", to the end of the line. Fails the test when there is
-// nothing, and returns "{}".
+// The text that a program printed after "result: ", to the end of the line. If there is none, fails
+// the test and returns "{}".
 std::string result_of(const Ran& ran);
-// The number behind `text` in what a program printed. Throws Internal when there is no such text.
+// The number after `text` in the output of a program. Throws Internal if there is no such text.
 double number_behind(const std::string& output, const std::string& text);
 
-// Makes an attempt until it returns true, and fails the test after five. What shall happen to a
-// program in the middle of its work cannot where a busy machine let this process stand still until
-// that work was done: then the attempt returns false, and has expected nothing of it.
+// Makes an attempt until it returns true, and fails the test after five. A program cannot be
+// disturbed in the middle of its work if a busy machine let this process stand still until that
+// work was done: then the attempt returns false, and has expected nothing of it.
 void until_in_time(const std::function<bool()>& attempt);
 
-// Whether the process is there and no zombie.
+// Whether the process exists and is no zombie.
 bool alive(pid_t pid);
 // Waits until none of them is alive. Throws Timeout.
 void wait_until_gone(const std::vector<pid_t>& processes);
 
-// --- what the tests of this folder run ---
+// --- programs that the tests of this folder run ---
 
 // 2000 training and 500 test images, made once by `muster data digits`.
 const std::string& digits();
 // A table of cats and dogs, "height,colour" and, of labelled ones, "kind": cats are small and dogs
 // are tall.
 std::string pets(int count, bool labelled);
-// mnist on digits(), with `flags` behind.
+// mnist on digits(), with `flags` appended.
 Words mnist(const std::string& model_dir, const Words& flags = {});
 // muster run OPTIONS -- PROGRAM
 Words muster_run(const Words& options, const Words& program);

@@ -32,8 +32,8 @@ nlohmann::json result_of(const std::string& output) {
 
 class StoppedRunTest : public ::testing::TestWithParam<int> {};
 
-// Ctrl-C at some step in the middle of an epoch, then SIGTERM, then to the end; beside it a run
-// nobody disturbs.
+// Ctrl-C at some step in the middle of an epoch, then SIGTERM, then to the end; compared with an
+// undisturbed run.
 TEST_P(StoppedRunTest, TheSameCommandContinuesToTheSameBits) {
   const int n = GetParam();
   const Words flags = {"--max_steps=600", "--save_checkpoints_steps=1000"};
@@ -69,8 +69,8 @@ TEST_P(StoppedRunTest, TheSameCommandContinuesToTheSameBits) {
 
 INSTANTIATE_TEST_SUITE_P(Workers, StoppedRunTest, ::testing::Values(1, 2));
 
-// Nothing is left to save then, and the others have no failure to tell: those that wait for the
-// chief's evaluation (digits), and those that evaluate with it (mnist).
+// Nothing is left to save then, and the others have no failure to report: tasks that wait for the
+// chief's evaluation (digits), and tasks that evaluate with it (mnist).
 TEST(StopTest, WhileItEvaluatesIsNoFailureOfTheOthers) {
   const TempDirectory directory;
   const Ran data = run({binary("muster"), "data", "digits", "--out", directory / "data", "--train",
@@ -120,7 +120,7 @@ TEST(Workers, OneThenTwoThenOneThenAChiefContinueWhereTheOthersStopped) {
     last = result_of(ran.output);
   }
   EXPECT_EQ(last["global_step"], 160);
-  // One law: the number of workers changes nothing but rounding.
+  // One invariant: the number of workers changes only rounding.
   const Ran one = run(mnist(directory / "one", {"--max_steps=160"}));
   EXPECT_NEAR(last["loss"], result_of(one.output)["loss"].get<double>(), 0.02);
 }

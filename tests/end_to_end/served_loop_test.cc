@@ -1,5 +1,5 @@
-// A loop written by hand on parameter servers, as processes: some of them die or are told to stop,
-// and started again they continue.
+// A loop written by hand on parameter servers, as processes: some of them die or are asked to stop,
+// and continue when they are started again.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class ServedLoopRun : public ServedTasks {
             workers, servers,
             [&](const std::string& model_dir) { return custom_loop(model_dir, epochs); }, late) {}
 
-  // Waits until the newest checkpoint is that of this step.
+  // Waits until the newest checkpoint is of this step.
   void wait_for_checkpoint(int64_t step) {
     const std::string name = fmt::format("model.ckpt-{}\"", step);
     ASSERT_TRUE(comes_true([&] {
@@ -43,7 +43,7 @@ class ServedLoopRun : public ServedTasks {
 
 constexpr int kNeverEnding = 1000000;
 
-// Of a chief and a worker: 500 points each, in batches of 50, are 20 steps an epoch.
+// The result of a chief and a worker: 500 points each, in batches of 50, are 20 steps an epoch.
 void expect_result(const std::string& output, int epochs) {
   const auto result = nlohmann::json::parse(result_of({.output = output}));
   EXPECT_EQ(result.at("global_step"), epochs * 20) << output;
@@ -67,8 +67,8 @@ TEST(ServedLoops, AWorkerThatDiesComesBackToItsOwnData) {
   EXPECT_THAT(run.task("ps0").output(), HasSubstr("worker 1 was lost"));
 }
 
-// One command, which starts again what is killed and whoever asks for it: all come back to the last
-// checkpoint, and make the steps of their data all the same.
+// One command, which starts killed tasks again, and tasks that ask for it: all return to the last
+// checkpoint, and still make the steps of their data.
 TEST(ServedLoops, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
   static constexpr int kEpochs = 400;
   until_in_time([] {
@@ -76,7 +76,8 @@ TEST(ServedLoops, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
     Program program(muster_run({"--chief", "--workers=1", "--ps=2", "--restart=2"},
                                custom_loop(directory / "model", kEpochs)));
     program.wait_for("epoch 20 ");
-    // A chief behind its data has no batch of which servers that lost everything could build.
+    // A chief at the end of its data has no batch from which servers that lost everything could
+    // build the model.
     if (program.output().find(fmt::format("epoch {} ", kEpochs)) != std::string::npos) return false;
     if (!program.signal_task("ps", 1, SIGKILL)) return false;
     if (!program.says("restored ")) return false;
@@ -96,7 +97,7 @@ TEST(ServedLoops, AChiefThatDiesGoesOnFromWhatTheServersHave) {
   run.stop();
 }
 
-// The chief is through, and the worker has not begun: what is its own is trained on all the same.
+// The chief is through, and the worker has not begun: the worker's own data is still trained on.
 TEST(ServedLoops, AChiefBehindItsLastBatchThatLosesAServerBeginsAgainForTheOthers) {
   constexpr int kEpochs = 20;
   ServedLoopRun run(/*workers=*/1, /*servers=*/1, kEpochs, /*late=*/true);

@@ -32,8 +32,8 @@ using namespace std::chrono_literals;
 constexpr int64_t kSteps = 12;  // of the program
 constexpr const char* kToken = "the token of the run under attack";
 
-// All that somebody can do who reaches the coordinator's port and has no token, in rounds, again
-// and again, until it is told to stop.
+// An attacker who reaches the coordinator's port and has no token tries everything possible, in
+// rounds, again and again, until the test stops it.
 class UnauthenticatedPeers {
  public:
   explicit UnauthenticatedPeers(int port) : port_(port), thread_([this] { attack(); }) {}
@@ -48,7 +48,7 @@ class UnauthenticatedPeers {
     const std::lock_guard lock(mutex_);
     return refusals_;
   }
-  // Calls that were answered as those of a task are. There must be none.
+  // Calls that were answered like calls of a task. There must be none.
   std::vector<std::string> admitted() const {
     const std::lock_guard lock(mutex_);
     return admitted_;
@@ -78,7 +78,7 @@ class UnauthenticatedPeers {
     }
   }
 
-  // What became of a call: the error it ended with, "" when there was none.
+  // The result of a call: the error it ended with, "" if there was none.
   void note(const std::string& call, const std::string& error) {
     const std::lock_guard lock(mutex_);
     if (error.empty()) {
@@ -110,10 +110,10 @@ class UnauthenticatedPeers {
   std::map<std::string, int> refusals_;
   std::vector<std::string> admitted_;
   std::deque<RawConnection> open_;
-  std::thread thread_;  // last: it uses what is above
+  std::thread thread_;  // last: it uses the members above
 };
 
-// What the system says of a process: "VmRSS" in kB, "Threads".
+// A value of the system about a process: "VmRSS" in kB, "Threads".
 int64_t status_of(pid_t pid, const std::string& name) {
   std::istringstream file(read_file(fmt::format("/proc/{}/status", pid)));
   for (std::string line; std::getline(file, line);) {
@@ -146,7 +146,7 @@ std::set<int> listening_ports(pid_t pid) {
   return ports;
 }
 
-// A run of two workers, whose chief waits behind each step until it is let go on.
+// A run of two workers, whose chief waits after each step until the test releases it.
 class GatedRun {
  public:
   GatedRun() {
@@ -166,7 +166,7 @@ class GatedRun {
   void open_gate(int64_t step) const { write_file(directory_ / std::to_string(step), ""); }
   std::string checkpoint() const { return checkpoint_bytes(directory_ / "model", kSteps); }
 
-  // Trains to the end; `at_gate` is called behind each step. `begin` is called when the chief waits
+  // Trains to the end; `at_gate` is called after each step. `begin` is called when the chief waits
   // for the worker.
   void train(const std::function<void()>& begin, const std::function<void()>& at_gate) {
     Program chief(command(), variables(0));
@@ -206,7 +206,7 @@ class GatedRun {
   std::string chief_output_, worker_output_;
 };
 
-// What the log tells of peers, without the time; a line that came twice fails the test.
+// The log's lines about peers, without the time; a repeated line fails the test.
 std::string logged_refusals(const std::string& output) {
   std::set<std::string> seen;
   std::string told;
@@ -252,7 +252,7 @@ TEST(UnauthenticatedPeers, DoNotChangeABitOfARunThatTrains) {
         thief_output = thief.output();
       },
       [&] {
-        // A whole round at least in each step, and the attack goes on in the next.
+        // At least a whole round in each step, and the attack continues in the next.
         const int before = peers->rounds();
         const auto end = std::chrono::steady_clock::now() + 50s;
         while (peers->rounds() < before + 2 && std::chrono::steady_clock::now() < end)

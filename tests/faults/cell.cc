@@ -24,7 +24,8 @@ constexpr auto kLook = std::chrono::milliseconds(2);
 constexpr auto kGiveUp = std::chrono::seconds(100);
 constexpr int64_t kLastStep = 12;  // of the victim
 
-// Who says that the run has come to the phase: the victim, where it comes to it itself.
+// The task that reports that the run has reached the phase: the victim, if it reaches the phase
+// itself.
 int speaker_of(const Cell& cell) {
   const bool chief_alone = cell.phase == "save" || cell.phase == "evaluate";
   return cell.victim == "worker" && !chief_alone ? 1 : 0;
@@ -67,7 +68,7 @@ Variables variables(const Cell& cell) {
           {"FAULT_TASK", fmt::format("worker {}", speaker_of(cell))}};
 }
 
-// The last checkpoint of a run that nobody disturbed.
+// The last checkpoint of an undisturbed run.
 const std::string& undisturbed(const std::string& transport) {
   static std::mutex mutex;
   static std::map<std::string, std::string> known;
@@ -94,7 +95,7 @@ bool gone(const std::vector<pid_t>& processes) {
 }
 
 // Sends the signal when the run is in the phase. For the phase "connect" the task that is not
-// struck stands still meanwhile, so that the other cannot be done with it.
+// struck stands still meanwhile, so that the other cannot finish it.
 void send(const Cell& cell, const Program& program) {
   const auto task = [&](int index) { return program.task("worker", index); };
   const pid_t struck =
@@ -147,8 +148,8 @@ Measured strike_once(const Cell& cell) {
     Program program(command(model), variables(cell));
     wait_for_phase(cell, program);
     const bool stops_launcher = cell.victim == "launcher" && cell.signal == SIGSTOP;
-    // A launcher that stands still cannot end, nor can the child that looks after its tasks; they
-    // can.
+    // A launcher that stands still cannot end, nor can the child that looks after its tasks; both
+    // can end once they continue.
     std::vector<pid_t> processes =
         stops_launcher ? std::vector{program.task("worker", 0), program.task("worker", 1)}
                        : program.children();
@@ -184,8 +185,8 @@ const std::vector<std::string>& phases() {
 }
 
 Measured strike(const Cell& cell) {
-  // Whoever comes to a phase stays there for a moment only. Where a busy machine let this process
-  // stand still until the run had ended well, nothing was struck, and it is tried again.
+  // A task stays in a phase only for a moment. If a busy machine let this process stand still until
+  // the run had ended well, nothing was struck, and it is tried again.
   constexpr int kAttempts = 5;
   for (int attempt = 1;; ++attempt) {
     try {

@@ -1,4 +1,4 @@
-// Who is said to have failed, as a reader of a run's output finds it. Thread safety: pure
+// Which task the output of a run names as failed, as a reader finds it. Thread safety: pure
 // functions.
 #pragma once
 
@@ -8,14 +8,14 @@
 namespace muster::testing {
 
 struct Named {
-  std::set<std::string> by_tasks;  // "worker 1": what the others' errors say of it
-  std::string by_launcher;         // whom `muster run` calls the cause; "" for nobody
-  // "worker 1"; "worker 1; muster run: worker 0" where they do not agree; "-" for nobody.
+  std::set<std::string> by_tasks;  // "worker 1": according to the others' errors
+  std::string by_launcher;         // the task that `muster run` calls the cause; "" for none
+  // "worker 1"; "worker 1; muster run: worker 0" if they do not agree; "-" for none.
   std::string text() const;
 };
 
-// Reads the output of a `muster run`. What a task says of itself does not count, nor what the one
-// that was struck says of others: when it runs again they are gone.
+// Reads the output of a `muster run`. A task's lines about itself do not count, nor the struck
+// task's lines about others: when it runs again they are gone.
 Named named_in(const std::string& output, const std::string& struck);
 
 }  // namespace muster::testing

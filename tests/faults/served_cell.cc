@@ -18,11 +18,12 @@ using namespace std::chrono_literals;
 constexpr int kServedSteps = 60;  // of the victim
 // Longer than the silence after which the victim's servers take a worker for lost.
 constexpr auto kStandsStill = 2500ms;
-// A run has seconds of work and waits for whom it loses for at most 20 s, twice where that is the
-// chief, and then the others.
+// A run has seconds of work and waits for a lost task for at most 20 s, twice if that is the chief,
+// and then the others.
 constexpr auto kMostTime = 90s;
 
-// Who says that the run has come to the phase: the struck one, where it comes to it itself.
+// The task that reports that the run has reached the phase: the struck one, if it reaches the phase
+// itself.
 std::string served_speaker(const ServedCell& cell) {
   if (cell.phase == "start") return cell.task;
   if (cell.phase == "evaluate") return "evaluator 0";
@@ -30,7 +31,7 @@ std::string served_speaker(const ServedCell& cell) {
 }
 
 Variables served_variables(const ServedCell& cell) {
-  // Without a restart nobody need be patient.
+  // Without a restart no task need be patient.
   return {{"FAULT_SERVED", cell.restarts ? "20" : "2"},
           {"FAULT_PHASE", cell.phase},
           {"FAULT_TASK", served_speaker(cell)},
@@ -42,8 +43,8 @@ pid_t process_of(const ServedCell& cell, const Program& program) {
   return program.task(cell.task.substr(0, space), std::stoi(cell.task.substr(space + 1)));
 }
 
-// Without a restart the run ends with the one that was killed, but for a worker and the evaluator,
-// without whom the others go on.
+// Without a restart the run ends with the killed task, except for a worker and the evaluator,
+// without which the others continue.
 int served_code(const ServedCell& cell) {
   return cell.restarts || cell.signal == SIGSTOP ? 0 : 128 + cell.signal;
 }

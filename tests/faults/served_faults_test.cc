@@ -16,7 +16,7 @@ namespace {
 void expect_whole(const std::vector<ServedCell>& cells) {
   constexpr size_t kAtOnce = 4;
   std::atomic<size_t> next = 0;
-  std::mutex mutex;  // of what gtest is told
+  std::mutex mutex;  // arguments of gtest
   std::vector<std::jthread> threads;
   for (size_t i = 0; i < kAtOnce; ++i) {
     threads.emplace_back([&] {

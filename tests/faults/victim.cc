@@ -1,9 +1,9 @@
 // A small training run that says which phase it is in and stays there a moment, so that a test can
 // strike it there. FAULT_PHASE names the phase and FAULT_TASK the task that says so, as "worker 1".
-// With FAULT_GATES, a folder, the chief waits behind each step until a file there has its number.
+// With FAULT_GATES, a folder, the chief waits after each step until a file there has its number.
 // With FAULT_SERVED it trains on parameter servers, which wait that many seconds for a task that
 // may be started again. With FAULT_KERAS, a file, it is a fit() on parameter servers, whose backups
-// fail while the file is there. Without them it is a program as any other.
+// fail while the file is there. Without them it is an ordinary program.
 #include <muster/muster.h>
 #include <torch/types.h>
 
@@ -24,7 +24,7 @@ namespace {
 constexpr auto kPause = std::chrono::milliseconds(700);
 constexpr auto kLate = std::chrono::milliseconds(2000);  // how late the others join
 constexpr int64_t kSteps = 12, kSaveEvery = 4, kStrikeStep = 6;
-constexpr double kJoinSeconds = 20;  // as cell.h has it; a run of users waits for 600 s
+constexpr double kJoinSeconds = 20;  // as in cell.h; a user's run waits for 600 s
 // On servers, where each worker is quick, and the steps of all are counted.
 constexpr int64_t kServedSteps = 60, kServedSaveEvery = 15, kServedStrikeStep = 20;
 constexpr auto kServedStep = std::chrono::milliseconds(5);
@@ -48,7 +48,7 @@ bool is_struck(const std::string& phase) {
   return variable("FAULT_PHASE") == phase && variable("FAULT_TASK") == own_task();
 }
 
-// Says once that this task has come to `phase`, and stays there for `pause`.
+// Prints once that this task has reached `phase`, and stays there for `pause`.
 void reach(const std::string& phase, std::chrono::milliseconds pause = kPause) {
   static std::atomic<bool> said = false;
   if (!is_struck(phase) || said.exchange(true)) return;
@@ -56,7 +56,7 @@ void reach(const std::string& phase, std::chrono::milliseconds pause = kPause) {
   std::this_thread::sleep_for(pause);
 }
 
-// Says that the chief has made `step`, and waits until the test lets it go on.
+// Reports that the chief has made `step`, and waits until the test releases it.
 void pass_gate(int64_t step) {
   const std::string folder = variable("FAULT_GATES");
   if (folder.empty() || own_task() != "worker 0") return;
@@ -107,7 +107,7 @@ class PhaseHook final : public Hook {
   void after_step(const StepInfo& info) override {
     if (info.global_step == kStrikeStep) reach("step");
     if (is_served()) {
-      // Its gradients are there; those of the others come all the while.
+      // Its gradients are there; the others' gradients come all the while.
       if (info.global_step >= kServedStrikeStep) reach("push");
       std::this_thread::sleep_for(kServedStep);
     }
@@ -140,7 +140,7 @@ Dataset points() {
   return Dataset::from_tensor_slices(Element::tuple({x, x.sin().sum(1, true)}));
 }
 
-// Quick to notice who stands still.
+// Quick to notice a task that stands still.
 distribute::StrategyPtr strategy() {
   if (!is_served()) return distribute::strategy_by_name("multi_worker");
   return distribute::parameter_server(
@@ -150,7 +150,7 @@ distribute::StrategyPtr strategy() {
        .rejoin_timeout = Seconds(10)});
 }
 
-// What it keeps beside each backup can be written now and then.
+// The tensors that it keeps with each backup can only sometimes be written.
 class FailingCallback final : public keras::Callback {
  public:
   void on_epoch_end(int64_t, keras::Logs&) override { std::this_thread::sleep_for(kEpoch); }
@@ -162,8 +162,8 @@ class FailingCallback final : public keras::Callback {
   }
 
  private:
-  // Of an epoch at least: without it, few epochs would take less time than whoever watches the
-  // backups needs to see one and to end this process, in the middle of the run.
+  // The least time of an epoch: without it, few epochs would take less time than the test needs to
+  // see a backup and to end this process, in the middle of the run.
   static constexpr auto kEpoch = std::chrono::milliseconds(30);
 };
 
@@ -188,7 +188,7 @@ void program(const Flags& flags) {
   if (!variable("FAULT_KERAS").empty()) return fit_on_servers(flags);
   reach("start");
   reach("join", std::chrono::milliseconds(0));
-  // Whoever is struck while it joins must still be waiting for the others.
+  // A task that is struck while it joins must still be waiting for the others.
   if (variable("FAULT_PHASE") == "join" && !is_struck("join")) std::this_thread::sleep_for(kLate);
   PausingFiles files;
   Estimator estimator(model_fn,

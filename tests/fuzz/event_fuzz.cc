@@ -1,5 +1,5 @@
-// decode_event() of anything; what can be written of it comes back. (Files of events are framed as
-// TFRecords, which have a target of their own.)
+// decode_event() of anything; values that can be written are read back. (Files of events are framed
+// as TFRecords, which have a target of their own.)
 #include "muster/formats/event.h"
 #include "tests/fuzz/meter.h"
 #include "tests/fuzz/target.h"
@@ -75,7 +75,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   });
   if (!event.ok()) return 0;
   const Result<std::string> encoded = formats::encode_event(event.value());
-  // Kinds that cannot be written, and tags that are no UTF-8, are read all the same.
+  // Kinds that cannot be written, and tags that are no UTF-8, are read anyway.
   if (!encoded.ok()) return 0;
   const Result<formats::Event> again = formats::decode_event(bytes_of(encoded.value()));
   fuzz::require(again.ok(), "what was written can be read");

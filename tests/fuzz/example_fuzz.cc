@@ -60,7 +60,7 @@ void check_batch(Bytes bytes, const FeatureMap& features) {
       if (form == FeatureForm::kFixed) plan.shape = {static_cast<int64_t>(count)};
       plans.push_back(std::move(plan));
       columns.emplace_back();
-      // Exactly the memory there has to be, so that a sanitizer sees a write behind it.
+      // Exactly the required memory, so that a sanitizer sees a write after it.
       columns.back().floats = floats.emplace_back(2 * count).data();
       columns.back().integers = integers.emplace_back(2 * count).data();
     }

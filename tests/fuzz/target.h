@@ -1,10 +1,11 @@
-// What every fuzz target gives beside LLVMFuzzerTestOneInput(). Thread safety: one thread.
+// The interface of every fuzz target in addition to LLVMFuzzerTestOneInput(). Thread safety: one
+// thread.
 //
 // A target is one file, tests/fuzz/NAME_fuzz.cc, and one line, muster_fuzz(NAME NAME ...), in
 // tests/fuzz/CMakeLists.txt. It is built twice: with libFuzzer (./dev fuzz NAME), and with
-// driver.cc, which makes the same inputs every time (the test fuzz_NAME_test). It reads what it is
-// given as a file of its format would be read, and calls require() on what must hold then: that
-// it does not crash is not said.
+// driver.cc, which makes the same inputs every time (the test fuzz_NAME_test). It reads its input
+// as a file of its format would be read, and calls require() for the conditions that must hold
+// then; not to crash goes without saying.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,7 @@ namespace muster::fuzz {
 // Inputs to begin with, made by our own writers: defined by each target. The same in every call.
 std::vector<std::string> seeds();
 
-// Longer inputs that are made to cost more than their bytes: each of them is read as it is, and
+// Longer inputs that are made to cost more than their bytes: each of them is read unchanged, and
 // changed a few times. A target need not define it.
 [[gnu::weak]] std::vector<std::string> attacks();
 
@@ -44,7 +45,7 @@ inline void require(bool good, const char* what) {
   std::abort();
 }
 
-// Collects what a writer appends.
+// Collects the bytes that a writer appends.
 class StringSink final : public ByteSink {
  public:
   Status append(Bytes bytes) override {

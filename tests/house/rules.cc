@@ -18,13 +18,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kLongFile = 600;
-// What sources include of LibTorch; other headers may not include it.
+// The part of LibTorch that sources include; other headers may not include it.
 constexpr std::string_view kTorchForSources = "muster/tensor/libtorch.h";
 // The opt-in header that adapts a user's torch::nn modules.
 constexpr std::string_view kTorchAdapter = "muster/torch.h";
-// Measures c10d's own collectives beside ours.
+// Measures c10d's own collectives compared with ours.
 constexpr std::string_view kPeerOfBenchmarks = "benchmarks/all_reduce/contestants.cc";
-// What `muster new` writes: a root of its own.
+// The template of `muster new`: a root of its own.
 constexpr std::string_view kNewProject = "apps/muster/new_project/";
 // Sources and tests that are named after no header, and why.
 constexpr std::string_view kNameExceptions = "tests/house/file_names.txt";
@@ -40,7 +40,7 @@ struct Floor {
 struct Table {
   std::map<std::string, Floor> floors;
   std::map<std::string, std::set<std::string>>
-      parts;  // each with those it knows, itself among them
+      parts;  // each with the parts it knows, itself among them
 };
 
 Table read_floors(const std::string& root) {
@@ -118,7 +118,8 @@ std::string folder_of(const std::string& path) {
   return end == std::string::npos ? "" : path.substr(7, end - 7);
 }
 
-// The folder whose nouns a file is named after: its own, and that around `internal` or `testing`.
+// The folder after whose nouns a file is named: its own, and the one around `internal` or
+// `testing`.
 std::string folder_of_names(const fs::path& file) {
   const fs::path folder = file.parent_path();
   const bool within = folder.filename() == "internal" || folder.filename() == "testing";
@@ -147,7 +148,7 @@ std::set<std::string> first_words(const std::string& path) {
   return found;
 }
 
-// Whether users may include it: what a folder keeps to itself, and what tests share, they may not.
+// Whether users may include it: not if it is internal to a folder, or shared by tests.
 bool is_public(const std::string& header) {
   return header.find("/internal/") == std::string::npos &&
          header.find("/testing/") == std::string::npos;
@@ -200,7 +201,7 @@ class Checker {
   void check_file(const std::string& file) {
     const bool header = file.ends_with(".h");
     const bool source = header || file.ends_with(".cc");
-    // What tests share is in the same namespace as the test models of muster/.
+    // Code that tests share is in the same namespace as the test models of muster/.
     const bool versioned = starts_with_any(file, {"muster/", "tests/support/"});
     if (!source && !file.ends_with(".txt") && !file.ends_with(".sh") && !file.ends_with(".proto"))
       return;
@@ -215,7 +216,8 @@ class Checker {
     static const RegularExpression kInclude("^\\s*#\\s*include\\s*([<\"])([^>\"]+)[>\"]");
     static const RegularExpression kOnce("^#pragma once");
     static const RegularExpression kVersionSwitch("^\\s*#\\s*(el)?if.*TORCH_VERSION");
-    // What programs fill by name: a compiler warns of each field left out that has no initializer.
+    // Structs that programs fill by name: a compiler warns of each omitted field that has no
+    // initializer.
     static const RegularExpression kOptions(
         "^( *)struct \\w*(Options|Spec|Config|Settings|Limits|Flag|Flags) \\{");
     static const RegularExpression kBareField("^ *[A-Za-z_][A-Za-z0-9_:<>,*& ()]*[ >*]\\w+;");
@@ -341,7 +343,7 @@ class Checker {
                     const std::string& target) {
     const auto from = floors_.find(folder);
     const auto to = floors_.find(target);
-    if (from == floors_.end()) return;  // said by check_folders
+    if (from == floors_.end()) return;  // reported by check_folders
     if (to == floors_.end()) {
       violate(file, line, "includes muster/" + target + ", which is on no floor");
     } else if (to->second.number == from->second.number) {
@@ -359,7 +361,7 @@ class Checker {
                    const std::string& target) {
     const auto from = floors_.find(folder);
     const auto to = floors_.find(target);
-    if (from == floors_.end() || to == floors_.end()) return;  // said by check_floors
+    if (from == floors_.end() || to == floors_.end()) return;  // reported by check_floors
     const std::string& part = from->second.part;
     if (!parts_.at(part).contains(to->second.part)) {
       violate(file, line,
@@ -368,7 +370,7 @@ class Checker {
     }
   }
 
-  // The header of a part, muster/PART.h, brings that part alone.
+  // The header of a part, muster/PART.h, includes that part alone.
   void check_umbrella(const std::string& file, int line, const std::string& target) {
     const auto to = floors_.find(target);
     if (to == floors_.end() || !file.starts_with("muster/") || !file.ends_with(".h")) return;

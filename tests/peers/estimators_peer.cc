@@ -19,7 +19,7 @@ losses::Reduction estimator_reduction(const Json& head) {
                                                    : losses::Reduction::kSumOverBatchSize;
 }
 
-// What heads and the classifiers and regressors that make one of them have in common.
+// The common part of heads and of the classifiers and regressors that make one of them.
 template <typename Options>
 Options with_weights(const Json& head) {
   Options options;
@@ -273,7 +273,7 @@ Element labels_of(const Json& labels) {
   return Element::dict(std::move(entries));
 }
 
-// Puts the checkpoint beside the case into a model_dir, as TensorFlow has it there.
+// Puts the case's checkpoint into a model_dir, as TensorFlow has it there.
 void begin_with_checkpoint(const PeerCase& a_case, const std::string& model_dir) {
   FileSystem& files = local_file_system();
   for (const std::string end : {".index", ".data-00000-of-00001"}) {

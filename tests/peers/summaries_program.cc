@@ -1,6 +1,6 @@
 // Writes each kind of summary there is, in two runs of different hyperparameters below --model_dir,
 // for tools/peers/tensorboard.py, which looks at them in TensorBoard. With --live a third run lasts
-// for so many seconds, so that somebody may look while it is going on.
+// for the given number of seconds, so that a user may look while it is running.
 #include <muster/muster.h>
 
 #include <chrono>
@@ -22,7 +22,7 @@ namespace {
 
 constexpr int64_t kSteps = 60, kWidth = 24;
 
-// Two pictures: a disc that grows in each channel, transparent where there is a last one for that.
+// Two pictures: a disc that grows in each channel, transparent if there is a last channel for that.
 Tensor pictures(int64_t channels) {
   const Tensor line = torch::linspace(-1, 1, kWidth);
   const Tensor radius = (line.square().unsqueeze(0) + line.square().unsqueeze(1)).sqrt();
@@ -149,7 +149,7 @@ int main(int argc, char** argv) {
             0);
         writer.close();
         train(flags.model_dir + "/first", 8, 0.05, Seconds(0));
-        // This one ends with a step whose summaries are written, and goes on.
+        // This run ends with a step whose summaries are written, and continues.
         train(flags.model_dir + "/second", 16, 0.1, Seconds(0), 41);
         train(flags.model_dir + "/second", 16, 0.1, Seconds(0));
       },

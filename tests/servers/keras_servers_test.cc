@@ -81,7 +81,7 @@ std::shared_ptr<Callback> backups_in(const std::string& folder) {
   return std::make_shared<BackupAndRestore>(folder);
 }
 
-// The chief trains nothing itself: it and one worker are what a process is alone.
+// The chief trains nothing itself: it and one worker compute the same as one process alone.
 TEST(FitOnServers, OneWorkerHasTheBitsOfFitWithoutServers) {
   const Dataset data = rows_of(70).shuffle(70).batch(16);
   const Dataset test = rows_of(30, 500).batch(8);
@@ -129,7 +129,7 @@ TEST(FitOnServers, StepsAreThoseOfAllWorkersAndTheChiefHearsOfEach) {
                                        .steps_per_epoch = 15,
                                        .validation_data = rows_of(60, 500).batch(25),
                                        .callbacks = {heard, backups_in(folder / "backup")}});
-    // What others than the chief are asked for is nothing, as on workers in step.
+    // Tasks other than the chief get nothing to evaluate, as workers in step do.
     const Logs result = model.evaluate(rows_of(60, 500).batch(25));
     const Tensor predicted = model.predict(testing::points(7).x);
     model.save_weights(folder / ("weights-" + std::to_string(task) + ".safetensors"));
@@ -151,7 +151,7 @@ TEST(FitOnServers, StepsAreThoseOfAllWorkersAndTheChiefHearsOfEach) {
   EXPECT_TRUE(local_file_system().exists(folder / "weights-0.safetensors").value());
   for (const char* other : {"weights-1.safetensors", "weights-2.safetensors", "model-1", "model-3"})
     EXPECT_FALSE(local_file_system().exists(folder / other).value()) << other;
-  // Slots and step are there as well.
+  // Slots and step exist as well.
   Model loaded = compiled(nullptr, "sgd");
   loaded.build({4});
   loaded.load(folder / "model-0");
@@ -194,7 +194,7 @@ TEST(FitOnServers, CallbacksSaveStopAndGiveTheBestWeightsBack) {
   });
 }
 
-// The data begins anew then; steps and epochs go on.
+// The data begins anew then; steps and epochs continue.
 TEST(FitOnServers, ARunThatFailedGoesOnFromItsBackup) {
   struct Failing : Callback {
     explicit Failing(int64_t step) : step(step) {}
@@ -228,13 +228,13 @@ TEST(FitOnServers, ARunThatFailedGoesOnFromItsBackup) {
   }
 }
 
-// As without servers: what fails between the first backup and the end is tried again.
+// As without servers: a save that fails between the first backup and the end is tried again.
 TEST(FitOnServers, ABackupThatFailsIsTriedAgain) {
   MemoryStore& store = memory_store();
   const std::string backup = "mem://keras/served";
   for (const std::set<int64_t>& failing : {std::set<int64_t>{1, 2}, std::set<int64_t>{1, 3, 4}}) {
     store.clear();
-    const bool removed = failing.contains(4);  // one that is to stay must not fail
+    const bool removed = failing.contains(4);  // a backup that is to stay must not fail
     const auto fails = [&](int64_t epoch) {
       store.set_plan(
           {.fail_from = failing.contains(epoch) ? 0 : -1,

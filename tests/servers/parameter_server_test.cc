@@ -1,4 +1,4 @@
-// Laws of training on parameter servers; each task is a thread with its own TF_CONFIG.
+// Invariants of training on parameter servers; each task is a thread with its own TF_CONFIG.
 #include "muster/ps/parameter_server.h"
 
 #include <gmock/gmock.h>
@@ -61,7 +61,7 @@ Checkpoint train_alone(const std::string& model_dir, const ModelFn& model_fn, co
   return latest(model_dir);
 }
 
-// --- one worker on servers computes what it computes alone ---
+// --- one worker on servers computes the same as alone ---
 
 struct AloneCase {
   std::string optimizer{};
@@ -161,7 +161,7 @@ TEST(ParameterServerTest, FloatsMayTravelInHalfTheBytes) {
   EXPECT_LT(difference, 0.02);
 }
 
-// A table that no optimizer trains is on no server, and has its values all the same.
+// A table that no optimizer trains is on no server, and still has its values.
 TEST(ParameterServerTest, WhatIsFrozenStaysWhatItIs) {
   TempDirectory directory;
   const ModelFn frozen = [](const Features& features, const Labels& labels, Mode mode,
@@ -181,7 +181,7 @@ TEST(ParameterServerTest, WhatIsFrozenStaysWhatItIs) {
   EXPECT_GT(alone.tensors.at("net/embedding/embeddings").abs().sum().item<double>(), 0);
 }
 
-// A chief that trains on little data saves what the others make.
+// A chief that trains on little data saves the others' updates.
 TEST(ParameterServerTest, TheChiefSavesAlsoWhenItsDataIsUsedUp) {
   TempDirectory directory;
   const InputFn input = [](const InputContext& context) {
@@ -245,7 +245,8 @@ TEST(ParameterServerTest, AWorkerWithoutDataIsNoHindrance) {
            });
 }
 
-// An update takes the batch of one worker: so many examples it has, whichever way they are said.
+// An update takes the batch of one worker: the number of examples is the same, whichever way the
+// size is given.
 TEST(ParameterServerTest, AGlobalBatchIsThatOfAnUpdate) {
   TempDirectory directory;
   train_on({.workers = 2}, directory / "model", two_layers, json::object(),
@@ -332,7 +333,7 @@ TEST(ParameterServerTest, StalenessMayBeBounded) {
 
 // --- a step is computed while the one before is on its way ---
 
-// One weight w, whose gradient is w: a step takes a tenth of what it was at the look away.
+// One weight w, whose gradient is w: a step subtracts a tenth of the value at the time of the look.
 EstimatorSpec shrinking(const Features&, const Labels&, Mode, ModelContext& context) {
   const Tensor w = context.variables()
                        .get_or_create({.name = "w",
@@ -393,7 +394,7 @@ TEST(ParameterServerTest, RowsOfTablesTrainWhileStepsOverlap) {
   }
 }
 
-// Also where workers wait for each other, and where a step was computed that is one too many.
+// Also if workers wait for each other, and where a step was computed that is one too many.
 TEST(ParameterServerTest, StepsAreExactAlsoWhereTheyOverlap) {
   TempDirectory directory;
   for (const bool shared : {true, false}) {
@@ -410,7 +411,7 @@ TEST(ParameterServerTest, StepsAreExactAlsoWhereTheyOverlap) {
   }
 }
 
-// Whoever joins again finds the step that was on its way in the weights, or its data not read.
+// A task that joins again finds its pending step in the weights, or its data not read.
 TEST(ParameterServerTest, NoStepIsLostWhereATaskJoinsAgainWhileOneIsOnItsWay) {
   TempDirectory directory;
   for (const int64_t lost_at : {3, 6}) {

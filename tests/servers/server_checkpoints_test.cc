@@ -101,7 +101,7 @@ void damage(const std::string& path) {
   ASSERT_TRUE(file.good());
 }
 
-// What the servers do not see: their model_dir is another one.
+// The servers do not see the checkpoints: their model_dir is another one.
 void look_away(RunConfig& config, bool serves, int) {
   if (serves) config.model_dir += "_elsewhere";
 }
@@ -111,12 +111,12 @@ TEST(ServerCheckpointsTest, EachServerWritesItsPart) {
   train_here(directory / "alone", 25);
   train_there(directory / "served", 2, 25);
   EXPECT_EQ(parts_of_latest(directory / "served").size(), 2u);
-  // Of 10, 20 and 25, and of the beginning.
+  // Of steps 10, 20 and 25, and of the beginning.
   EXPECT_EQ(files_of_parts(directory / "served"), 8u);
   EXPECT_TRUE(same_bits(latest(directory / "served"), latest(directory / "alone")));
 }
 
-// Whoever writes and reads: servers in parts, or the chief one file. Every run continues the one
+// With any writer and reader: servers in parts, or the chief one file. Every run continues the one
 // before it, and the end has the bits of a run in one process.
 TEST(ServerCheckpointsTest, AnyRunContinuesAnyOther) {
   TempDirectory directory;
@@ -181,7 +181,8 @@ TEST(ServerCheckpointsTest, ADamagedPartIsPassedOver) {
   }
 }
 
-// Which examples are unread is told by the positions of two workers, and of no other number.
+// The positions of two workers determine the unread examples for two workers, and for no other
+// number.
 TEST(ServerCheckpointsTest, OnAnotherNumberOfWorkersTheDataBeginsAnew) {
   TempDirectory directory;
   const std::string model_dir = directory / "model";
@@ -201,7 +202,7 @@ TEST(ServerCheckpointsTest, OnAnotherNumberOfWorkersTheDataBeginsAnew) {
   const Error refused = error_of([&] { train(3, false); });
   EXPECT_THAT(refused.message(), HasSubstr("the positions of 2 workers"));
   EXPECT_THAT(refused.hint(), HasSubstr("restart_input"));
-  // All of the data once more, and slots go on.
+  // All of the data once more, and slots continue.
   const Checkpoint end = train(3, true);
   EXPECT_EQ(end.global_step, 24);
   EXPECT_EQ(end.tensors.at("Adam/iterations").item<int64_t>(), 24);
@@ -285,7 +286,7 @@ TEST(ServerCheckpointsTest, ARunGoesOnWithoutACheckpointThatAServerCannotWrite) 
   EXPECT_THAT(said, AllOf(HasSubstr("ps 1 cannot save its part: "),
                           HasSubstr("1 of the 2 that may fail in a row"),
                           HasSubstr("2 of the 2 that may fail in a row")));
-  // Of each two parts and the table of them; nothing of what could not be saved.
+  // Of each two parts and the table of them; nothing of the failed save.
   std::vector<std::string> expected;
   for (const char* name : {"model.ckpt-0.", "model.ckpt-30", "model.ckpt-40", "model.ckpt-45"})
     expected.insert(expected.end(), 3, name);

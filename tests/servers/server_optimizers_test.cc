@@ -1,4 +1,4 @@
-// What an optimizer does beside its rule, where weights live on parameter servers.
+// The parts of an optimizer besides its rule, if weights live on parameter servers.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -39,7 +39,7 @@ ModelFn two_optimizers(const std::function<optim::Optimizer(optim::Optimizer)>& 
     if (mode == Mode::kEval) return EstimatorSpec::eval(loss);
     if (factor && features["id"].size(0) > 0) {
       const double times = factor((*calls)++);
-      // The loss stays what it is; its gradient does not.
+      // The loss keeps its value; its gradient does not.
       loss = loss.detach() + (loss - loss.detach()) * times;
     }
     const auto is_table = [](const VariableSpec& spec) { return spec.row_sparse; };
@@ -134,7 +134,7 @@ TEST_F(ServerOptimizersTest, AScaledLossTrainsAsWithoutServers) {
   }
 }
 
-// A gradient that overflows updates nothing, halves the scale, and is a step all the same.
+// A gradient that overflows updates nothing and halves the scale, but still counts as a step.
 TEST_F(ServerOptimizersTest, WhatOverflowsIsLeftOut) {
   const auto overflows = [](int64_t call) { return call % 4 == 2 ? 1e38 : 1.0; };
   expect_same(

@@ -1,4 +1,4 @@
-// What the command tells whoever names something wrong.
+// The messages of the command for a wrong name.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,8 +44,7 @@ TEST_F(ToldTest, WhoIsForbiddenHearsWhoseCredentialsWereUsed) {
               AllOf(HasSubstr("403"), HasSubstr("AWS_ACCESS_KEY_ID"), HasSubstr(S3StandIn::kKey)));
 }
 
-// A flag says who pays, and nothing else does: the command hears of the variable where it is left
-// out.
+// Only a flag says who pays: without the flag the command names the variable.
 TEST_F(ToldTest, WhoPaysIsSaidByAFlag) {
   bucket_.fill({{"data/a", "text"}});
   bucket_.set_requester_pays(true);
@@ -128,7 +127,7 @@ TEST_F(ToldTest, AListingThatFailsIsNotTakenForNothing) {
   }
 }
 
-// Somebody sits and waits: what a training run would wait for is an error.
+// A user waits at the terminal: an outage that a training run would wait for is an error.
 TEST_F(ToldTest, CommandsGiveUpSoonerThanARun) {
   bucket_.server().fail({.status = 503,
                          .body = "<Error><Code>SlowDown</Code></Error>",
@@ -150,8 +149,8 @@ TEST_F(ToldTest, WhoeverWaitsHearsWhatFor) {
                     HasSubstr("error: cannot list")));
 }
 
-// How far a copy is stands on a terminal, or where a program asks for it, and nowhere else; nor
-// does any of it stay before an error.
+// The progress of a copy is shown on a terminal, or if a program asks for it, and nowhere else;
+// none of it is left before an error.
 TEST_F(ToldTest, HowFarACopyIsStaysOutOfFiles) {
   const TempDirectory folder;
   const std::string large = folder / "large";

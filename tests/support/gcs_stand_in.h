@@ -26,17 +26,18 @@ class GcsStandIn {
     std::string content;
     int64_t generation = 0;
   };
-  // What lies in "bucket"; change it only while nothing asks.
+  // The objects in "bucket"; change them only while no request runs.
   std::map<std::string, Object>& objects() { return objects_; }
   void put(const std::string& name, std::string content);
   size_t open_uploads() const { return sessions_.size() + parts_.size(); }
   // Whether it has the uploads by parts of the XML API; emulators may have none.
   void set_parts(bool has) { has_parts_ = has; }
-  // Of each chunk but the last, so many bytes at most are kept.
+  // At most this many bytes of each chunk are kept, except for the last chunk.
   void keep_at_most(size_t bytes) { most_of_chunk_ = bytes; }
   // The project that requests must name, since it pays for them; "": none.
   void set_payer(std::string project) { payer_ = std::move(project); }
-  // Answers requests for lists in its place, with what a server should not say; nullptr: it does.
+  // Answers requests for lists in its place, with content that a server should not send; nullptr:
+  // it does not.
   void lie_in_lists(std::function<std::string(const httplib::Request&)> lie) {
     lie_ = std::move(lie);
   }
@@ -61,7 +62,7 @@ class GcsStandIn {
 
   std::map<std::string, Object> objects_;
   std::map<std::string, Session> sessions_;
-  std::map<std::string, std::string> finished_;  // the names of what they made
+  std::map<std::string, std::string> finished_;  // the names of the finished objects
   int64_t generation_ = 1'700'000'000'000'000;
   int next_session_ = 0;
   size_t most_of_chunk_ = SIZE_MAX;

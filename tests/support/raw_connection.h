@@ -1,5 +1,5 @@
-// A plain TCP connection of a test, which says what no client of ours would say. Thread safety:
-// none.
+// A plain TCP connection of a test, which sends bytes that no client of ours would send. Thread
+// safety: none.
 #pragma once
 
 #include <arpa/inet.h>
@@ -35,7 +35,7 @@ class RawConnection {
     ::getsockname(fd_, reinterpret_cast<sockaddr*>(&name), &size);
     return ntohs(name.sin_port);
   }
-  // Without waiting; what the other end does not take is lost.
+  // Without waiting; bytes that the other end does not take are lost.
   void send(std::string_view bytes) {
     (void)!::send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
@@ -50,7 +50,7 @@ class RawConnection {
   }
   // Sends no more.
   void end() { ::shutdown(fd_, SHUT_WR); }
-  // What comes until `mark` has, or the other end closes.
+  // The received bytes until `mark` has come, or the other end closes.
   std::string until(std::string_view mark) {
     std::string got;
     while (mark.empty() || got.find(mark) == std::string::npos) {
@@ -61,9 +61,9 @@ class RawConnection {
     }
     return got;
   }
-  // What comes until the other end closes.
+  // The received bytes until the other end closes.
   std::string rest() { return until(""); }
-  // Whether the other end closes it within so many milliseconds.
+  // Whether the other end closes it within `ms` milliseconds.
   bool ends_within(int ms) {
     char buffer[4096];
     for (;;) {
@@ -89,7 +89,7 @@ class RawConnection {
   bool connected_ = false;
 };
 
-// The answers of HTTP/1.1 in what a server has sent: each begins with its status.
+// The answers of HTTP/1.1 in the bytes of a server: each begins with its status.
 inline int count_answers(std::string_view text) {
   constexpr std::string_view kBegin = "HTTP/1.1 ";
   int count = 0;

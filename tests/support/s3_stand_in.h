@@ -18,16 +18,16 @@ class S3StandIn {
   // Makes the bucket "bucket". Requests must be signed for `region`.
   explicit S3StandIn(std::string region = "us-east-1");
 
-  // Whose signatures are good.
+  // The key whose signatures are good.
   static constexpr const char* kKey = "AKIDEXAMPLE";
   static constexpr const char* kSecret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
   // The variables with which a program finds it.
   Environment environment() const;
 
   WebServer& server() { return *server_; }
-  // What lies in "bucket"; change it only while nothing asks.
+  // The objects in "bucket"; change them only while no request runs.
   std::map<std::string, std::string>& objects() { return objects_; }
-  // Makes this all of what lies there, for programs in other processes.
+  // Replaces all objects there, for programs in other processes.
   void fill(std::map<std::string, std::string> objects);
   // Uploads that were neither finished nor aborted.
   size_t open_uploads() const { return uploads_.size(); }
@@ -35,9 +35,10 @@ class S3StandIn {
   void require_token(std::string token) { token_ = std::move(token); }
   // Whether requests without a signature are answered.
   void set_public(bool is_public) { public_ = is_public; }
-  // Whether requests must say that who asks pays.
+  // Whether requests must say that the requester pays.
   void set_requester_pays(bool pays) { requester_pays_ = pays; }
-  // Answers requests for lists in its place, with what a server should not say; nullptr: it does.
+  // Answers requests for lists in its place, with content that a server should not send; nullptr:
+  // it does not.
   void lie_in_lists(std::function<std::string(const httplib::Request&)> lie) {
     const std::lock_guard lock(mutex_);
     lie_ = std::move(lie);
@@ -46,8 +47,8 @@ class S3StandIn {
   void set_clock_offset(double seconds) { clock_offset_ = seconds; }
   // Whether it can copy into a part of an upload.
   void set_part_copy(bool can) { part_copy_ = can; }
-  // Whether it knows checksums of what is written, with which bodies need not be signed. Others say
-  // that they do not, each in other words: `refusal` is the code of theirs.
+  // Whether it knows checksums of writes, with which bodies need not be signed. Other services say
+  // that they do not, each in its own way: `refusal` is their code.
   void set_checksums(bool knows, std::string refusal = "NotImplemented") {
     checksums_ = knows;
     refusal_ = std::move(refusal);

@@ -23,7 +23,7 @@
 
 namespace muster::inline v0_1::distribute {
 
-// What one task of a loop has.
+// The state of one task of a loop.
 struct Task {
   int rank = 0;  // -1: a server
   StrategyPtr strategy{};
@@ -57,7 +57,7 @@ inline void run_cluster(const Tasks& tasks, const std::function<void(const Task&
 // A regression on points(), of a program that runs in every task.
 class Regression {
  public:
-  // Two passes over `data`; `seen` is called behind each step. Returns whether the task served.
+  // Two passes over `data`; `seen` is called after each step. Returns whether the task served.
   bool train(const Task& task, const Dataset& data, int passes = 2,
              const std::function<void()>& seen = {}) const {
     const auto step = [this](const Features& x, const Labels& y) { minimize(x, y); };

@@ -17,7 +17,7 @@ struct ServedRun {
   distribute::ParameterServerOptions options = {};
 };
 
-// Trains, each task with `config` but for its strategy and TF_CONFIG, and gives the newest
+// Trains, each task with `config` except for its strategy and TF_CONFIG, and returns the newest
 // checkpoint.
 inline Checkpoint train_served(const ServedRun& run, const RunConfig& config,
                                const ModelFn& model_fn, const InputFn& input,

@@ -1,6 +1,5 @@
-// What stands in front of a server on the loopback interface, for tests: it speaks TLS for one that
-// does not, or is a proxy through which others are reached. Thread safety: every call from any
-// thread.
+// A front of a server on the loopback interface, for tests: it speaks TLS for one that does not, or
+// is a proxy through which others are reached. Thread safety: every call from any thread.
 #pragma once
 
 #include <atomic>
@@ -18,7 +17,7 @@ class TcpFront {
  public:
   // Speaks TLS with this certificate and key, as PEM, for the server at "127.0.0.1:PORT".
   TcpFront(const std::string& server, const std::string& certificate, const std::string& key);
-  // A proxy: opens a tunnel for whoever asks by CONNECT, whatever the host, to that server.
+  // A proxy: opens a tunnel to that server for every CONNECT, whatever the host.
   explicit TcpFront(const std::string& server);
   ~TcpFront();
   TcpFront(const TcpFront&) = delete;
@@ -26,14 +25,15 @@ class TcpFront {
 
   // "127.0.0.1:PORT".
   std::string host() const { return "127.0.0.1:" + std::to_string(port_); }
-  // How many connections were accepted so far, and which hosts CONNECT asked for.
+  // How many connections were accepted so far, and the hosts in CONNECT requests.
   int connections() const { return connections_; }
   std::vector<std::string> tunnels() const;
-  // From now on the byte behind so many of each connection's is changed on its way to the server.
+  // From now on the byte after the first `bytes` of each connection is changed on its way to the
+  // server.
   void change_byte_behind(int64_t bytes) { changed_at_ = bytes; }
-  // From now on a proxy answers this status to whoever asks for a tunnel.
+  // From now on a proxy answers this status to every request for a tunnel.
   void refuse_tunnels(int status) { refusal_ = status; }
-  // From now on it refuses those who show no certificate of their own.
+  // From now on it refuses clients without a certificate of their own.
   void require_certificates();
 
  private:

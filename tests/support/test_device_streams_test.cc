@@ -40,7 +40,7 @@ struct Underway {
 TEST(TestDeviceStreams, CopyIsDoneOnceItsEventBlocks) {
   const Underway copy;
   EXPECT_FALSE(copy.arrived());
-  // Who does not wait computes with what was there.
+  // A stream that does not wait computes with the old contents.
   EXPECT_TRUE((copy.tensor + 1).isnan().all().item<bool>());
   copy.event.block(guard().getStream(test_device(1)));
   EXPECT_TRUE(copy.arrived());
@@ -150,7 +150,7 @@ TEST(TestDeviceThreads, EachThreadTrainsOnItsDevice) {
     for (int step = 0; step < 20; ++step) {
       Tensor x = images.to(device), y = labels.to(device);
       if (!device.is_cpu()) {
-        // Both threads wait for what either put on the stream.
+        // Both threads wait for the work that either put on the stream.
         const c10::StreamGuard side(stream);
         c10::Event event(kTestDevice);
         x = images.to(test_device(1), /*non_blocking=*/true);

@@ -1,6 +1,6 @@
-// A web server on the loopback interface for tests: it answers as a handler says, keeps what it was
-// asked, and fails on purpose. Thread safety: every call from any thread; the handler is called
-// under a lock.
+// A web server on the loopback interface for tests: it answers by a handler, keeps its requests,
+// and fails on purpose. Thread safety: every call from any thread; the handler is called under a
+// lock.
 #pragma once
 
 #include <httplib.h>
@@ -15,14 +15,14 @@
 
 namespace muster::inline v0_1 {
 
-// What goes wrong with one request.
+// The fault of one request.
 struct WebFault {
-  std::string only{};          // only requests whose "METHOD target" holds this text
+  std::string only{};          // only requests whose "METHOD target" contains this text
   int status = 0;              // answers with this, without the handler; 0: the handler answers
-  std::string body{};          // beside `status`
-  httplib::Headers headers{};  // beside `status`
-  std::function<void(httplib::Response&)> lie = nullptr;  // changes what is about to be sent
-  int64_t cut_after = -1;              // closes the connection behind so many bytes of the body
+  std::string body{};          // in addition to `status`
+  httplib::Headers headers{};  // in addition to `status`
+  std::function<void(httplib::Response&)> lie = nullptr;  // changes the answer before it is sent
+  int64_t cut_after = -1;              // closes the connection after this many bytes of the body
   std::chrono::milliseconds delay{0};  // before the answer
 };
 

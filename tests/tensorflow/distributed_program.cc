@@ -1,6 +1,6 @@
 // The program of tools/peers/distributed.py, in Muster: a DNNClassifier that continues TensorFlow's
 // checkpoint of step 0 in --model_dir, on the rows of --data_dir, with any strategy.
-// tools/peers/distributed_compare.py runs both beside each other.
+// tools/peers/distributed_compare.py runs and compares both.
 #include <fmt/format.h>
 #include <muster/muster.h>
 

@@ -1,5 +1,4 @@
-// Modules of LibTorch in a model context: what becomes of their tensors, what they draw, and what
-// is refused.
+// Modules of LibTorch in a model context: their tensors, their random numbers, and refused modules.
 #include <gmock/gmock.h>
 
 #include "muster/base/error_of.h"
@@ -117,7 +116,7 @@ TEST(TorchModuleTest, StridedParametersBecomeContiguous) {
   EXPECT_TRUE(net.get()->w.equal(torch::arange(6.0).view({2, 3}).t()));
 }
 
-// --- what is refused -----------------------------------------------------------------------------
+// --- refused modules -----------------------------------------------------------------------------
 
 struct Lazy : torch::nn::Module {
   Tensor forward(const Tensor& x) {

@@ -292,7 +292,7 @@ TEST(ModelCalls, ThatOneWorkerMayMakeAloneMeetNobody) {
   });
 }
 
-// It meets nobody, and changes what one worker trains.
+// The call waits for no other worker, and changes what one worker trains.
 TEST(ModelCalls, ALearningRateOfTheChiefAloneIsNamed) {
   std::atomic<int> told{0};
   run_models([&](int rank, keras::Model& model, const std::string&) {
@@ -322,7 +322,7 @@ RunConfig config_of(const std::string& model_dir, const Environment& environment
 
 Dataset some_batches() { return examples(24).batch(12); }
 
-// Both have trained; then each comes to a call of its own, and waits so long for the other.
+// Both have trained; then each reaches a call of its own, and waits this long for the other.
 std::map<int, Error> errors_after_training(double seconds,
                                            const std::function<void(int rank, Estimator&)>& then) {
   const TempDirectory folder;
@@ -375,7 +375,7 @@ TEST(EstimatorCalls, ThatDifferAreNamedAtOnce) {
     }
   });
   ASSERT_EQ(errors.size(), 2u);
-  // Who is quicker tells the other one.
+  // The quicker one notifies the other one.
   for (const auto& [rank, error] : errors) {
     EXPECT_EQ(error.kind(), ErrorKind::kInvalidArgument);
     EXPECT_THAT(error.what(), AllOf(HasSubstr("worker 0 to Estimator::evaluate()"),

@@ -23,7 +23,7 @@ using c10::DeviceIndex;
 using c10::Stream;
 using c10::StreamId;
 
-// The default stream is 0; CUDA's pool has as many beside it.
+// The default stream is 0; CUDA's pool has this many more.
 constexpr int kPoolStreams = 32;
 constexpr std::align_val_t kAlignment{64};
 
@@ -33,7 +33,7 @@ thread_local std::array<StreamId, kTestDevices> current_streams{};
 std::atomic<int> at_work = 0;  // TestDevicesAtWork
 std::atomic<int64_t> bytes_in_use = 0;
 
-// A block begins with its own size, in as many bytes as keep what follows aligned.
+// A block begins with its own size, in as many bytes as keep the rest aligned.
 constexpr size_t kHead = static_cast<size_t>(kAlignment);
 
 void free_block(void* block) {
@@ -48,7 +48,7 @@ c10::DataPtr allocate_block(size_t size) {
   if (size == 0) return c10::DataPtr(nullptr, device);
   char* block = static_cast<char*>(::operator new(kHead + size, kAlignment));
   std::memcpy(block, &size, sizeof size);
-  // As numbers these bytes are NaN: whoever reads what nobody wrote shall see it.
+  // As numbers these bytes are NaN, so that a read of unwritten memory is noticed.
   std::memset(block + kHead, 0xFF, size);
   bytes_in_use += static_cast<int64_t>(size);
   return c10::DataPtr(block + kHead, block, &free_block, device);
@@ -62,7 +62,7 @@ class TestAllocator final : public c10::Allocator {
   void copy_data(void* to, const void* from, size_t size) const { std::memcpy(to, from, size); }
 };
 
-// The work of one stream that nobody has waited for yet.
+// The work of one stream that was not waited for yet.
 class WorkQueue {
  public:
   void add(std::function<void()> work) {
@@ -175,7 +175,7 @@ class TestGuard final : public c10::impl::DeviceGuardImplInterface {
 C10_REGISTER_GUARD_IMPL(PrivateUse1, TestGuard);
 
 #if __has_include(<ATen/detail/PrivateUse1HooksInterface.h>)
-// By these LibTorch 2 knows that the device has streams, also beside GPUs.
+// By these LibTorch 2 knows that the device has streams, also next to GPUs.
 struct TestHooks final : public at::PrivateUse1HooksInterface {
   bool isBuilt() const { return true; }
   bool isAvailable() const { return true; }
