@@ -75,7 +75,7 @@ TEST_F(JobsCommandTest, MasterAndServersAndAnEvaluator) {
   EXPECT_EQ(config["task"]["type"], "evaluator");
 }
 
-TEST_F(JobsCommandTest, ItGoesOnByItselfAndCanBeCancelled) {
+TEST_F(JobsCommandTest, ItContinuesByItselfAndCanBeCancelled) {
   program(
       "trap 'while [ ! -e go ]; do sleep 0.02; done; touch saved; exit 143' TERM\n"
       "touch ready; while :; do sleep 0.05; done");
@@ -199,7 +199,7 @@ TEST_F(JobsCommandTest, CtrlCEndsThePrintingAndNotTheJob) {
   EXPECT_TRUE(becomes("fit", "cancelled"));
 }
 
-TEST_F(JobsCommandTest, WhatAsksForARestartGetsIt) {
+TEST_F(JobsCommandTest, AProgramThatAsksForARestartGetsIt) {
   program("[ -e again ] && exit 0; touch again; exit 138");
   ASSERT_EQ(muster("submit --name=again --wait ./train").code, 0);
   EXPECT_EQ(status("again")["restarts"], 1);

@@ -179,7 +179,7 @@ TEST_F(SearchCommandTest, AValueThatIsSearchedIsNotGivenByHand) {
 }
 
 // It is no way to leave trials out.
-TEST_F(SearchCommandTest, FewerTrialsThanThereAreIsSaid) {
+TEST_F(SearchCommandTest, FewerTrialsThanThereAreIsReported) {
   write("search.yaml", search_of(3, 3));
   program(kReport);
   const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train";
@@ -275,7 +275,7 @@ TEST_F(SearchCommandTest, ASearchThatIsCancelledIsEndingUntilItsTrialsHaveSaved)
 }
 
 // Of two commands that continue a killed search, one does, and no trial runs twice.
-TEST_F(SearchCommandTest, OfTwoThatGoOnAtATimeOneDoes) {
+TEST_F(SearchCommandTest, OneOfTwoThatContinueAtATimeWins) {
   write("search.yaml", search_of(1, 1));
   program(std::string("mkdir running || touch twice\n"
                       "trap 'rmdir running; exit 143' TERM\ntouch began; echo x >> starts\n"
@@ -304,7 +304,7 @@ TEST_F(SearchCommandTest, OfTwoThatGoOnAtATimeOneDoes) {
 }
 
 // Wherever a search is killed, the same command continues it, and no trial runs twice at a time.
-TEST_F(SearchCommandTest, ASearchThatIsKilledAnywhereGoesOn) {
+TEST_F(SearchCommandTest, ASearchThatIsKilledAnywhereContinues) {
   write("search.yaml", search_of(2, 2));
   program(std::string("cd \"${@: -1}\"; mkdir running || touch twice\n"
                       "trap 'rmdir running; exit 143' TERM\nsleep 0.1\n") +
@@ -385,7 +385,7 @@ TEST_F(SearchCommandTest, OtherArgumentsBeginAnInterruptedSearchAnew) {
 }
 
 // The command does not wait until the killed process is gone.
-TEST_F(SearchCommandTest, ASearchGoesOnAtOnceAfterItWasKilled) {
+TEST_F(SearchCommandTest, ASearchContinuesAtOnceAfterItWasKilled) {
   write("search.yaml", search_of(1, 1));
   program(std::string("[ -e began ] && {\n") + kReport + "exit; }\ntouch began; sleep 60\n");
   const std::string command = "submit --config=search.yaml --job-dir=tune --name=tune ./train";

@@ -85,7 +85,7 @@ TEST_F(SlurmSearchTest, ATrialWhoseSubmissionWasCutOffIsShownAndCancelled) {
 }
 
 // A user's own comment on a job hides no trial.
-TEST_F(SlurmSearchTest, ATrialIsKnownBehindACommentOfTheUsersOwn) {
+TEST_F(SlurmSearchTest, ATrialIsKnownAfterACommentOfTheUsersOwn) {
   const std::string comment = " --slurm=--comment=my=lab";
   cut_off(comment);
   EXPECT_THAT(read("slurm/17.comment"), StartsWith("my=lab:s"));

@@ -113,7 +113,7 @@ TEST_F(SlurmJobsTest, ItsLongestTimeEndsAJob) {
 }
 
 // The job is not cancelled either when its tasks have to be killed.
-TEST_F(SlurmJobsTest, WhatDoesNotSaveInItsLongestTimeIsKilled) {
+TEST_F(SlurmJobsTest, AJobThatDoesNotSaveInItsLongestTimeIsKilled) {
   program("trap '' USR1\nwhile :; do sleep 0.05; done");
   const ShellOutput ran =
       muster("submit --to=slurm --max-running-time=2 --name=deaf --wait ./train");

@@ -113,7 +113,7 @@ std::vector<Finding> said_of(const std::map<std::string, Addresses>& hosts) {
   return judge_environment(facts);
 }
 
-TEST(DoctorHosts, WhatIsEqualIsSaidOnce) {
+TEST(DoctorHosts, EqualFindingsAreReportedOnce) {
   std::map<std::string, Addresses> hosts;
   for (int i = 1; i < kMany; ++i) hosts[host(i)] = {};
   hosts[host(0)] = {"10.0.0.5"};

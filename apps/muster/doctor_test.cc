@@ -320,7 +320,7 @@ TEST(Doctor, TfConfig) {
 }
 
 // A setting with which a program refuses to start is reported before, by the same rule.
-TEST(Doctor, WhatKeepsUnauthenticatedPeersOut) {
+TEST(Doctor, SettingsThatKeepUnauthenticatedPeersOut) {
   const auto with = [](std::vector<std::pair<std::string, std::string>> variables) {
     std::map<std::string, std::string> all(variables.begin(), variables.end());
     all.try_emplace("TF_CONFIG", tf_config("node5:2222", "node6:2222", 0));

@@ -94,7 +94,7 @@ TEST_F(TablePlanTest, TheLabelSaysTheTask) {
   EXPECT_THAT(plan(table(yes_no), {.positive = "no"}).classes, ElementsAre("yes", "no"));
 }
 
-TEST_F(TablePlanTest, LeavesOutRowsAndColumnsAsItIsTold) {
+TEST_F(TablePlanTest, LeavesOutRowsAndColumnsAsRequested) {
   const TablePlan made = plan(table([](int i) { return i < 5 ? "?" : yes_no(i); }),
                               {.exclude = "town, age", .weight = "rooms"});
   EXPECT_EQ(made.rows, 55);
@@ -211,7 +211,7 @@ TEST_F(TablePlanTest, NumbersAreReadAsTheyAreWritten) {
   EXPECT_THAT(money.notes, Contains("'weight' is read without its unit 'kg'"));
 }
 
-TEST_F(TablePlanTest, WhatCannotBeKnownIsTold) {
+TEST_F(TablePlanTest, ColumnsOfAnUnclearKindAreReported) {
   const auto table = [](const char* mark) {
     return rows("x\tlabel", 60, [&](int i) {
       return fmt::format("{}{}{:03}\t{}", i % 9 + 1, mark, i * 13 % 1000, yes_no(i));
@@ -261,7 +261,7 @@ TEST_F(TablePlanTest, NumbersThatFloat32RoundsAreDoubles) {
   EXPECT_THAT(made.notes, IsEmpty());
 }
 
-TEST_F(TablePlanTest, NumbersThatAreRoundedAreTold) {
+TEST_F(TablePlanTest, NumbersThatAreRoundedAreReported) {
   // 8 bytes hold identifiers of 16 digits, but not of 17.
   const auto ids = [&](int64_t first) {
     return plan(rows("user,x,label", 90,

@@ -296,7 +296,7 @@ TEST_F(TrainProgramTest, AModelOfAnotherProgramIsLeftAlone) {
   EXPECT_EQ(anew.code, 0) << anew.text;
 }
 
-TEST_F(TrainProgramTest, CtrlCSavesAndTheSameCommandGoesOn) {
+TEST_F(TrainProgramTest, CtrlCSavesAndTheSameCommandContinues) {
   written(folder_ / "t.csv", people(3000, yes_no));
   launch::ChildSpec spec;
   spec.argv = {std::string(std::getenv("MUSTER_BIN_DIR")) + "/muster",

@@ -78,7 +78,7 @@ Tensor counting(const Tensor& tokens) {
   return 50 * torch::one_hot((tokens + 1).remainder(10), 10).to(kFloat32);
 }
 
-TEST(Generate, GoesOnFromThePrompt) {
+TEST(Generate, ContinuesFromThePrompt) {
   EXPECT_THAT(generate(counting, {3, 4}, {.max_new_tokens = 4}), ElementsAre(3, 4, 5, 6, 7, 8));
   EXPECT_THAT(generate(counting, {3}, {.max_new_tokens = 0}), ElementsAre(3));
   EXPECT_THAT(generate(counting, {7}, {.max_new_tokens = 40, .stop = 9}), ElementsAre(7, 8, 9));

@@ -131,7 +131,7 @@ TEST_F(BundleTest, DamageOfDataIsNamedWithTheTensor) {
   }
 }
 
-TEST_F(BundleTest, AFileOfDataThatIsAwayOrTooShortIsSaid) {
+TEST_F(BundleTest, AFileOfDataThatIsAwayOrTooShortIsReported) {
   ASSERT_TRUE(files_.write_atomically(data(), std::string_view("short")).ok());
   Error error = error_of([&] { BundleReader(files_, prefix_); });
   EXPECT_EQ(error.kind(), ErrorKind::kCorrupt);

@@ -127,7 +127,7 @@ int64_t go_on(const std::string& middle, bool ends_training) {
   return made;
 }
 
-TEST(ServedLoop, AChiefBehindItsLastBatchBeginsTheRunForTheOthers) {
+TEST(ServedLoop, AChiefAfterItsLastBatchBeginsTheRunForTheOthers) {
   TempDirectory directory;
   const std::string middle = directory / "middle";
   interrupt_behind_the_chief(middle);
@@ -162,7 +162,7 @@ TEST(ServedLoop, AChiefBehindItsLastBatchThatOnlyLeavesSaysWhatIsNotTrainedOn) {
               AllOf(HasSubstr("scope.end_training() behind it"), HasSubstr("middle/model.ckpt-")));
 }
 
-TEST(ServedLoop, AChiefWithoutAnyBatchIsTold) {
+TEST(ServedLoop, AChiefWithoutAnyBatchIsReported) {
   // The other worker learns of it at once, and may end first.
   std::string told;
   // Servers of a failed run are gone for a task that comes later.
@@ -181,7 +181,7 @@ TEST(ServedLoop, AChiefWithoutAnyBatchIsTold) {
   EXPECT_THAT(told, HasSubstr("the chief's data gave no batch"));
 }
 
-TEST(ServedLoop, WhatIsDoneAlreadyIsNotDoneAgain) {
+TEST(ServedLoop, StepsThatAreDoneAreNotDoneAgain) {
   TempDirectory directory;
   const std::string model_dir = directory / "model";
   for (const int64_t made : {20, 0}) {
@@ -209,7 +209,7 @@ TEST(ServedLoop, WhatIsDoneAlreadyIsNotDoneAgain) {
   }
 }
 
-TEST(ServedLoop, WeightsOfALoopInStepGoOnWithItsPlacesInTheData) {
+TEST(ServedLoop, WeightsOfALoopInStepContinueWithItsPlacesInTheData) {
   TempDirectory directory;
   const std::string model_dir = directory / "model";
   const Dataset data = points(53).shuffle(53).batch(12);

@@ -123,7 +123,7 @@ TEST(ServedLoop, EachExampleIsTrainedOnOnceInEachPass) {
   EXPECT_GE(steps[0], 2 * 13);
 }
 
-TEST(ServedLoop, BehindTheEndOfTrainingAllSeeTheSameWeights) {
+TEST(ServedLoop, AfterTheEndOfTrainingAllSeeTheSameWeights) {
   std::mutex mutex;
   std::vector<double> sums;
   run_cluster({.workers = 3}, [&](const Task& task) {
@@ -203,7 +203,7 @@ TEST(ServedLoop, AWorkerWithoutDataIsNoHindranceAndSeesTheSameWeights) {
 
 // --- tasks that are asked to stop ---
 
-TEST(ServedLoop, AWorkerThatIsToldToStopLeavesTheOthersAtWork) {
+TEST(ServedLoop, AWorkerThatIsAskedToStopLeavesTheOthersAtWork) {
   std::atomic<int64_t> made = 0, by_worker = 0;
   run_cluster({.workers = 2,
                .servers_options = {.rejoin_timeout = Seconds(0.2)},
@@ -223,7 +223,7 @@ TEST(ServedLoop, AWorkerThatIsToldToStopLeavesTheOthersAtWork) {
   EXPECT_GT(made, 40);
 }
 
-TEST(ServedLoop, AChiefThatIsToldToStopSavesAndEndsTheRun) {
+TEST(ServedLoop, AChiefThatIsAskedToStopSavesAndEndsTheRun) {
   TempDirectory directory;
   const std::string model_dir = directory / "model";
   std::atomic<int64_t> made = 0;  // by the worker
@@ -250,7 +250,7 @@ TEST(ServedLoop, AChiefThatIsToldToStopSavesAndEndsTheRun) {
 
 // --- refused calls ---
 
-TEST(ServedLoop, WhatNeedsAllWorkersIsRefusedWithAWordOfWhatDoesIt) {
+TEST(ServedLoop, CallsThatNeedAllWorkersAreRefusedWithAHint) {
   run_cluster({.workers = 2}, [&](const Task& task) {
     const Regression regression;
     if (task.rank < 0) {

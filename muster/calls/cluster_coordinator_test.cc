@@ -149,12 +149,12 @@ void expect_one_error(ClusterCoordinator& coordinator, const Program& program) {
             5);
 }
 
-TEST(ClusterCoordinator, AnErrorIsToldOnceHere) { run_alone({}, expect_one_error); }
-TEST(ClusterCoordinator, AnErrorIsToldOnceByAWorker) {
+TEST(ClusterCoordinator, AnErrorIsReportedOnceHere) { run_alone({}, expect_one_error); }
+TEST(ClusterCoordinator, AnErrorIsReportedOnceByAWorker) {
   run_cluster({.workers = 2}, expect_one_error);
 }
 
-TEST(ClusterCoordinator, WhatWasScheduledBehindAFailureIsCancelled) {
+TEST(ClusterCoordinator, CallsScheduledAfterAFailureAreCancelled) {
   run_cluster({}, [](ClusterCoordinator& coordinator, const Program& program) {
     std::vector<RemoteValue> values;
     // The worker needs longer for one call than this thread to schedule them all, except on a very

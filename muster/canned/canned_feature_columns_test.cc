@@ -196,7 +196,7 @@ TEST(FeatureColumnsTest, ItLearnsEvaluatesAndPredictsAndIsExportedForResolvedFea
   }
 }
 
-TEST(FeatureColumnsTest, WhatIsMissingOrResolvedInATraceIsToldByName) {
+TEST(FeatureColumnsTest, FeaturesThatAreMissingOrResolvedInATraceAreNamed) {
   const TempDirectory directory;
   Estimator estimator(wide_and_deep(), quiet_config(directory / "m"));
   const auto without_city = [] {

@@ -130,7 +130,7 @@ TEST(Checkpoint, FileIsWhatTheSafetensorsSpecificationSays) {
   EXPECT_EQ(metadata["muster_digest"], header_digest(raw.header));
 }
 
-TEST(Checkpoint, WhatCannotBeStoredIsNamed) {
+TEST(Checkpoint, TensorsThatCannotBeStoredAreNamed) {
   TempDirectory directory;
   const std::string path = directory / "a.safetensors";
   const auto expect = [&](Checkpoint checkpoint, const std::string& message) {

@@ -55,7 +55,7 @@ TEST_F(WatchTest, SeesWhatTheHolderSaysAndItsEnd) {
   EXPECT_TRUE(files().list_directory(directory.path()).value().empty());
 }
 
-TEST_F(WatchTest, WhatDoesNotChangeForAMinuteIsDeadUntilItChanges) {
+TEST_F(WatchTest, AFileThatDoesNotChangeForAMinuteIsDeadUntilItChanges) {
   write_foreign(directory.path(), 1);
   EXPECT_TRUE(watch.look());
   clock.advance(LeaseWatch::kHeartbeatTimeout - 1s);
@@ -128,7 +128,7 @@ TEST(LeaseTest, ABeatInABucketIsTwoRequests) {
   EXPECT_EQ(store.requests(), 2);
 }
 
-TEST_F(WatchTest, WhoeverWasTakenForDeadLosesTheName) {
+TEST_F(WatchTest, AHolderThatWasTakenForDeadLosesTheName) {
   Lease first(directory.path(), "far", {.holder = "first"}, {.beat = kNever});
   EXPECT_FALSE(first.lost());
   {
@@ -182,7 +182,7 @@ TEST(LeasedCheckpointsTest, StayUntilTheirLeaseLetsThemGo) {
   EXPECT_THAT(steps_in(directory.path()), ElementsAre(6));
 }
 
-TEST(LeasedCheckpointsTest, WhoLetsGoLastMayTidyUp) {
+TEST(LeasedCheckpointsTest, TheLastHolderMayTidyUp) {
   TempDirectory directory;
   CheckpointManager saves(directory.path(), {.keep_checkpoint_max = 1});
   CheckpointManager reads(directory.path(), {.keep = [](const std::string& prefix) {

@@ -80,7 +80,7 @@ TEST(StoreClaim, OneWhoseProcessIsGoneHoldsNothing) {
   claim.check();
 }
 
-TEST(StoreClaim, TheOneWhoLostItIsTold) {
+TEST(StoreClaim, AHolderThatLostItIsNotified) {
   MemoryStore store;
   const StoreClaim claim(kClaimed, store, {}, {.lease = {.beat = 1ms}});
   store.write_atomically("mem://bucket/run/writer.lease", lease_text(1)).value();

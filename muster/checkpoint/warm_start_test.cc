@@ -247,7 +247,7 @@ TEST_F(WarmStartTest, NamesAndPatternsThatAreNoneAreToldBeforeAnythingIsRead) {
   EXPECT_TRUE(is_initial("net/dense/kernel"));
 }
 
-TEST_F(WarmStartTest, VocabulariesThatDoNotGoTogetherAreTold) {
+TEST_F(WarmStartTest, VocabulariesThatDoNotGoTogetherAreReported) {
   add("net/dense/kernel", {4, 4});
   const auto told = [&](const std::function<void(VocabInfo&)>& change) {
     VocabInfo info{.new_vocab = vocabulary("new.txt", {"a", "b", "c", "d"}),
@@ -281,7 +281,7 @@ TEST_F(WarmStartTest, VocabulariesThatDoNotGoTogetherAreTold) {
   EXPECT_THAT(told([](auto& v) { v.old_vocab.clear(); }), HasSubstr("VocabInfo.old_vocab is"));
 }
 
-TEST_F(WarmStartTest, ACheckpointThatIsNotThereOrNotOursIsTold) {
+TEST_F(WarmStartTest, ACheckpointThatIsNotThereOrNotOursIsReported) {
   add_model();
   const TempDirectory other;
   const auto told = [&](const std::string& from) { return error_of([&] { start(from); }); };

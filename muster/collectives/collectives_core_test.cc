@@ -250,7 +250,7 @@ TEST(ProgressEngine, TheLastRankSumsForThoseThatHavePostedAndSleep) {
 }
 
 // The others cannot begin operations that this rank has not posted, so it has to be awake for that.
-TEST(ProgressEngine, WhoWaitsForMoreThanThereAreSlotsSleepsUntilTheyAreFree) {
+TEST(ProgressEngine, ACallWithoutAFreeSlotSleepsUntilOneIsFree) {
   constexpr uint64_t kOperations = 3 * internal::kSlots;
   const internal::GroupMembers members = internal::members_of_one_process(2);
   const auto reduce_all = [&](int rank) {

@@ -90,7 +90,7 @@ void end_where_chunk_2_is_summed(const Tensor& buffer) {
 }
 
 // Rank 1 finds that rank 2 has not begun with its own part, sums it, and dies in the middle.
-TEST(SharedMemoryProcesses, WhoeverDiesInThePartOfAnotherIsNamedAtOnce) {
+TEST(SharedMemoryProcesses, ARankThatDiesInThePartOfAnotherIsNamedAtOnce) {
   ProcessTasks tasks(3,
                      [](Task& task) {
                        auto group = join_group(task);

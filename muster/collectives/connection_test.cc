@@ -139,7 +139,7 @@ TEST_F(ConnectionTest, AMessageGivenUpInTheMiddleClosesTheConnection) {
   EXPECT_TRUE(there_->closed());
 }
 
-TEST_F(ConnectionTest, WhatWasSentBeforeTheEndArrives) {
+TEST_F(ConnectionTest, MessagesSentBeforeTheEndArrive) {
   const std::string text = pattern(1000);
   {
     const auto sent = here_->send(bytes_of(text), 1000, 4);
@@ -160,7 +160,7 @@ TEST_F(ConnectionTest, WhatWasSentBeforeTheEndArrives) {
 }
 
 // A goodbye after a message that is never received still says why the other side left.
-TEST_F(ConnectionTest, WhatStandsBehindAHeldUpMessageArrivesAtTheEnd) {
+TEST_F(ConnectionTest, MessagesAfterAHeldUpOneArriveAtTheEnd) {
   const std::string payload = pattern(100'000), goodbye = "worker 2 was lost";
   const auto length = static_cast<int64_t>(goodbye.size());
   for (const bool by_writing : {false, true}) {
@@ -190,7 +190,7 @@ TEST_F(ConnectionTest, WhatStandsBehindAHeldUpMessageArrivesAtTheEnd) {
   }
 }
 
-TEST_F(ConnectionTest, WhatIsNoMessageClosesIt) {
+TEST_F(ConnectionTest, BytesThatAreNoMessageCloseIt) {
   const std::string noise = "GET / HTTP/1.1\r\nHost: here\r\n\r\n";
   ASSERT_EQ(::send(here_->descriptor(), noise.data(), noise.size(), 0),
             static_cast<ssize_t>(noise.size()));

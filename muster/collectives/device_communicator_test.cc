@@ -241,7 +241,7 @@ INSTANTIATE_TEST_SUITE_P(Kinds, OnDevices,
                                                   run_group(options, body);
                                                 }}));
 
-TEST(DeviceBackendCommunicator, WhatItCannotEnqueueEndsEveryRank) {
+TEST(DeviceBackendCommunicator, ACallThatItCannotEnqueueEndsEveryRank) {
   run_group({.size = 2, .timeout = std::chrono::seconds(20)},
             [&](std::unique_ptr<Communicator> group) {
               const Device device = test_device(group->rank());
@@ -264,7 +264,7 @@ TEST(DeviceBackendCommunicator, WhatItCannotEnqueueEndsEveryRank) {
 }
 
 // While the device is still at it.
-TEST(DeviceBackendCommunicator, WhatTakesTooLongEndsTheGroup) {
+TEST(DeviceBackendCommunicator, ACallThatTakesTooLongEndsTheGroup) {
   const testing::TestDevicesAtWork at_work;
   run_group({.size = 2, .timeout = milliseconds(300)}, [&](std::unique_ptr<Communicator> group) {
     const Device device = test_device(group->rank());
@@ -296,7 +296,7 @@ TEST(DeviceBackendCommunicator, AnAbortedOperationIsNoSuccess) {
             });
 }
 
-TEST(DeviceBackendCommunicator, WhatIsDoneNeedsNobodyToWait) {
+TEST(DeviceBackendCommunicator, ACallThatIsDoneNeedsNoWait) {
   run_group({.size = 2}, [&](std::unique_ptr<Communicator> group) {
     const Tensor sums = torch::full({4}, group->rank() + 1, test_device(group->rank()));
     (void)group->all_reduce(sums);

@@ -271,7 +271,7 @@ TEST(SharedMemoryCommunicator, AnotherUserIsRefused) {
   close(doors[1]);
 }
 
-TEST(SharedMemoryCommunicator, WhoeverKnowsOfAFailureEndsTheWait) {
+TEST(SharedMemoryCommunicator, AFailureThatTheCallerKnowsOfEndsTheWait) {
   MemoryStore store;
   const auto mine = [&](const std::string& name) {
     return store.get("collectives/group/shared_memory/" + name + "/0", 10s);

@@ -193,7 +193,7 @@ TEST(TcpBootstrap, AFloodDoesNotWashAwayThePeers) {
 }
 
 // A rank that is dropped does not become a flood itself.
-TEST(TcpBootstrap, WhoeverIsDroppedPausesBeforeItComesAgain) {
+TEST(TcpBootstrap, ARankThatIsDroppedPausesBeforeItComesAgain) {
   MemoryStore store;
   const TcpListener full = listen_tcp("127.0.0.1");
   store.set("group/at/0", full.address);
@@ -319,7 +319,7 @@ TEST(TcpBootstrap, AProofOfAnotherConnectionIsNoProof) {
   play(heard);
 }
 
-TEST(TcpBootstrap, WhoeverKnowsOfAFailureEndsTheWait) {
+TEST(TcpBootstrap, AFailureThatTheCallerKnowsOfEndsTheWait) {
   MemoryStore store;
   store.set("group/at/1", "127.0.0.1:1");
   TcpGroupOptions options = options_for(store, 0, 2);

@@ -113,7 +113,7 @@ TEST(CommandLineTest, AWrongValueIsNamedWithWhatIsAllowed) {
   for (const auto& [word, said] : wrong) EXPECT_THAT(complaint({word}), HasSubstr(said)) << word;
 }
 
-TEST(CommandLineTest, AMissingValueIsSaid) {
+TEST(CommandLineTest, AMissingValueIsReported) {
   for (const std::vector<std::string>& words :
        std::vector<std::vector<std::string>>{{"--name"}, {"--name="}, {"--name", ""}}) {
     EXPECT_EQ(complaint(words).substr(0, 20), "--name needs a value");

@@ -105,7 +105,7 @@ TEST(Coordinator, KnowsWhenAllKnowOfAStartFailure) {
 
 // It ends no wait of another task, since another process may come in its place; the waiting tasks
 // are notified at once.
-TEST(Coordinator, ATaskThatWasToldToStopWhileItJoinsTellsThoseWhoWait) {
+TEST(Coordinator, ATaskThatWasAskedToStopWhileItJoinsTellsThoseWhoWait) {
   CoordinatorServer server(test_server_options(4));
   // Whether a task was asked to stop, and how often it looked: once a try.
   struct Told {
@@ -148,7 +148,7 @@ TEST(Coordinator, ATaskThatWasToldToStopWhileItJoinsTellsThoseWhoWait) {
               HasSubstr("chief is waiting for worker 0 at 127.0.0.1:2223, which was told to stop"));
 }
 
-TEST(Coordinator, ATaskThatWasToldToStopLeavesABarrierOthersDoNotComeTo) {
+TEST(Coordinator, ATaskThatWasAskedToStopLeavesABarrierOthersDoNotComeTo) {
   CoordinatorServer server(test_server_options(2));
   std::atomic<bool> stop = false;
   std::vector<Client> clients(2);
@@ -254,7 +254,7 @@ TEST(Coordinator, AMissingWorkerIsNamedAndGivenUpAtTheDeadline) {
   EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("chief is waiting for"));
 }
 
-TEST(Coordinator, OfATaskThatDoesNotComeIsSaidOnceHowItHasToBeStarted) {
+TEST(Coordinator, ATaskThatDoesNotComeIsReportedOnceWithHowItHasToBeStarted) {
   CoordinatorServer server(test_server_options(2));
   ManualClock clock;
   std::atomic<int> tries = 0;
@@ -291,7 +291,7 @@ TEST(Coordinator, OfATaskThatDoesNotComeIsSaidOnceHowItHasToBeStarted) {
 }
 
 // Where tasks have met before, one of them makes a call that another one does not make.
-TEST(Coordinator, WhoDoesNotComeAgainIsSaidToMakeAnotherCall) {
+TEST(Coordinator, ATaskThatDoesNotComeAgainIsReportedToMakeAnotherCall) {
   CoordinatorServer server(test_server_options(2));
   ManualClock clock;
   std::atomic<int> tries = 0;
@@ -324,7 +324,7 @@ TEST(Coordinator, WhoDoesNotComeAgainIsSaidToMakeAnotherCall) {
 }
 
 // The ten seconds are for the program that starts it again.
-TEST(Coordinator, WhoWaitsForAProcessThatHasEndedSaysWithoutWhichCall) {
+TEST(Coordinator, ATaskThatWaitsForAnEndedProcessSaysForWhichCall) {
   CoordinatorServer server(test_server_options(3));
   ManualClock clock;
   std::atomic<int> tries = 0;

@@ -99,7 +99,7 @@ class RunningGroup {
   std::atomic<bool> stop_ = false;
 };
 
-TEST(UnauthenticatedPeers, WhoDoesNotKnowTheTokenIsRefusedWhateverItAsks) {
+TEST(UnauthenticatedPeers, APeerWithoutTheTokenIsRefusedForEachRequest) {
   RunningGroup group;
   for (const cluster::Job& job :
        {cluster::Job{}, cluster::Job{.id = "theirs", .token = "the token of another job"},
@@ -367,7 +367,7 @@ TEST(UnauthenticatedPeers, AConnectionThatIsClosedIsNamedWhileOneWaits) {
   }
 }
 
-TEST(UnauthenticatedPeers, AreToldOfOncePerAddressAndReason) {
+TEST(UnauthenticatedPeers, AreReportedOncePerAddressAndReason) {
   RunningGroup group;
   testing::internal::CaptureStderr();
   for (int i = 0; i < 3; ++i) {

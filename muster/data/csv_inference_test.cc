@@ -127,7 +127,7 @@ TEST_F(CsvInferenceTest, NumbersHaveTheMarksTheyAreSaidToHave) {
 }
 
 // 2^24 and more: float32 has no place for every day and every identifier.
-TEST_F(CsvInferenceTest, NumbersThatFloat32RoundsAreToldApart) {
+TEST_F(CsvInferenceTest, NumbersThatFloat32RoundsAreDistinguished) {
   const std::string path = write("day,time,x\n20180131,1517443201.5,0.1\n,1517443202.5,0.7\n");
   EXPECT_EQ(kinds_of(infer_csv(path, {.missing_number = kNoNumber})),
             "day:float64? time:float64? x:float32? ");

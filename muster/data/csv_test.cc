@@ -56,7 +56,7 @@ TEST_F(CsvTest, MissingValuesTakeTheDefaultOfTheirColumn) {
   EXPECT_THAT(texts(rows.at("d").value()), ElementsAre("none", "x"));
 }
 
-TEST_F(CsvTest, BadRowsAreNamedInTheirTurnAndReadingGoesOn) {
+TEST_F(CsvTest, BadRowsAreNamedInTheirTurnAndReadingContinues) {
   const std::string path = write("a,b\n1,2\n3,x4\n5,6\n7\n\n\"8\n\",9\n,10\n11,12\n1.5,13\n14,15");
   const auto reader = open(path, {.columns = {{"a", CsvKind::kInt64}, {"b"}}});
   Element rows;

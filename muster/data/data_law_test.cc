@@ -376,7 +376,7 @@ TEST_F(Laws, ARunContinuesOnAnotherNumberOfReplicasAndBatchSize) {
   }
 }
 
-TEST(Sharding, AShardReadsNothingOfOthersAlsoBehindPrefetch) {
+TEST(Sharding, AShardReadsNothingOfOthersAlsoAfterPrefetch) {
   for (int64_t index : {0, 1, 2}) {
     std::vector<int64_t> mapped, expected;
     const Dataset dataset = Dataset::range(40)

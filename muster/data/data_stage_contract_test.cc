@@ -147,7 +147,7 @@ TEST(Restoring, OutOfOrderContinuesOnAnotherNumberOfReplicas) {
   }
 }
 
-TEST(Restoring, AnAssertionIsToldOnce) {
+TEST(Restoring, AnAssertionIsReportedOnce) {
   const Dataset five = Dataset::range(5).filter([](const Element&) { return true; });
   for (const int64_t expected : {3, 6}) {
     const Dataset dataset = five.assert_cardinality(expected);
@@ -347,7 +347,7 @@ TEST(Stopping, EndsTheSearchForAnElementThatShowsTheShapes) {
 }
 
 // A replica without rows of an unreadable part throws the same error as the replica that has them.
-TEST(Stopping, WhatCannotBeReadIsTheErrorOfEveryReplica) {
+TEST(Stopping, AnUnreadablePartIsTheErrorOfEveryReplica) {
   const Dataset missing = Dataset::from_files({"/nowhere/file.txt"}, data::text_line_format())
                               .with_options({.auto_shard_policy = AutoShardPolicy::kData});
   const Dataset broken =

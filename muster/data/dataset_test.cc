@@ -204,7 +204,7 @@ TEST(Dataset, ElementsCanBeWrittenTo) {
   EXPECT_TRUE(torch::equal(data, torch::arange(6).view({3, 2})));
 }
 
-TEST(Map, ErrorsComeAtTheirPlaceAndTheIteratorGoesOn) {
+TEST(Map, ErrorsComeAtTheirPlaceAndTheIteratorContinues) {
   const auto odd_one_out = [](const Element& element) -> Element {
     if (numbers_in(element)[0] == 4) throw std::runtime_error("cannot decode");
     return element;

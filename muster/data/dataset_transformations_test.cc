@@ -264,7 +264,7 @@ TEST(Cache, APositionInAFileContinues) {
   }
 }
 
-TEST(Cache, WhoGetsAnElementMayWriteToIt) {
+TEST(Cache, ACallerMayWriteToItsElement) {
   const Dataset dataset = Dataset::range(2).cache().repeat(2).map([](const Element& x) {
     Tensor(x.value().tensor()).add_(10);
     return x;
@@ -370,7 +370,7 @@ TEST(Times, CountElementsOfEveryStage) {
 }
 
 // A cache changes only time: in each pass maps after it draw the same numbers as without it.
-TEST(Cache, KeysBehindItAreThoseOfThePass) {
+TEST(Cache, KeysAfterItAreThoseOfThePass) {
   const auto drawn = [](const Element&, RandomKey key) {
     return Element(
         torch::scalar_tensor(static_cast<int64_t>(Random(key).uniform_below(1 << 30)), at::kLong));

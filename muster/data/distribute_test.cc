@@ -176,7 +176,7 @@ TEST(Distribute, ProcessesThatReadTheSameShuffleItDifferently) {
   EXPECT_EQ(input.applied, AutoShardPolicy::kOff);
 }
 
-TEST(Distribute, WhatIsShardedByHandIsLeftAlone) {
+TEST(Distribute, ADatasetShardedByHandIsLeftAlone) {
   for (const int64_t pipeline : {0, 1}) {
     const Dataset mine = Dataset::range(24).shuffle(24).shard(2, pipeline).batch(3);
     const Lists whole = rest_of(*mine.iterator({.seed = kSeed}));

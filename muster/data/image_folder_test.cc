@@ -132,7 +132,7 @@ TEST_F(ImageFolder, AnImageThatCannotBeDecodedIsNamed) {
   EXPECT_THAT(error.what(), AllOf(HasSubstr("cats/broken.jpg"), HasSubstr("cut short")));
 }
 
-TEST_F(ImageFolder, WhatIsNoImageFolderIsRefused) {
+TEST_F(ImageFolder, FoldersThatAreNoImageFolderAreRefused) {
   const auto message = [&](const std::string& path) {
     return error_of([&] { image_folder(path); }).message();
   };

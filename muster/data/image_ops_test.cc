@@ -118,7 +118,7 @@ TEST(ImageOps, ResizeAgreesWithLibTorch) {
   }
 }
 
-TEST(ImageOps, WhatDoesNotCountIsNotLookedAt) {
+TEST(ImageOps, PixelsWithoutWeightAreNotLookedAt) {
   Tensor image = noise({4, 4, 3});
   image[0][0].fill_(std::numeric_limits<float>::infinity());
   EXPECT_TRUE(torch::equal(resize(image, 4, 4), image));

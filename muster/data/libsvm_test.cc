@@ -54,7 +54,7 @@ TEST_F(LibsvmTest, SparseRowsComeOneByOne) {
   EXPECT_EQ(reader->read(10, &rows), 0);
 }
 
-TEST_F(LibsvmTest, BadLinesAreNamedAndReadingGoesOn) {
+TEST_F(LibsvmTest, BadLinesAreNamedAndReadingContinues) {
   const std::vector<std::pair<std::string, std::string>> bad = {
       {"x 1:1", "'x' is no float32 label"},
       {"1,2 1:1", "'1,2' is no float32 label"},

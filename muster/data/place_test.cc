@@ -51,7 +51,7 @@ TEST(Place, NamesFileAndElement) {
               StartsWith("map 'check' failed on element 2 of 10-14 (pass 0)"));
 }
 
-TEST(Place, NamesFileAndElementBehindInterleave) {
+TEST(Place, NamesFileAndElementAfterInterleave) {
   const std::string expected =
       "map 'check' failed on element 3 of 20-24, in what interleave makes of source element 2 "
       "(pass "
@@ -196,7 +196,7 @@ TEST(Place, OfFilterAndZip) {
               HasSubstr("failed on element 2 of 10-14, in input 0 of zip (pass"));
 }
 
-TEST(Place, IsUnknownBehindAFileOfACache) {
+TEST(Place, IsUnknownAfterAFileOfACache) {
   const TempDirectory dir;
   const Dataset kept = files_of(three_names()).cache(dir / "kept");
   EXPECT_EQ(rest_of(*kept.iterator()).size(), 12U);

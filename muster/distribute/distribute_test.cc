@@ -51,7 +51,7 @@ TEST(VariableTableTest, TheSecondCallReturnsTheFirstOnesVariable) {
   EXPECT_TRUE(first.value().requires_grad());
 }
 
-TEST(VariableTableTest, WhatDoesNotTrainRequiresNoGradient) {
+TEST(VariableTableTest, VariablesThatDoNotTrainRequireNoGradient) {
   VariableTable table(0);
   VariableSpec constant = spec_of("constant", {2});
   constant.trainable = false;

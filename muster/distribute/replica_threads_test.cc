@@ -26,7 +26,7 @@ TEST(ReplicaThreadsTest, EachReplicaKeepsItsThread) {
   EXPECT_NE(first[1], first[2]);
 }
 
-TEST(ReplicaThreadsTest, TheFirstFailureIsThrownAndTheThreadsGoOn) {
+TEST(ReplicaThreadsTest, TheFirstFailureIsThrownAndTheThreadsContinue) {
   ReplicaThreads threads(2);
   for (int round = 0; round < 100; ++round) {
     const Error error = error_of([&] {

@@ -44,7 +44,7 @@ TEST(SharedCores, TheFirstTaskOfAMachineWarnsWhenItsCoresAreTakenTwice) {
               HasSubstr("7 threads on 4 cores, which slows all of them; set MUSTER_THREADS=2 "));
 }
 
-TEST(SharedCores, WhoeverHasCoresOfItsOwnIsLeftInPeace) {
+TEST(SharedCores, NoWarningForTasksWithCoresOfTheirOwn) {
   // Pinned to their halves, as muster run does it.
   EXPECT_THAT(said({host("a", 2, {0, 1}), host("a", 2, {2, 3})}, 0), IsEmpty());
   EXPECT_THAT(said({host("a", 2, {0, 1, 2, 3}), host("a", 2, {0, 1, 2, 3})}, 0), IsEmpty());

@@ -88,7 +88,7 @@ TEST(BestCheckpointsTest, TheBestStayBesideTheNewest) {
   EXPECT_EQ(checkpoint_step(*again.latest_checkpoint()), 80);
 }
 
-TEST(BestCheckpointsTest, WhatIsBestNoMoreIsDeleted) {
+TEST(BestCheckpointsTest, ACheckpointThatIsNoLongerBestIsDeleted) {
   TempDirectory directory;
   const std::string model_dir = directory / "m";
   const auto train_to = [&](int64_t step, const KeepBest& policy) {

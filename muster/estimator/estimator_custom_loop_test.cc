@@ -208,7 +208,7 @@ TEST(CustomLoopTest, OptionsThatChangeLaterAreCompared) {
 }
 
 // One worker is asked to; the other learns of it in a step.
-TEST(CustomLoopTest, AllWorkersStopBehindTheSameStep) {
+TEST(CustomLoopTest, AllWorkersStopAfterTheSameStep) {
   const TempDirectory directory;
   const LocalCluster cluster(2, /*chief=*/false);
   std::atomic<int64_t> steps = 0;

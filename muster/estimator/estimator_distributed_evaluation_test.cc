@@ -262,7 +262,7 @@ struct Mine : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-TEST(DistributedEvaluationTest, WhatOneReplicaThrowsIsThrownAndTheOthersEnd) {
+TEST(DistributedEvaluationTest, AnErrorOfOneReplicaIsThrownAndTheOthersEnd) {
   for (int64_t broken : {0, 1, 2}) {
     TempDirectory directory;
     std::atomic<int64_t> after{0};

@@ -58,7 +58,7 @@ TEST(EarlyStoppingRunTest, TheLastCheckpointStandsOnceAmongTheEvaluations) {
   EXPECT_EQ(times_of("\"model.ckpt-40\""), 1u) << lines;
 }
 
-TEST(EarlyStoppingRunTest, WhoNeverHearsOfItsEvaluationSaysSo) {
+TEST(EarlyStoppingRunTest, AHookThatNeverReceivesItsEvaluationSaysSo) {
   TempDirectory directory;
   Estimator estimator(falls_until_30, quiet_config(directory / "m"));
   const auto run = [&](const hooks::StopIfOptions& options) {

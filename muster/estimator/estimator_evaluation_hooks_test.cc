@@ -97,7 +97,7 @@ TEST_F(EvaluationHooksTest, AreToldWhenOneThrows) {
   EXPECT_EQ(lines_.back(), "error " + error.message());
 }
 
-TEST_F(EvaluationHooksTest, ThoseOfTheModelComeBehindAndEveryTime) {
+TEST_F(EvaluationHooksTest, HooksOfTheModelComeLastAndEveryTime) {
   const ModelFn model = [&](const Features& features, const Labels& labels, Mode mode,
                             ModelContext& context) {
     EstimatorSpec spec = two_layers(features, labels, mode, context);

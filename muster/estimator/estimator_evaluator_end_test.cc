@@ -92,7 +92,7 @@ TEST(EvaluatorEndTest, AnEndOfTheRunBeforeEndsNothing) {
   }
 }
 
-TEST(EvaluatorEndTest, WaitsNoLongerThanItIsTold) {
+TEST(EvaluatorEndTest, WaitsNoLongerThanItsLimit) {
   TempDirectory directory;
   RunConfig config = evaluator_config(directory / "m");
   config.evaluator_timeout = Seconds(0.2);
@@ -221,7 +221,7 @@ struct LinkUnderTest {
   internal::EvaluatorLink link;
 };
 
-TEST(EvaluatorEndTest, WhoStopsTheChiefMeanwhileLearnsThatTheLastEvaluationIsMissing) {
+TEST(EvaluatorEndTest, AChiefThatIsStoppedMeanwhileSaysThatTheLastEvaluationIsMissing) {
   TempDirectory directory;
   bool stop = false;
   LinkUnderTest test(directory.path(), [&] { return stop; });

@@ -128,7 +128,7 @@ TEST_F(GpuTest, EvaluatesAndPredictsThere) {
   }
 }
 
-TEST_F(GpuTest, ARunGoesOnThereAndBackOnTheCpu) {
+TEST_F(GpuTest, ARunContinuesThereAndBackOnTheCpu) {
   const json params{{"optimizer", "momentum"}};
   const Checkpoint whole = train(directory_ / "whole", one_device(), many_layers, params, 9);
   train(directory_ / "m", one_device(), many_layers, params, 3);

@@ -174,7 +174,7 @@ TEST(LocalReplicasTest, MoreSocketsThanAProcessMayHaveAreAnErrorThatSaysSo) {
               "is the limit(.|\n)*hint: raise the hard limit");
 }
 
-TEST(LocalReplicasTest, WhatOneThrowsEndsAllOfThemAndIsTold) {
+TEST(LocalReplicasTest, AnErrorOfOneEndsAllOfThemAndIsReported) {
   TempDirectory directory;
   const LocalCluster cluster(2);
   run_ranks(2, [&](int rank) {

@@ -197,7 +197,7 @@ TEST(LoopCheckpointTest, AnEstimatorContinuesWhatALoopSavedAndTheOtherWayRound) 
   EXPECT_LT(largest_difference(latest(directory / "one"), latest(directory / "loops")), 1e-5);
 }
 
-TEST(LoopCheckpointTest, WhatWasRestoredCanBeEvaluatedBeforeItTrains) {
+TEST(LoopCheckpointTest, ARestoredModelCanBeEvaluatedBeforeItTrains) {
   TempDirectory directory;
   loop(distribute::one_device(), directory / "m", examples(48));
   const Tensor saved = latest(directory / "m").tensors.at("net/kernel");
@@ -239,7 +239,7 @@ TEST(LoopCheckpointTest, AFunctionThatEvaluatesIsCalledTwiceForItsFirstBatchAlon
   }
 }
 
-TEST(LoopCheckpointTest, WhatCannotBeSavedOrContinuedIsRefused) {
+TEST(LoopCheckpointTest, StateThatCannotBeSavedOrContinuedIsRefused) {
   TempDirectory directory;
   const auto strategy = distribute::mirrored({.replicas = 2});
   const auto sgd = optim::sgd();

@@ -179,7 +179,7 @@ TEST(MirroredTest, TheFirstReplicaEvaluatesAndTheOthersWait) {
   EXPECT_EQ(result->at("global_step"), 25);
 }
 
-TEST(MirroredTest, WhatOneReplicaThrowsIsThrown) {
+TEST(MirroredTest, AnErrorOfOneReplicaIsThrown) {
   struct Mine : std::runtime_error {
     using std::runtime_error::runtime_error;
   };

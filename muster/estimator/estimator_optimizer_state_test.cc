@@ -116,7 +116,7 @@ TEST(LossScaleLawTest, AScaleThatIsTooLargeFallsOnAllReplicas) {
 }
 
 // A plateau every second value, of two steps each.
-TEST(PlateauLawTest, TheRateFallsAndIsTold) {
+TEST(PlateauLawTest, TheRateFallsAndIsReported) {
   struct Rates : Hook {
     void after_step(const StepInfo& info) override {
       rates.push_back(info.metrics->at("learning_rate"));

@@ -116,7 +116,7 @@ TEST(RepeatedEvaluationTest, BuildsOnceAndReadsACheckpointOnce) {
 }
 
 // A model function that writes to a variable begins with the checkpoint's value each time.
-TEST(RepeatedEvaluationTest, WhatTheModelWroteIsTakenBack) {
+TEST(RepeatedEvaluationTest, ValuesThatTheModelWroteAreTakenBack) {
   TempDirectory directory;
   const ModelFn counting = [](const Features& features, const Labels& labels, Mode mode,
                               ModelContext& context) {

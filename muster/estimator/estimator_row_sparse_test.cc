@@ -224,7 +224,7 @@ TEST(RowSparseTest, AModelOfATableAlone) {
   for (size_t n : {1, 2}) EXPECT_TRUE(torch::allclose(tables[0], tables[n], 1e-5, 1e-6));
 }
 
-TEST(RowSparseTest, WhatDoesNotFitIsRefused) {
+TEST(RowSparseTest, MistakesAreRefused) {
   const auto strategy = distribute::one_device();
   const auto message = [&](const std::function<void(const Layer&)>& use) {
     const auto scope = strategy->scope({.environment = Environment()});

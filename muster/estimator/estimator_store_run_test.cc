@@ -96,7 +96,7 @@ TEST_F(StoreRun, ALookThatFailsNeverBeginsAnew) {
   }
 }
 
-TEST_F(StoreRun, WhoCannotLookDoesNotSayThatNothingIsThere) {
+TEST_F(StoreRun, AListingThatFailsDoesNotMeanThatThereIsNoCheckpoint) {
   memory_store().set_plan({.fail_from = 1, .writes_only = false});
   const Error error = error_of(
       [&] { (void)Estimator(two_layers, quiet_config(kRun)).evaluate(shuffled_batches(64, 8)); });
@@ -234,7 +234,7 @@ TEST_F(StoreRun, ReplicasAgreeOnAFailedSave) {
 }
 
 // On a disk a failed save ends the run, unless an option lets the run continue.
-TEST_F(StoreRun, ADiskIsAsStrictAsItIsTold) {
+TEST_F(StoreRun, ADiskIsAsStrictAsConfigured) {
   TempDirectory directory;
   memory_store();
   class Fails : public Hook {

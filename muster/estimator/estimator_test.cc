@@ -60,7 +60,7 @@ TEST(EstimatorTest, TheEndOfTheInputEndsTraining) {
   EXPECT_EQ(latest(directory / "m").global_step, 5);
 }
 
-TEST(EstimatorTest, AnotherBatchSizeOfAContinuedRunIsTold) {
+TEST(EstimatorTest, AnotherBatchSizeOfAContinuedRunIsReported) {
   TempDirectory directory;
   const RunConfig config = quiet_config(directory / "m");
   const auto continued = [&](int64_t batch, int64_t steps) {

@@ -175,7 +175,7 @@ TEST_F(WarmStartedTest, StatisticsAreTakenWhereAListChoosesThem) {
   EXPECT_EQ(first("plain").tensors.at(mean).abs().max().item<double>(), 0);
 }
 
-TEST_F(WarmStartedTest, WhatDoesNotFitIsTold) {
+TEST_F(WarmStartedTest, MistakesAreReported) {
   RunConfig empty = config("m");
   empty.warm_start_from = "";
   EXPECT_THAT(error_of([&] { Estimator(two_layers, empty); }).message(),

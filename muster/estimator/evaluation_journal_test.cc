@@ -75,7 +75,7 @@ TEST_F(JournalTest, InAStoreEachEntryIsAnObject) {
 }
 
 // A model_dir that was copied from a disk to a store, or back, has its history.
-TEST_F(JournalTest, WhatWasCopiedFromElsewhereIsRead) {
+TEST_F(JournalTest, AJournalThatWasCopiedFromElsewhereIsRead) {
   MemoryStore store;
   EvaluationJournal there("mem://b/m", store, system_clock());
   there.append(entry_at(1));
@@ -93,7 +93,7 @@ TEST_F(JournalTest, WhatWasCopiedFromElsewhereIsRead) {
   EXPECT_THAT(again.read_new(), IsEmpty());
 }
 
-TEST_F(JournalTest, WhatIsNoNumberStaysNone) {
+TEST_F(JournalTest, NaNStaysNaN) {
   JournalEntry entry = entry_at(1);
   entry.metrics["auc"] = std::nan("");
   journal.append(entry);

@@ -142,7 +142,7 @@ std::vector<int64_t> evaluated_beside_a_fast_run(bool every_checkpoint, Evaluati
   return evaluated_steps(model_dir);
 }
 
-TEST(EvaluatorTaskTest, ASlowOneGoesOnWithTheNewestAndSaysHowFarItIsBehind) {
+TEST(EvaluatorTaskTest, ASlowOneContinuesWithTheNewestAndSaysHowFarItIsBehind) {
   TempDirectory directory;
   Evaluating evaluator;
   EXPECT_THAT(evaluated_beside_a_fast_run(false, evaluator, directory / "m"), ElementsAre(10, 52));

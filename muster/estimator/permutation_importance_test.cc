@@ -151,7 +151,7 @@ TEST(PermutationImportanceTest, EntriesOfAFeatureMoveTogether) {
   EXPECT_EQ(seen[0].count(-1), 8u + 4u);  // two places of 4 rows, and one of 4 rows
 }
 
-TEST(PermutationImportanceTest, TheTransformComesBehindTheShuffling) {
+TEST(PermutationImportanceTest, TheTransformComesAfterTheShuffling) {
   const auto doubled = [](const Element& batch) {
     return Element::tuple(
         {Element::dict({{"twice", batch.part(0).at("a").value().tensor() * 2}}), batch.part(1)});

@@ -199,7 +199,7 @@ TEST(TrainAndEvaluateTest, EachSpecHasItsOwnThrottle) {
                               "ago, throttle_secs is 120; the next one is due in 120 s"));
 }
 
-TEST(TrainAndEvaluateTest, ExportersAreToldOfEachEvaluationAndOfTheFinalOne) {
+TEST(TrainAndEvaluateTest, ExportersAreNotifiedOfEachEvaluationAndOfTheFinalOne) {
   TempDirectory directory;
   Estimator estimator(two_layers, quiet_config(directory / "m"));
   const auto latest = always("latest"), last = at_the_final("final");

@@ -251,7 +251,7 @@ TEST_F(ServableTest, ABranchOnAValueIsRefused) {
   EXPECT_THAT(write_error().message(), HasSubstr("\"sum\" differs"));
 }
 
-TEST_F(ServableTest, WhatIsComputedWithoutTensorsIsRefused) {
+TEST_F(ServableTest, OutputsComputedWithoutTensorsAreRefused) {
   source_.function = [this](const Tensors& features) {
     const Tensor logits = logits_of(features.at("x"));
     const std::vector<float> numbers(static_cast<size_t>(logits.size(0)), 3);

@@ -139,7 +139,7 @@ TEST_F(ColumnsInFront, AlsoOfSerializedExamples) {
     EXPECT_TRUE(given.at(name).equal(sum)) << name << given.at(name) << sum;
 }
 
-TEST_F(ColumnsInFront, WhatDoesNotFitIsNamed) {
+TEST_F(ColumnsInFront, FeaturesThatDoNotFitAreNamed) {
   EXPECT_THAT(refusal({{"town", Strings(std::vector<std::string>{"a", "b", "c"})}}),
               HasSubstr("the model has no feature 'town'"));
   EXPECT_THAT(refusal({{"city", torch::ones({3}, kInt64)}}),
@@ -155,7 +155,7 @@ TEST_F(ColumnsInFront, WhatDoesNotFitIsNamed) {
       HasSubstr("the feature 'city' is missing, string[-1, 1]"));
 }
 
-TEST(ServingInputTest, WhatCannotBeIsRefused) {
+TEST(ServingInputTest, ImpossibleReceiversAreRefused) {
   EXPECT_THAT(
       error_of([] {
         serving_input_receiver(

@@ -50,7 +50,7 @@ TEST(LayersOfColumnsTest, ColumnsAreJoinedInTheOrderOfTheirNames) {
                                                       {2, 10}));
 }
 
-TEST(LayersOfColumnsTest, WhatWasResolvedIsTakenAsItIs) {
+TEST(LayersOfColumnsTest, ResolvedFeaturesAreTakenAsTheyAre) {
   const std::vector<FeatureColumn> columns{embedding_column(kWeighted, 3), numeric_column("x")};
   const DenseFeatures layer(columns);
   Features raw = sentences();
@@ -273,7 +273,7 @@ TEST(LayersOfColumnsTest, VariablesAreNamedAsInTensorFlow) {
   EXPECT_EQ(calls.store.value("linear/linear_model/age/weights").sizes(), at::IntArrayRef({2, 2}));
 }
 
-TEST(LayersOfColumnsTest, WhatDoesNotTrain) {
+TEST(LayersOfColumnsTest, ColumnsAndLayersThatDoNotTrain) {
   const auto fixed = embedding_column(kWords, 2, {.trainable = false});
   for (const bool by_column : {true, false}) {
     Calls calls;

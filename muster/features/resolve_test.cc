@@ -240,7 +240,7 @@ TEST(ResolveTest, RowsDoNotKnowOfEachOther) {
 }
 
 // Ids are looked up once, however many epochs there are.
-TEST(ResolveTest, WhatWasResolvedCanBeCached) {
+TEST(ResolveTest, ResolvedFeaturesCanBeCached) {
   std::atomic<int> calls = 0;
   const std::vector<FeatureColumn> columns{
       numeric_column("x", {.normalizer_fn =

@@ -116,7 +116,7 @@ TEST(SequenceFeaturesTest, RecurrentLayersReadThemByTheirLengths) {
   expect_close(all[1].detach(), alone[0].detach());
 }
 
-TEST(SequenceFeaturesTest, WhatHoldsForAnExampleJoinsEachStep) {
+TEST(SequenceFeaturesTest, ContextOfAnExampleJoinsEachStep) {
   expect_equal(concatenate_context_input(floats({1, 2}, {2, 1}), floats({3, 4, 5, 6}, {2, 2, 1})),
                floats({3, 1, 4, 1, 5, 2, 6, 2}, {2, 2, 2}));
   EXPECT_THAT(message_of([] {
@@ -132,7 +132,7 @@ TEST(SequenceFeaturesTest, FilesHoldAnyNumberOfSteps) {
   EXPECT_EQ(std::get<data::VarLenFeature>(spec.at("w")).dtype, data::FeatureDType(kInt64));
 }
 
-TEST(SequenceFeaturesTest, WhatDoesNotFitIsRefused) {
+TEST(SequenceFeaturesTest, MistakesAreRefused) {
   const auto x = sequence_numeric_column("x");
   const auto age = numeric_column("age");
   const auto refused = [](const std::function<void()>& call) { return message_of(call); };

@@ -177,7 +177,7 @@ TEST(Glob, BracketsInNamesAreThemselves) {
     EXPECT_THAT(find(escaped), ElementsAre("photo[1].txt")) << escaped;
 }
 
-TEST(Glob, ANameWinsOverAPatternAndThatIsSaid) {
+TEST(Glob, ANameWinsOverAPatternAndThatIsReported) {
   MemoryStore store;
   for (const char* name : {"mem://b/s/a*b", "mem://b/s/axb", "mem://b/s/c[1]", "mem://b/s/c1"})
     store.write_atomically(name, "x").value();

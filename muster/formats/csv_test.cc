@@ -111,7 +111,7 @@ TEST(Csv, LinesMayEndWithAReturnAlone) {
   EXPECT_FALSE(reader.seek(second + 1).ok());
 }
 
-TEST(Csv, WhatIsNoTextIsNamed) {
+TEST(Csv, BytesThatAreNoTextAreNamed) {
   using namespace std::string_literals;
   const auto error = [](const std::string& content) {
     return CsvReader::open(InputStream::open(memory_reader(bytes_of(content), "x.csv")).value())
@@ -135,7 +135,7 @@ TEST(Csv, ErrorsNameTheProgramsOwnWordForQuotes) {
               HasSubstr("; or give --quotes=false, if quotes mean nothing"));
 }
 
-TEST(Csv, ErrorsNameTheLineAndReadingGoesOnBehindIt) {
+TEST(Csv, ErrorsNameTheLineAndReadingContinuesAfterIt) {
   const std::string content =
       "a,\"b\nc\"\n"         // lines 1 and 2
       "5\" pipe,\"\n"        // 3
@@ -201,7 +201,7 @@ Rows random_rows(Random& random, size_t longest) {
   return rows;
 }
 
-TEST(Csv, WhatIsWrittenIsReadBack) {
+TEST(Csv, WrittenFieldsAreReadBack) {
   Random random(derive_key(5, {}));
   for (int round = 0; round < 300; ++round) {
     const CsvDialect dialect{.delimiter = round % 3 == 0 ? ';' : ','};

@@ -175,7 +175,7 @@ TEST_F(RealRecords, ToyIsItsCsv) {
                                {"Num_2", std::monostate()}}));
 }
 
-TEST_F(RealRecords, MessagesAreToldApart) {
+TEST_F(RealRecords, MessagesAreDistinguished) {
   for (const std::string& record : records("taxi_examples.tfrecord")) {
     EXPECT_EQ(kind_of_message(bytes_of(record)), MessageKind::kExample);
     EXPECT_EQ(decode_example(bytes_of(record)).value().features.size(), 3u);

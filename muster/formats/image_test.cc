@@ -299,7 +299,7 @@ TEST(Image, DamageIsAnErrorWhateverPartIsWanted) {
   EXPECT_THAT(image_error(png.substr(0, end - 20), middle).message(), HasSubstr("cut short"));
 }
 
-TEST(Image, BytesBehindTheImageAreNobodysBusiness) {
+TEST(Image, BytesAfterTheImageAreIgnored) {
   const TestImage image = make_test_image(20, 20, 3);
   const std::string jpeg = encode_jpeg(image);
   EXPECT_EQ(pixels_of(decoded(jpeg + "more")), pixels_of(decoded(jpeg)));

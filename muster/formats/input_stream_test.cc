@@ -109,7 +109,7 @@ TEST(InputStream, MembersThatFollowEachOtherAreOneContent) {
   EXPECT_EQ(rest_of(*stream_of(bytes), 1000), text + "end");
 }
 
-TEST_P(EveryPacking, EveryCutOfAPackedFileIsFoundBehindWhatIsGood) {
+TEST_P(EveryPacking, EveryCutOfAPackedFileIsFoundAfterTheGoodRecords) {
   const std::string text = content_of(600);
   const std::string bytes = packed_as(GetParam(), text);
   for (size_t length = 0; length < bytes.size(); ++length) {

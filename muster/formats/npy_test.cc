@@ -160,7 +160,7 @@ TEST(Npy, OtherBytesThanZeroAndOneAreStillBools) {
             std::string("\0\1\1", 3));
 }
 
-TEST(Npy, WhatIsNotSupportedSaysWhatToSave) {
+TEST(Npy, UnsupportedArraysSayWhatToSave) {
   const auto refused = [](const std::string& descr) {
     const Error error =
         header_of(npy("{'descr': " + descr + ", 'fortran_order': False, 'shape': (1,), }\n",

@@ -30,7 +30,7 @@ TEST(SafetensorsParts, ReadAsTheyWereWritten) {
   EXPECT_EQ(SafetensorsParts::parse(parts.to_text(), "parts").value(), parts);
 }
 
-TEST(SafetensorsParts, WhatCannotBeIsCorrupt) {
+TEST(SafetensorsParts, ImpossibleTablesAreCorrupt) {
   const json good = json::parse(two_files().to_text());
   const std::vector<std::pair<std::string, std::function<void(json&)>>> mistakes = {
       {"list no file",
@@ -121,7 +121,7 @@ TEST_F(SafetensorsInParts, AnyRangeIsReadAcrossFiles) {
             ErrorKind::kInvalidArgument);
 }
 
-TEST_F(SafetensorsInParts, WhatIsDamagedIsNamed) {
+TEST_F(SafetensorsInParts, DamageIsNamed) {
   write("a", "xxxx" + std::string(16, 'z'));
   const SafetensorsReader reader = open().value();
   const Error error = reader.read("table").error();

@@ -120,7 +120,7 @@ TEST(Tfrecord, FollowsAGrowingFile) {
   EXPECT_EQ(reader.poll(&payload).value(), RecordState::kEnd);
 }
 
-TEST(Tfrecord, AfterADamagedPayloadReadingGoesOn) {
+TEST(Tfrecord, AfterADamagedPayloadReadingContinues) {
   std::string bytes = framed({"hello", "world!", "end"});
   bytes[21 + 12] ^= 1;
   TfrecordReader reader = tfrecord_reader(bytes);

@@ -138,7 +138,7 @@ TEST_F(TorchExportTest, OnlyAPartThatAllNamesHaveIsTakenAway) {
   EXPECT_THAT(rows(exported().value()), ElementsAre("weight -> weight [2,]"));
 }
 
-TEST_F(TorchExportTest, WhatCannotBeExportedIsTold) {
+TEST_F(TorchExportTest, CheckpointsThatCannotBeExportedAreReported) {
   EXPECT_EQ(
       export_torch(local_file_system(), path("none.safetensors"), path("out.pt")).error().kind(),
       ErrorKind::kNotFound);

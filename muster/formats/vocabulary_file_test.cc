@@ -49,7 +49,7 @@ TEST_F(VocabularyFileTest, AWordThatStandsTwiceNamesBothLines) {
 }
 
 // As in tf.lookup, the words after a blank line keep the ids of their lines.
-TEST_F(VocabularyFileTest, ABlankLineKeepsItsIdAndIsTold) {
+TEST_F(VocabularyFileTest, ABlankLineKeepsItsIdAndIsReported) {
   ::testing::internal::CaptureStderr();
   EXPECT_THAT(read("a\n\nb\n").value(), ElementsAre("a", "", "b"));
   log::flush();

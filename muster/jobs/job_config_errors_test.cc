@@ -243,7 +243,7 @@ TEST(JobConfigTest, AnEmptyFileAndAScript) {
   EXPECT_THAT(failure("#!/bin/bash\n#SBATCH -n 2\n").message(), HasSubstr("a script: #!/bin/bash"));
 }
 
-TEST(JobConfigTest, WhatIsNotTextIsNotShown) {
+TEST(JobConfigTest, BytesThatAreNotTextAreNotShown) {
   for (const std::string& bytes :
        {std::string("\x7f"
                     "ELF\2\1\1\0\0",

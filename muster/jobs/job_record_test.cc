@@ -140,7 +140,7 @@ TEST(LogFilesTest, TheLastLinesOfEachFile) {
               ElementsAre("[a] line 19999", "[a] open"));
 }
 
-TEST(LogFilesTest, WhatIsWrittenMeanwhileIsFollowedToTheEnd) {
+TEST(LogFilesTest, LinesWrittenMeanwhileAreFollowedToTheEnd) {
   const TempDirectory directory;
   const std::string path = directory / "log";
   std::vector<std::string> lines;

@@ -315,7 +315,7 @@ TEST(KubernetesManifests, BadInputIsNamed) {
   EXPECT_THAT(role.hint(), HasSubstr("chief"));
 }
 
-TEST(KubernetesManifests, WhatAContainerLosesIsSaid) {
+TEST(KubernetesManifests, FilesThatAContainerLosesAreReported) {
   JobSpec job = internal::leaf_disease_job();
   job.job_dir = "/models/leaf";
   EXPECT_THAT(kubernetes_manifests(job, "a", {}).notes,

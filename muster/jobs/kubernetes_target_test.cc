@@ -148,7 +148,7 @@ TEST_F(KubernetesTargetTest, AJobIsRecognisedByItsSubmission) {
   EXPECT_FALSE(target_.recognise(lost));  // a foreign one
 }
 
-TEST_F(KubernetesTargetTest, WhatCannotBeWholeIsNotThere) {
+TEST_F(KubernetesTargetTest, AJobThatCannotBeCreatedWhollyIsRemoved) {
   cluster_.forbid("secrets");
   const Error error = error_of([&] { target_.submit(internal::leaf_disease_job(), record_); });
   EXPECT_THAT(error.message(), HasSubstr("secrets is forbidden"));
@@ -158,7 +158,7 @@ TEST_F(KubernetesTargetTest, WhatCannotBeWholeIsNotThere) {
 }
 
 // As when the submission is killed after the first document.
-TEST_F(KubernetesTargetTest, WhatIsThereInPartIsTakenAway) {
+TEST_F(KubernetesTargetTest, APartOfAJobIsRemoved) {
   record_.submission = "s1";
   target_.submit(internal::leaf_disease_job(), record_);
   cluster_.lose("services", "leaf-disease-1");
@@ -310,7 +310,7 @@ TEST_F(KubernetesTargetTest, CancellingLeavesNothingBehind) {
 }
 
 // Its pods exist for as long as they save, and so do the pods of an evicted job.
-TEST_F(KubernetesTargetTest, WhatIsBeingDeletedIsEnding) {
+TEST_F(KubernetesTargetTest, AJobThatIsBeingDeletedIsEnding) {
   target_.submit(internal::leaf_disease_job(), record_);
   json chief = pod("chief", 0, "Running", kRunning);
   cluster_.put("pods", pod("worker", 0, "Running", kRunning));
@@ -498,7 +498,7 @@ TEST_F(LostAnswer, AConnectionThatBreaksIsNoRefusal) {
   }
 }
 
-TEST_F(LostAnswer, WhatDidArriveIsCompleted) {
+TEST_F(LostAnswer, ASubmissionThatArrivedInPartIsCompleted) {
   JobSpec job = internal::leaf_disease_job();
   JobRecord first = record_;
   EXPECT_THROW(target_.submit(job, first), UnclearSubmission);
@@ -520,7 +520,7 @@ esac
 }
 
 // An existing document either belongs to this submission, or blocks its name.
-TEST_F(LostAnswer, WhatIsThereIsNotCreatedAgain) {
+TEST_F(LostAnswer, ExistingDocumentsAreNotCreatedAgain) {
   EXPECT_THROW(target_.submit(internal::leaf_disease_job(), record_), UnclearSubmission);
   arrive("s2");
   const Error taken = error_of([&] { target_.submit(internal::leaf_disease_job(), record_); });

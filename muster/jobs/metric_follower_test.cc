@@ -24,7 +24,7 @@ class MetricFollowerTest : public ::testing::Test {
   TempDirectory directory_;
 };
 
-TEST_F(MetricFollowerTest, ReadsWhatIsAddedWhileTheRunGoesOn) {
+TEST_F(MetricFollowerTest, ReadsWhatIsAddedWhileTheRunContinues) {
   MetricFollower follower(local_file_system(), directory_ / "run", "accuracy");
   follower.read().value();
   EXPECT_THAT(follower.measurements(/*ended=*/true), IsEmpty());

@@ -127,7 +127,7 @@ TEST_F(SearchJobTest, ASearchIsAJobWithARecord) {
   EXPECT_EQ(found_by(record)->trials().size(), 2u);
 }
 
-TEST_F(SearchJobTest, ItGoesOnUnderItsRecordWithAnotherMark) {
+TEST_F(SearchJobTest, ItContinuesUnderItsRecordWithAnotherMark) {
   const JobRecord killed = leave_killed();
   JobStatus status = search_status(killed, lab_);
   EXPECT_EQ(status.state, JobState::kFailed);
@@ -177,7 +177,7 @@ TEST_F(SearchJobTest, ASearchOfAnotherMachineIsLeftAlone) {
 
 // A process that cancels the rest of a killed search and a process that continues it exclude each
 // other. Otherwise the new search would count as cancelled, and its directory as free.
-TEST_F(SearchJobTest, WhileItsTrialsAreCancelledNobodyGoesOn) {
+TEST_F(SearchJobTest, NoProcessContinuesWhileItsTrialsAreCancelled) {
   const JobRecord record = leave_killed();
   std::string why;
   lab_.on_cancel = [&] {
@@ -190,7 +190,7 @@ TEST_F(SearchJobTest, WhileItsTrialsAreCancelledNobodyGoesOn) {
   EXPECT_EQ(run(lab_).exit_code, 0);
 }
 
-TEST_F(SearchJobTest, WhoeverKeepsItIsAskedToEnd) {
+TEST_F(SearchJobTest, TheProcessThatRunsTheSearchIsAskedToEnd) {
   const JobRecord record = leave_killed();
   const pid_t keeper = fork();
   if (keeper == 0) {
@@ -215,7 +215,7 @@ TEST_F(SearchJobTest, WhoeverKeepsItIsAskedToEnd) {
 }
 
 // Another process continues it, and is over, between the look at the folder and the claim of it.
-TEST_F(SearchJobTest, WhoeverCameBetweenWins) {
+TEST_F(SearchJobTest, AProcessThatCameInBetweenWins) {
   (void)leave_killed();
   const SearchJobOptions plain = options_;
   bool came = false;
@@ -232,7 +232,7 @@ TEST_F(SearchJobTest, WhoeverCameBetweenWins) {
 }
 
 // A process that forgets a search and a process that continues it exclude each other too.
-TEST_F(SearchJobTest, WhoForgetsItAndWhoGoesOnDoNotMeet) {
+TEST_F(SearchJobTest, ForgettingAndContinuingASearchExcludeEachOther) {
   const JobRecord record = leave_killed();
   std::string why_kept;
   lab_.on_cancel = [&] { why_kept = reason_of([&] { forget_job(store_, record); }).value_or(""); };

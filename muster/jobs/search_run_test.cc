@@ -127,7 +127,7 @@ TEST_F(SearchRunTest, BadTrialsAreStoppedAndTheBestIsNot) {
     EXPECT_EQ(search.trial(number).state, TrialState::kStopped);
 }
 
-TEST_F(SearchRunTest, AnInterruptedSearchGoesOn) {
+TEST_F(SearchRunTest, AnInterruptedSearchContinues) {
   PretendedTrials before, after;
   int looks = 0;
   const Search first = run(before, {.interrupted = [&] { return ++looks > 10; }});
@@ -142,7 +142,7 @@ TEST_F(SearchRunTest, AnInterruptedSearchGoesOn) {
     EXPECT_EQ(after.jobs.contains(trial.number), trial.state == TrialState::kInterrupted);
 }
 
-TEST_F(SearchRunTest, FailuresAreToldAndTheOthersGoOn) {
+TEST_F(SearchRunTest, FailuresAreReportedAndTheOthersContinue) {
   PretendedTrials trials;
   trials.fails = {1};
   trials.codes[2] = 2;
@@ -198,7 +198,7 @@ TEST_F(SearchRunTest, AWrongCommandLineEndsTheSearchAndTheSameCommandTriesOnceMo
 }
 
 // As with Google's service: a trial that failed while others did not has its result.
-TEST_F(SearchRunTest, AFailedTrialStaysFailedInASearchThatGoesOn) {
+TEST_F(SearchRunTest, AFailedTrialStaysFailedInASearchThatContinues) {
   PretendedTrials before, after;
   before.codes[1] = 1;
   int looks = 0;
@@ -212,7 +212,7 @@ TEST_F(SearchRunTest, AFailedTrialStaysFailedInASearchThatGoesOn) {
 }
 
 // After a mistyped argument the user keeps the folder, and no file is deleted.
-TEST_F(SearchRunTest, ASearchBeginsBehindOneThatMeasuredNothing) {
+TEST_F(SearchRunTest, ASearchBeginsAfterOneThatMeasuredNothing) {
   PretendedTrials wrong, right;
   wrong.silent = true;
   for (int number = 1; number <= 9; ++number) wrong.codes[number] = 2;
@@ -250,7 +250,7 @@ TEST_F(SearchRunTest, ASearchBeginsBehindOneThatMeasuredNothing) {
 }
 
 // Whatever else differs, seed and ranges.
-TEST_F(SearchRunTest, AnotherSearchBeginsBehindOneThatMeasuredNothing) {
+TEST_F(SearchRunTest, AnotherSearchBeginsAfterOneThatMeasuredNothing) {
   PretendedTrials trials;
   trials.silent = true;
   const int failed = run(trials).next();

@@ -225,7 +225,7 @@ TEST(SearchTest, AProgramThatHasMeasuredCanBeRun) {
   EXPECT_EQ(search.gave_up(), "");
 }
 
-TEST(SearchTest, WhatRanIsInterruptedAndASearchThatGaveUpIsTriedAgain) {
+TEST(SearchTest, RunningTrialsAreInterruptedAndASearchThatGaveUpIsTriedAgain) {
   Search search(two_parameters(Algorithm::kRandom, 4, 2), 1);
   const Trial first = *search.begin_next(), second = *search.begin_next();
   search.finish(first.number, TrialState::kFailed, "exit code 2", 2);
@@ -237,7 +237,7 @@ TEST(SearchTest, WhatRanIsInterruptedAndASearchThatGaveUpIsTriedAgain) {
   EXPECT_EQ(search.begin_next(), second);
 }
 
-TEST(SearchTest, AnInterruptedSearchGoesOnAsIfItHadNotBeen) {
+TEST(SearchTest, AnInterruptedSearchContinuesAsIfItHadNotBeen) {
   const HyperParameterSearch what = two_parameters(Algorithm::kRandom, 4, 2);
   Search whole(what, 9), first(what, 9);
   for (Search* search : {&whole, &first}) {
@@ -332,7 +332,7 @@ TEST(SearchSpaceTest, OneParameterMoreChangesNoOther) {
   EXPECT_EQ(after, before);
 }
 
-TEST(SearchSpaceTest, WhatIsWrongIsNamed) {
+TEST(SearchSpaceTest, MistakesAreNamed) {
   const auto message = [](auto change) {
     HyperParameterSearch what = two_parameters(Algorithm::kRandom, 1);
     change(what);

@@ -202,7 +202,7 @@ TEST_F(SlurmTimeTest, TasksAreToldBeforeItIsUsedUp) {
   EXPECT_EQ(read("ran"), "42");
 }
 
-TEST_F(SlurmTimeTest, WhoDoesNotSaveIsKilledAndTheJobIsNotCancelled) {
+TEST_F(SlurmTimeTest, AStepThatDoesNotSaveIsKilledAndTheJobIsNotCancelled) {
   write("ran", "2");
   EXPECT_EQ(start(20, step_that_does_not_save()), 124);
   EXPECT_EQ(read("time_over"), "20");
@@ -211,7 +211,7 @@ TEST_F(SlurmTimeTest, WhoDoesNotSaveIsKilledAndTheJobIsNotCancelled) {
 }
 
 // As where the quota of a home directory is used up.
-TEST_F(SlurmTimeTest, TheTimeGoesOnWhereItCannotBeNoted) {
+TEST_F(SlurmTimeTest, TheTimeContinuesWhereItCannotBeNoted) {
   std::filesystem::create_directory(folder_ / "ran.new");
   write("ran", "2");
   EXPECT_EQ(start(20, step_that_does_not_save()), 124);

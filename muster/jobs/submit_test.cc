@@ -128,7 +128,7 @@ TEST(SubmitTest, TheSameJobTakesItsNameAgainWhenItHasEnded) {
 }
 
 // Between the look at a job and its end in the store the same command may take its name.
-TEST(SubmitTest, WhatBeganAnewIsNotForgotten) {
+TEST(SubmitTest, AJobThatBeganAnewIsNotForgotten) {
   const TempDirectory directory;
   JobStore store(directory / "jobs");
   LookingTarget target(store);

@@ -125,7 +125,7 @@ TEST_F(TargetTrialsTest, ATrialThatWasTakenAwayHasNotFailed) {
 }
 
 // As on Kubernetes, whose Jobs do not know each other.
-TEST_F(TargetTrialsTest, WhatIsLeftOfATrialThatFailedIsEndedWhenItsWordsWereRead) {
+TEST_F(TargetTrialsTest, TheRestOfAFailedTrialIsEndedAfterItsLastLinesWereRead) {
   target_.lines = {"error: no folder"};
   target_.now = {.state = JobState::kFailed, .exit_code = 2, .may_return = true};
   EXPECT_EQ(trials_.exit_code(3), 2);
@@ -134,7 +134,7 @@ TEST_F(TargetTrialsTest, WhatIsLeftOfATrialThatFailedIsEndedWhenItsWordsWereRead
   EXPECT_EQ(target_.cancelled, "id of fit-3");
 }
 
-TEST_F(TargetTrialsTest, ATargetThatIsAwayIsToldOfOnceEachTime) {
+TEST_F(TargetTrialsTest, ATargetThatIsAwayIsReportedOnceEachTime) {
   const std::string words = "the target cannot be asked";
   for (int time = 0; time < 2; ++time) {
     ::testing::internal::CaptureStderr();
@@ -244,7 +244,7 @@ TEST_F(TargetTrialsTest, OneThatNeverComesHasFailed) {
   EXPECT_EQ(target_.cancelled, "id of fit-3-r3");
 }
 
-TEST_F(TargetTrialsTest, WhoeverGoesOnWaitsForWhatMayStillCome) {
+TEST_F(TargetTrialsTest, AContinuedSearchWaitsForATrialThatMayStillCome) {
   submit_in_silence();
   EXPECT_TRUE(trials_left(search_, target_, clock_).running.empty());
   EXPECT_THAT(thrown_by([&] { cancel_trials(search_, target_, clock_); }),

@@ -17,7 +17,7 @@ using ::testing::SizeIs;
 
 using Printed = std::vector<std::string>;
 
-TEST(TaskErrorTest, IsTheLastErrorWithWhatIsIndentedBehindIt) {
+TEST(TaskErrorTest, IsTheLastErrorWithItsIndentedLines) {
   const Printed error{"E 12:00:00 NotFound: no data", "  hint: make some", "    more"};
   for (const Printed& before : {Printed(), Printed{"I 11:59:59 begin"}, Printed{"E old", " old"}}) {
     for (const Printed& behind : {Printed(), Printed{"I 12:00:01 end", "  x"}, Printed{"", ""}}) {
@@ -155,7 +155,7 @@ TEST(TaskErrorTest, ADetailWithOtherWordsStays) {
   }
 }
 
-TEST(TaskErrorTest, TheCodesOfSignalsAreTold) {
+TEST(TaskErrorTest, TheCodesOfSignalsAreReported) {
   EXPECT_EQ(failure_of("a", 2), "a: exit code 2");
   for (const int own : {128, 130, 138, 143, 193, 255})
     EXPECT_EQ(failure_of("a", own), "a: exit code " + std::to_string(own));

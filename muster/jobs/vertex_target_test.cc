@@ -219,7 +219,7 @@ TEST_F(Rest, TheEnvironmentNamesAProject) {
   EXPECT_EQ(project({.project = "flag"}), "flag");
 }
 
-TEST_F(Rest, WhatIsRefusedIsPassedOn) {
+TEST_F(Rest, TheErrorOfARefusedRequestIsPassedOn) {
   JobSpec job = internal::leaf_disease_job();
   job.pools[0].count = 2;  // the first pool has one task
   const Error error = error_of([&] { target_.submit(job, record_); });
@@ -317,7 +317,7 @@ TEST_F(NotedGcloud, StatesAreUnderstood) {
   EXPECT_TRUE(target_.status(record_).forgotten);
 }
 
-TEST_F(NotedGcloud, WhatItComplainsOfIsPassedOn) {
+TEST_F(NotedGcloud, ItsErrorsArePassedOn) {
   const auto error = [&](const std::string& complaint) {
     answer("", 1, complaint);
     return error_of([&] { target_.submit(internal::leaf_disease_job(), record_); });

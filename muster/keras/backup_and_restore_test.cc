@@ -136,7 +136,7 @@ TEST(FitBackupsTest, ACallbackOfAProgramAsksForThem) {
               HasSubstr("backup_dir is empty"));
 }
 
-TEST(FitBackupsTest, CtrlCSaysWhetherTheSameCommandGoesOn) {
+TEST(FitBackupsTest, CtrlCSaysWhetherTheSameCommandContinues) {
   const TempDirectory folder;
   install_stop_handlers();
   struct Interrupted : Callback {

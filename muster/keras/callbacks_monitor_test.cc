@@ -104,7 +104,7 @@ TEST(MonitorTest, AMetricSaysItWhateverItIsCalled) {
                                                         {"loss", true}}));
 }
 
-TEST(MonitorTest, WhatNobodyKnowsIsRefusedBehindTheFirstBatch) {
+TEST(MonitorTest, AnUnknownMetricIsRefusedAfterTheFirstBatch) {
   const std::shared_ptr<Callback> followers[] = {
       std::make_shared<EarlyStopping>(EarlyStoppingOptions{.monitor = "val_mine"}),
       std::make_shared<ReduceLROnPlateau>(ReduceLROnPlateauOptions{.monitor = "val_mine"}),
@@ -127,7 +127,7 @@ TEST(MonitorTest, WhatNobodyKnowsIsRefusedBehindTheFirstBatch) {
   EXPECT_EQ(best_of("told", {1, 2}, MonitorMode::kMax), 1);
 }
 
-TEST(MonitorTest, WhatIsNoNumberIsNoBest) {
+TEST(MonitorTest, NaNIsNeverBest) {
   Monitor monitor("test", "loss", MonitorMode::kMin, 0.5);
   EXPECT_FALSE(monitor.is_better(std::nan("")));
   EXPECT_TRUE(monitor.is_better(7));

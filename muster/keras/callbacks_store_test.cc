@@ -147,7 +147,7 @@ TEST_F(StoreCallbacks, CSVLoggerBringsAllLinesLater) {
 }
 
 // A save that failed at the end of a run that was killed there is made by the next run.
-TEST_F(StoreCallbacks, WhatWasNotSavedIsByTheRunThatGoesOn) {
+TEST_F(StoreCallbacks, AFileThatWasNotSavedIsSavedByTheNextRun) {
   const auto callbacks = [&](bool killed) {
     std::vector<std::shared_ptr<Callback>> all{
         std::make_shared<ModelCheckpoint>("mem://keras/out/w.safetensors",

@@ -34,7 +34,7 @@ using testing::Told;
 using testing::Weights;
 using testing::weights_of;
 
-TEST(EarlyStoppingTest, StopsBehindItsPatienceAndGivesTheBestWeightsBack) {
+TEST(EarlyStoppingTest, StopsAfterItsPatienceAndGivesTheBestWeightsBack) {
   for (const bool restore : {false, true}) {
     Model model = compiled();
     const auto weights = std::make_shared<Weights>();
@@ -53,7 +53,7 @@ TEST(EarlyStoppingTest, StopsBehindItsPatienceAndGivesTheBestWeightsBack) {
 }
 
 // The best weights were from an epoch before the run was stopped.
-TEST(EarlyStoppingTest, GoesOnWhereItStood) {
+TEST(EarlyStoppingTest, ContinuesWhereItStood) {
   const TempDirectory directory;
   struct Killed : Callback {
     void on_epoch_begin(int64_t epoch) override {

@@ -118,7 +118,7 @@ struct Killed : Callback {
 };
 
 // Killed between two backups, at one, and at the end of an epoch.
-TEST_P(FitLawTest, ARunThatWasKilledGoesOnWithTheSameBits) {
+TEST_P(FitLawTest, ARunThatWasKilledContinuesWithTheSameBits) {
   const Dataset data = rows_of(53).shuffle(53).batch(12);
   const auto options = [&](const std::string& directory, std::optional<int64_t> save_freq) {
     return FitOptions{.epochs = 4,
@@ -161,7 +161,7 @@ void leave_backup(const std::string& directory, int64_t step, std::optional<int6
                std::exception);
 }
 
-TEST(FitTest, ABackupBehindTheLastEpochLeavesNothingToTrain) {
+TEST(FitTest, ABackupAfterTheLastEpochLeavesNothingToTrain) {
   const TempDirectory folder;
   Model expected = compiled();
   expected.fit(rows_of(50).batch(10), {.epochs = 2});
@@ -209,7 +209,7 @@ TEST(FitTest, ABackupInALaterEpochIsRefused) {
 
 INSTANTIATE_TEST_SUITE_P(Optimizers, FitLawTest, ::testing::Values("sgd", "adam"));
 
-TEST(FitTest, StepsOfAnEpochGoOnInTheData) {
+TEST(FitTest, StepsOfAnEpochContinueInTheData) {
   const Dataset data = rows_of(60).batch(10).repeat();
   Model parts = compiled(), one = compiled();
   const History history = parts.fit(data, {.epochs = 3, .steps_per_epoch = 4});

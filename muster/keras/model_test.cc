@@ -148,7 +148,7 @@ TEST(ModelTest, WeightsGoToAFileAndBack) {
 }
 
 // Statistics that a network learned from its data are among its initial weights.
-TEST(ModelTest, FitGoesOnWithMovingStatisticsThatWereLoaded) {
+TEST(ModelTest, FitContinuesWithMovingStatisticsThatWereLoaded) {
   const TempDirectory directory;
   const auto normalized = [] {
     Model model(Sequential({Dense(8), BatchNormalization({.name = "bn"}), Dense(2)}), alone());
@@ -194,7 +194,7 @@ TEST(ModelTest, OfManyWeightsThatDoNotFitAFewAreListed) {
   EXPECT_THAT(error.what(), HasSubstr("make the model as the one that saved"));
 }
 
-TEST(ModelTest, AModelThatWasSavedGoesOnAsIfItHadNotStopped) {
+TEST(ModelTest, AModelThatWasSavedContinuesAsIfItHadNotStopped) {
   const TempDirectory directory;
   Model whole = compiled();
   whole.fit(rows_of(40).batch(10), {.epochs = 2});

@@ -42,13 +42,13 @@ TEST_F(KeeperTest, WhatATaskStartedEndsWhenWeAreKilled) {
   expect_all_gone();
 }
 
-TEST_F(KeeperTest, WhatATaskLeftBehindEndsWithTheRun) {
+TEST_F(KeeperTest, ProcessesThatATaskLeftBehindEndWithTheRun) {
   EXPECT_EQ(supervise_scripts({kStartsThree}).exit_code, 0);
   expect_all_gone();
 }
 
 // It ends our processes, but not others that run at the same time.
-TEST_F(KeeperTest, OthersGoOn) {
+TEST_F(KeeperTest, OthersContinue) {
   const pid_t other = fork();
   if (other == 0) {
     setsid();

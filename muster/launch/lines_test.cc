@@ -29,7 +29,7 @@ TEST(LinesTest, AreTheSameHoweverTheBytesCome) {
 }
 
 // A progress bar without a line end, and a file of bytes.
-TEST(LinesTest, WhatNeverEndsComesInParts) {
+TEST(LinesTest, ALineThatNeverEndsComesInParts) {
   const std::string character = "\xe2\x82\xac";  // three bytes
   std::string text;
   while (text.size() < 5 * kLongestLine) text += character;

@@ -39,7 +39,7 @@ TEST(Subprocess, EndsAtTheDeadline) {
 }
 
 // The program ends when the notice was given.
-TEST(Subprocess, OneThatIsSlowIsToldOfOnce) {
+TEST(Subprocess, ASlowOneIsReportedOnce) {
   const TempDirectory directory;
   const std::string told = directory / "told";
   int times = 0;

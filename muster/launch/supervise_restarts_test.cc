@@ -16,7 +16,7 @@ using ::testing::Not;
 using SuperviseRestartsTest = SuperviseTest;
 
 // A run of a chief, a worker that may be lost, and a server.
-TEST_F(SuperviseRestartsTest, WhatWasKilledIsStartedAgainByItself) {
+TEST_F(SuperviseRestartsTest, AKilledProcessIsStartedAgainByItself) {
   std::vector<ProcessSpec> processes = {
       process("chief 0", "wait_for second; echo done"),
       process("ps 0", "if [ -e first ]; then touch second; exit 0; fi; touch first; kill -9 $$")};
@@ -26,7 +26,7 @@ TEST_F(SuperviseRestartsTest, WhatWasKilledIsStartedAgainByItself) {
   EXPECT_THAT(read("out"), HasSubstr("[chief 0] done\n"));
 }
 
-TEST_F(SuperviseRestartsTest, WhatDiesTooOftenEndsTheRun) {
+TEST_F(SuperviseRestartsTest, AProcessThatDiesTooOftenEndsTheRun) {
   std::vector<ProcessSpec> processes = {
       process("chief 0", "for i in {1..3000}; do sleep 0.01; done"),
       process("ps 0", "echo begun; exit 138")};
@@ -38,7 +38,7 @@ TEST_F(SuperviseRestartsTest, WhatDiesTooOftenEndsTheRun) {
   EXPECT_THAT(read("err"), HasSubstr("starting it again (2 of 2)"));
 }
 
-TEST_F(SuperviseRestartsTest, WithoutAWorkerThatMayBeLostTheOthersGoOn) {
+TEST_F(SuperviseRestartsTest, WithoutAWorkerThatMayBeLostTheOthersContinue) {
   std::vector<ProcessSpec> processes = {process("chief 0", "wait_for_end dead; echo done"),
                                         process("worker 0", "as dead; kill -9 $$")};
   processes[1].may_be_lost = true;
@@ -52,7 +52,7 @@ TEST_F(SuperviseRestartsTest, WithoutAWorkerThatMayBeLostTheOthersGoOn) {
   EXPECT_EQ(supervise_here(processes, {.survivor_time = milliseconds(50)}).exit_code, 2);
 }
 
-TEST_F(SuperviseRestartsTest, WhoIsStartedAgainWhenTheRunIsOverIsNoFailure) {
+TEST_F(SuperviseRestartsTest, AProcessStartedAgainWhenTheRunIsOverIsNoFailure) {
   for (const std::string again : {"for i in {1..3000}; do sleep 0.01; done", "exit 138"}) {
     for (const char* name : {"/dead", "/chief"}) std::filesystem::remove(folder_ + name);
     std::vector<ProcessSpec> processes = {
@@ -112,7 +112,7 @@ TEST_F(SuperviseRestartsTest, AServerThatIsStartedAgainWhileTheChiefRunsStays) {
   EXPECT_THAT(read("out"), HasSubstr("[ps 0] served\n"));
 }
 
-TEST_F(SuperviseRestartsTest, WithoutAWorkerThatIsToldToStopTheOthersGoOn) {
+TEST_F(SuperviseRestartsTest, WithoutAWorkerThatIsAskedToStopTheOthersContinue) {
   std::vector<ProcessSpec> processes = {process("chief 0", "wait_for_end gone; echo done"),
                                         process("worker 0", "as gone; exit 143")};
   processes[1].may_be_lost = true;

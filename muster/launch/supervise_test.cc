@@ -52,7 +52,7 @@ TEST_F(SuperviseTest, LinesArePrefixedAndWhole) {
   EXPECT_EQ(read("err"), "[worker 1] oops\n");
 }
 
-TEST_F(SuperviseTest, WhoKeepsARecordIsToldOfEachStartLineAndEnd) {
+TEST_F(SuperviseTest, ACallerThatKeepsARecordIsNotifiedOfEachStartLineAndEnd) {
   std::vector<std::string> told;
   SuperviseOptions options;
   options.on_start = [&](std::size_t task) { told.push_back("start " + std::to_string(task)); };
@@ -97,7 +97,7 @@ TEST_F(SuperviseTest, FailureStopsTheOthersAndIsTheRootCause) {
 }
 
 // Also if that task ends last; a program that keeps a record is notified.
-TEST_F(SuperviseTest, WhoFollowsAnotherInTheLogsJsonFormIsNotToBlame) {
+TEST_F(SuperviseTest, ATaskThatRepeatsAnErrorInJsonIsNotTheCause) {
   std::optional<std::size_t> told;
   SuperviseOptions options{.survivor_time = seconds(20)};
   options.on_end = [&](const Outcome& outcome) { told = outcome.root_cause; };
@@ -189,7 +189,7 @@ TEST_F(SuperviseTest, AnEvaluatorIsWaitedForWhenTheOthersAreDone) {
   EXPECT_TRUE(std::filesystem::exists(folder_ + "/evaluated"));
 }
 
-TEST_F(SuperviseTest, AnEvaluatorThatFailsStopsNobodyAndIsTold) {
+TEST_F(SuperviseTest, AnEvaluatorThatFailsStopsNobodyAndIsReported) {
   const Outcome outcome =
       supervise_beside("wait_for_end evaluator; touch trained", "as evaluator; exit 1",
                        {.survivor_time = milliseconds(0)});
@@ -254,7 +254,7 @@ TEST_F(SuperviseTest, Sigusr1ReachesEveryTaskAndAsksForARestart) {
 }
 
 // 130 and 143 mean that all was saved.
-TEST_F(SuperviseTest, WhoCannotSaveWhenItIsStoppedIsTheRootCause) {
+TEST_F(SuperviseTest, ATaskThatCannotSaveWhenItIsStoppedIsTheRootCause) {
   const std::string stay = "for i in {1..3000}; do sleep 0.01; done";
   const Outcome outcome = supervise_scripts(
       {"trap 'echo \"E 12:00:00 Unavailable: cannot save: No space left\" >&2; exit 138' TERM; "
@@ -266,7 +266,7 @@ TEST_F(SuperviseTest, WhoCannotSaveWhenItIsStoppedIsTheRootCause) {
   EXPECT_EQ(outcome.root_cause, 0u);
 }
 
-TEST_F(SuperviseTest, WhoEndsTooEarlyIsNamedBesideThoseWhoLostIt) {
+TEST_F(SuperviseTest, ATaskThatEndsTooEarlyIsNamedWithTheTasksThatLostIt) {
   const Outcome outcome = supervise_scripts(
       {"wait_for_end gone; echo 'E 12:00:00 PeerLost: worker 1 was lost' >&2; exit 138",
        "as gone; exit 0"});
@@ -275,7 +275,7 @@ TEST_F(SuperviseTest, WhoEndsTooEarlyIsNamedBesideThoseWhoLostIt) {
 }
 
 // A task that receives another task's mistake may be the first to end.
-TEST_F(SuperviseTest, WhoRepeatsAnothersErrorIsNotTheCause) {
+TEST_F(SuperviseTest, ATaskThatRepeatsTheErrorOfAnotherIsNotTheCause) {
   const Outcome outcome = supervise_scripts(
       {"wait_for told; echo 'E 12:00:00 InvalidArgument: no such column' >&2; exit 2",
        "echo 'E 12:00:00 InvalidArgument: chief failed at step 3: InvalidArgument: no such column' "
@@ -303,7 +303,7 @@ TEST_F(SuperviseTest, SecondCtrlCKillsAtOnce) {
   EXPECT_THAT(read("err"), Not(HasSubstr("still running")));
 }
 
-TEST_F(SuperviseTest, WhoIgnoresSigtermIsKilledAfterTheGrace) {
+TEST_F(SuperviseTest, ATaskThatIgnoresSigtermIsKilledAfterTheGrace) {
   const Outcome outcome =
       supervise_scripts({"trap '' TERM; touch ready; for i in {1..3000}; do sleep 0.01; done",
                          "wait_for ready; exit 1"},
@@ -314,7 +314,7 @@ TEST_F(SuperviseTest, WhoIgnoresSigtermIsKilledAfterTheGrace) {
 }
 
 // One task ends well; the other is stopped, as by SIGSTOP, and does nothing any more.
-TEST_F(SuperviseTest, WhoHangsAfterTheOthersEndedIsNamedAndStopped) {
+TEST_F(SuperviseTest, ATaskThatHangsAfterTheOthersEndedIsNamedAndStopped) {
   const Outcome outcome =
       supervise_scripts({"true", "kill -STOP $$; exit 0"}, {.idle_time = milliseconds(800)});
   EXPECT_THAT(read("err"), HasSubstr("worker 0 ended, and worker 1 did nothing for 0.8 s"));
@@ -323,7 +323,7 @@ TEST_F(SuperviseTest, WhoHangsAfterTheOthersEndedIsNamedAndStopped) {
 
 // A task that computes, or prints, is not stopped. It works for longer than the idle time, and does
 // nothing for a fifteenth of it, since a busy machine may give it its turn late.
-TEST_F(SuperviseTest, WhoWorksOnAfterTheOthersEndedIsNotStopped) {
+TEST_F(SuperviseTest, ATaskThatWorksOnAfterTheOthersEndedIsNotStopped) {
   const Outcome outcome = supervise_until([](const Outcome& one) { return one.exit_code == 0; },
                                           {"true", "for i in {1..20}; do sleep 0.1; echo $i; done"},
                                           {.idle_time = milliseconds(1500)});
@@ -350,7 +350,7 @@ TEST_F(SuperviseTest, ChildrenThatOnlySleepAreNoWork) {
   EXPECT_THAT(read("err"), HasSubstr("worker 0 ended, and worker 1 did nothing for 0.7 s"));
 }
 
-TEST_F(SuperviseTest, WhoIsStoppedStillEnds) {
+TEST_F(SuperviseTest, AStoppedTaskStillEnds) {
   const Outcome outcome =
       supervise_scripts({"touch ready; kill -STOP $$", "wait_for ready; exit 1"},
                         {.survivor_time = milliseconds(30), .grace = seconds(20)});
@@ -366,7 +366,7 @@ TEST_F(SuperviseTest, NothingIsLeftRunning) {
 }
 
 // As tasks of Muster do, each ten seconds, when one of them has ended too early.
-TEST_F(SuperviseTest, WhoOnlySaysThatItWaitsDoesNothing) {
+TEST_F(SuperviseTest, ATaskThatOnlyLogsThatItWaitsIsIdle) {
   const Outcome outcome = supervise_scripts(
       {"exit 0",
        "mkfifo pipe; exec 3<>pipe\n"

@@ -156,7 +156,7 @@ TEST(LayerRun, FoldingLeavesVariablesAlone) {
   }
 }
 
-TEST(LayerRun, WhatIsUsedElsewhereInAGraphIsGiven) {
+TEST(LayerRun, ANormalizationIsNotFoldedIfItsInputIsUsedElsewhere) {
   const Layer conv = Conv2D(4, 3, {.padding = Padding::kSame}),
               normalization = BatchNormalization();
   const SymbolicTensor input = Input({7, 6, 4});

@@ -235,7 +235,7 @@ class WatchImpl final : public UnaryLayerImpl {
   std::vector<DType>* seen_;
 };
 
-TEST(MixedPrecision, WhatGoesFromLayerToLayerIsBfloat16) {
+TEST(MixedPrecision, ActivationsBetweenLayersAreBfloat16) {
   const AllowSlowBfloat16 anyway;
   std::vector<DType> seen;
   const auto watch = [&](LayerPrecision precision = LayerPrecision::kAsGiven) {

@@ -83,7 +83,7 @@ TEST(Margins, ThatDoNotFitAreRefused) {
             "float64[1, 4, 4, 1]");
 }
 
-TEST(ZeroPadding2D, RunsAsOneWithTheConvolutionBehindIt) {
+TEST(ZeroPadding2D, RunsAsOneWithTheConvolutionAfterIt) {
   struct Case {
     Margins2D margins;
     int64_t size{};

@@ -86,7 +86,7 @@ TEST(RNNCell, IsALayerOfOneStep) {
   }
 }
 
-TEST(StackedRNNCells, AreTheLayersOneBehindAnother) {
+TEST(StackedRNNCells, AreTheLayersOneAfterAnother) {
   for (const double dropout : {0.0, 0.4}) {
     Fixture one, other;
     one.context.begin_step(true, 3, 0);

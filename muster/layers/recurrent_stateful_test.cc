@@ -28,7 +28,7 @@ std::vector<Layer> stateful_layers(bool stateful) {
           RNN(LSTMCell(3), {.return_sequences = true, .stateful = stateful})};
 }
 
-TEST(Stateful, GoesOnWhereTheBatchBeforeEnded) {
+TEST(Stateful, ContinuesWhereTheBatchBeforeEnded) {
   const Tensor x = numbers({2, 12, 4});
   const std::vector<Layer> keep = stateful_layers(true), forget = stateful_layers(false);
   for (size_t i = 0; i < keep.size(); ++i) {

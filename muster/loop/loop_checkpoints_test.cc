@@ -81,7 +81,7 @@ TEST(LoopCheckpointsTest, ASaveDoesNotGoBackBehindAnotherProgram) {
   EXPECT_FALSE(fs::exists(ours + "/model.ckpt-1.safetensors"));
 }
 
-TEST(LoopCheckpointsTest, WhatItSavedItselfIsNoObstacle) {
+TEST(LoopCheckpointsTest, ItsOwnCheckpointsAreNoObstacle) {
   TempDirectory temp;
   const auto strategy = one_device();
   for (int64_t run = 0; run < 2; ++run) {
@@ -147,7 +147,7 @@ TEST(LoopCheckpointsTest, ASaveThatMayFailIsTriedAgain) {
 }
 
 // While a save failed another program took the directory: trying again does not help there.
-TEST(LoopCheckpointsTest, WhoLostTheDirectoryDoesNotGoOn) {
+TEST(LoopCheckpointsTest, ALoopThatLostTheDirectoryDoesNotContinue) {
   MemoryStore& store = memory_store();
   store.clear();
   const std::string dir = "mem://loops/mine";
@@ -185,7 +185,7 @@ TEST(LoopCheckpointsTest, TheFirstSaveMustNotFail) {
 }
 
 // Without an option each failed save is an error; so is one of a task that was asked to stop.
-TEST(LoopCheckpointsTest, WhatMustNotFailIsAnError) {
+TEST(LoopCheckpointsTest, ASaveThatMustNotFailIsAnError) {
   MemoryStore& store = memory_store();
   const std::string dir = "mem://loops/mine";
   for (const bool stopped : {false, true}) {

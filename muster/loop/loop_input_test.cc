@@ -230,7 +230,7 @@ TEST(LoopInputTest, AGlobalBatchThatDoesNotDivideIsNamedWhereItMust) {
   EXPECT_THAT(error.hint(), HasSubstr("a multiple of the number of replicas"));
 }
 
-TEST(LoopInputTest, WhatDoesNotFitIsRefused) {
+TEST(LoopInputTest, MistakesAreRefused) {
   const StrategyPtr strategy = mirrored({.replicas = 2});
   const auto refused = [&](const std::function<void()>& fn) {
     const auto scope = strategy->scope(alone());

@@ -100,7 +100,7 @@ TEST(OwnTrainingTest, AModelBesideOneThatMusterTrainsIsSeen) {
               HasSubstr("trains float32[1, 2], float32[1]"));
 }
 
-TEST(OwnTrainingTest, WhatFirstTrainsInALaterCallIsSeenThen) {
+TEST(OwnTrainingTest, OwnTrainingThatBeginsInALaterCallIsSeenThen) {
   std::vector<Own> own(2);
   std::vector<int> calls(2);
   EXPECT_THAT(refusal([&](const Features& x, const Labels& y, int replica) {

@@ -210,7 +210,7 @@ TEST(LoopTest, EvaluatingTrainsNothingAndDropsNothing) {
               HasSubstr("without training"));
 }
 
-TEST(LoopTest, WhatOneReplicaThrowsIsThrownAndEndsTheScope) {
+TEST(LoopTest, AnErrorOfOneReplicaIsThrownAndEndsTheScope) {
   const StrategyPtr strategy = mirrored({.replicas = 3});
   struct Mine : std::runtime_error {
     using std::runtime_error::runtime_error;
@@ -238,7 +238,7 @@ TEST(LoopTest, WhatOneReplicaThrowsIsThrownAndEndsTheScope) {
   }
 }
 
-TEST(LoopTest, AskedToStopItEndsBehindAStep) {
+TEST(LoopTest, AskedToStopItEndsAfterAStep) {
   for (const StrategyPtr& strategy : {one_device(), mirrored({.replicas = 2})}) {
     std::atomic<bool> asked = false;
     ScopeOptions options = alone();
@@ -350,7 +350,7 @@ std::string log_of(const std::function<void()>& work) {
 
 // A pattern with a typo would train everything in silence. One replica says it once, wherever
 // variables lie and whichever replica uses them.
-TEST(LoopLawTest, APatternThatIsInNoNameIsToldOnce) {
+TEST(LoopLawTest, APatternThatIsInNoNameIsReportedOnce) {
   const auto said = [](const StrategyPtr& strategy, const std::string& pattern) {
     return log_of([&] {
       const auto scope = strategy->scope(alone());
@@ -386,7 +386,7 @@ TEST(LoopLawTest, APatternThatIsInNoNameIsToldOnce) {
 }
 
 // As an Estimator's model function does.
-TEST(LoopTest, WhatAFunctionThrowsSaysWhere) {
+TEST(LoopTest, AnErrorOfAFunctionSaysWhere) {
   const auto run = [](const StrategyPtr& strategy, int failing, const std::function<void()>& fail) {
     const auto scope = strategy->scope(alone());
     const Layer model = Dense(1);

@@ -146,7 +146,7 @@ TEST(MergeTest, AReplicaThatDoesNotComeToMergeIsNamed) {
               HasSubstr("the shard is damaged"));
 }
 
-TEST(MergeTest, WhoWaitsForTheFunctionOfMergeGivesUpAndTheRunWithIt) {
+TEST(MergeTest, AReplicaThatWaitsForTheFunctionOfMergeGivesUpAndTheRunWithIt) {
   std::atomic<bool> over{false};
   EXPECT_THAT(message_of_three([&](ReplicaContext& context) {
                 context.merge([] {});

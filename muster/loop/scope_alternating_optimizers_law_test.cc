@@ -73,7 +73,7 @@ void expect_same(const std::map<std::string, Tensor>& before,
   }
 }
 
-TEST(TurnsLawTest, WhatRestsKeepsWeightsMomentsAndIterations) {
+TEST(TurnsLawTest, AnOptimizerThatRestsKeepsWeightsMomentsAndIterations) {
   for (const StrategyPtr& strategy : {one_device(), mirrored({.replicas = 2})}) {
     Alternation alternation(strategy);
     alternation.train(true, 1, /*together=*/true);  // so that both have moments that are not 0

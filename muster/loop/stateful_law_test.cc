@@ -106,7 +106,7 @@ TEST(StatefulLawTest, ARunResumesOnAnyNumberOfReplicas) {
   }
 }
 
-TEST(StatefulLawTest, AllReplicasBeginAnewWhereTheyAreTold) {
+TEST(StatefulLawTest, AllReplicasBeginAnewWhereRequested) {
   TempDirectory temp;
   const auto one = train({.model_dir = temp / "1", .reset_at = 5});
   const auto never = train({.model_dir = temp / "never"});

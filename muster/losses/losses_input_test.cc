@@ -167,7 +167,7 @@ TEST(Losses, LabelsMayLackALastAxisOfOneAndNoOther) {
             "mean_squared_error: labels float32[2, 2, 1] do not fit predictions float32[2, 2]");
 }
 
-TEST(Losses, ClassNumbersForOneHotLabelsAreTold) {
+TEST(Losses, ClassNumbersForOneHotLabelsAreReported) {
   const Error error = error_of([] {
     categorical_crossentropy(torch::tensor({0, 1}), torch::full({2, 4}, 0.25));
   });

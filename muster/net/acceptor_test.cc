@@ -72,7 +72,7 @@ AcceptorLimits patient(AcceptorLimits limits = {}) {
   return limits;
 }
 
-TEST(Acceptor, WhoSpeaksInFramesIsTakenAndOthersAreToldOfOnce) {
+TEST(Acceptor, PeersThatSpeakInFramesAreTakenAndOthersAreLoggedOnce) {
   const std::string log = log_of([] {
     Hall hall(patient());
     for (int i = 0; i < 3; ++i) {
@@ -111,7 +111,7 @@ TEST(Acceptor, WithCertificatesOnlyTlsIsTaken) {
   EXPECT_THAT(log, HasSubstr("127.0.0.2: it does not speak TLS, and this job has certificates"));
 }
 
-TEST(Acceptor, WhatIsNotProvedEndsInTime) {
+TEST(Acceptor, AConnectionWithoutAProofEndsInTime) {
   Hall hall({.seconds = 0.2});
   RawConnection silent(hall.port()), speaker(hall.port());
   speaker.send(kOpening);
@@ -119,7 +119,7 @@ TEST(Acceptor, WhatIsNotProvedEndsInTime) {
   EXPECT_TRUE(speaker.ends_within(kSoon));
 }
 
-TEST(Acceptor, WhatIsProvedStays) {
+TEST(Acceptor, AConnectionWithAProofStays) {
   Hall hall({.seconds = 0.2});
   std::optional<RawConnection> member;
   // On a busy machine the time may be over before this test has proved the connection.
@@ -136,7 +136,7 @@ TEST(Acceptor, WhatIsProvedStays) {
   EXPECT_FALSE(member->ends_within(300));
 }
 
-TEST(Acceptor, WhatIsNotProvedSendsLittle) {
+TEST(Acceptor, AConnectionWithoutAProofSendsLittle) {
   Hall hall(patient({.bytes = 1000}));
   RawConnection at_once(hall.port()), later(hall.port()), member(hall.port());
   const std::string much = std::string(kOpening) + std::string(1000, 'x');
@@ -194,7 +194,7 @@ TEST(Acceptor, AFloodDoesNotReachWhatIsProvedAtItsAddress) {
   std::_Exit(ended && !::testing::Test::HasFailure() ? 0 : 2);
 }
 
-TEST(AcceptorDeathTest, GoesOnWhenThereAreDescriptorsAgain) {
+TEST(AcceptorDeathTest, ContinuesWhenThereAreDescriptorsAgain) {
 #ifdef __SANITIZE_ADDRESS__
   // Its check of types opens a pipe to look at memory, and reports memory that it cannot look at as
   // an error.

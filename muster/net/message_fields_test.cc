@@ -96,7 +96,7 @@ TEST(CoordinatorFields, RepliesKeepEveryField) {
 
 // Bytes that are cut, too long, or contain an undefined number are Corrupt, and take no memory for
 // a length that they only announce.
-TEST(MessageFields, WhatEncodeDoesNotWriteIsCorrupt) {
+TEST(MessageFields, BytesThatEncodeDoesNotWriteAreCorrupt) {
   const Reply reply{.verdict = {.state = State::kRefused,
                                 .refusal = Error(ErrorKind::kNotFound, "message", "hint"),
                                 .missing = {{"worker:2", "host:1", 2.5, "at step 3"}}},

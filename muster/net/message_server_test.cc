@@ -71,7 +71,7 @@ TEST(MessageServer, APortThatIsTakenIsNamed) {
   EXPECT_THAT(error.message(), HasSubstr(server.address()));
 }
 
-TEST(MessageServer, WhoConnectsWaitsForTheServer) {
+TEST(MessageServer, AClientWaitsForTheServer) {
   MessageServerOptions options = here();
   options.address = fmt::format("127.0.0.1:{}", free_port());
   auto socket = std::async(std::launch::async, [&] {
@@ -83,7 +83,7 @@ TEST(MessageServer, WhoConnectsWaitsForTheServer) {
   expect_talk(*socket.get());
 }
 
-TEST(MessageServer, WhoConnectsGivesUp) {
+TEST(MessageServer, AClientGivesUp) {
   ConnectOptions options{.address = fmt::format("127.0.0.1:{}", free_port()),
                          .job = kJob,
                          .task = "worker:1",
@@ -99,7 +99,7 @@ TEST(MessageServer, WhoConnectsGivesUp) {
 }
 
 // A port that a process holds without answering.
-TEST(MessageServer, WhoConnectsGivesUpOnWhoIsSilent) {
+TEST(MessageServer, AClientGivesUpOnASilentServer) {
   Listener listener("127.0.0.1", 0, "here", "");
   ConnectOptions options{
       .address = fmt::format("127.0.0.1:{}", listener.port()), .job = kJob, .task = "worker:1"};

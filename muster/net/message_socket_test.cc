@@ -214,7 +214,7 @@ TEST_P(MessageSocketOver, CloseEndsWaitsOnBothSides) {
   EXPECT_EQ(error_of([&] { sockets.here().send("more"); }).kind(), ErrorKind::kCancelled);
 }
 
-TEST_P(MessageSocketOver, WhatWasSentBeforeTheEndArrives) {
+TEST_P(MessageSocketOver, MessagesSentBeforeTheEndArrive) {
   Sockets sockets(GetParam());
   sockets.here().send("goodbye");
   sockets.end_here();
@@ -228,7 +228,7 @@ TEST_P(MessageSocketOver, WhatWasSentBeforeTheEndArrives) {
   EXPECT_EQ(error_of([&] { sockets.there().send("are you there?"); }).kind(), ErrorKind::kPeerLost);
 }
 
-TEST_P(MessageSocketOver, WhoDoesNotReadIsGivenUpAfterTheIdleTime) {
+TEST_P(MessageSocketOver, APeerThatDoesNotReadIsGivenUpAfterTheIdleTime) {
   Sockets sockets(GetParam());
   // From now on: keys are agreed on, for which a busy machine may need longer.
   sockets.here().set_options({.peer = "ps 0", .idle_timeout_seconds = 0.1});
@@ -401,7 +401,7 @@ TEST(MessageSocket, ALongHeadIsRefusedOnBothSides) {
   EXPECT_EQ(error_of([&] { half.socket.receive(kLong); }).kind(), ErrorKind::kCorrupt);
 }
 
-TEST(MessageSocket, WhatIsNoMessageIsTheEnd) {
+TEST(MessageSocket, BytesThatAreNoMessageEndTheConnection) {
   for (const std::string& wrong : {std::string("GET / HTTP/1.1\r\n\r\n"), HalfRaw::header(0, -1),
                                    HalfRaw::header(0, int64_t{1} << 60), noise(100, 4)}) {
     HalfRaw half;
@@ -413,7 +413,7 @@ TEST(MessageSocket, WhatIsNoMessageIsTheEnd) {
   }
 }
 
-TEST(MessageSocket, WhoGoesInTheMiddleOfAPayloadIsLost) {
+TEST(MessageSocket, APeerThatGoesInTheMiddleOfAPayloadIsLost) {
   HalfRaw half;
   half.write(HalfRaw::header(3, 200'000) + "put" + noise(150'000, 2));
   ASSERT_TRUE(half.socket.receive(kLong));

@@ -76,7 +76,7 @@ TEST(ClosureQueue, AProcessThatComesAgainHasNothingOfTheOneBefore) {
   EXPECT_NE(again->ticket, before->ticket);
 }
 
-TEST(ClosureQueue, WhoIsNotThereIsGivenNothing) {
+TEST(ClosureQueue, AnAbsentWorkerIsGivenNothing) {
   ClosureQueue queue({.workers = 1}, 0);
   queue.schedule("f");
   EXPECT_FALSE(queue.next(0));
@@ -88,7 +88,7 @@ TEST(ClosureQueue, WhoIsNotThereIsGivenNothing) {
   EXPECT_EQ(queue.without_workers(12), 2);
 }
 
-TEST(ClosureQueue, AFailureCancelsWhatHasNotBegunAndIsToldOnce) {
+TEST(ClosureQueue, AFailureCancelsWhatHasNotBegunAndIsReportedOnce) {
   ClosureQueue queue = queue_of(2);
   for (int i = 0; i < 4; ++i) queue.schedule("f");
   const auto a = queue.next(0), b = queue.next(1);
@@ -104,7 +104,7 @@ TEST(ClosureQueue, AFailureCancelsWhatHasNotBegunAndIsToldOnce) {
   EXPECT_EQ(queue.next(0)->call, 5);
 }
 
-TEST(ClosureQueue, WhatIsLostBehindAFailureBeginsNoMore) {
+TEST(ClosureQueue, ACallThatIsLostAfterAFailureDoesNotBeginAgain) {
   ClosureQueue queue = queue_of(2);
   queue.schedule("f");
   queue.schedule("f");

@@ -73,7 +73,7 @@ TEST(Place, ByBytesKeepsServersAlike) {
   EXPECT_THAT(servers_of(shards), ElementsAre(0, 1, 1, 1));
 }
 
-TEST(Place, WhatMustStayWholeDoes) {
+TEST(Place, AVariableThatMustStayWholeDoes) {
   PlacedVariable whole = floats("x", {10});
   whole.whole = true;
   EXPECT_EQ(place({whole}, 2, Placement::kRoundRobin, Partitioner::fixed(2)).size(), 1u);

@@ -94,7 +94,7 @@ TEST(StepLedger, WaitsForALostWorkersShareWithinLimits) {
   EXPECT_EQ(ledger.position(1), "one");
 }
 
-TEST(StepLedger, WhatItsWorkerHeldIsFreeWhenItComesAgain) {
+TEST(StepLedger, StepsOfAWorkerAreFreeWhenItComesAgain) {
   StepLedger ledger = begun({.workers = 2}, 1);
   const auto claim = ledger.claim(0, 0);
   EXPECT_EQ(ledger.claim(1, 0).state, Claimed::kWait);
@@ -212,7 +212,7 @@ TEST(StepLedger, AnUpdateDoesNotWaitForWhoWillNotCome) {
   EXPECT_EQ(ledger.commit(0, ticket[0], "", 15).state, Committed::kAccepted);
 }
 
-TEST(StepLedger, ACutIsBehindAWholeUpdate) {
+TEST(StepLedger, ACutIsAfterAWholeUpdate) {
   StepLedger ledger = begun({.workers = 2, .aggregate = 2});
   int64_t ticket[2];
   for (int w = 0; w < 2; ++w) ticket[w] = ledger.claim(w, 0).ticket;

@@ -33,7 +33,7 @@ TEST(CenterCropTest, ResizesWhatIsTooSmall) {
   expect_close(CenterCrop(6, 2)(image), Resizing(6, 2, {.crop_to_aspect_ratio = true})(image));
 }
 
-TEST(CenterCropTest, WhatDoesNotFitIsRefused) {
+TEST(CenterCropTest, MistakesAreRefused) {
   EXPECT_THAT(message_of([] { CenterCrop(0, 2); }), HasSubstr("CenterCrop: height is 0"));
   EXPECT_THAT(message_of([] { CenterCrop(2, 0); }), HasSubstr("CenterCrop: width is 0"));
   EXPECT_THAT(message_of([] {

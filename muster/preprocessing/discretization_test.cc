@@ -107,7 +107,7 @@ TEST(QuantileSketchTest, RanksAreOffByLessThanEpsilon) {
   }
 }
 
-TEST(DiscretizationTest, WhatDoesNotFitIsRefused) {
+TEST(DiscretizationTest, MistakesAreRefused) {
   const auto made = [](DiscretizationOptions options) {
     return message_of([&] { Discretization{options}; });
   };

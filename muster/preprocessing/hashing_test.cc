@@ -52,7 +52,7 @@ TEST(HashingTest, EncodesBuckets) {
   expect_equal(Hashing(1, {.mask_value = "A"})(letters), ints({0, 0}, {1, 2}));
 }
 
-TEST(HashingTest, WhatDoesNotFitIsRefused) {
+TEST(HashingTest, MistakesAreRefused) {
   EXPECT_THAT(message_of([] { Hashing(0); }), HasSubstr("Hashing: num_bins is 0"));
   EXPECT_THAT(message_of([] { Hashing(2, {.salt = {1, 2, 3}}); }), HasSubstr("salt has 3"));
   EXPECT_THAT(message_of([] { Hashing(2, {.output_mode = OutputMode::kTfIdf}); }),

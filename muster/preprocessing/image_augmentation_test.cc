@@ -303,7 +303,7 @@ TEST(ImageAugmentationTest, GradientsFlow) {
   }
 }
 
-TEST(ImageAugmentationTest, WhatDoesNotFitIsRefused) {
+TEST(ImageAugmentationTest, MistakesAreRefused) {
   EXPECT_THAT(message_of([] { RandomRotation(-0.1); }),
               HasSubstr("RandomRotation: factor is [0.1, -0.1]"));
   EXPECT_THAT(message_of([] { RandomRotation(0.1, {.fill_value = std::nan("")}); }),

@@ -48,7 +48,7 @@ TEST(NormalizationTest, AdaptsToABatch) {
   expect_close(columns(floats({0, 7, 4}, {1, 3})), floats({-1, -1, -1}, {1, 3}));
 }
 
-TEST(NormalizationTest, KeepsTheAxesItIsTold) {
+TEST(NormalizationTest, KeepsTheGivenAxes) {
   // 2 images of 2 x 2 pixels with 2 channels: channel 1 is channel 0 plus 100.
   Tensor images = torch::arange(8, kFloat32).reshape({2, 2, 2, 1});
   images = torch::cat({images, images + 100}, 3);
@@ -107,7 +107,7 @@ TEST(NormalizationTest, IsALayer) {
   expect_close(x.grad(), floats({0.5, 0.5}, {1, 2}));
 }
 
-TEST(NormalizationTest, WhatDoesNotFitIsRefused) {
+TEST(NormalizationTest, MistakesAreRefused) {
   const auto made = [](NormalizationOptions options) {
     return message_of([&] { Normalization{options}; });
   };

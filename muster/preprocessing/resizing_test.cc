@@ -80,7 +80,7 @@ TEST(ResizingTest, TakesBytesAndBatchesAndIsALayer) {
   expect_close(x.grad().sum(), torch::tensor(72.0f));  // 2 images, 12 pixels, 3 channels
 }
 
-TEST(ResizingTest, WhatDoesNotFitIsRefused) {
+TEST(ResizingTest, MistakesAreRefused) {
   EXPECT_THAT(message_of([] { Resizing(0, 2); }), HasSubstr("Resizing: height is 0"));
   EXPECT_THAT(message_of([] { Resizing(2, -1); }), HasSubstr("Resizing: width is -1"));
   EXPECT_THAT(message_of([] {

@@ -120,7 +120,7 @@ TEST(RunMainTest, ARequiredFlagIsOneThatTheProgramHas) {
 }
 
 // As at the end of a scope, which cannot throw.
-TEST(RunMainTest, WhatFailedWhereNothingCanBeThrownHasItsExitCode) {
+TEST(RunMainTest, AFailureWhereNothingCanBeThrownHasItsExitCode) {
   const Outcome outcome =
       run({}, [](const Flags&) { note_late_error(invalid_argument("steps are lost", "do this")); });
   EXPECT_EQ(outcome.code, 2);
@@ -184,7 +184,7 @@ void throw_uncaught(const E& error) {
   std::thread([&] { throw error; }).join();
 }
 
-TEST(GuardMainDeathTest, WhatNobodyCatchesIsPrintedAndHasItsExitCode) {
+TEST(GuardMainDeathTest, AnUncaughtErrorIsPrintedAndHasItsExitCode) {
   GTEST_FLAG_SET(death_test_style, "threadsafe");
   EXPECT_EXIT(
       {

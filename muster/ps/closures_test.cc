@@ -75,7 +75,7 @@ TEST_F(ClosuresTest, ACallGoesThereAndItsResultComesBack) {
   EXPECT_EQ(chief->unfinished(), 0);
 }
 
-TEST_F(ClosuresTest, WhatALostWorkerHadIsGivenToTheOther) {
+TEST_F(ClosuresTest, CallsOfALostWorkerAreGivenToTheOther) {
   const auto chief = host();
   auto lost = worker(1);
   const auto other = worker(2);
@@ -158,7 +158,7 @@ TEST_F(ClosuresTest, ACallThatTakesItsWorkersDownFails) {
   EXPECT_THAT(result->error()->message(), HasSubstr("\"greedy\" was begun 2 times"));
 }
 
-TEST_F(ClosuresTest, WhoIsSilentLosesItsCall) {
+TEST_F(ClosuresTest, ASilentWorkerLosesItsCall) {
   heartbeat_timeout_ = 2;
   const auto chief = host();
   ClosureOptions quiet = options_of_task(1);

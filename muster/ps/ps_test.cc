@@ -226,7 +226,7 @@ TEST(PartFiles, TouchNothingButCheckpoints) {
   EXPECT_FALSE(nowhere.sees("text"));
 }
 
-TEST(PartFiles, WhatIsNoNumberIsNotWritten) {
+TEST(PartFiles, ValuesThatAreNotFiniteAreNotWritten) {
   TempDirectory directory;
   const PartFiles files(directory.path(), nullptr);
   ShardStore store(cut({spec_of("a", {2})}, 1), sgd(1), 0, 1);
@@ -269,7 +269,7 @@ TEST(ThreadPool, DoesAllAndTellsTheFirstError) {
 }
 
 // The run continues if only a connection of heartbeats has ended.
-TEST(ServerConnections, BeatsGoOnOverAnotherConnection) {
+TEST(ServerConnections, BeatsContinueOverAnotherConnection) {
   std::promise<void> goes_on;
   std::atomic<int> beating = 0;
   net::MessageServer server({.address = "127.0.0.1:0", .job = {}, .task = "ps:0"},
@@ -385,7 +385,7 @@ TEST_F(LedgerHostTest, TheNextStepIsClaimedWithACommit) {
   EXPECT_EQ(ask(ledger::Claim()).state, Claim::kOver);
 }
 
-TEST_F(LedgerHostTest, WhoIsSilentHoldsNobodyUpAndHearsSo) {
+TEST_F(LedgerHostTest, ASilentWorkerHoldsUpNoOtherAndIsNotified) {
   begin();
   for (int second = 1; second <= 8; ++second) {
     clock_.advance(from_seconds(1));
@@ -451,7 +451,7 @@ TEST_F(LedgerHostTest, AChiefThatIsGoneHoldsNoCut) {
 
 // An earlier process may have died while it waited for a step: it gets none, and takes none from
 // the process that came after it.
-TEST_F(LedgerHostTest, WhatAnEarlierProcessAskedForSpeaksForNobody) {
+TEST_F(LedgerHostTest, RequestsOfAnEarlierProcessCountForNoWorker) {
   begin();
   ask(ledger::Join(), later(1));
   const ledger::Commit commit{.ticket = claim(later(1))};

@@ -54,7 +54,7 @@ struct TwoGroups {
 };
 
 // However often it is changed, a reader has one value everywhere in a group.
-TEST(SharedWeights, AGroupIsReadBeforeAnUpdateOrBehindIt) {
+TEST(SharedWeights, AGroupIsReadBeforeAnUpdateOrAfterIt) {
   TwoGroups server;
   const ServerMemory memory = server.seen(server.told());
   constexpr int kUpdates = 300;
@@ -146,7 +146,7 @@ ShardOf whole(const VariableSpec& variable) {
 }
 
 // A worker that reads meanwhile has to read again, whatever changes them.
-TEST(ShardStore, WhateverChangesSharedWeightsTellsWhoReadsThem) {
+TEST(ShardStore, EachChangeOfSharedWeightsIsVisibleToReaders) {
   ShardStore store({whole(ones_of("dense", {8}, false)), whole(ones_of("table", {4, 2}, true))},
                    {.entries = {{.optimizer = optim::sgd({.learning_rate = 1}), .filter = {}}}},
                    /*seed=*/0, /*groups=*/2, /*shared=*/true);

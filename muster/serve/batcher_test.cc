@@ -49,7 +49,7 @@ class BatcherTest : public ::testing::Test {
   ManualClock clock_;
 };
 
-TEST_F(BatcherTest, WhatComesTogetherIsOneBatchAndEachGetsItsRows) {
+TEST_F(BatcherTest, RequestsThatComeTogetherAreOneBatchAndEachGetsItsRows) {
   const auto batches = batcher({.max_rows = 8, .max_wait = 5ms});
   auto first = ask(*batches, {1, 2});
   wait_for(1, 2);

@@ -126,7 +126,7 @@ TEST(DecodeRequest, ExamplesAreFeaturesOrSerialized) {
   }
 }
 
-TEST(DecodeRequest, WhatIsMissingOrUnknownIsNamed) {
+TEST(DecodeRequest, MissingAndUnknownInputsAreNamed) {
   EXPECT_THAT(fault(""), HasSubstr("the body is empty"));
   EXPECT_THAT(fault("[]"), HasSubstr("the body is a list, a JSON object was expected"));
   EXPECT_THAT(fault(R"({"instance": [[1, 2]]})"),

@@ -179,7 +179,7 @@ TEST_F(HttpServerSecurityTest, NoRequestIsFoundInsideOfAnother) {
   for (const std::string& path : asked()) EXPECT_EQ(path, "/first");
 }
 
-TEST_F(HttpServerSecurityTest, WhatTheStandardAllowsIsTaken) {
+TEST_F(HttpServerSecurityTest, RequestsThatTheStandardAllowsAreTaken) {
   start();
   const std::string post = "POST /second HTTP/1.1\r\nHost: a\r\nConnection: close\r\n";
   const std::string five = "5\r\nhello\r\n0\r\n\r\n";

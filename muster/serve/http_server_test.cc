@@ -185,7 +185,7 @@ TEST_F(HttpServerTest, BodiesMayBePacked) {
   }
 }
 
-TEST_F(HttpServerTest, WhoAsksFirstIsToldToGoOn) {
+TEST_F(HttpServerTest, AClientThatAsksFirstIsToldToContinue) {
   start();
   RawConnection connection(server_->port());
   connection.send_all(
@@ -284,7 +284,7 @@ TEST_F(HttpServerTest, IdleConnectionsAreClosedAndMakeRoom) {
   EXPECT_EQ(status, 200);
 }
 
-TEST_F(HttpServerTest, APortThatIsTakenIsSaid) {
+TEST_F(HttpServerTest, APortThatIsTakenIsReported) {
   start();
   HttpServerOptions same;
   same.port = server_->port();

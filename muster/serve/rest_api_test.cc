@@ -86,7 +86,7 @@ TEST_F(RestApiTest, StatusAndMetadata) {
             ask("GET", "/v1/models/m/metadata").body);
 }
 
-TEST_F(RestApiTest, WhatIsNotThere) {
+TEST_F(RestApiTest, UnknownModelsAndPaths) {
   EXPECT_EQ(ask("GET", "/v1/models/mm").body,
             "{\"error\": \"there is no model 'mm' here; did you mean 'm'?\"}\n");
   EXPECT_THAT(ask("POST", "/v1/models/other:predict").body, HasSubstr("this server has 'm'"));

@@ -32,7 +32,7 @@ class GcsStoreTest : public ::testing::Test {
   const std::unique_ptr<FileSystem> files_ = make();
 };
 
-TEST_F(GcsStoreTest, WhatWasWrittenIsRead) {
+TEST_F(GcsStoreTest, WrittenBytesAreReadBack) {
   // The last two end a resumable upload within a part, and at the end of one.
   for (const size_t size : {0, 1, 1000, 3'000'000, (256 << 10) + (1 << 20)}) {
     const std::string content = random_bytes(size);
@@ -129,7 +129,7 @@ TEST_F(GcsStoreTest, AServiceWithoutPartsIsAskedOnce) {
 }
 
 // An identity that may write objects may lack permission to look at them.
-TEST_F(GcsStoreTest, WhoMayOnlyWriteWritesByParts) {
+TEST_F(GcsStoreTest, AnIdentityThatMayOnlyWriteWritesByParts) {
   service_.set_parts(true);
   const std::string content = random_bytes(1'500'000);
   service_.server().fail({.only = "GET /storage", .status = 403});
@@ -138,7 +138,7 @@ TEST_F(GcsStoreTest, WhoMayOnlyWriteWritesByParts) {
 }
 
 // The service may keep a part of each chunk, and say so.
-TEST_F(GcsStoreTest, AnUploadGoesOnWhereTheServiceIs) {
+TEST_F(GcsStoreTest, AnUploadContinuesWhereTheServiceIs) {
   const std::string content = random_bytes(3'000'000);
   service_.keep_at_most(256 << 10);
   // The answer to a chunk gets lost: the store asks how much arrived, and sends nothing twice.

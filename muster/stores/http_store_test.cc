@@ -113,7 +113,7 @@ TEST_P(HttpStoreTest, ATryThatHungCountsFromWhereItStoodStill) {
   EXPECT_EQ(tries, 1);
 }
 
-TEST_P(HttpStoreTest, WhatCannotBeDoneSaysWhatToDo) {
+TEST_P(HttpStoreTest, ErrorsOfImpossibleRequestsSayWhatToDo) {
   const std::string url = server_.url() + "/f";
   EXPECT_THAT(files_->read_file(server_.url() + "/none").error().what(),
               AllOf(HasSubstr("NotFound"), HasSubstr("404"), HasSubstr("check the address")));

@@ -247,7 +247,7 @@ TEST(Listing, AListThatDoesNotEndIsAnError) {
               ElementsAre("data/a"));
 }
 
-TEST(Listing, ALongListIsSaid) {
+TEST(Listing, ALongListIsReported) {
   ManualClock clock;
   PagesService slow([&](const std::string& next) {
     clock.advance(from_seconds(4));

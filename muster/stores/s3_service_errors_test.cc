@@ -214,7 +214,7 @@ TEST_F(S3ErrorsTest, WhatGoesOnFailingIsSaidEveryFewSeconds) {
 }
 
 // An error that heals within a second is normal.
-TEST_F(S3ErrorsTest, WhatHealsAtOnceIsNotSaid) {
+TEST_F(S3ErrorsTest, AnErrorThatPassesWithinASecondIsNotLogged) {
   ManualClock clock({.sleep_advances = true});
   S3Options options = S3Options::from(service_.environment());
   options.limits.clock = &clock;

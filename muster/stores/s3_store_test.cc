@@ -32,7 +32,7 @@ class S3StoreTest : public ::testing::Test {
   std::unique_ptr<FileSystem> files_ = internal::quick_s3_store(service_.environment());
 };
 
-TEST_F(S3StoreTest, WhatWasWrittenIsRead) {
+TEST_F(S3StoreTest, WrittenBytesAreReadBack) {
   for (const size_t size : {0, 1, 1000, 300'000, 3'000'000}) {
     const std::string content = random_bytes(size);
     const std::string path = "s3://bucket/a b/ü+%&?#/" + std::to_string(size);
@@ -127,7 +127,7 @@ TEST_F(S3StoreTest, FaultsOfTheServerAndTheNetworkAreSurvived) {
 
 // A broken transfer is continued, not begun anew: otherwise a file of a server that always cuts
 // would never be read.
-TEST_F(S3StoreTest, ATransferThatBreaksGoesOnBehindWhatCame) {
+TEST_F(S3StoreTest, ATransferThatBreaksContinuesAfterTheReceivedBytes) {
   const std::string content = random_bytes(60'000);
   service_.objects()["f"] = content;
   service_.server().fail({.only = "GET", .cut_after = 16 << 10}, 1000);
@@ -223,7 +223,7 @@ TEST_F(S3StoreTest, ACommitWhoseAnswerIsLostIsFound) {
   EXPECT_EQ(service_.objects().at("f"), content);
 }
 
-TEST_F(S3StoreTest, AnErrorBehindAStatusOf200IsSeen) {
+TEST_F(S3StoreTest, AnErrorAfterAStatusOf200IsSeen) {
   service_.server().fail({.only = "POST /bucket/f?uploadId",
                           .status = 200,
                           .body = "<Error><Code>InternalError</Code></Error>"});

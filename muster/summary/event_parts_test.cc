@@ -111,7 +111,7 @@ TEST(EventParts, NobodyWaitsForTheNetwork) {
 }
 
 // A file that failed is sent again under its name; nothing is lost and nothing occurs twice.
-TEST(EventParts, WhatCannotBeSentIsTriedAgain) {
+TEST(EventParts, AFileThatCannotBeSentIsTriedAgain) {
   for (int64_t failures = 1; failures <= 3; ++failures) {
     MemoryStore store;
     store.set_plan({.fail_from = 1});

@@ -78,7 +78,7 @@ TEST(JoinedEvents, ManyBecomeFew) {
 
 // A reader that continues from where it was in each file, as TensorBoard does, and looks now and
 // then, sees each event once.
-TEST(JoinedEvents, WhoReadsOnSeesEachEventOnce) {
+TEST(JoinedEvents, AReaderThatContinuesSeesEachEventOnce) {
   MemoryStore store;
   ManualClock clock;
   JoinedEvents joined(store, clock, {.after_seconds = 600, .files = 4, .most_bytes = 1'000});
@@ -107,7 +107,7 @@ TEST(JoinedEvents, WhoReadsOnSeesEachEventOnce) {
 
 // Whichever request fails, once or for a while, or is done and its answer lost, no event is lost,
 // and in the end none occurs twice.
-TEST(JoinedEvents, WhateverFailsNothingIsLostOrTwice) {
+TEST(JoinedEvents, FailuresNeitherLoseNorRepeatEvents) {
   for (int64_t fails = 0; fails < 24; ++fails) {
     for (const auto& [once, done] : std::vector<std::pair<bool, bool>>{
              {true, false}, {false, false}, {true, true}, {false, true}}) {
@@ -148,7 +148,7 @@ TEST(JoinedEvents, AFileCostsThreeRequestsAtMost) {
   EXPECT_LE(store.requests(), 3 * 40);
 }
 
-TEST(JoinedEvents, WhoEndsDoesNotBeginToJoin) {
+TEST(JoinedEvents, AProcessThatEndsDoesNotBeginToJoin) {
   MemoryStore store;
   ManualClock clock;
   JoinedEvents joined(store, clock, {.after_seconds = 60, .files = 4});

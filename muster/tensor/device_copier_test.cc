@@ -44,7 +44,7 @@ TEST(DeviceCopier, TellsOfWhatItsTensorsWereCopied) {
   EXPECT_TRUE(on_host(next.values()[0].tensor()).equal(x + 1));
 }
 
-TEST(DeviceCopier, NothingIsKeptBehindIt) {
+TEST(DeviceCopier, NothingIsKeptAfterIt) {
   const Tensor x = torch::arange(6);
   {
     const DeviceCopier copier(test_device(1));

@@ -225,7 +225,7 @@ TEST(ThreadsTest, ProcessesThatALauncherStartedShareTheCores) {
 
 // A usual line of a program: the parts of an element are made on the way, and gone at the end of
 // the line.
-TEST(ElementTest, WhatComesOfATemporaryOutlivesIt) {
+TEST(ElementTest, ValuesOfATemporaryOutliveIt) {
   const Element batch = Element::dict(
       {{"name", Value(Strings(std::vector<std::string>{"a rather long name, on the heap", "b"}))},
        {"x", torch::arange(3)}});

@@ -69,7 +69,7 @@ TEST_F(ChangedInPlace, ABatchOfAnEvaluationIsChangedOnce) {
 }
 
 // Endless data is reported at once, if nothing else ends the evaluation.
-TEST_F(ChangedInPlace, AnEvaluationWithoutAnEndIsTold) {
+TEST_F(ChangedInPlace, AnEvaluationWithoutAnEndIsReported) {
   const auto endless = [] {
     return Dataset::from_tensor_slices(torch::ones({4})).repeat().batch(4);
   };

@@ -145,7 +145,7 @@ TEST_F(RunDriverTest, NothingIsSavedWhereNothingIsToBe) {
   EXPECT_THAT(course.saved, IsEmpty());
 }
 
-TEST_F(RunDriverTest, WhatOthersMakeMeanwhileIsSavedToo) {
+TEST_F(RunDriverTest, StepsThatOthersMakeMeanwhileAreSavedToo) {
   auto with_another = std::make_unique<WithAnother>(/*most=*/3);
   WithAnother& told = *with_another;
   pace = std::move(with_another);

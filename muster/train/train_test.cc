@@ -146,7 +146,7 @@ TEST(ModelContextTest, AFunctionThatANameHidesIsRefused) {
 }
 
 // As a loop does that names all of its layers alike.
-TEST(ModelContextTest, LayersOfOneNameAreToldOnce) {
+TEST(ModelContextTest, LayersOfOneNameAreReportedOnce) {
   VariableTable variables(1);
   ModelContext context(Mode::kTrain, variables, 1, kNoParams);
   ::testing::internal::CaptureStderr();

@@ -67,7 +67,7 @@ TEST(UnmatchedPatternsTest, AreToldOfEveryOwnerAndOfRulesAroundRules) {
       1u);
 }
 
-TEST(UnmatchedPatternsTest, AnOptimizerOfTwoEntriesIsToldOnce) {
+TEST(UnmatchedPatternsTest, AnOptimizerOfTwoEntriesIsReportedOnce) {
   const optim::Optimizer optimizer = optim::freeze(optim::sgd(), {"typo"});
   const Tensor loss = torch::zeros({});
   EXPECT_EQ(

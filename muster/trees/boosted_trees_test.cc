@@ -365,7 +365,7 @@ TEST(BoostedTreesInputTest, ColumnsHaveNamesOfTheirOwn) {
   EXPECT_THAT(model.column_names(), ElementsAre("job[C]", "x[0]", "x[1]"));
 }
 
-TEST(BoostedTreesInputTest, ALossThatGrowsWithoutEndIsToldOf) {
+TEST(BoostedTreesInputTest, ALossThatGrowsWithoutEndIsReported) {
   TempDirectory directory;
   BoostedTreesRegressor model({.n_trees = 500, .max_depth = 1, .learning_rate = 100},
                               trees_config(directory.path()));
@@ -376,7 +376,7 @@ TEST(BoostedTreesInputTest, ALossThatGrowsWithoutEndIsToldOf) {
   EXPECT_THAT(error.hint(), HasSubstr("a smaller learning_rate"));
 }
 
-TEST(BoostedTreesInputTest, WhatTreesHaveNotIsRefused) {
+TEST(BoostedTreesInputTest, OptionsThatTreesDoNotHaveAreRefused) {
   RunConfig config = trees_config("unused");
   config.accumulate_steps = 2;
   EXPECT_THAT(message_of([&] { BoostedTreesRegressor({}, config); }),

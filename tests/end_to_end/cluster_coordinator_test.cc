@@ -103,7 +103,7 @@ TEST(ClusterCoordinator, AServerThatDiesEndsTheChiefWhichContinuesFromItsCheckpo
   run.stop();
 }
 
-TEST(ClusterCoordinator, AChiefThatDiesGoesOnFromWhatTheServersHave) {
+TEST(ClusterCoordinator, AChiefThatDiesContinuesFromWhatTheServersHave) {
   ScheduledRun run(/*workers=*/1, kNeverEnding);
   run.task("chief0").wait_for("epoch 1");
   EXPECT_TRUE(run.replace("chief", 0));
@@ -113,7 +113,7 @@ TEST(ClusterCoordinator, AChiefThatDiesGoesOnFromWhatTheServersHave) {
   run.stop();
 }
 
-TEST(ClusterCoordinator, AWorkerThatIsToldToStopLeavesItsCallToOthers) {
+TEST(ClusterCoordinator, AWorkerThatIsAskedToStopLeavesItsCallToOthers) {
   until_in_time([] {
     ScheduledRun run(/*workers=*/2, kMakeSeveral);
     if (!run.task("worker1").says("makes calls for the chief")) return false;
@@ -127,7 +127,7 @@ TEST(ClusterCoordinator, AWorkerThatIsToldToStopLeavesItsCallToOthers) {
   });
 }
 
-TEST(ClusterCoordinator, AChiefThatIsToldToStopSavesAndEndsTheRun) {
+TEST(ClusterCoordinator, AChiefThatIsAskedToStopSavesAndEndsTheRun) {
   ScheduledRun run(/*workers=*/1, kNeverEnding);
   run.task("chief0").wait_for("epoch 1");
   run.task("chief0").signal(SIGTERM);

@@ -243,7 +243,7 @@ TEST(Sigterm, EndsAWaitForOthersAtOnce) {
 }
 
 // A loop written by hand that asks should_stop(): one task gets the signal, all save the same step.
-TEST(Sigterm, OfOneTaskEndsALoopBehindTheSameStep) {
+TEST(Sigterm, OfOneTaskEndsALoopAfterTheSameStep) {
   const TempDirectory directory;
   const auto loop = [&](const std::string& epochs) {
     return muster_run({"--workers=2"},

@@ -105,7 +105,7 @@ TEST(ModelDir, AFileInTheWayIsNamed) {
   EXPECT_EQ(read_file(directory / "file"), "not a directory");
 }
 
-TEST(DiskFull, TheOldCheckpointStaysGoodAndTrainingGoesOnWhenThereIsRoom) {
+TEST(DiskFull, TheOldCheckpointStaysGoodAndTrainingContinuesWhenThereIsRoom) {
   const TempDirectory directory;
   if (run({"unshare", "-m", "true"}).code != 0) {
     GTEST_SKIP() << "mounting a small file system needs the right to a mount namespace (root)";

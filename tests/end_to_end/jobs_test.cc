@@ -89,7 +89,7 @@ TEST_F(JobsTest, TheTutorialsConfigurationTrainsOnThisMachine) {
   EXPECT_EQ(checkpoint_bytes(directory_ / "leaf", kSteps), expected());
 }
 
-TEST_F(JobsTest, TheTutorialsConfigurationTrainsOnSlurmAndGoesOnAfterARequeue) {
+TEST_F(JobsTest, TheTutorialsConfigurationTrainsOnSlurmAndContinuesAfterARequeue) {
   if (const std::string why = SlurmCluster::why_not(); !why.empty()) GTEST_SKIP() << why;
   const SlurmCluster slurm;
   for (const auto& [name, value] : slurm.environment()) variables_[name] = value;

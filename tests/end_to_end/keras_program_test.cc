@@ -48,7 +48,7 @@ TEST(KerasProgram, WorkersTrainOneModelAndTheChiefSavesIt) {
 }
 
 // With dropout two workers draw other numbers than one; a run that was stopped draws the same.
-TEST(KerasProgram, WhatCtrlCStoppedGoesOnWithTheSameBits) {
+TEST(KerasProgram, ARunThatCtrlCStoppedContinuesWithTheSameBits) {
   until_in_time([] {
     const TempDirectory directory;
     const Words command = muster_run({"--workers=2"}, program(directory / "stopped", 8));
@@ -114,7 +114,7 @@ TEST(KerasOnServers, WhatAKilledWorkerHadIsMadeByOthersAndItTakesPartAgain) {
 }
 
 // The chief continues in its epoch, with the curves of the epochs before.
-TEST(KerasOnServers, AKilledChiefGoesOnAndSoDoesARunThatWasStopped) {
+TEST(KerasOnServers, AKilledChiefContinuesAndSoDoesARunThatWasStopped) {
   ServedKeras run(/*workers=*/2, kNeverEnding);
   run.task("chief0").wait_for("epoch 2/");
   EXPECT_TRUE(run.replace("chief", 0));
@@ -160,7 +160,7 @@ TEST(KerasOnServers, AChiefKilledAfterBackupsThatFailedTrainsNoEpochAgain) {
   });
 }
 
-TEST(KerasOnServers, AfterTheLossOfAServerItGoesOnFromTheLastBackup) {
+TEST(KerasOnServers, AfterTheLossOfAServerItContinuesFromTheLastBackup) {
   ServedKeras run(/*workers=*/1, kNeverEnding);
   run.task("chief0").wait_for("epoch 2/");
   run.replace_server_and_chief();
@@ -180,7 +180,7 @@ std::string write_photos(const std::string& folder) {
   return folder;
 }
 
-TEST(ResNetProgram, TwoWorkersAreStoppedGoOnAndClassifyPhotos) {
+TEST(ResNetProgram, TwoWorkersAreStoppedContinueAndClassifyPhotos) {
   const TempDirectory directory;
   const std::string photos = write_photos(directory / "photos");
   const auto program = [&](const std::string& job, int epochs) {

@@ -107,7 +107,7 @@ TEST(ParameterServers, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
   }
 }
 
-TEST(ParameterServers, AChiefThatDiesGoesOnFromWhatTheServersHave) {
+TEST(ParameterServers, AChiefThatDiesContinuesFromWhatTheServersHave) {
   ServedRun run(1, 2, kLong);
   run.task("chief0").wait_for("%)  loss");
   EXPECT_TRUE(run.replace("chief", 0));
@@ -159,7 +159,7 @@ TEST(ParameterServers, AChiefThatDiesBetweenPartsAndTheirIndexLeavesNoTornCheckp
 }
 
 // On other servers than before, of which one part was damaged meanwhile: the checkpoint before it.
-TEST(ParameterServers, OtherServersGoOnFromTheCheckpointBeforeADamagedOne) {
+TEST(ParameterServers, OtherServersContinueFromTheCheckpointBeforeADamagedOne) {
   const TempDirectory directory;
   const std::string model = directory / "model";
   const auto train = [&](const std::string& servers, const std::string& steps) {
@@ -193,7 +193,7 @@ TEST(ParameterServers, OtherServersGoOnFromTheCheckpointBeforeADamagedOne) {
               AllOf(HasSubstr("model.ckpt-150.part-2-of-3."), HasSubstr("global_step: 150")));
 }
 
-TEST(ParameterServers, WhoStandsStillHoldsNobodyUp) {
+TEST(ParameterServers, AStoppedWorkerHoldsUpNoOther) {
   ServedRun run(2, 1, kLong);
   run.task("chief0").wait_for("%)  loss");
   run.task("worker1").wait_for("joined the run at step");
@@ -205,7 +205,7 @@ TEST(ParameterServers, WhoStandsStillHoldsNobodyUp) {
   run.stop();
 }
 
-TEST(ParameterServers, AWorkerThatIsToldToStopLeavesTheOthersAtWork) {
+TEST(ParameterServers, AWorkerThatIsAskedToStopLeavesTheOthersAtWork) {
   ServedRun run(2, 1, kLong);
   run.task("chief0").wait_for("%)  loss");
   run.task("worker1").wait_for("joined the run at step");
@@ -216,7 +216,7 @@ TEST(ParameterServers, AWorkerThatIsToldToStopLeavesTheOthersAtWork) {
   run.stop();
 }
 
-TEST(ParameterServers, AChiefThatIsToldToStopEndsTheRun) {
+TEST(ParameterServers, AChiefThatIsAskedToStopEndsTheRun) {
   ServedRun run(1, 1, kLong);
   run.task("chief0").wait_for("%)  loss");
   run.task("worker0").wait_for("joined the run at step");

@@ -87,7 +87,7 @@ TEST(ServedLoops, AServerThatDiesTakesAllBackToTheLastCheckpoint) {
   });
 }
 
-TEST(ServedLoops, AChiefThatDiesGoesOnFromWhatTheServersHave) {
+TEST(ServedLoops, AChiefThatDiesContinuesFromWhatTheServersHave) {
   ServedLoopRun run(/*workers=*/1, /*servers=*/1, kNeverEnding);
   run.task("chief0").wait_for("epoch 10 ");
   EXPECT_TRUE(run.replace("chief", 0));
@@ -109,7 +109,7 @@ TEST(ServedLoops, AChiefBehindItsLastBatchThatLosesAServerBeginsAgainForTheOther
   EXPECT_TRUE(has_checkpoint(run.model_dir(), kEpochs * 20));
 }
 
-TEST(ServedLoops, AChiefKilledBehindItsLastBatchSavesWhatTheOthersMake) {
+TEST(ServedLoops, AChiefKilledAfterItsLastBatchSavesWhatTheOthersMake) {
   constexpr int kEpochs = 20;
   ServedLoopRun run(/*workers=*/1, /*servers=*/1, kEpochs, /*late=*/true);
   run.wait_for_checkpoint(kEpochs * 10);
@@ -121,7 +121,7 @@ TEST(ServedLoops, AChiefKilledBehindItsLastBatchSavesWhatTheOthersMake) {
   EXPECT_TRUE(has_checkpoint(run.model_dir(), kEpochs * 20));
 }
 
-TEST(ServedLoops, AChiefThatIsToldToStopEndsTheRun) {
+TEST(ServedLoops, AChiefThatIsAskedToStopEndsTheRun) {
   ServedLoopRun run(/*workers=*/1, /*servers=*/1, kNeverEnding);
   run.task("chief0").wait_for("epoch 10 ");
   run.task("worker0").wait_for("joined the run at step");

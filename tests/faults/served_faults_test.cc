@@ -42,7 +42,7 @@ TEST(ServedFaults, TheRunMakesItsStepsAllTheSame) {
                 {SIGSTOP, "worker 0", "push"}});
 }
 
-TEST(ServedFaults, WithoutARestartTheRunEndsOrGoesOnWithoutTheTask) {
+TEST(ServedFaults, WithoutARestartTheRunEndsOrContinuesWithoutTheTask) {
   expect_whole({{SIGKILL, "worker 0", "push", /*restarts=*/false},
                 {SIGKILL, "evaluator 0", "start", /*restarts=*/false},
                 {SIGKILL, "chief 0", "pull", /*restarts=*/false},

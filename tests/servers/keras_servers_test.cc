@@ -195,7 +195,7 @@ TEST(FitOnServers, CallbacksSaveStopAndGiveTheBestWeightsBack) {
 }
 
 // The data begins anew then; steps and epochs continue.
-TEST(FitOnServers, ARunThatFailedGoesOnFromItsBackup) {
+TEST(FitOnServers, ARunThatFailedContinuesFromItsBackup) {
   struct Failing : Callback {
     explicit Failing(int64_t step) : step(step) {}
     void on_train_batch_end(const BatchInfo&) override {

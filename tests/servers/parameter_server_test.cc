@@ -162,7 +162,7 @@ TEST(ParameterServerTest, FloatsMayTravelInHalfTheBytes) {
 }
 
 // A table that no optimizer trains is on no server, and still has its values.
-TEST(ParameterServerTest, WhatIsFrozenStaysWhatItIs) {
+TEST(ParameterServerTest, AFrozenTableKeepsItsValues) {
   TempDirectory directory;
   const ModelFn frozen = [](const Features& features, const Labels& labels, Mode mode,
                             ModelContext& context) {

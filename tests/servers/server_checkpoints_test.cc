@@ -137,7 +137,7 @@ TEST(ServerCheckpointsTest, AnyRunContinuesAnyOther) {
   EXPECT_TRUE(same_bits(latest(model_dir), latest(directory / "alone")));
 }
 
-TEST(ServerCheckpointsTest, WhateverReadsACheckpointReadsParts) {
+TEST(ServerCheckpointsTest, EachReaderOfACheckpointReadsParts) {
   TempDirectory directory;
   const std::string alone = directory / "alone", served = directory / "served";
   train_here(alone, 20);

@@ -135,7 +135,7 @@ TEST_F(ServerOptimizersTest, AScaledLossTrainsAsWithoutServers) {
 }
 
 // A gradient that overflows updates nothing and halves the scale, but still counts as a step.
-TEST_F(ServerOptimizersTest, WhatOverflowsIsLeftOut) {
+TEST_F(ServerOptimizersTest, AGradientThatOverflowsIsLeftOut) {
   const auto overflows = [](int64_t call) { return call % 4 == 2 ? 1e38 : 1.0; };
   expect_same(
       [&] {

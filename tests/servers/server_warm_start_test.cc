@@ -93,7 +93,7 @@ TEST_F(ServerWarmStartTest, OneWorkerHasTheBitsOfARunWithoutServers) {
 }
 
 // Trainable variables are taken; statistics are not.
-TEST_F(ServerWarmStartTest, WhatWasNotChosenBeginsAsItDoes) {
+TEST_F(ServerWarmStartTest, VariablesThatWereNotChosenBeginAsUsual) {
   expect_same("chosen", model_with(adam), {.ckpt_to_initialize_from = base()});
 }
 

@@ -155,7 +155,7 @@ TEST_F(S3rverTest, ListsAndRemovesMoreThanAPage) {
   EXPECT_EQ(files_->list_directory("s3://bucket/many").error().kind(), ErrorKind::kNotFound);
 }
 
-TEST_F(S3rverTest, WhatIsNotThereIsSaid) {
+TEST_F(S3rverTest, MissingKeysAndBucketsAreReported) {
   EXPECT_THAT(files_->read_file("s3://bucket/none").error().what(), HasSubstr("NoSuchKey"));
   EXPECT_THAT(files_->read_file("s3://none/none").error().what(),
               HasSubstr("there is no bucket 'none'"));

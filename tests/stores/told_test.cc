@@ -39,7 +39,7 @@ TEST_F(ToldTest, ABucketThatIsNotThereIsNamedWithItsService) {
   EXPECT_THAT(told({"ls", "s3://none/*.csv"}), HasSubstr("there is no bucket 'none'"));
 }
 
-TEST_F(ToldTest, WhoIsForbiddenHearsWhoseCredentialsWereUsed) {
+TEST_F(ToldTest, ARefusalNamesTheCredentialsThatWereUsed) {
   EXPECT_THAT(told({"ls", "s3://bucket"}, {{"AWS_SECRET_ACCESS_KEY", "wrong"}}),
               AllOf(HasSubstr("403"), HasSubstr("AWS_ACCESS_KEY_ID"), HasSubstr(S3StandIn::kKey)));
 }
@@ -62,7 +62,7 @@ TEST_F(ToldTest, WhoPaysIsSaidByAFlag) {
   EXPECT_THAT(told({"ls", "s3://bucket", "--request-payer=me"}), HasSubstr("requester"));
 }
 
-TEST_F(ToldTest, WhatWasMeantIsNamed) {
+TEST_F(ToldTest, SimilarNamesAreProposed) {
   bucket_.fill({{"data/train.csv", "x"}, {"data/test.csv", "x"}});
   EXPECT_THAT(
       told({"ls", "s3://bucket/data/trian.csv"}),
@@ -138,7 +138,7 @@ TEST_F(ToldTest, CommandsGiveUpSoonerThanARun) {
               HasSubstr("MUSTER_STORE_RETRY_SECONDS is 'long'"));
 }
 
-TEST_F(ToldTest, WhoeverWaitsHearsWhatFor) {
+TEST_F(ToldTest, AWaitSaysItsReason) {
   bucket_.server().fail(
       {.status = 500,
        .body = "<Error><Code>InternalError</Code><Message>It is tired</Message></Error>",

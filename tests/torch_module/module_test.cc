@@ -292,7 +292,7 @@ TEST(TorchModuleTest, InitialValuesDependOnSeedAndNameOnly) {
   EXPECT_FALSE(weight(1, "a", 0).equal(weight(1, "b", 0)));
 }
 
-TEST(TorchModuleTest, WhatAModuleDrawsDependsOnStepReplicaAndCall) {
+TEST(TorchModuleTest, DrawsOfAModuleDependOnStepReplicaAndCall) {
   const auto draw = [](int64_t step, int64_t replica, int calls) {
     Alone alone;
     internal::begin_step(alone.context, step, replica);
@@ -342,7 +342,7 @@ TEST(TorchModuleTest, AModuleIsExportedHoweverItIsCalled) {
   EXPECT_TRUE(answers[0].equal(answers[1]) && answers[0].equal(answers[2]));
 }
 
-TEST(TorchModuleTest, WhatDrawsInPredictionIsNamed) {
+TEST(TorchModuleTest, OperationsThatDrawInPredictionAreNamed) {
   struct Noisy : torch::nn::Module {
     Tensor forward(const Tensor& x) { return x + torch::rand_like(x); }
   };
@@ -365,7 +365,7 @@ TEST(TorchModuleTest, WhatDrawsInPredictionIsNamed) {
               HasSubstr("exporting aten::dropout: it draws random numbers"));
 }
 
-TEST(TorchModuleTest, TheDefaultGeneratorGoesOnWhereItWas) {
+TEST(TorchModuleTest, TheDefaultGeneratorContinuesWhereItWas) {
   torch::manual_seed(5);
   const Tensor expected = torch::rand({4});
   torch::manual_seed(5);
