@@ -172,7 +172,7 @@ Contestant pytorch(std::vector<std::string> arguments) {
   return contestant;
 }
 
-// DNNClassifier, and a wide and deep model, beside tf.estimator's own and others.
+// DNNClassifier, and a wide and deep model, compared with tf.estimator's own and others.
 void run_originals(const Options& options, const std::string& name, const std::string& title,
                    const std::vector<Contestant>& contestants) {
   const Plan plan = options.quick ? Plan{.launches = 1, .pairs = 6, .turns = 2, .steps = 200}
